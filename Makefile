@@ -1,0 +1,59 @@
+# Everything a developer does. A fresh machine needs python3 (3.11 or newer), git and make: the rest is fetched into
+# a cache outside the checkout ($FLEET_CACHE, else ~/.cache/fleet-dev), so that the next run is quick.
+
+PYTHON ?= python3
+# $(shell) does not see what was said on make's own command line.
+BIN = $(shell FLEET_CACHE='$(FLEET_CACHE)' $(PYTHON) tools/venv.py --path)/bin
+PYTEST = $(BIN)/python -m pytest
+# Where tests find programs that come from a package registry.
+FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tests/real/beads-mcp.lock)"
+
+# Programs that tests need, from Debian's packages.
+PROGRAMS = git
+
+.DEFAULT_GOAL := help
+.PHONY: demo test check bench soak docs lock clean help venv programs
+
+demo: venv  ## run the main job end to end, in a home of its own
+	@$(BIN)/python tools/demo.py
+
+test: venv programs  ## run every test; says at the end what was not exercised
+	$(FOUND) $(PYTEST) -n auto --dist loadfile $(ARGS)
+
+check: venv  ## format, lint, types, layers: what must hold before a commit
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src tests tools
+	$(PYTEST) --quiet tests/test_architecture.py
+
+bench: venv  ## measure, and print each result beside its bar
+	@status=0; for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || status=1; done; exit $$status
+
+soak: venv programs  ## run the long campaigns at full length
+	FLEET_SOAK=1 $(FOUND) $(PYTEST) -m soak --timeout 0 $(ARGS)
+
+docs: venv  ## write docs/reference anew from the program itself
+	@$(BIN)/python tools/reference.py
+
+lock: venv  ## choose the newest versions that pyproject.toml allows, with hashes, into requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra test --universal --python-version 3.11 \
+		--no-strip-extras --generate-hashes --no-emit-index-url --no-header --upgrade --quiet \
+		--output-file requirements.lock
+	echo 'beads-mcp>=1.3.2,<2' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade --quiet \
+		--output-file tests/real/beads-mcp.lock
+	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock
+
+clean:  ## remove what runs left in the checkout, and the environment of this checkout
+	rm -rf "$$($(PYTHON) tools/venv.py --path)" .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv:
+	@$(PYTHON) tools/venv.py
+	@$(BIN)/python -m compileall -q src  # as an installed package is, also where PYTHONDONTWRITEBYTECODE is set
+
+programs:
+	@$(PYTHON) tools/get_programs.py $(PROGRAMS)

@@ -1,0 +1,89 @@
+"""What can go wrong for a caller. Each error states a fact; its hint says what to do next."""
+
+
+class FleetError(Exception):
+    """The root: a face prints the message and the hint, and exits with `exit_code`."""
+
+    hint = ""
+    exit_code = 1
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        super().__init__(message)
+        if hint:
+            self.hint = hint
+
+
+class Usage(FleetError):
+    """The command line itself is wrong."""
+
+    exit_code = 2
+
+
+class BadInput(FleetError):
+    """A value was refused before anything was written."""
+
+
+class TaskNotFound(FleetError):
+    """No task has that id."""
+
+    hint = "`fleet bd list --all` lists the tasks in the queue."
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"no task {task_id!r}")
+        self.task_id = task_id
+
+
+class AmbiguousId(FleetError):
+    """Several tasks fit a shortened id."""
+
+    def __init__(self, part: str, candidates: list[str]) -> None:
+        super().__init__(f"ambiguous id {part!r} fits {', '.join(candidates[:5])}{' …' if len(candidates) > 5 else ''}")
+
+
+class TaskExists(FleetError):
+    """An id that was asked for is taken."""
+
+
+class DependencyRefused(FleetError):
+    """A dependency that would be a cycle, a loop onto itself, or a second edge between two tasks."""
+
+
+class CycleRefused(DependencyRefused):
+    """A dependency that would close a circle, so that nothing in it could ever start."""
+
+
+class AlreadyClaimed(FleetError):
+    """Somebody else holds the task."""
+
+
+class NotClaimable(FleetError):
+    """The task is in a status from which it cannot be claimed."""
+
+
+class ClaimLost(FleetError):
+    """The epoch is no longer ours: somebody claimed, reaped or reopened the task since."""
+
+    def __init__(self, task_id: str, epoch: int) -> None:
+        super().__init__(f"the claim on {task_id} with epoch {epoch} is no longer held")
+
+
+class IllegalMove(FleetError):
+    """A move the state machine does not allow."""
+
+
+class HomeMissing(FleetError):
+    """There is no home yet, and a command that only reads will not make one."""
+
+    hint = "`fleet init` makes it; so does the first `fleet bd create`."
+
+
+class HomeRefused(FleetError):
+    """The home cannot be trusted with work: others can write to it, or its file system cannot lock."""
+
+
+class StoreFault(FleetError):
+    """The database could not do its work: full, locked for too long, damaged."""
+
+
+class SchemaMismatch(FleetError):
+    """The database was written by an older or newer fleet."""

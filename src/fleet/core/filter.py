@@ -1,0 +1,104 @@
+"""Which tasks: one condition per field, all of which must hold. Stores turn it into SQL, or apply `core.matching`."""
+
+from __future__ import annotations
+
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+#: The orders a list can have, as (field, newest or largest first) steps; the id decides last.
+#: In the hybrid one what is younger than two days comes first, by priority, then the rest by age.
+SORTS: dict[str, tuple[tuple[str, bool], ...]] = {
+    "priority": (("priority", False), ("created_at", True)),
+    "oldest": (("created_at", False),),
+    "urgent": (("priority", False), ("created_at", False)),
+    "hybrid": (("is_old", False), ("young_priority", False), ("created_at", False)),
+    "created": (("created_at", True),),
+    "updated": (("updated_at", True),),
+    "closed": (("closed_at", True),),
+    "status": (("status", False),),
+    "id": (),
+    "title": (("title_in_lower_case", False),),
+    "type": (("type", False),),
+    "assignee": (("assignee", False),),
+}
+
+
+class Filter(Record):
+    """A question to the queue. None means: do not care."""
+
+    ids: tuple[str, ...] | None = None
+    id_has: str | None = None  # a part of the id after its prefix
+    id_after: str | None = None  # later in the order of ids: a long list is read in parts
+    statuses: tuple[str, ...] | None = None
+    not_statuses: tuple[str, ...] | None = None
+    unfinished: bool | None = None
+    priority: int | None = None
+    priority_min: int | None = None
+    priority_max: int | None = None
+    types: tuple[str, ...] | None = None
+    not_types: tuple[str, ...] | None = None
+    assignee: str | None = None
+    unassigned: bool | None = None
+    labels: tuple[str, ...] | None = None  # all of them
+    any_label: tuple[str, ...] | None = None
+    not_labels: tuple[str, ...] | None = None
+    label_glob: str | None = None
+    label_regex: str | None = None
+    unlabelled: bool | None = None
+    text: str | None = None  # in title, description or id
+    title_has: str | None = None
+    description_has: str | None = None
+    notes_has: str | None = None
+    undescribed: bool | None = None
+    spec: str | None = None  # how the spec id begins
+    external_ref: str | None = None
+    parent: str | None = None  # direct children
+    under: str | None = None  # descendants
+    orphan: bool | None = None  # without a parent
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    updated_after: datetime | None = None
+    updated_before: datetime | None = None
+    closed_after: datetime | None = None
+    closed_before: datetime | None = None
+    deferred: bool | None = None
+    defer_after: datetime | None = None
+    defer_before: datetime | None = None
+    due_after: datetime | None = None
+    due_before: datetime | None = None
+    overdue: bool | None = None
+    pinned: bool | None = None
+    template: bool | None = None
+    ephemeral: bool | None = None
+    metadata: Mapping[str, str] | None = None
+    metadata_key: str | None = None
+    ready: bool | None = None  # open, unblocked, nothing that holds it up but time
+    due_to_start: bool | None = None  # not deferred, nor is its parent
+    work: bool | None = None  # a kind of task that can be worked on
+    claimable: bool | None = None  # ready, and nobody's
+    blocked: bool | None = None
+    coder: str | None = None
+    account: str | None = None
+    mode: str | None = None
+    origins: tuple[str, ...] | None = None
+    batch: str | None = None
+    repo: str | None = None
+
+
+class Lane(Record):
+    """Room for tasks of one kind: no more than `room` of those that fit `where`."""
+
+    room: int
+    where: Filter = Filter()
+
+
+READY = Filter(ready=True, due_to_start=True, work=True, ephemeral=False)
+
+
+def claimable_in(lane: Lane) -> Filter:
+    """What a supervisor may take in a lane: ready work that is nobody's."""
+    return lane.where.replace(ready=True, due_to_start=True, work=True, claimable=True)

@@ -1,0 +1,29 @@
+"""Task ids as bd makes them: a prefix and a base-36 name that grows with the queue."""
+
+from __future__ import annotations
+
+from os import urandom
+
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+LONGEST = 8
+#: Up to how many tasks each length serves: the chance of a collision stays at a quarter or less.
+ROOM = ((3, 164), (4, 984), (5, 5_899), (6, 35_390), (7, 212_340))
+
+
+def name_length(count: int) -> int:
+    """How long a new name is in a queue of `count` tasks."""
+    return next((length for length, room in ROOM if count < room), LONGEST)
+
+
+def new_id(prefix: str, length: int) -> str:
+    """A random id; the queue knows whether it is free."""
+    return f"{prefix}-{base36(int.from_bytes(urandom(8), 'big'), length)}"
+
+
+def base36(number: int, length: int) -> str:
+    """The last `length` base-36 digits of a number, padded with zeros."""
+    text = ""
+    while number and len(text) < length:
+        number, digit = divmod(number, 36)
+        text = DIGITS[digit] + text
+    return text.rjust(length, "0")

@@ -1,0 +1,78 @@
+"""Frozen records: what dataclasses give, without an import that costs more than starting Python."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        """What type checkers know about records; nothing at run time."""
+        return lambda cls: cls
+
+
+_REQUIRED = object()
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class RecordType(type):
+    """Turns annotated names into slots and keeps their defaults."""
+
+    _fields: dict[str, Any]
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> RecordType:
+        """Make the class; a subclass has its bases' fields first."""
+        own = namespace.get("__annotations__", {})
+        fields = {key: default for base in bases for key, default in getattr(base, "_fields", {}).items()}
+        fields |= {key: namespace.pop(key, _REQUIRED) for key in own}
+        made = super().__new__(cls, name, bases, {**namespace, "__slots__": tuple(own)})
+        made._fields = fields
+        return made
+
+
+class Record(metaclass=RecordType):
+    """A value: made whole by keywords, never changed, equal when all its fields are."""
+
+    def __init__(self, **values: Any) -> None:
+        put = object.__setattr__
+        for name, default in type(self)._fields.items():
+            value = values.pop(name, default)
+            if value is _REQUIRED:
+                raise TypeError(f"{type(self).__name__} needs {name}")
+            put(self, name, value)
+        if values:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(values))}")
+
+    @classmethod
+    def from_values(cls, values: Iterable[Any]) -> Self:
+        """A record from all its values in the order they were declared, unchecked: for rows of a database."""
+        made = cls.__new__(cls)
+        put = object.__setattr__
+        for name, value in zip(cls._fields, values, strict=True):
+            put(made, name, value)
+        return made
+
+    def replace(self, **changes: Any) -> Self:
+        """This record with some fields changed."""
+        return type(self)(**{**self.as_dict(), **changes})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Field names and values, in the order they were declared."""
+        return {name: getattr(self, name) for name in type(self)._fields}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen; use replace({name}=…)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen; {name} stays")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.as_dict().values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.as_dict().items())})"

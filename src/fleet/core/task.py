@@ -1,0 +1,293 @@
+"""The task: one piece of work someone asked for, and the rules of its status."""
+
+from __future__ import annotations
+
+from fleet.core.errors import AlreadyClaimed, NotClaimable
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+
+class Status:
+    """bd's words for where a task is. Plain strings: a queue may have statuses of its own besides."""
+
+    OPEN = "open"
+    IN_PROGRESS = "in_progress"
+    BLOCKED = "blocked"  # needs a person
+    DEFERRED = "deferred"
+    CLOSED = "closed"
+    PINNED = "pinned"
+    HOOKED = "hooked"
+
+
+#: Each built-in status and its category: active can start, wip is under way, done is over, frozen is set aside.
+CATEGORIES = {
+    Status.OPEN: "active",
+    Status.IN_PROGRESS: "wip",
+    Status.BLOCKED: "wip",
+    Status.DEFERRED: "frozen",
+    Status.CLOSED: "done",
+    Status.PINNED: "frozen",
+    Status.HOOKED: "wip",
+}
+
+#: A dependency on a task in one of these no longer holds anything up.
+RESOLVED = (Status.CLOSED, Status.PINNED)
+
+TYPES = (
+    "bug",
+    "feature",
+    "task",
+    "epic",
+    "chore",
+    "decision",
+    "message",
+    "molecule",
+    "gate",
+    "spike",
+    "story",
+    "milestone",
+    "event",
+)
+
+#: Types that hold or route work and are not work themselves.
+NOT_WORK = ("merge-request", "gate", "molecule", "message", "agent", "role", "rig")
+
+#: Fleet's own fields of a task: columns in the database, `fleet.` keys of its metadata in bd's JSON.
+SPEC_FIELDS = (
+    "cwd",
+    "coder",
+    "model",
+    "account",
+    "workspace",
+    "repo",
+    "base",
+    "branch",
+    "mode",
+    "verify",
+    "limits",
+    "requires",
+    "batch",
+    "workflow",
+    "stage",
+    "origin",
+    "made_by",
+    "finding",
+    "reason",
+)
+
+
+class Task(Record):
+    """A task as the queue keeps it. Instants are UTC; empty text means not set."""
+
+    id: str
+    title: str
+    description: str = ""
+    design: str = ""
+    acceptance: str = ""
+    notes: str = ""
+    spec_id: str = ""
+    status: str = Status.OPEN
+    priority: int = 2  # 0 is the most urgent, 4 the least
+    type: str = "task"
+    assignee: str = ""
+    owner: str = ""  # the e-mail address of whoever made it
+    estimated_minutes: int | None = None
+    created_at: datetime
+    created_by: str = ""
+    updated_at: datetime
+    started_at: datetime | None = None
+    closed_at: datetime | None = None
+    close_reason: str = ""
+    closed_by_session: str = ""
+    due_at: datetime | None = None
+    defer_until: datetime | None = None  # not ready before; retries wait here too
+    external_ref: str = ""
+    source_system: str = ""
+    ephemeral: bool = False
+    no_history: bool = False
+    pinned: bool = False
+    is_template: bool = False
+    metadata: dict[str, Any] = {}  # noqa: RUF012 - never changed in place: records are frozen
+    extra: dict[str, Any] = {}  # noqa: RUF012 - bd's rarer fields, kept so that nothing is lost in a round trip
+    labels: tuple[str, ...] = ()
+    is_blocked: bool = False  # kept by the queue in the transaction that changes it
+
+    cwd: str = ""
+    coder: str = ""
+    model: str = ""
+    account: str = ""
+    workspace: str = ""  # directory or worktree
+    repo: str = ""
+    base: str = ""
+    branch: str = ""
+    mode: str = ""  # headless or interactive
+    verify: str = ""
+    limits: str = ""
+    requires: str = ""  # what a host must offer
+    batch: str = ""
+    workflow: str = ""
+    stage: str = ""
+    origin: str = ""  # the command that made it; none for plain `bd create`
+    made_by: str = ""  # the task of the run that made it
+    path: str = ""  # PATH of whoever made it
+    finding: str = ""  # what its last receipt shows
+    reason: str = ""  # why it is where it is
+
+    claim_owner: str = ""
+    epoch: int = 0  # grows with each claim; stands in every write about that claim
+    claim_expires_at: datetime | None = None  # none: held by hand until given back
+    run_id: str = ""
+    cancel_requested_at: datetime | None = None
+    cancel_reason: str = ""
+    handed_in_at: datetime | None = None
+    hand_in_reason: str = ""
+    failures: int = 0
+    continues: int = 0
+    restarts: int = 0
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether somebody holds it, be it a supervisor or a person."""
+        return bool(self.claim_owner)
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether a supervisor holds it: only such a claim expires."""
+        return self.claim_expires_at is not None
+
+    def can_start(self, now: datetime) -> bool:
+        """Whether its status lets it start: open, or put off until a moment that has come."""
+        if self.status == Status.DEFERRED:
+            return self.defer_until is not None and self.defer_until <= now
+        return self.status == Status.OPEN
+
+    def moved(self, status: str, now: datetime) -> Task:
+        """This task in another status, with the instants that follow from it."""
+        if status == self.status:
+            return self
+        changes: dict[str, Any] = {"status": status}
+        if status == Status.IN_PROGRESS and self.started_at is None:
+            changes["started_at"] = now
+        if status == Status.CLOSED:
+            changes["closed_at"] = now
+        elif self.status == Status.CLOSED:
+            changes |= {"closed_at": None, "close_reason": "", "closed_by_session": "", "epoch": self.epoch + 1}
+        if status != Status.IN_PROGRESS and not self.is_supervised:
+            changes["claim_owner"] = ""
+        return self.replace(**changes)
+
+    def closed(self, reason: str, now: datetime, session: str = "") -> Task:
+        """This task done, with the reason given; closing twice changes nothing."""
+        if self.status == Status.CLOSED:
+            return self
+        return self.moved(Status.CLOSED, now).replace(close_reason=reason, closed_by_session=session, updated_at=now)
+
+    def reopened(self, now: datetime) -> Task:
+        """This task open again; whoever held it before cannot write about it any more."""
+        return self.moved(Status.OPEN, now).replace(defer_until=None, handed_in_at=None, updated_at=now)
+
+    def taken(self, actor: str, now: datetime) -> Task:
+        """This task held by a person or an agent, until they give it back; taking it twice changes nothing."""
+        if self.status == Status.IN_PROGRESS and self.assignee == actor:
+            return self
+        if self.assignee not in ("", actor):
+            raise AlreadyClaimed(f"issue already claimed by {self.assignee}")
+        if self.is_claimed and self.claim_owner != actor:
+            raise AlreadyClaimed(f"issue already claimed by {self.claim_owner}")
+        if not self.can_start(now):
+            raise NotClaimable(f"issue not claimable: status {self.status}")
+        return self.moved(Status.IN_PROGRESS, now).replace(
+            assignee=actor, claim_owner=actor, epoch=self.epoch + 1, updated_at=now
+        )
+
+    def claimed(self, owner: str, now: datetime, expires_at: datetime) -> Task:
+        """This task held by a supervisor until a moment, with nothing left over from an earlier run."""
+        return self.moved(Status.IN_PROGRESS, now).replace(
+            claim_owner=owner,
+            assignee=owner,
+            epoch=self.epoch + 1,
+            claim_expires_at=expires_at,
+            updated_at=now,
+            defer_until=None,
+            cancel_requested_at=None,
+            cancel_reason="",
+            handed_in_at=None,
+            hand_in_reason="",
+            run_id="",
+        )
+
+    def handed_in(self, reason: str, now: datetime) -> Task:
+        """This task with its run's word that it is done; the status waits for the receipt."""
+        return self.replace(handed_in_at=now, hand_in_reason=reason, updated_at=now)
+
+    def freed(self, now: datetime, *, status: str = "") -> Task:
+        """This task without its claim: where a verdict puts it, else back in the queue; what is closed stays closed.
+
+        Without a verdict a status that was set meanwhile stays too: an agent that asked a question is still waiting.
+        """
+        unchanged = self.status == Status.CLOSED or (not status and self.status != Status.IN_PROGRESS)
+        target = self.status if unchanged else status or Status.OPEN
+        return self.moved(target, now).replace(
+            claim_owner="", claim_expires_at=None, assignee="", run_id="", cancel_requested_at=None, updated_at=now
+        )
+
+
+class Verdict(Record):
+    """Where a task goes after a run."""
+
+    status: str
+    reason: str = ""
+    not_before: datetime | None = None
+    finding: str = ""
+    failures: int = 0  # how many to add to each count
+    continues: int = 0
+    restarts: int = 0
+
+    def on(self, task: Task, now: datetime) -> Task:
+        """The task after this verdict, its claim given back. What a person closed meanwhile stays closed."""
+        freed = task.freed(now, status=self.status)
+        return freed.replace(
+            reason=self.reason,
+            close_reason=(self.reason or "Closed")
+            if task.status != Status.CLOSED == freed.status
+            else freed.close_reason,
+            defer_until=self.not_before,
+            finding=self.finding or task.finding,
+            failures=task.failures + self.failures,
+            continues=task.continues + self.continues,
+            restarts=task.restarts + self.restarts,
+        )
+
+
+class Claim(Record):
+    """One host's exclusive, expiring hold on a task."""
+
+    task: Task
+    owner: str
+    epoch: int
+    expires_at: datetime
+
+
+class Comment(Record):
+    """What somebody said about a task."""
+
+    id: str
+    task_id: str
+    author: str
+    text: str
+    created_at: datetime
+
+
+class Caller(Record):
+    """A live run, known by its token: what it may touch and how far it may go."""
+
+    task_id: str
+    run_id: str
+    epoch: int
+    depth: int = 0
+    budget_usd: float | None = None
+    repos: tuple[str, ...] = ()

@@ -1,0 +1,49 @@
+"""What every test has: the program in a home of its own, and a last word on what was not exercised."""
+
+import os
+
+import pytest
+
+from program import fleet
+
+__all__ = ["fleet"]
+
+# The first words of the reason that `needs.require` gives.
+MARK = "not exercised: "
+
+
+def not_exercised(reporter: pytest.TerminalReporter) -> list[str]:
+    """What tests could not use for want of something on this machine, each named once."""
+    reports = (report for kind in ("skipped", "failed", "error") for report in reporter.stats.get(kind, []))
+    reasons = (_reason(report) for report in reports)
+    return sorted({reason.partition(MARK)[2].splitlines()[0] for reason in reasons if MARK in reason})
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    # A skip is (path, line, reason), which a worker sends as a list; a failure knows the message of its exception.
+    if isinstance(report.longrepr, tuple | list):
+        return str(report.longrepr[-1])
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longrepr)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say by name what was left out."""
+    names = not_exercised(terminalreporter)
+    if names:
+        terminalreporter.section("not exercised:", red=_in_ci(), yellow=not _in_ci())
+        for name in names:
+            terminalreporter.write_line(f"  {name}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI everything is there, or the run has failed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if _in_ci() and reporter is not None and session.exitstatus == 0 and not_exercised(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI") == "true"

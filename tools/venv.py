@@ -1,0 +1,151 @@
+"""Makes the environment that the Makefile works in: a venv in a cache outside the checkout, filled from the lock.
+
+`venv.py` makes it, or does nothing when it is there; `venv.py --path` says where it lies; `venv.py --program NAME LOCK`
+makes another for one program and says where that lies. Only the standard library,
+and nothing that a Python too old for fleet could not parse: it has to be able to say so.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+OLDEST = (3, 11)
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements.lock"
+# The editable install copies the entry points out of this file.
+PROJECT = ROOT / "pyproject.toml"
+
+
+def main() -> None:
+    """Make the environment, or print where it is."""
+    if sys.version_info < OLDEST:
+        sys.exit(
+            f"error: {sys.executable} is Python {sys.version.split()[0]}; fleet needs 3.11 or newer\n"
+            "hint:  name a newer one: make PYTHON=python3.12 …"
+        )
+    if sys.argv[1:] == ["--path"]:
+        print(place())
+    elif sys.argv[1:2] == ["--program"]:
+        print(program(*sys.argv[2:]))
+    else:
+        make(place())
+
+
+def place() -> Path:
+    """Where the environment of this checkout, this Python and this lock lies."""
+    # The package is installed as a link to the checkout, so two checkouts cannot share one.
+    parts = (LOCK.read_text("utf-8"), sys.version, os.path.realpath(sys.executable), str(ROOT))
+    return cache() / ("venv-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16])
+
+
+def cache() -> Path:
+    """The folder of everything fetched for development."""
+    named = os.environ.get("FLEET_CACHE")
+    if named:
+        return Path(named).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "fleet-dev"
+
+
+def make(venv: Path) -> None:
+    """Fill the environment unless its stamp says that this was done."""
+    stamp, wanted = venv / "complete", hashlib.sha256(PROJECT.read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text("utf-8") == wanted:
+        return
+    need_ensurepip()
+    with named_lock(venv):
+        if stamp.is_file() and stamp.read_text("utf-8") == wanted:
+            return
+        pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        filled = venv / "filled"
+        if not filled.is_file():
+            say(f"making {venv} from {LOCK.name}")
+            forget_others(venv)
+            create(venv)
+            (venv / "checkout").write_text(f"{ROOT}\n{sys.executable}", "utf-8")
+            run([*pip, "install", "--no-deps", "--require-hashes", "-r", str(LOCK)])
+            # Python 3.11 puts it in unasked, and with it a hook that runs at every start of the interpreter.
+            if list(venv.glob("lib/*/site-packages/setuptools")):
+                run([*pip, "uninstall", "--yes", "setuptools"])
+            filled.touch()
+        # By uv, as users are told to: the `fleet` that pip 23 writes imports a regex engine before it begins.
+        uv = [str(venv / "bin" / "uv"), "pip", "install", "--quiet", "--offline", "--python", str(venv)]
+        run([*uv, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+        stamp.write_text(wanted, "utf-8")
+
+
+def program(name: str, lock: str) -> Path:
+    """A program of somebody else's, in an environment of its own: it may pin other versions than fleet does."""
+    pins = ROOT / lock
+    key = hashlib.sha256((pins.read_text("utf-8") + sys.version).encode()).hexdigest()[:16]
+    venv = cache() / f"{name}-{key}"
+    with named_lock(venv):
+        if not (venv / "complete").is_file():
+            say(f"making {venv} from {lock}")
+            create(venv)
+            pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+            run([*pip, "install", "--no-deps", "--require-hashes", "-r", str(pins)])
+            (venv / "complete").touch()
+    return venv / "bin" / name
+
+
+def create(venv: Path) -> None:
+    """An empty venv with pip in it."""
+    shutil.rmtree(venv, ignore_errors=True)
+    run([sys.executable, "-m", "venv", str(venv)])
+
+
+@contextlib.contextmanager
+def named_lock(venv: Path) -> "Iterator[None]":
+    """Two runs of make at once: the second waits and finds the work done."""
+    venv.parent.mkdir(parents=True, exist_ok=True)
+    with Path(f"{venv}.lock").open("w", encoding="utf-8") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
+
+
+def need_ensurepip() -> None:
+    """See that Python can make a venv: Debian keeps the part that does in a package of its own."""
+    look = [sys.executable, "-c", "import ensurepip"]
+    if subprocess.run(look, stderr=subprocess.DEVNULL).returncode == 0:
+        return
+    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        sys.exit(f"error: {sys.executable} cannot make a venv\nhint:  sudo apt-get install {package}")
+    say(f"installing {package}, without which Python cannot make a venv")
+    run([sys.executable, str(ROOT / "tools" / "get_programs.py"), "--package", package])
+    run(look)
+    # The package may have brought a newer Python along, and its version is part of the place.
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def forget_others(venv: Path) -> None:
+    """Remove what earlier locks of this checkout, and checkouts that are gone, left in the cache."""
+    for note in venv.parent.glob("venv-*/checkout"):
+        checkout, _, python = note.read_text("utf-8").partition("\n")
+        is_older = (checkout, python) == (str(ROOT), sys.executable)
+        if note.parent != venv and (is_older or not Path(checkout).is_dir()):
+            shutil.rmtree(note.parent, ignore_errors=True)
+            Path(f"{note.parent}.lock").unlink(missing_ok=True)
+
+
+def run(argv: "list[str]") -> None:
+    """Run a program; its failure, with what it said, is ours."""
+    code = subprocess.run(argv, stdin=subprocess.DEVNULL).returncode
+    if code != 0:
+        sys.exit(f"error: exit code {code} from: {' '.join(argv)}")
+
+
+def say(text: str) -> None:
+    """One line on stderr: stdout belongs to the answer."""
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
