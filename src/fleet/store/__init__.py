@@ -1,0 +1,1 @@
+"""The queue's port and its adapters, one file each."""

@@ -1,0 +1,127 @@
+"""The ports of the store: what a queue promises, whatever keeps it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime, timedelta
+
+    from fleet.core.dependency import Edge
+    from fleet.core.filter import Filter, Lane
+    from fleet.core.tally import Tally
+    from fleet.core.task import Caller, Claim, Comment, Task, Verdict
+
+
+class Queue(Protocol):
+    """Where tasks live. Safe to share between processes, and between supervisors.
+
+    Every writing method is one transaction, or part of the one that `atomic` opened.
+    Blocked state is up to date in the same transaction that changes it.
+    """
+
+    def close(self) -> None:
+        """Let go of the database; safe to call twice."""
+
+    def now(self) -> datetime:
+        """The queue's clock, the only one that claims are judged by."""
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """All of the writes inside, or none; nested ones join. Reads inside see them."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Reads inside see one moment."""
+
+    # Tasks
+
+    def add(self, task: Task) -> None:
+        """Put a new task in. Raises TaskExists."""
+
+    def get(self, task_id: str) -> Task:
+        """The task with exactly this id. Raises TaskNotFound."""
+
+    def save(self, task: Task) -> None:
+        """Keep a changed task. Call it inside `atomic`, with a task read there. Raises TaskNotFound."""
+
+    def remove(self, task_id: str) -> None:
+        """Take a task out for good, with its comments and every edge from or to it. Raises TaskNotFound."""
+
+    def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
+        """The tasks that fit, in order; a limit of 0 is none."""
+
+    def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
+        """How many tasks fit, under "" or per status, priority, type, assignee or label."""
+
+    def size(self, prefix: str) -> int:
+        """How many tasks with that prefix are nobody's numbered child."""
+
+    def next_child(self, parent: str) -> int:
+        """A number no child of this task has had before."""
+
+    def tallies(self, task_ids: Sequence[str]) -> Mapping[str, Tally]:
+        """How many dependencies, dependents and comments each has."""
+
+    # Dependencies and comments
+
+    def link(self, edge: Edge, *, check_cycles: bool = True) -> None:
+        """Add an edge. Raises TaskNotFound, DependencyRefused, CycleRefused."""
+
+    def unlink(self, task_id: str, needs: str) -> bool:
+        """Remove the edge between two tasks; whether there was one."""
+
+    def edges(self, task_ids: Iterable[str] | None = None, *, up: bool = False) -> list[Edge]:
+        """The edges from these tasks, or with `up` the edges to them; all edges when none are named."""
+
+    def ancestors(self, task_id: str) -> list[str]:
+        """What the task belongs to, nearest first."""
+
+    def comment(self, comment: Comment) -> None:
+        """Keep a comment. Raises TaskNotFound."""
+
+    def comments(self, task_ids: Sequence[str]) -> list[Comment]:
+        """The comments on these tasks, oldest first for each."""
+
+    def labels(self) -> dict[str, int]:
+        """Every label in use and how many tasks have it."""
+
+    # Claims
+
+    def claim(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
+        """Take ready tasks that fit these lanes, at most `room` in all, for this owner alone, each with a new epoch."""
+
+    def take(self, task_id: str, actor: str) -> Task:
+        """Claim one task by hand: without expiry, never reaped. Raises AlreadyClaimed, NotClaimable."""
+
+    def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
+        """Put off the expiry of those still held; the answer has their tasks as they are now."""
+
+    def settle(self, claim: Claim, verdict: Verdict) -> Task:
+        """Record where a task goes next. Raises ClaimLost when the epoch is no longer ours."""
+
+    def release(self, claim: Claim) -> Task:
+        """Give a task back as if it had not been claimed. Raises ClaimLost."""
+
+    def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
+        """Claim again what this owner holds, after a restart: next epoch, same run and token. Raises ClaimLost."""
+
+    def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
+        """Give back every task whose claim has expired, but for those known to be alive."""
+
+    def request_cancel(self, task_id: str, reason: str) -> Task:
+        """Ask whoever holds the task to stop."""
+
+    def admit(self, claim: Claim, caller: Caller) -> str:
+        """A token for the run of this claim; it is worth nothing once the claim is gone. Raises ClaimLost."""
+
+    def caller(self, token: str) -> Caller | None:
+        """The live run that this token was given to."""
+
+    # The queue's own settings
+
+    def config(self) -> dict[str, str]:
+        """All of bd's settings that were made."""
+
+    def set_config(self, key: str, value: str | None) -> None:
+        """Make or, with None, forget a setting."""

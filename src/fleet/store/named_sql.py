@@ -1,0 +1,33 @@
+"""SQL kept in .sql files: blocks that begin with a line `-- name --`."""
+
+from __future__ import annotations
+
+import os.path
+
+FOLDER = os.path.join(os.path.dirname(__file__), "sql")  # noqa: PTH118, PTH120 - pathlib costs each call 10 ms
+
+
+def load(database: str, name: str) -> dict[str, str]:
+    """The blocks of one file by name."""
+    with open(os.path.join(FOLDER, database, name + ".sql"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
+        text = file.read()
+    blocks: dict[str, str] = {}
+    for block in ("\n" + text).split("\n-- ")[1:]:
+        head, _, body = block.partition("\n")
+        if head.endswith(" --"):
+            name = head[:-3]
+            blocks[name] = body.strip()
+        else:  # a comment at the start of a line inside the last block
+            blocks[name] += f"\n-- {head}\n{body.rstrip()}"
+    return blocks
+
+
+def migrations(database: str) -> list[tuple[int, str]]:
+    """The numbered migrations of a database, in order."""
+    folder = os.path.join(FOLDER, database)  # noqa: PTH118
+    found = []
+    for name in sorted(os.listdir(folder)):  # noqa: PTH208
+        if name[:4].isdigit():
+            with open(os.path.join(folder, name), encoding="utf-8") as file:  # noqa: PTH118, PTH123
+                found.append((int(name[:4]), file.read()))
+    return found

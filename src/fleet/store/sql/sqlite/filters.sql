@@ -1,0 +1,133 @@
+-- ids --
+t.id in (select value from json_each(:ids))
+-- id_has --
+instr(substr(t.id, instr(t.id, '-') + 1), :id_has) > 0
+-- id_after --
+t.id > :id_after
+-- statuses --
+t.status in (select value from json_each(:statuses))
+-- not_statuses --
+t.status not in (select value from json_each(:not_statuses))
+-- unfinished --
+t.status <> 'closed'
+-- priority --
+t.priority = :priority
+-- priority_min --
+t.priority >= :priority_min
+-- priority_max --
+t.priority <= :priority_max
+-- types --
+t.type in (select value from json_each(:types))
+-- not_types --
+t.type not in (select value from json_each(:not_types))
+-- assignee --
+t.assignee = :assignee
+-- unassigned --
+t.assignee = ''
+-- labels --
+not exists (
+    select 1 from json_each(:labels) w
+    where not exists (select 1 from labels l where l.task = t.id and l.label = w.value))
+-- any_label --
+exists (select 1 from labels l where l.task = t.id and l.label in (select value from json_each(:any_label)))
+-- not_labels --
+not exists (select 1 from labels l where l.task = t.id and l.label in (select value from json_each(:not_labels)))
+-- label_glob --
+exists (select 1 from labels l where l.task = t.id and globbed(l.label, :label_glob))
+-- label_regex --
+exists (select 1 from labels l where l.task = t.id and searched(l.label, :label_regex))
+-- unlabelled --
+not exists (select 1 from labels l where l.task = t.id)
+-- text --
+(instr(folded(t.title), folded(:text)) or instr(folded(t.description), folded(:text)) or instr(folded(t.id), folded(:text)))
+-- title_has --
+instr(folded(t.title), folded(:title_has)) > 0
+-- description_has --
+instr(folded(t.description), folded(:description_has)) > 0
+-- notes_has --
+instr(folded(t.notes), folded(:notes_has)) > 0
+-- undescribed --
+t.description = ''
+-- spec --
+substr(t.spec_id, 1, length(:spec)) = :spec
+-- external_ref --
+t.external_ref = :external_ref and t.external_ref <> ''
+-- parent --
+t.id in (select task from edges where needs = :parent and type = 'parent-child')
+-- under --
+t.id in (
+    with recursive down (id) as (
+        select task from edges where needs = :under and type = 'parent-child'
+        union
+        select e.task from down d join edges e on e.needs = d.id and e.type = 'parent-child')
+    select id from down)
+-- orphan --
+not exists (select 1 from edges e where e.task = t.id and e.type = 'parent-child')
+-- created_after --
+t.created_at > :created_after
+-- created_before --
+t.created_at < :created_before
+-- updated_after --
+t.updated_at > :updated_after
+-- updated_before --
+t.updated_at < :updated_before
+-- closed_after --
+t.closed_at > :closed_after
+-- closed_before --
+t.closed_at < :closed_before
+-- deferred --
+t.defer_until is not null
+-- defer_after --
+t.defer_until > :defer_after
+-- defer_before --
+t.defer_until < :defer_before
+-- due_after --
+t.due_at > :due_after
+-- due_before --
+t.due_at < :due_before
+-- overdue --
+coalesce(t.due_at < :now, 0) and t.status <> 'closed'
+-- pinned --
+t.pinned or t.status = 'pinned'
+-- template --
+t.is_template
+-- ephemeral --
+t.ephemeral
+-- metadata --
+not exists (
+    select 1 from json_each(:metadata) w
+    where w.value is not (
+        select case m.type when 'true' then 'true' when 'false' then 'false' else cast(m.atom as text) end
+        from shown_metadata x, json_each(x.metadata) m
+        where x.id = t.id and m.key = w.key))
+-- metadata_key --
+exists (
+    select 1 from shown_metadata x, json_each(x.metadata) m
+    where x.id = t.id and m.key = :metadata_key and m.type <> 'null')
+-- ready --
+t.status in ('open', 'deferred') and t.is_blocked = 0 and t.pinned = 0 and t.is_template = 0 and t.claim_owner = ''
+    and (t.status = 'open' or t.defer_until <= :now)
+-- due_to_start --
+coalesce(t.defer_until <= :now, 1) and not exists (
+    select 1 from edges e join tasks p on p.id = e.needs
+    where e.task = t.id and e.type = 'parent-child' and p.defer_until > :now)
+-- work --
+t.type not in ('merge-request', 'gate', 'molecule', 'message', 'agent', 'role', 'rig')
+-- claimable --
+t.status in ('open', 'deferred') and t.is_blocked = 0 and t.pinned = 0 and t.is_template = 0 and t.claim_owner = ''
+    and (t.status = 'open' or t.defer_until <= :now)
+    and t.assignee = '' and t.ephemeral = 0
+-- blocked --
+t.is_blocked and t.status not in ('closed', 'pinned')
+-- coder --
+t.coder = :coder
+-- account --
+t.account = :account
+-- mode --
+t.mode = :mode
+-- origins --
+t.origin in (select value from json_each(:origins))
+-- batch --
+t.batch = :batch and t.batch <> ''
+-- repo --
+t.repo = :repo

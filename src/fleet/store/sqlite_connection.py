@@ -1,0 +1,147 @@
+"""One connection to the SQLite file: transactions that wait their turn, faults in plain words, migrations."""
+
+from __future__ import annotations
+
+import os
+
+import apsw
+
+from fleet.core.errors import SchemaMismatch, StoreFault
+from fleet.store import named_sql
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+PATIENCE_MS = 60_000
+SCHEMA_VERSION = 1
+
+
+class Connection:
+    """A database file, opened by one thread of one process."""
+
+    def __init__(self, path: str, *, make: bool = False) -> None:
+        self.path = path
+        if make:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            self._db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+            self._db.set_busy_timeout(PATIENCE_MS)
+            self._db.pragma("foreign_keys", True)
+            version = self._db.pragma("user_version")
+        except apsw.Error as error:
+            raise _translated(error, path) from error
+        self._depth = 0
+        self._durable = True
+        if version != SCHEMA_VERSION:
+            self._prepare(version, make)
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        self._db.close()
+
+    def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement and fetch all it answers."""
+        try:
+            return list(self._db.execute(sql, values))
+        except apsw.Error as error:
+            raise _translated(error, self.path) from error
+
+    def changes(self) -> int:
+        """How many rows the last statement changed."""
+        return self._db.changes()
+
+    def writing(self, *, durable: bool = True) -> Transaction:
+        """A write transaction; `durable` ones reach the disk before they are acknowledged."""
+        return Transaction(self, "begin immediate", durable)
+
+    def reading(self) -> Transaction:
+        """A read transaction: one moment of the database."""
+        return Transaction(self, "begin", self._durable)
+
+    def add_function(self, name: str, call: Any) -> None:
+        """Let SQL call a pure Python function."""
+        self._db.create_scalar_function(name, call, deterministic=True)
+
+    def migrate(self, steps: list[tuple[int, str]]) -> None:
+        """Bring the schema up to date, one whole step at a time: a kill leaves a version, never half of one."""
+        for number, script in steps:
+            with self.writing():
+                if self.rows("pragma user_version")[0][0] < number:
+                    self.rows(script)
+                    self.rows(f"pragma user_version = {number}")
+
+    def _prepare(self, version: int, make: bool) -> None:
+        if version > SCHEMA_VERSION:
+            raise SchemaMismatch(
+                f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}",
+                hint="a newer fleet wrote it: upgrade this one.",
+            )
+        if version == 0 and make:
+            self.rows("pragma journal_mode = wal")
+            with self.writing():  # making a database is one step, however many migrations there are
+                self.migrate(named_sql.migrations("sqlite"))
+        else:
+            raise SchemaMismatch(
+                f"{self.path} has schema {version}, this fleet needs {SCHEMA_VERSION}",
+                hint="`fleet run` brings an older database up to date; `fleet init` makes a new one.",
+            )
+
+    def _begin(self, how: str, durable: bool) -> None:
+        self._depth += 1
+        if self._depth > 1:
+            return
+        try:
+            if durable != self._durable:
+                self._db.pragma("synchronous", "full" if durable else "normal")
+                self._durable = durable
+            self._db.execute(how)
+        except apsw.Error as error:
+            self._depth = 0
+            raise _translated(error, self.path) from error
+
+    def _end(self, failed: bool) -> None:
+        self._depth -= 1
+        if self._depth:
+            return
+        try:
+            self._db.execute("rollback" if failed else "commit")
+        except apsw.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("rollback")
+            if not failed:
+                raise _translated(error, self.path) from error
+
+
+class Transaction:
+    """All or nothing; a nested one is part of the outer."""
+
+    def __init__(self, connection: Connection, how: str, durable: bool) -> None:
+        self._connection, self._how, self._durable = connection, how, durable
+
+    def __enter__(self) -> None:
+        self._connection._begin(self._how, self._durable)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection._end(kind is not None)
+
+
+def _translated(error: apsw.Error, path: str) -> StoreFault:
+    for kind, fact, hint in _FAULTS:
+        if isinstance(error, kind):
+            return StoreFault(f"{fact}: {path}", hint=hint)
+    return StoreFault(f"the database refused: {error}: {path}")
+
+
+_FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
+    (apsw.FullError, "no room left on the disk of the database", "nothing was changed; free some space and try again."),
+    (apsw.BusyError, "the database was locked for a minute", "another process holds it; try again."),
+    (apsw.ReadOnlyError, "the database cannot be written", "look at the owner and mode of the file and its folder."),
+    (apsw.CantOpenError, "the database cannot be opened", "`fleet init` makes it; look at the mode of its folder."),
+    (apsw.NotADBError, "this is not a fleet database", "move the file away; `fleet init` makes a new one."),
+    (apsw.CorruptError, "the database is damaged", "keep a copy of it, then restore your last `fleet bd export`."),
+    (apsw.IOError, "the disk of the database failed", "nothing was changed; look at the disk and try again."),
+)

@@ -1,0 +1,201 @@
+"""Random work on the tasks and edges of every queue at once, compared with the model after each step."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from builders import HOUR, MINUTE, FakeClock, a_task, an_edge
+from contract.conftest import QUEUES
+from contract.queue_model import Model, ModelTask
+from fleet.core.errors import FleetError
+from fleet.core.filter import READY, Filter
+from fleet.core.task import Task
+from fleet.store.base import Queue
+
+MOST_TASKS = 9
+PICK = st.integers(0, 10_000)
+STATUSES = st.sampled_from(["open", "in_progress", "blocked", "deferred", "closed", "closed", "pinned", "review"])
+KINDS = st.sampled_from(
+    ["blocks", "conditional-blocks", "waits-for", "waits-for", "parent-child", "parent-child", "related"]
+)
+DELAYS = st.one_of(st.none(), st.sampled_from([-HOUR, 3 * MINUTE, HOUR]))
+
+
+class Stop(Exception):
+    """Leaves a block of writes half-way."""
+
+
+class TaskMachine(RuleBasedStateMachine):
+    """What people do to a queue's tasks and edges, and what must hold after every step."""
+
+    steps: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        # In memory where there is a file system for it: this is about behaviour, not about disks.
+        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+        self.clock = FakeClock()
+        self.queues = [make(self.folder, self.clock) for make in QUEUES.values()]
+        self.model = Model(now=self.clock())
+        self.made = 0
+
+    def teardown(self) -> None:
+        for queue in self.queues:
+            queue.close()
+        shutil.rmtree(self.folder)
+
+    def key(self, pick: int) -> str:
+        """One of the ids there are."""
+        return sorted(self.model.tasks)[pick % len(self.model.tasks)]
+
+    def on_each(self, call: Callable[[Queue], Any]) -> Any:
+        """The common answer of all queues, be it a value or an error."""
+        answers = []
+        for queue in self.queues:
+            try:
+                answers.append(call(queue))
+            except FleetError as error:
+                answers.append((type(error).__name__, str(error)))
+        assert all(answer == answers[0] for answer in answers), answers
+        return answers[0]
+
+    def save(self, key: str, change: Callable[[Task], Task]) -> None:
+        """A change by hand, the same on each queue."""
+
+        def call(queue: Queue) -> None:
+            with queue.atomic():
+                queue.save(change(queue.get(key)))
+
+        self.on_each(call)
+
+    @initialize(any_child=st.booleans(), delay=DELAYS)
+    def start(self, any_child: bool, delay: timedelta | None) -> None:
+        """A parent with two children, and somebody who waits for them: chance alone makes few families."""
+        for number in range(5):
+            self.add(number % 3, "claude", "task", delay if number == 4 else None)
+        self.link(1, 0, "parent-child", False)
+        self.link(2, 0, "parent-child", False)
+        self.link(3, 0, "waits-for", any_child)
+
+    @precondition(lambda self: len(self.model.tasks) < MOST_TASKS)
+    @rule(
+        priority=st.integers(0, 4),
+        coder=st.sampled_from(["claude", "codex"]),
+        kind=st.sampled_from(["task", "task", "task", "epic", "gate"]),
+        delay=DELAYS,
+    )
+    def add(self, priority: int, coder: str, kind: str, delay: timedelta | None) -> None:
+        self.made += 1
+        defer = None if delay is None else self.model.now + delay
+        key = f"fleet-{self.made:04}"
+        task = a_task(id=key, priority=priority, coder=coder, type=kind, created_at=self.model.now, defer_until=defer)
+        self.on_each(lambda queue: queue.add(task))
+        self.model.tasks[key] = ModelTask(priority, self.model.now, coder, kind, defer=defer)
+
+    @precondition(lambda self: len(self.model.tasks) > 2)
+    @rule(pick=PICK)
+    def remove(self, pick: int) -> None:
+        key = self.key(pick)
+        self.on_each(lambda queue: queue.remove(key))
+        self.model.remove(key)
+
+    @rule(one=PICK, other=PICK, kind=KINDS, any_child=st.booleans())
+    def link(self, one: int, other: int, kind: str, any_child: bool) -> None:
+        task, needs = self.key(one), self.key(other)
+        metadata = '{"gate": "any-children"}' if any_child else "{}"
+        refusal = self.model.refusal(task, needs, kind)
+        answer = self.on_each(lambda queue: queue.link(an_edge(task, needs, kind, metadata=metadata)))
+        assert (answer[0] if answer else "") == refusal
+        if not refusal:
+            self.model.edges.setdefault((task, needs), (kind, any_child))
+
+    @rule(one=PICK, kind=st.sampled_from(["blocks", "related"]))
+    def link_outside(self, one: int, kind: str) -> None:
+        task, needs = self.key(one), "external:other:thing"
+        refusal = self.model.refusal(task, needs, kind)
+        answer = self.on_each(lambda queue: queue.link(an_edge(task, needs, kind)))
+        assert (answer[0] if answer else "") == refusal
+        if not refusal:
+            self.model.edges.setdefault((task, needs), (kind, False))
+
+    @precondition(lambda self: self.model.edges)
+    @rule(pick=PICK)
+    def unlink(self, pick: int) -> None:
+        task, needs = sorted(self.model.edges)[pick % len(self.model.edges)]
+        assert self.on_each(lambda queue: queue.unlink(task, needs)) is True
+        assert self.on_each(lambda queue: queue.unlink(task, needs)) is False
+        del self.model.edges[task, needs]
+
+    @rule(pick=PICK, status=STATUSES)
+    def move(self, pick: int, status: str) -> None:
+        key = self.key(pick)
+        self.save(key, lambda task: task.moved(status, self.model.now))
+        self.model.move(key, status)
+
+    @rule(pick=PICK)
+    def reopen(self, pick: int) -> None:
+        key = self.key(pick)
+        self.save(key, lambda task: task.reopened(self.model.now))
+        self.model.move(key, "open")
+        self.model.tasks[key].defer = None
+
+    @rule(pick=PICK, delay=DELAYS, pinned=st.booleans())
+    def postpone_or_pin(self, pick: int, delay: timedelta | None, pinned: bool) -> None:
+        key = self.key(pick)
+        defer = None if delay is None else self.model.now + delay
+        self.save(key, lambda task: task.replace(defer_until=defer, pinned=pinned))
+        self.model.tasks[key].defer, self.model.tasks[key].pinned = defer, pinned
+
+    @rule(one=PICK, other=PICK)
+    def begin_and_give_up(self, one: int, other: int) -> None:
+        task, needs = self.key(one), self.key(other)
+
+        def call(queue: Queue) -> None:
+            with pytest.raises(Stop), queue.atomic():
+                queue.add(a_task(id="fleet-never"))
+                queue.link(an_edge("fleet-never", task))
+                queue.link(an_edge(task, "external:never:there"))
+                queue.save(queue.get(needs).moved("closed", self.model.now).replace(claim_owner="nobody"))
+                queue.remove(needs)
+                raise Stop
+
+        self.on_each(call)
+
+    @rule(step=st.sampled_from([MINUTE, MINUTE, 5 * MINUTE, 11 * MINUTE]))
+    def time_passes(self, step: timedelta) -> None:
+        self.clock.advance(step)
+        self.model.now = self.clock()
+
+    @invariant()
+    def every_queue_is_what_the_model_says(self) -> None:
+        TaskMachine.steps += 1
+        blocked, ready = self.model.blocked(), self.model.ready()
+        expected = {
+            key: (t.status, t.assignee, t.owner, t.epoch, t.expires, t.defer, t.cancel, t.failures, key in blocked)
+            for key, t in self.model.tasks.items()
+        }
+        kept = []
+        for queue in self.queues:
+            tasks = queue.find(Filter(), sort="id")
+            assert {t.id: _seen(t) for t in tasks} == expected
+            assert [task.id for task in queue.find(READY)] == ready
+            assert queue.count(Filter(blocked=True))[""] == len(
+                [key for key in blocked if self.model.tasks[key].status not in ("closed", "pinned")]
+            )
+            assert {(e.task, e.needs): e.type for e in queue.edges()} == {k: v[0] for k, v in self.model.edges.items()}
+            kept.append(tasks)
+        assert all(tasks == kept[0] for tasks in kept)
+
+
+def _seen(task: Task) -> tuple[object, ...]:
+    cancel = task.cancel_requested_at is not None
+    held = (task.status, task.assignee, task.claim_owner, task.epoch, task.claim_expires_at)
+    return (*held, task.defer_until, cancel, task.failures, task.is_blocked)

@@ -1,0 +1,248 @@
+"""What every queue promises about who gets which task: lanes, order, and taking one by hand."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from builders import HOUR, NOON, FakeClock, a_task, an_edge
+from fleet.core.dependency import PARENT_CHILD
+from fleet.core.errors import AlreadyClaimed, NotClaimable
+from fleet.core.filter import READY, Filter, Lane
+from fleet.core.task import CATEGORIES, NOT_WORK, Claim
+from fleet.store.base import Queue
+
+ONE, ALL = Lane(room=1), Lane(room=1000)
+
+
+def claimed(queue: Queue, *lanes: Lane, room: int = 1000, owner: str = "host") -> str:
+    """The ids that these lanes give, in order."""
+    return " ".join(claim.task.id for claim in queue.claim(owner, lanes or [ALL], room=room, ttl=HOUR))
+
+
+def test_a_task_is_claimed_once(queue: Queue) -> None:
+    queue.add(a_task())
+    first = queue.claim("a", [ONE], room=1, ttl=HOUR)
+    second = queue.claim("b", [ONE], room=1, ttl=HOUR)
+    assert len(first) == 1 and second == []
+    assert queue.claim("a", [ONE], room=1, ttl=HOUR) == []
+
+
+def test_a_claim_says_who_holds_what_until_when(queue: Queue, clock: FakeClock) -> None:
+    task = a_task(labels=("b", "a"), metadata={"k": 1}, cancel_reason="old", hand_in_reason="old", run_id="old")
+    queue.add(task.replace(cancel_requested_at=NOON, handed_in_at=NOON, defer_until=NOON))
+    clock.advance(timedelta(seconds=7))
+    now = queue.now()
+    [claim] = queue.claim("host", [ONE], room=1, ttl=HOUR)
+    held = task.replace(
+        labels=("a", "b"),
+        status="in_progress",
+        assignee="host",
+        claim_owner="host",
+        epoch=1,
+        claim_expires_at=now + HOUR,
+        started_at=now,
+        updated_at=now,
+        cancel_reason="",
+        hand_in_reason="",
+        run_id="",
+    )
+    assert claim == Claim(task=held, owner="host", epoch=1, expires_at=now + HOUR)
+    assert queue.get(task.id) == held
+
+
+def test_a_task_started_before_keeps_its_first_start(queue: Queue) -> None:
+    queue.add(a_task(started_at=NOON - HOUR))
+    [claim] = queue.claim("host", [ONE], room=1, ttl=HOUR)
+    assert claim.task.started_at == NOON - HOUR
+
+
+def test_the_most_urgent_comes_first_and_then_the_oldest(queue: Queue) -> None:
+    queue.add(a_task(id="d", priority=4, created_at=NOON - 9 * HOUR))
+    queue.add(a_task(id="c", priority=2, created_at=NOON))
+    queue.add(a_task(id="b", priority=2, created_at=NOON - HOUR))
+    queue.add(a_task(id="b2", priority=2, created_at=NOON - HOUR))
+    queue.add(a_task(id="a", priority=0, created_at=NOON))
+    assert claimed(queue, room=3) == "a b b2"
+    assert claimed(queue) == "c d"
+
+
+@pytest.mark.parametrize("room", [0, -1])
+def test_no_room_claims_nothing(queue: Queue, room: int) -> None:
+    queue.add(a_task())
+    assert claimed(queue, room=room) == ""
+    assert claimed(queue, Lane(room=room)) == ""
+    assert queue.claim("host", [], room=5, ttl=HOUR) == []
+
+
+def test_no_more_are_claimed_than_there_is_room_in_all_and_in_each_lane(queue: Queue) -> None:
+    for number in range(6):
+        queue.add(a_task(id=f"c{number}", coder="claude"))
+        queue.add(a_task(id=f"x{number}", coder="codex"))
+    lanes = [Lane(room=3, where=Filter(coder="claude")), Lane(room=2, where=Filter(coder="codex"))]
+    assert claimed(queue, *lanes, room=4) == "c0 c1 c2 x0"
+    assert claimed(queue, *lanes) == "c3 c4 c5 x1 x2"
+    assert claimed(queue, *lanes) == "x3 x4"
+
+
+def test_room_goes_to_the_most_urgent_of_all_lanes(queue: Queue) -> None:
+    queue.add(a_task(id="c", coder="claude", priority=2))
+    queue.add(a_task(id="x", coder="codex", priority=1))
+    lanes = [Lane(room=5, where=Filter(coder="claude")), Lane(room=5, where=Filter(coder="codex"))]
+    assert claimed(queue, *lanes, room=1) == "x"
+
+
+def test_a_full_lane_never_blocks_another(queue: Queue) -> None:
+    for _ in range(50):
+        queue.add(a_task(coder="claude", account="parked", priority=0))
+    queue.add(a_task(id="x", coder="codex", priority=4))
+    lanes = [
+        Lane(room=0, where=Filter(coder="claude", account="parked")),
+        Lane(room=1, where=Filter(coder="codex", account="")),
+    ]
+    assert claimed(queue, *lanes, room=3) == "x"
+
+
+def test_a_task_that_fits_two_lanes_is_claimed_once(queue: Queue) -> None:
+    queue.add(a_task(id="a", coder="claude"))
+    queue.add(a_task(id="b", coder="claude"))
+    assert claimed(queue, Lane(room=2, where=Filter(coder="claude")), Lane(room=2)) == "a b"
+
+
+LANES: list[tuple[Filter, dict[str, Any], dict[str, Any]]] = [
+    (Filter(coder="claude"), {"coder": "claude"}, {"coder": "codex"}),
+    (Filter(coder=""), {}, {"coder": "codex"}),
+    (Filter(account="work"), {"account": "work"}, {"account": "home"}),
+    (Filter(coder="claude", account="work"), {"coder": "claude", "account": "work"}, {"coder": "claude"}),
+    (Filter(origins=("create", "fanout")), {"origin": "fanout"}, {"origin": "bd"}),
+    (Filter(mode="interactive"), {"mode": "interactive"}, {"mode": "headless"}),
+    (Filter(labels=("gpu",)), {"labels": ("gpu",)}, {"labels": ("cpu",)}),
+    (Filter(repo="/r"), {"repo": "/r"}, {"repo": "/q"}),
+]
+
+
+@pytest.mark.parametrize(("where", "fits", "misses"), LANES)
+def test_a_lane_takes_only_what_fits_it(
+    queue: Queue, where: Filter, fits: dict[str, Any], misses: dict[str, Any]
+) -> None:
+    queue.add(a_task(**{"id": "misses", "priority": 0, **misses}))
+    queue.add(a_task(**{"id": "fits", **fits}))
+    assert claimed(queue, Lane(room=5, where=where)) == "fits"
+
+
+def test_only_ready_work_that_is_nobodys_is_claimed(queue: Queue) -> None:
+    for status in CATEGORIES:
+        queue.add(a_task(id=f"status-{status}", status=status))
+    for kind in NOT_WORK:
+        queue.add(a_task(type=kind))
+    queue.add(a_task(assignee="ada"))
+    queue.add(a_task(assignee="host"))
+    queue.add(a_task(ephemeral=True))
+    queue.add(a_task(pinned=True))
+    queue.add(a_task(is_template=True))
+    queue.add(a_task(defer_until=NOON + HOUR))
+    queue.add(a_task(id="blocked"))
+    queue.link(an_edge("blocked", "status-in_progress"))
+    queue.add(a_task(id="of-deferred", type="gate", defer_until=NOON + HOUR))
+    queue.add(a_task(id="child"))
+    queue.link(an_edge("child", "of-deferred", PARENT_CHILD))
+    assert claimed(queue) == "status-open"
+
+
+def test_a_lane_cannot_ask_for_what_is_not_claimable(queue: Queue) -> None:
+    queue.add(a_task(status="blocked"))
+    queue.add(a_task(assignee="ada"))
+    assert claimed(queue, Lane(room=5, where=Filter(ready=False)), Lane(room=5, where=Filter(assignee="ada"))) == ""
+
+
+def test_the_epoch_grows_with_each_claim_whoever_makes_it(queue: Queue) -> None:
+    task = a_task()
+    queue.add(task)
+    epochs = []
+    for owner in ("a", "b", "b", "a"):
+        [claim] = queue.claim(owner, [ONE], room=1, ttl=HOUR)
+        epochs.append(claim.epoch)
+        queue.release(claim)
+    queue.take(task.id, "ada")
+    epochs.append(queue.get(task.id).epoch)
+    assert epochs == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("status", ["open", "blocked", "deferred", "pinned", "of_my_own"])
+def test_a_held_task_moved_by_hand_is_not_claimed_again_while_it_is_held(queue: Queue, status: str) -> None:
+    task = a_task()
+    queue.add(task)
+    [claim] = queue.claim("host", [ONE], room=1, ttl=HOUR)
+    with queue.atomic():
+        queue.save(queue.get(task.id).moved(status, queue.now()))
+    assert claimed(queue, owner="host") == claimed(queue, owner="other") == ""
+    assert queue.find(READY) == []
+    with pytest.raises(AlreadyClaimed):
+        queue.take(task.id, "ada")
+    [renewed] = queue.renew([claim], ttl=HOUR)
+    assert renewed.task.status == status
+
+
+def test_a_task_taken_by_hand_has_no_expiry_and_a_new_epoch(queue: Queue, clock: FakeClock) -> None:
+    task = a_task(epoch=4)
+    queue.add(task)
+    clock.advance(HOUR)
+    taken = queue.take(task.id, "ada")
+    assert taken == queue.get(task.id)
+    assert (taken.status, taken.assignee, taken.claim_owner, taken.epoch) == ("in_progress", "ada", "ada", 5)
+    assert (taken.claim_expires_at, taken.started_at, taken.updated_at) == (None, NOON + HOUR, NOON + HOUR)
+    assert claimed(queue) == ""
+
+
+def test_taking_twice_by_the_same_actor_changes_nothing(queue: Queue, clock: FakeClock) -> None:
+    task = a_task()
+    queue.add(task)
+    first = queue.take(task.id, "ada")
+    clock.advance(HOUR)
+    assert queue.take(task.id, "ada") == first
+
+
+def test_what_is_assigned_to_somebody_can_be_taken_by_them_alone(queue: Queue) -> None:
+    task = a_task(assignee="ada")
+    queue.add(task)
+    with pytest.raises(AlreadyClaimed, match="claimed by ada"):
+        queue.take(task.id, "bob")
+    assert queue.get(task.id) == task
+    assert queue.take(task.id, "ada").claim_owner == "ada"
+
+
+def test_what_somebody_holds_cannot_be_taken(queue: Queue) -> None:
+    by_hand, supervised = a_task(), a_task()
+    queue.add(by_hand)
+    queue.take(by_hand.id, "ada")
+    queue.add(supervised)
+    queue.claim("host", [ONE], room=1, ttl=HOUR)
+    for task, holder in ((by_hand, "ada"), (supervised, "host")):
+        with pytest.raises(AlreadyClaimed, match=f"claimed by {holder}"):
+            queue.take(task.id, "bob")
+
+
+@pytest.mark.parametrize("status", [status for status in CATEGORIES if status != "open"])
+def test_only_an_open_task_can_be_taken(queue: Queue, status: str) -> None:
+    task = a_task(status=status)
+    queue.add(task)
+    with pytest.raises(NotClaimable, match=status):
+        queue.take(task.id, "ada")
+    assert queue.get(task.id) == task
+
+
+def test_a_task_given_back_by_hand_is_ready_again_but_stays_its_assignees(queue: Queue) -> None:
+    task = a_task()
+    queue.add(task)
+    queue.take(task.id, "ada")
+    with queue.atomic():
+        queue.save(queue.get(task.id).moved("open", queue.now()))
+    assert [each.id for each in queue.find(READY)] == [task.id]
+    assert claimed(queue) == ""
+
+
+def test_lanes_that_overlap_fill_their_room_with_different_tasks(queue: Queue) -> None:
+    for number in range(3):
+        queue.add(a_task(id=f"fleet-{number}", priority=number))
+    claims = queue.claim("host", [Lane(room=1), Lane(room=1)], room=5, ttl=HOUR)
+    assert [claim.task.id for claim in claims] == ["fleet-0", "fleet-1"]

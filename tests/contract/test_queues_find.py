@@ -1,0 +1,298 @@
+"""What every queue promises about finding tasks: each condition, each order, counting."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from builders import HOUR, MINUTE, NOON, FakeClock, a_task, an_edge
+from fleet.core.dependency import PARENT_CHILD
+from fleet.core.filter import SORTS, Filter
+from fleet.core.task import NOT_WORK
+from fleet.store.base import Queue
+
+EARLIER, LATER = NOON - HOUR, NOON + HOUR
+Prepare = Callable[[Queue], None]
+
+
+def nothing_more(queue: Queue) -> None:
+    """The two tasks are all it takes."""
+
+
+def under(parent: str, child: str, **changes: Any) -> Prepare:
+    """A parent for one of the two."""
+
+    def prepare(queue: Queue) -> None:
+        queue.add(a_task(id=parent, type="molecule", **changes))
+        queue.link(an_edge(child, parent, PARENT_CHILD))
+
+    return prepare
+
+
+def under_in_two_steps(queue: Queue) -> None:
+    """A grandparent for the one that fits."""
+    under("fleet-between", "fleet-fits")(queue)
+    under("fleet-above", "fleet-between")(queue)
+
+
+def blocked(task: str) -> Prepare:
+    """Something open that one of the two needs."""
+
+    def prepare(queue: Queue) -> None:
+        queue.add(a_task(id="fleet-needed", type="molecule"))
+        queue.link(an_edge(task, "fleet-needed"))
+
+    return prepare
+
+
+class Case(NamedTuple):
+    """A value for one condition, a task that fits it, and one that does not."""
+
+    wanted: Any
+    fits: Mapping[str, Any] = MappingProxyType({})
+    misses: Mapping[str, Any] = MappingProxyType({})
+    prepare: Prepare = nothing_more
+
+
+CASES = {
+    "ids": [Case(("fleet-fits", "nope"))],
+    "id_has": [Case("fit")],
+    "id_after": [Case("fleet-f", {}, {"id": "fleet-f"})],
+    "statuses": [Case(("blocked", "mine"), {"status": "mine"}, {"status": "open"})],
+    "not_statuses": [Case(("open", "closed"), {"status": "blocked"}, {"status": "open"})],
+    "unfinished": [Case(True, {"status": "pinned"}, {"status": "closed"})],
+    "priority": [Case(0, {"priority": 0}, {"priority": 1})],
+    "priority_min": [Case(3, {"priority": 3}, {"priority": 2})],
+    "priority_max": [Case(1, {"priority": 1}, {"priority": 2})],
+    "types": [Case(("bug", "epic"), {"type": "epic"}, {"type": "task"})],
+    "not_types": [Case(("bug", "epic"), {"type": "task"}, {"type": "bug"})],
+    "assignee": [Case("ada", {"assignee": "ada"}, {"assignee": "Ada"}), Case("", {}, {"assignee": "ada"})],
+    "unassigned": [Case(True, {}, {"assignee": "ada"})],
+    "labels": [Case(("a", "b"), {"labels": ("a", "b", "c")}, {"labels": ("a", "c")})],
+    "any_label": [Case(("a", "b"), {"labels": ("b", "z")}, {"labels": ("z",)})],
+    "not_labels": [Case(("a", "b"), {"labels": ("z",)}, {"labels": ("b", "z")})],
+    "label_glob": [
+        Case("team-*", {"labels": ("z", "team-x")}, {"labels": ("a-team-x",)}),
+        Case("v[0-9]?", {"labels": ("v1a",)}, {"labels": ("V1a", "vx1")}),
+    ],
+    "label_regex": [Case("^v[0-9]+$", {"labels": ("z", "v12")}, {"labels": ("v12x", "V1")})],
+    "unlabelled": [Case(True, {}, {"labels": ("a",)})],
+    "text": [
+        Case("NEEDLE", {"title": "a needle"}, {"notes": "needle"}),
+        Case("needle", {"description": "Needle"}, {"design": "needle"}),
+        Case("FITS"),
+        Case("GRÜSSE", {"title": "grüsse"}, {"title": "grusse"}),
+        Case("100%_'", {"title": "100%_' sure"}, {"title": "100 sure'"}),
+    ],
+    "title_has": [Case("NEEDLE", {"title": "a needle"}, {"description": "needle"})],
+    "description_has": [Case("NEEDLE", {"description": "a needle"}, {"title": "needle"})],
+    "notes_has": [Case("NEEDLE", {"notes": "a needle"}, {"description": "needle"})],
+    "undescribed": [Case(True, {}, {"description": "x"})],
+    "spec": [Case("spec-1", {"spec_id": "spec-12"}, {"spec_id": "a-spec-1"})],
+    "external_ref": [Case("gh-1", {"external_ref": "gh-1"}, {"external_ref": "gh-12"})],
+    "parent": [Case("fleet-parent", prepare=under("fleet-parent", "fleet-fits"))],
+    "under": [Case("fleet-parent", prepare=under("fleet-parent", "fleet-fits"))],
+    "orphan": [Case(True, prepare=under("none-parent", "fleet-misses"))],
+    "created_after": [Case(NOON, {"created_at": NOON + HOUR}, {"created_at": NOON})],
+    "created_before": [Case(NOON, {"created_at": EARLIER}, {"created_at": NOON})],
+    "updated_after": [Case(NOON, {"updated_at": LATER}, {"updated_at": NOON})],
+    "updated_before": [Case(NOON, {"updated_at": EARLIER}, {"updated_at": NOON})],
+    "closed_after": [
+        Case(NOON, {"status": "closed", "closed_at": LATER}, {"status": "closed", "closed_at": NOON}),
+        Case(NOON, {"status": "closed", "closed_at": LATER}, {}),
+    ],
+    "closed_before": [
+        Case(NOON, {"status": "closed", "closed_at": EARLIER}, {"status": "closed", "closed_at": NOON}),
+        Case(NOON, {"status": "closed", "closed_at": EARLIER}, {}),
+    ],
+    "deferred": [Case(True, {"defer_until": EARLIER}, {})],
+    "defer_after": [Case(NOON, {"defer_until": LATER}, {"defer_until": NOON}), Case(NOON, {"defer_until": LATER})],
+    "defer_before": [Case(NOON, {"defer_until": EARLIER}, {"defer_until": NOON}), Case(NOON, {"defer_until": EARLIER})],
+    "due_after": [Case(NOON, {"due_at": LATER}, {"due_at": NOON}), Case(NOON, {"due_at": LATER})],
+    "due_before": [Case(NOON, {"due_at": EARLIER}, {"due_at": NOON}), Case(NOON, {"due_at": EARLIER})],
+    "overdue": [
+        Case(True, {"due_at": EARLIER}, {"due_at": NOON}),
+        Case(True, {"due_at": EARLIER}, {"due_at": EARLIER, "status": "closed"}),
+        Case(True, {"due_at": EARLIER}, {}),
+    ],
+    "pinned": [Case(True, {"pinned": True}, {}), Case(True, {"status": "pinned"}, {})],
+    "template": [Case(True, {"is_template": True}, {})],
+    "ephemeral": [Case(True, {"ephemeral": True}, {})],
+    "metadata": [
+        Case({"k": "v"}, {"metadata": {"k": "v", "x": "y"}}, {"metadata": {"k": "V"}}),
+        Case({"k": "v", "x": "y"}, {"metadata": {"k": "v", "x": "y"}}, {"metadata": {"k": "v"}}),
+        Case({"k": "1"}, {"metadata": {"k": 1}}, {"metadata": {"k": True}}),
+        Case({"k": "0"}, {"metadata": {"k": 0}}, {"metadata": {"k": False}}),
+        Case({"k": "true"}, {"metadata": {"k": True}}, {"metadata": {"k": 1}}),
+        Case({"k": "false"}, {"metadata": {"k": False}}, {"metadata": {"k": "true"}}),
+        Case({"k": "2.5"}, {"metadata": {"k": 2.5}}, {"metadata": {"k": [2.5]}}),
+        Case({"fleet.coder": "codex"}, {"coder": "codex"}, {"metadata": {"fleet.coder": "codex"}}),
+        Case({"k": ""}, {"metadata": {"k": ""}}, {}),
+    ],
+    "metadata_key": [
+        Case("k", {"metadata": {"k": ""}}, {"metadata": {"x": "k"}}),
+        Case("k", {"metadata": {"k": {}}}, {"metadata": {"k": None}}),
+        Case("fleet.cwd", {"cwd": "/x"}, {"metadata": {"fleet.cwd": "/x"}}),
+    ],
+    "ready": [
+        Case(True, {}, {"status": "in_progress"}),
+        Case(True, {}, {"pinned": True}),
+        Case(True, {}, {"is_template": True}),
+        Case(True, {"assignee": "ada", "defer_until": LATER}, {"claim_owner": "host"}),
+        Case(True, {}, {}, blocked("fleet-misses")),
+    ],
+    "due_to_start": [
+        Case(True, {}, {"defer_until": LATER}),
+        Case(True, {"defer_until": NOON}, {"defer_until": NOON + MINUTE}),
+        Case(True, {"defer_until": EARLIER}, {}, under("none-parent", "fleet-misses", defer_until=LATER)),
+    ],
+    "work": [Case(True, {"type": "of-my-own"}, {"type": kind}) for kind in NOT_WORK],
+    "claimable": [
+        Case(True, {}, {"assignee": "ada"}),
+        Case(True, {}, {"ephemeral": True}),
+        Case(True, {}, {"claim_owner": "host"}),
+        Case(True, {}, {"status": "closed"}),
+        Case(True, {}, {}, blocked("fleet-misses")),
+    ],
+    "blocked": [Case(True, {}, {}, blocked("fleet-fits")), Case(True, {}, {"status": "closed"}, blocked("fleet-fits"))],
+    "coder": [Case("claude", {"coder": "claude"}, {"coder": "codex"}), Case("", {}, {"coder": "codex"})],
+    "account": [Case("work", {"account": "work"}, {}), Case("", {}, {"account": "work"})],
+    "mode": [Case("headless", {"mode": "headless"}, {"mode": "interactive"})],
+    "origins": [Case(("create", "fanout"), {"origin": "fanout"}, {"origin": "bd"})],
+    "batch": [Case("b1", {"batch": "b1"}, {"batch": "b12"})],
+    "repo": [Case("/r", {"repo": "/r"}, {"repo": "/r2"})],
+}
+
+
+def each_case() -> list[Any]:
+    """Every case, and its opposite where the condition is a yes or no."""
+    cases = []
+    for name, group in CASES.items():
+        for number, case in enumerate(group):
+            cases.append(pytest.param(name, case, case.wanted, "fleet-fits", id=f"{name}-{number}"))
+            if case.wanted is True:
+                cases.append(pytest.param(name, case, False, "fleet-misses", id=f"not-{name}-{number}"))
+    return cases
+
+
+def test_every_condition_has_a_case() -> None:
+    assert set(CASES) == set(Filter._fields)
+
+
+@pytest.mark.parametrize(("name", "case", "wanted", "expected"), each_case())
+def test_a_condition_finds_what_fits_and_nothing_else(
+    queue: Queue, name: str, case: Case, wanted: Any, expected: str
+) -> None:
+    queue.add(a_task(**{"id": "fleet-fits", "title": "one", **case.fits}))
+    queue.add(a_task(**{"id": "fleet-misses", "title": "other", **case.misses}))
+    case.prepare(queue)
+    where = Filter(**{name: wanted})
+    found = {task.id for task in queue.find(where)} & {"fleet-fits", "fleet-misses"}
+    assert found == {expected}
+    assert queue.count(where)[""] == len(queue.find(where))
+
+
+def test_a_filter_that_asks_nothing_finds_everything(queue: Queue) -> None:
+    assert queue.find(Filter()) == []
+    queue.add(a_task(status="closed"))
+    queue.add(a_task(is_template=True))
+    assert len(queue.find(Filter())) == 2
+
+
+def test_all_conditions_of_a_filter_must_hold(queue: Queue) -> None:
+    queue.add(a_task(id="both", priority=1, labels=("x",)))
+    queue.add(a_task(priority=1))
+    queue.add(a_task(priority=2, labels=("x",)))
+    assert [task.id for task in queue.find(Filter(priority=1, labels=("x",)))] == ["both"]
+
+
+def test_empty_lists_mean_none_of_these_and_all_of_none(queue: Queue) -> None:
+    queue.add(a_task(labels=("x",)))
+    none = (Filter(ids=()), Filter(statuses=()), Filter(types=()), Filter(any_label=()), Filter(origins=()))
+    everything = (Filter(labels=()), Filter(not_labels=()), Filter(not_types=()), Filter(metadata={}))
+    assert [len(queue.find(where)) for where in none + everything] == [0] * 5 + [1] * 4
+
+
+def test_descendants_are_found_at_any_depth_and_children_at_one(queue: Queue) -> None:
+    queue.add(a_task(id="fleet-fits"))
+    under_in_two_steps(queue)
+    assert [task.id for task in queue.find(Filter(under="fleet-above"), sort="id")] == ["fleet-between", "fleet-fits"]
+    assert [task.id for task in queue.find(Filter(parent="fleet-above"))] == ["fleet-between"]
+    assert queue.find(Filter(under="nope")) == []
+
+
+def test_a_task_with_two_parents_is_found_under_each(queue: Queue) -> None:
+    queue.add(a_task(id="fleet-fits"))
+    under("fleet-one", "fleet-fits")(queue)
+    under("fleet-two", "fleet-fits", defer_until=LATER)(queue)
+    for parent in ("fleet-one", "fleet-two"):
+        assert [task.id for task in queue.find(Filter(parent=parent))] == ["fleet-fits"]
+    assert [task.id for task in queue.find(Filter(due_to_start=False), sort="id")] == ["fleet-fits", "fleet-two"]
+
+
+def test_due_to_start_follows_the_clock(queue: Queue, clock: FakeClock) -> None:
+    queue.add(a_task(defer_until=LATER))
+    assert queue.find(Filter(due_to_start=True)) == []
+    clock.advance(HOUR)
+    assert len(queue.find(Filter(due_to_start=True))) == 1
+
+
+SORTED = [
+    a_task(id="a", priority=2, created_at=NOON, title="b", type="task", assignee="z", updated_at=LATER),
+    a_task(id="b", priority=0, created_at=LATER, title="B", type="bug", status="closed", closed_at=LATER),
+    a_task(id="c", priority=2, created_at=EARLIER, title="ü", type="bug", assignee="a", updated_at=EARLIER),
+    a_task(id="d", priority=2, created_at=NOON, title="b", type="task", status="closed", closed_at=NOON),
+    a_task(id="e", priority=4, created_at=NOON, title="", type="epic", status="blocked", assignee="a"),
+]
+ORDERS = {
+    "priority": "badce",
+    "oldest": "cadeb",
+    "urgent": "bcade",
+    "hybrid": "bcade",
+    "created": "badec",
+    "updated": "abdec",
+    "closed": "bdace",
+    "status": "ebdac",
+    "id": "abcde",
+    "title": "eabdc",
+    "type": "bcead",
+    "assignee": "bdcea",
+}
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_an_order_holds_and_its_reverse_is_its_mirror(queue: Queue, sort: str) -> None:
+    for task in SORTED[::-1]:
+        queue.add(task)
+    assert "".join(task.id for task in queue.find(Filter(), sort=sort)) == ORDERS[sort]
+    assert "".join(task.id for task in queue.find(Filter(), sort=sort, reverse=True)) == ORDERS[sort][::-1]
+    assert "".join(task.id for task in queue.find(Filter(), sort=sort, limit=2)) == ORDERS[sort][:2]
+    assert "".join(task.id for task in queue.find(Filter(), sort=sort, limit=99)) == ORDERS[sort]
+    assert "".join(task.id for task in queue.find(Filter(unfinished=True), sort=sort)) == "".join(
+        key for key in ORDERS[sort] if key not in "bd"
+    )
+
+
+def test_the_hybrid_order_has_the_young_by_urgency_and_then_the_old_by_age(queue: Queue, clock: FakeClock) -> None:
+    for key, priority, hours in (("a", 0, 60), ("b", 4, 50), ("c", 2, 49), ("d", 4, 48), ("e", 1, 1), ("f", 1, 2)):
+        queue.add(a_task(id=key, priority=priority, created_at=NOON - hours * HOUR))
+    assert "".join(task.id for task in queue.find(Filter(), sort="hybrid")) == "fedabc"
+    assert "".join(task.id for task in queue.find(Filter(), sort="hybrid", reverse=True)) == "cbadef"
+    clock.advance(HOUR)
+    assert "".join(task.id for task in queue.find(Filter(), sort="hybrid", limit=3)) == "fea"
+
+
+def test_tasks_are_counted_in_groups(queue: Queue) -> None:
+    assert queue.count(Filter()) == {"": 0}
+    assert queue.count(Filter(), by="status") == {}
+    for task in SORTED:
+        queue.add(task.replace(labels=("x", task.type)))
+    assert queue.count(Filter()) == {"": 5}
+    assert queue.count(Filter(priority=2)) == {"": 3}
+    assert queue.count(Filter(), by="status") == {"open": 2, "closed": 2, "blocked": 1}
+    assert queue.count(Filter(), by="priority") == {"0": 1, "2": 3, "4": 1}
+    assert queue.count(Filter(), by="type") == {"task": 2, "bug": 2, "epic": 1}
+    assert queue.count(Filter(unfinished=True), by="assignee") == {"a": 2, "z": 1}
+    assert queue.count(Filter(), by="assignee") == {"a": 2, "z": 1, "": 2}
+    assert queue.count(Filter(priority=2), by="label") == {"x": 3, "task": 2, "bug": 1}

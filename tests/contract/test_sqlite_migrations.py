@@ -1,0 +1,265 @@
+"""The SQLite file itself: how it is made, brought up to date, and refused."""
+
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import apsw
+import pytest
+
+from builders import a_task
+from fleet.core.errors import SchemaMismatch, StoreFault
+from fleet.core.filter import Filter
+from fleet.store import named_sql
+from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite_connection import SCHEMA_VERSION, Connection
+from needs import require
+from workers.migrate import TABLES
+
+WORKERS = Path(__file__).parent.parent / "workers"
+LAST = 6
+
+MAKE = "import sys; from fleet.store.sqlite import SqliteQueue; SqliteQueue(sys.argv[1], make=True).config()"
+READ_AS_NOBODY = """
+import os, sys
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.store.sqlite import SqliteQueue
+os.setgid(65534); os.setuid(65534)
+try:
+    queue = SqliteQueue(sys.argv[1])
+    print(queue.count(Filter()))
+    queue.set_config("a", "b")
+except FleetError as error:
+    print(type(error).__name__, error, error.hint)
+"""
+
+
+def version_of(path: Path) -> int:
+    """The schema that a file has."""
+    connection = apsw.Connection(str(path))
+    version = connection.pragma("user_version")
+    assert connection.pragma("integrity_check") == "ok"
+    connection.close()
+    return int(version)
+
+
+def steps_in(path: Path) -> dict[int, int]:
+    """How many tables of each step a file has."""
+    connection = apsw.Connection(str(path))
+    names = [name for (name,) in connection.execute("select name from sqlite_schema where name glob 'step_*'")]
+    connection.close()
+    return {number: sum(name.startswith(f"step_{number}_") for name in names) for number in range(2, LAST + 1)}
+
+
+def migrate(path: Path, stop: str) -> subprocess.Popen[str]:
+    """An upgrade in a process of its own, standing where it was told to."""
+    process = subprocess.Popen(
+        [sys.executable, WORKERS / "migrate.py", path, str(LAST), stop],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "here\n"
+    return process
+
+
+def finish(path: Path) -> None:
+    """An upgrade that nobody interrupts."""
+    command = [sys.executable, str(WORKERS / "migrate.py"), str(path), str(LAST), "nowhere"]
+    subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+def killed(process: subprocess.Popen[str]) -> None:
+    """Gone without a chance to tidy up."""
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_new_file_gets_the_whole_schema_and_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    queue = SqliteQueue(str(path), make=True)
+    queue.add(a_task())
+    files = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
+    assert files == {"fleet.db": 0o600, "fleet.db-wal": 0o600, "fleet.db-shm": 0o600}
+    queue.close()
+    assert version_of(path) == SCHEMA_VERSION
+    assert apsw.Connection(str(path)).pragma("journal_mode") == "wal"
+
+
+def test_the_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        queue = SqliteQueue(str(tmp_path / "fleet.db"), make=True)
+        queue.add(a_task())
+        assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
+        queue.close()
+    finally:
+        os.umask(before)
+
+
+def test_the_migrations_are_numbered_without_gaps_up_to_the_schema_this_fleet_knows() -> None:
+    assert [number for number, _ in named_sql.migrations("sqlite")] == list(range(1, SCHEMA_VERSION + 1))
+
+
+def test_opening_again_keeps_what_is_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "fleet.db")
+    task = a_task()
+    for _ in range(2):
+        queue = SqliteQueue(path, make=True)
+        queue.close()
+    queue = SqliteQueue(path)
+    queue.add(task)
+    queue.close()
+    queue = SqliteQueue(path, make=True)
+    assert queue.find(Filter()) == [task]
+    queue.close()
+
+
+def test_a_file_is_made_only_when_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(StoreFault, match="cannot be opened") as refused:
+        SqliteQueue(str(tmp_path / "fleet.db"))
+    assert "fleet init" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_processes_that_make_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:
+    for attempt in range(4):
+        path = tmp_path / f"fleet-{attempt}.db"
+        makers = [subprocess.Popen([sys.executable, "-c", MAKE, path], stderr=subprocess.PIPE) for _ in range(8)]
+        ends = [(maker.communicate(timeout=60)[1].decode(), maker.returncode) for maker in makers]
+        assert ends == [("", 0)] * 8
+        assert version_of(path) == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize("stop", ["before-2", "in-2", "before-4", "in-4", "before-6", "in-6", "after"])
+def test_an_upgrade_killed_anywhere_leaves_a_whole_version_and_can_go_on(tmp_path: Path, stop: str) -> None:
+    path = tmp_path / "fleet.db"
+    queue = SqliteQueue(str(path), make=True)
+    task = a_task()
+    queue.add(task)
+    queue.close()
+    killed(migrate(path, stop))
+    version = version_of(path)
+    assert version == (LAST if stop == "after" else int(stop.split("-")[1]) - 1)
+    assert steps_in(path) == {number: TABLES if number <= version else 0 for number in range(2, LAST + 1)}
+    finish(path)
+    assert (version_of(path), set(steps_in(path).values())) == (LAST, {TABLES})
+    connection = apsw.Connection(str(path))
+    assert connection.execute("select x from step_3_0").get == 103
+    assert connection.execute("select id from tasks").get == task.id
+
+
+def test_an_upgrade_killed_again_and_again_gets_there(tmp_path: Path) -> None:
+    path, seed = tmp_path / "fleet.db", 20260301
+    sys.stdout.write(f"seed {seed}\n")
+    chance = random.Random(seed)
+    SqliteQueue(str(path), make=True).close()
+    for _ in range(8):
+        version = version_of(path)
+        stops = [f"{where}-{number}" for number in range(version + 1, LAST + 1) for where in ("before", "in")]
+        killed(migrate(path, chance.choice(stops[:4]) if stops else "after"))
+        assert version <= version_of(path)
+    finish(path)
+    assert set(steps_in(path).values()) == {TABLES}
+
+
+def test_two_upgrades_at_once_do_each_step_once(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    SqliteQueue(str(path), make=True).close()
+    first = migrate(path, "before-3")
+    finish(path)
+    first.communicate()
+    assert first.returncode == 0
+    assert set(steps_in(path).values()) == {TABLES}
+    assert apsw.Connection(str(path)).execute("select count(*), max(x) from step_5_0").get == (1, 105)
+
+
+def test_a_step_that_fails_leaves_the_version_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    connection = Connection(str(path), make=True)
+    with pytest.raises(StoreFault, match="the database refused"):
+        connection.migrate([(2, "create table step_2_0 (x)"), (3, "create table step_3_0 (x); create nonsense")])
+    connection.close()
+    assert (version_of(path), steps_in(path)[2], steps_in(path)[3]) == (2, 1, 0)
+
+
+def test_a_file_killed_while_it_was_made_can_be_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    path.touch(0o600)
+    with pytest.raises(SchemaMismatch):
+        SqliteQueue(str(path))
+    SqliteQueue(str(path), make=True).close()
+    assert version_of(path) == SCHEMA_VERSION
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    connection = Connection(str(path), make=True)
+    connection.migrate([(SCHEMA_VERSION + 1, "create table later (x)")])
+    connection.close()
+    for make in (False, True):
+        with pytest.raises(SchemaMismatch, match=f"schema {SCHEMA_VERSION + 1}") as refused:
+            SqliteQueue(str(path), make=make)
+        assert "upgrade" in refused.value.hint
+    assert version_of(path) == SCHEMA_VERSION + 1
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_an_older_schema_is_refused_with_the_way_to_bring_it_up_to_date(
+    tmp_path: Path, make: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fleet.db"
+    SqliteQueue(str(path), make=True).close()
+    monkeypatch.setattr("fleet.store.sqlite_connection.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    with pytest.raises(SchemaMismatch, match=f"needs {SCHEMA_VERSION + 1}") as refused:
+        SqliteQueue(str(path), make=make)
+    assert "fleet run" in refused.value.hint
+    assert version_of(path) == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is no database\n" * 100, b"\x00" * 5_000, b"SQLite format 3\x00" + b"x" * 5_000]
+)
+@pytest.mark.parametrize("make", [False, True])
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes, make: bool) -> None:
+    path = tmp_path / "fleet.db"
+    path.write_bytes(content)
+    with pytest.raises(StoreFault, match=r"not a fleet database|damaged") as refused:
+        SqliteQueue(str(path), make=make)
+    assert refused.value.hint
+    assert path.read_bytes() == content
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "fleet.db").mkdir()
+    with pytest.raises(StoreFault, match="cannot be opened"):
+        SqliteQueue(str(tmp_path / "fleet.db"))
+
+
+def test_a_file_that_cannot_be_written_is_refused_in_words(tmp_path: Path) -> None:
+    require(os.geteuid() == 0, "a read-only database: it takes root to become somebody who may only read")
+    folder = Path(tempfile.mkdtemp())
+    try:
+        folder.chmod(0o755)
+        path = folder / "fleet.db"
+        queue = SqliteQueue(str(path), make=True)
+        queue.add(a_task())
+        for each in folder.iterdir():
+            each.chmod(0o644)
+        answer = subprocess.run(
+            [sys.executable, "-c", READ_AS_NOBODY, path], capture_output=True, text=True, check=True
+        )
+        queue.close()
+    finally:
+        shutil.rmtree(folder)
+    last = answer.stdout.splitlines()[-1]
+    assert last.startswith("StoreFault the database cannot be") and "mode of" in last

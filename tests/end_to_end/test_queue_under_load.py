@@ -1,0 +1,224 @@
+"""Many processes on one SQLite queue: nothing lost, nothing claimed twice, whoever is killed and whatever is full."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+import apsw
+import pytest
+
+from builders import a_task
+from fleet.core.errors import StoreFault
+from fleet.core.filter import Filter
+from fleet.core.task import Task
+from fleet.store.sqlite import SqliteQueue
+from needs import require
+
+WORKERS = Path(__file__).parent.parent / "workers"
+
+
+def started(script: str, *args: object, stdin: int | None = None, stdout: int | None = None) -> subprocess.Popen[str]:
+    """A worker in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, str(WORKERS / script), *map(str, args)], text=True, stdin=stdin, stdout=stdout
+    )
+
+
+def lines(acks: Path) -> list[list[str]]:
+    """Everything acknowledged in a folder; the last line of a killed worker counts only if it is whole."""
+    texts = [path.read_text() for path in acks.iterdir()]
+    return [line.split() for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def check_nothing_was_lost(database: Path, acks: Path) -> dict[str, Task]:
+    """What holds whatever happened; the tasks for more."""
+    queue = SqliteQueue(str(database))
+    tasks = {task.id: task for task in queue.find(Filter())}
+    queue.close()
+    said = lines(acks)
+    assert {line[1] for line in said if line[0] == "made"} <= set(tasks)
+    claims = Counter((line[1], int(line[2])) for line in said if line[0] == "claimed")
+    assert [claim for claim, times in claims.items() if times > 1] == []
+    assert all(tasks[key].epoch >= epoch for key, epoch in claims)
+    assert all(tasks[line[1]].status == "closed" for line in said if line[0] == "closed")
+    connection = apsw.Connection(str(database))
+    assert connection.pragma("integrity_check") == "ok"
+    assert connection.pragma("foreign_key_check") is None
+    connection.close()
+    return tasks
+
+
+def share_out(folder: Path, processes: int, total: int) -> None:
+    """So many processes making and claiming so many tasks between them, all from the first moment on."""
+    database, acks = folder / "fleet.db", folder / "acks"
+    acks.mkdir()
+    shares = [total // processes + (number < total % processes) for number in range(processes)]
+    workers = [
+        started("load.py", "share", database, acks / f"w{number}", f"w{number}", share)
+        for number, share in enumerate(shares)
+    ]
+    assert [worker.wait(timeout=280) for worker in workers] == [0] * processes
+    tasks = check_nothing_was_lost(database, acks)
+    claims = [line[1] for line in lines(acks) if line[0] == "claimed"]
+    assert len(tasks) == len(claims) == len(set(claims)) == total
+    assert all((task.status, task.epoch) == ("in_progress", 1) for task in tasks.values())
+    for path in acks.iterdir():
+        mine = [line.split()[1] for line in path.read_text().splitlines() if line.startswith("claimed")]
+        assert {tasks[key].claim_owner for key in mine} <= {path.name}
+
+
+def kill_at_random(folder: Path, kills: int, at_once: int, seed: int) -> None:
+    """Workers that never stop by themselves, of which one after another is killed in the middle of its work."""
+    chance = random.Random(seed)
+    database, acks = folder / "fleet.db", folder / "acks"
+    acks.mkdir()
+    workers: dict[Path, subprocess.Popen[str]] = {}
+    names = iter(range(kills + at_once))
+    try:
+        while kills:
+            while len(workers) < at_once:
+                name = next(names)
+                path = acks / f"k{name}"
+                workers[path] = started("load.py", "endless", database, path, f"k{name}", chance.randrange(10**9))
+            victim = chance.choice(list(workers))
+            wait_for_lines(victim, chance.randint(0, 25), workers[victim])
+            workers[victim].kill()
+            assert workers.pop(victim).wait(timeout=30) == -signal.SIGKILL
+            kills -= 1
+    finally:
+        for worker in workers.values():
+            worker.kill()
+            worker.wait()
+    tasks = check_nothing_was_lost(database, acks)
+    queue = SqliteQueue(str(database))
+    queue.add(a_task())
+    queue.close()
+    assert len(tasks) > 0
+
+
+def wait_for_lines(path: Path, wanted: int, worker: subprocess.Popen[str]) -> None:
+    """Until a worker has acknowledged so much."""
+    deadline = monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") < wanted:
+        assert worker.poll() is None, "a worker ended by itself"
+        assert monotonic() < deadline, "a worker made no progress for a minute"
+        sleep(0.002)
+
+
+def test_sixty_four_processes_share_five_thousand_tasks(tmp_path: Path) -> None:
+    share_out(tmp_path, 64, 5_000)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_sixty_four_processes_share_fifty_thousand_tasks(tmp_path: Path) -> None:
+    share_out(tmp_path, 64, 50_000)
+
+
+def test_fifty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    seed = int(os.environ.get("FLEET_SEED", "20260301"))
+    sys.stdout.write(f"seed {seed}\n")
+    kill_at_random(tmp_path, 50, 6, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_a_thousand_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    seed = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
+    sys.stdout.write(f"seed {seed}\n")
+    kill_at_random(tmp_path, 1_000, 12, seed)
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system with next to no room."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", folder], capture_output=True
+    )
+    require(mounted.returncode == 0, "a full disk: mounting a small tmpfs is not permitted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(queue: SqliteQueue, size: int) -> list[str]:
+    """Ids of the tasks that went in before the disk was full."""
+    kept: list[str] = []
+    while len(kept) < 10_000:
+        task = a_task(description="x" * size)
+        try:
+            queue.add(task)
+        except StoreFault as fault:
+            assert "no room left on the disk" in str(fault)
+            assert "free some space" in fault.hint
+            return kept
+        kept.append(task.id)
+    raise AssertionError("the disk never filled up")
+
+
+def test_a_full_disk_is_said_and_survived(tmp_path: Path) -> None:
+    with small_disk(tmp_path, "3m") as folder:
+        database = folder / "fleet.db"
+        ballast = folder / "ballast"
+        queue = SqliteQueue(str(database), make=True)
+        ballast.write_bytes(b"x" * 1_000_000)
+        kept = fill(queue, 20_000) + fill(queue, 10)
+        with pytest.raises(StoreFault, match="no room left"), queue.atomic():
+            queue.add(a_task(id="fleet-half", description="x" * 500_000))
+            queue.add(a_task(id="fleet-other-half", description="x" * 500_000))
+        assert [task.id for task in queue.find(Filter(), sort="id")] == sorted(kept)
+        other = SqliteQueue(str(database))
+        assert len(other.find(Filter())) == len(kept)
+        other.close()
+        ballast.unlink()
+        more = a_task(description="x" * 20_000)
+        queue.add(more)
+        assert queue.get(more.id) == more
+        queue.close()
+        connection = apsw.Connection(str(database))
+        assert connection.pragma("integrity_check") == "ok"
+        connection.close()
+        assert len(kept) > 20
+
+
+def test_a_queue_cannot_be_made_on_a_full_disk_but_can_once_there_is_room(tmp_path: Path) -> None:
+    with small_disk(tmp_path, "1m") as folder:
+        ballast = folder / "ballast"
+        with suppress(OSError):
+            ballast.write_bytes(b"x" * 2_000_000)
+        with pytest.raises(StoreFault, match="no room left"):
+            SqliteQueue(str(folder / "fleet.db"), make=True)
+        ballast.unlink()
+        queue = SqliteQueue(str(folder / "fleet.db"), make=True)
+        queue.add(a_task())
+        queue.close()
+
+
+def test_writers_wait_while_another_process_holds_the_database(tmp_path: Path) -> None:
+    database = tmp_path / "fleet.db"
+    reader = SqliteQueue(str(database), make=True)
+    holder = started("lock.py", database, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdin is not None and holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    writers = [started("writer.py", database, f"fleet-{number}", stdout=subprocess.PIPE) for number in range(3)]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "trying\n"
+    with pytest.raises(subprocess.TimeoutExpired):
+        writers[0].wait(timeout=3)
+    assert reader.count(Filter()) == {"": 0}
+    holder.stdin.close()
+    assert [process.wait(timeout=30) for process in (holder, *writers)] == [0] * 4
+    assert reader.count(Filter()) == {"": 3}
+    reader.close()
+    for process in (holder, *writers):
+        assert process.stdout is not None
+        process.stdout.close()

@@ -1,0 +1,25 @@
+"""Claims until nothing is left, once it is told to begin, and prints what it got: `claimer.py db name batch`."""
+
+import sys
+from datetime import timedelta
+
+from fleet.core.filter import Lane
+from fleet.store.sqlite import SqliteQueue
+
+
+def main() -> None:
+    """Open, wait for a line, claim, print."""
+    database, name, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    queue = SqliteQueue(database)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    got = []
+    while claims := queue.claim(name, [Lane(room=batch)], room=batch, ttl=timedelta(hours=1)):
+        got += [claim.task.id for claim in claims]
+    queue.close()
+    sys.stdout.write(" ".join(got) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Brings a database through numbered steps as an upgrade does: `migrate.py db steps [stop-before]`.
+
+It says each step it begins; at the one named by `step.statement` it says `here` and waits to be killed.
+"""
+
+import sys
+
+from fleet.core.errors import SchemaMismatch, StoreFault
+from fleet.store import sqlite_connection
+from fleet.store.sqlite_connection import Connection
+
+TABLES = 4
+
+
+def script(number: int, tables: int = TABLES) -> str:
+    """A step of several statements: tables, a row for each, and a change of what the step before made."""
+    made = [
+        f"create table step_{number}_{table} (x); insert into step_{number}_{table} values ({number});"
+        for table in range(tables)
+    ]
+    before = [f"update step_{number - 1}_0 set x = x + 100;"] if number > 2 else []
+    return "\n".join([*made[: tables // 2], "select here();", *made[tables // 2 :], *before])
+
+
+def main() -> None:
+    """Migrate from wherever the database is; wait for the killer where it was told to."""
+    path, last, stop = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    sqlite_connection.SCHEMA_VERSION = version_of(path)  # an upgrade opens what is older than itself
+    connection = Connection(path, make=True)
+    calls = iter(range(sqlite_connection.SCHEMA_VERSION + 1, last + 1))
+    connection.add_function("here", lambda: wait_if(f"in-{next(calls)}", stop))
+    for number in range(2, last + 1):
+        wait_if(f"before-{number}", stop)
+        connection.migrate([(number, script(number))])
+    wait_if("after", stop)
+    connection.close()
+
+
+def version_of(path: str) -> int:
+    """The schema that a file has; a new one gets the first."""
+    try:
+        return Connection(path).rows("pragma user_version")[0][0]  # type: ignore[no-any-return]
+    except SchemaMismatch as mismatch:
+        return int(str(mismatch).split(" has schema ")[1].split(",")[0]) or 1
+    except StoreFault:
+        return 1
+
+
+def wait_if(place: str, stop: str) -> None:
+    """Stand still at one place."""
+    if place == stop:
+        sys.stdout.write("here\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
