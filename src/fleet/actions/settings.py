@@ -1,0 +1,177 @@
+"""Looking at settings, changing them, and finding what is wrong with them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path as File
+from typing import Any, NamedTuple
+
+from fleet.actions.homes import ensure
+from fleet.coders import known as known_coder
+from fleet.config.assign import assignment
+from fleet.config.check import Problem, check, dotted, key_at, path_of
+from fleet.config.keys import ANY, HOME, KEYS, PROJECT, SCOPES, Path, Scope
+from fleet.config.load import DEFAULT, Origin, Settings, load, model_for, read_table
+from fleet.config.save import create, keep_copy, read_bytes, save
+from fleet.core.errors import BadInput
+from fleet.home import PROJECT_FILES, Home, find_project, project_files
+
+
+class Row(NamedTuple):
+    """One setting as it holds; None is a setting that is not set."""
+
+    key: str
+    value: Any
+    origin: Origin
+
+
+class Place(NamedTuple):
+    """A settings file, and whose it is."""
+
+    path: str
+    scope: Scope
+
+
+class Report(NamedTuple):
+    """What `validate` found: the files it looked at, what is wrong, and what is merely worth knowing."""
+
+    files: list[str]
+    problems: list[Problem]
+    notes: list[str]
+
+
+def effective(home: Home, *, cwd: str, env: Mapping[str, str]) -> Settings:
+    """The settings that hold in a directory. Raises HomeMissing, BadInput."""
+    home.require()
+    return load(home, cwd, env)
+
+
+def rows(settings: Settings, *, in_project: bool) -> list[Row]:
+    """Every setting that matters here, in the order of the file."""
+    scopes = (HOME, PROJECT) if in_project else (HOME,)
+    wanted = [key.path for key in KEYS.values() if any(key.path[0] in SCOPES[scope] for scope in scopes)]
+    plain = [path for path in wanted if ANY not in path]
+    named = [("coders", name, path[2]) for name in settings.coders for path in wanted if ANY in path]
+    return [_row(settings, path) for path in plain] + [row for path in named if (row := _row(settings, path)).value]
+
+
+def one(settings: Settings, key: str) -> Row:
+    """One setting by its key, in either spelling. Raises BadInput when there is no such key."""
+    path = path_of(key)
+    try:
+        found = key_at(path, HOME)
+    except BadInput:
+        found = key_at(path, PROJECT)
+    return _row(settings, found.path)
+
+
+def raw(home: Home) -> bytes:
+    """runtime.toml as it is. Raises HomeMissing, and BadInput when the file is not there."""
+    home.require()
+    data = read_bytes(home.settings)
+    if data is None:
+        raise BadInput(f"there is no {home.settings}", hint="`fleet init` writes it, every key explained.")
+    return data
+
+
+def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool) -> tuple[Place, bool]:
+    """Set all of `key=value …`, or nothing. The file that was written, and whether the home had to be made for it."""
+    place = place_to_write(home, cwd=cwd, project=project)
+    changes = dict(assignment(text, place.scope) for text in assignments)
+    _refuse_change(home, place, changes)
+    made = ensure(home) if place.scope == HOME else False
+    save(place.path, place.scope, changes)
+    return place, made
+
+
+def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
+    """Look at every file and variable that settings come from. Raises HomeMissing."""
+    home.require()
+    project = find_project(cwd, home)
+    files = [Place(home.settings, HOME)] if File(home.settings).exists() else []
+    found = project_files(project, home) if project else []
+    files += [Place(path, PROJECT) for path in found[:1]]
+    problems = [problem for place in files for problem in problems_of(place)]
+    notes = [f"{path} is ignored: {found[0]} counts" for path in found[1:]]
+    if not problems:
+        try:
+            settings = load(home, cwd, env)
+            known_coder(settings.coder, described=settings.coders)
+            notes += _notes(settings)
+        except BadInput as error:
+            problems.append(Problem(str(error), error.hint))
+    return Report([place.path for place in files], problems, notes)
+
+
+def problems_of(place: Place) -> list[Problem]:
+    """What is wrong with one file."""
+    try:
+        found = check(read_table(place.path), place.scope).problems
+    except BadInput as error:
+        return [Problem(str(error), error.hint)]
+    return [Problem(f"{place.path}: {problem.message}", problem.hint) for problem in found]
+
+
+def edit(home: Home, editor: Callable[[str], None], *, cwd: str, project: bool) -> tuple[list[Problem], str]:
+    """Let an editor change a file, then look at it: what is wrong with it now, and where the file as it was is kept."""
+    folder = find_project(cwd, home)
+    inside = project or bool(folder and project_files(folder, home))
+    place = place_to_write(home, cwd=cwd, project=inside)
+    if place.scope == HOME:
+        ensure(home)
+    create(place.path, place.scope)
+    before = read_bytes(place.path) or b""
+    editor(place.path)
+    problems = problems_of(place)
+    changed = read_bytes(place.path) != before
+    return problems, keep_copy(place.path, before) if problems and changed else ""
+
+
+def place_to_write(home: Home, *, cwd: str, project: bool) -> Place:
+    """The file that a change belongs in. Raises BadInput outside of a project."""
+    if not project:
+        return Place(home.settings, HOME)
+    folder = find_project(cwd, home)
+    if folder is None:
+        hint = "go into a git repository, or leave --project out to change runtime.toml."
+        raise BadInput(f"{cwd} is not inside a project", hint=hint)
+    # The file that exists is the one to change: a new .fleet beside an .aifleet would hide all that stands in it.
+    found = project_files(folder, home) or [str(File(folder, PROJECT_FILES[0]))]
+    return Place(found[0], PROJECT)
+
+
+def _row(settings: Settings, path: Path) -> Row:
+    origin = settings.origins.get(path, DEFAULT)
+    return Row(dotted(path), reduce(_step, path, settings), origin)
+
+
+def _step(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+
+def _refuse_change(home: Home, place: Place, changes: Mapping[Path, Any]) -> None:
+    """What a single value does not tell: whether there is such a coder, and whether the user agreed."""
+    said: dict[Path, Any] = {}
+    for known in {Place(home.settings, HOME), place}:
+        if File(known.path).exists():
+            said |= check(read_table(known.path), known.scope).values
+    if ("coder",) in changes:
+        known_coder(changes["coder",], described={path[1] for path in (*said, *changes) if path[0] == "coders"})
+    skips = any(path[-1] == "permissions" and value == "skip" for path, value in changes.items())
+    if skips and ("consent", "skip_permissions_at") not in said:
+        hint = "`fleet init --permissions skip` explains it and records that you agree."
+        raise BadInput("permissions = skip needs your recorded consent first", hint=hint)
+
+
+def _notes(settings: Settings) -> list[str]:
+    """Settings that are legal and yet have no effect."""
+    notes = []
+    said = [row for row in rows(settings, in_project=False) if row.key.endswith("permissions") and row.value == "skip"]
+    if said and not settings.consent.skip_permissions_at:
+        notes.append(f"{said[0].key} = skip counts as user: run `fleet init --permissions skip` to agree to it")
+    coder = settings.coder
+    own = settings.coders[coder].model if coder in settings.coders else None
+    if coder != settings.model_owner and model_for(settings, coder) is None:
+        notes.append(f"model = {settings.model} is not handed to {coder}, which uses its own default")
+    elif own and model_for(settings, coder) != own:
+        notes.append(f"coders.{coder}.model is not used: {coder} is the default coder, and model says {settings.model}")
+    return notes

@@ -1,0 +1,146 @@
+"""`fleet config`: show, change and check settings."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from datetime import datetime
+from typing import Any
+
+import click
+
+from fleet.actions import settings
+from fleet.actions.settings import Report, Row
+from fleet.cli.errors import tell
+from fleet.config.text import toml_value
+from fleet.core.errors import FleetError
+from fleet.home import find, find_project
+
+with_origin = click.option("--show-origin", is_flag=True, help="Tell for each value where it comes from.")
+with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(invoke_without_command=True)
+@with_origin
+@with_json
+@click.option("-e", "--edit", "to_edit", is_flag=True, help="The same as `fleet config edit`.")
+@click.option("-v", "--validate", "to_validate", is_flag=True, help="The same as `fleet config validate`.")
+@click.pass_context
+def config(ctx: click.Context, show_origin: bool, as_json: bool, to_edit: bool, to_validate: bool) -> None:
+    """Show the settings that hold here; with a subcommand, change or check them."""
+    if ctx.invoked_subcommand:
+        return
+    if to_edit:
+        ctx.exit(ctx.invoke(edit, project=False))
+    if to_validate:
+        ctx.exit(ctx.invoke(validate))
+    ctx.invoke(show, raw=False, show_origin=show_origin, as_json=as_json)
+
+
+@config.command()
+@click.option("--raw", is_flag=True, help="Print runtime.toml as it is, byte by byte.")
+@with_origin
+@with_json
+def show(raw: bool, show_origin: bool, as_json: bool) -> None:
+    """Show the settings that hold here."""
+    home = find()
+    if raw:
+        sys.stdout.buffer.write(settings.raw(home))
+        return
+    held = settings.effective(home, cwd=_cwd(), env=os.environ)
+    rows = settings.rows(held, in_project=find_project(_cwd(), home) is not None)
+    if as_json:
+        click.echo(json.dumps({row.key: _view(row) for row in rows}, indent=2, ensure_ascii=False))
+        return
+    cells = [(row.key, _text(row.value), str(row.origin)) for row in rows]
+    key_width, value_width = (max(len(cell[column]) for cell in cells) for column in (0, 1))
+    for key, value, origin in cells:
+        tail = f"  {value:<{min(value_width, 60)}}  {origin}" if show_origin else f"  {value}"
+        click.echo(f"{key:<{key_width}}{tail}")
+
+
+@config.command("get")
+@click.argument("key")
+@with_origin
+@with_json
+def get_one(key: str, show_origin: bool, as_json: bool) -> None:
+    """Print the value of one setting."""
+    row = settings.one(settings.effective(find(), cwd=_cwd(), env=os.environ), key)
+    if as_json:
+        click.echo(json.dumps(_view(row), ensure_ascii=False))
+        return
+    if row.value is None:
+        raise FleetError(f"{row.key} is not set", hint=f"`fleet config set {row.key}=…` sets it.")
+    click.echo(f"{_text(row.value)}  {row.origin}" if show_origin else _text(row.value))
+
+
+@config.command("set")
+@click.argument("assignments", metavar="KEY=VALUE…", nargs=-1, required=True)
+@click.option("--project", is_flag=True, help="Change the project's file instead of runtime.toml.")
+def set_values(assignments: tuple[str, ...], project: bool) -> None:
+    """Change settings: all that are named, or none if one of them is wrong."""
+    home = find()
+    place, made = settings.change(home, assignments, cwd=_cwd(), project=project)
+    if made:
+        click.echo(f"Fleet home initialized at {home.root}", err=True)
+    click.echo(f"Updated {place.path}")
+
+
+@config.command()
+@click.option("--project", is_flag=True, help="Edit the project's file, making it if need be.")
+def edit(project: bool) -> int:
+    """Open the project's settings in $VISUAL or $EDITOR; outside of a project, runtime.toml."""
+    problems, copy = settings.edit(find(), _editor, cwd=_cwd(), project=project)
+    for problem in problems:
+        tell(problem.message, problem.hint)
+    if copy:
+        click.echo(f"The file as it was is kept as {copy}", err=True)
+    return 1 if problems else 0
+
+
+@config.command()
+def validate() -> int:
+    """Check every settings file that counts here; exit 1 if one of them is wrong."""
+    report: Report = settings.validate(find(), cwd=_cwd(), env=os.environ)
+    for problem in report.problems:
+        tell(problem.message, problem.hint)
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    if not report.problems:
+        click.echo("\n".join(f"{path}: ok" for path in report.files) or "no settings file: the defaults hold")
+    return 1 if report.problems else 0
+
+
+def _editor(path: str) -> None:
+    said = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        words = shlex.split(said) or ["vi"]
+    except ValueError as error:
+        raise FleetError(f"cannot understand the editor {said!r}: {error}", hint="set EDITOR.") from error
+    try:
+        code = subprocess.run([*words, path], check=False).returncode
+    except OSError as error:
+        raise FleetError(f"cannot start the editor {words[0]}: {error.strerror}", hint="set EDITOR.") from error
+    if code:
+        raise FleetError(f"the editor {words[0]} ended with exit code {code}")
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 — a plain string is what is wanted
+    except FileNotFoundError as error:
+        raise FleetError("the current directory is gone", hint="go to one that exists.") from error
+
+
+def _view(row: Row) -> dict[str, Any]:
+    value = row.value.isoformat() if isinstance(row.value, datetime) else row.value
+    return {"value": value, "origin": row.origin.kind, "where": row.origin.where}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "(not set)"
+    if isinstance(value, str) and value.isprintable():
+        return value
+    return toml_value(value)

@@ -1,0 +1,105 @@
+"""The root of the command line: a table of commands, each imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from fleet import __version__
+from fleet.cli.errors import debugging
+from fleet.core.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# The word a user types: where its command is, and what `fleet --help` says of it.
+COMMANDS = {
+    "init": ("fleet.cli.init:init", "make or mend the home of fleet"),
+    "config": ("fleet.cli.config:config", "show, change and check settings"),
+    "bd": ("fleet.cli.bd:main", "the queue, in bd's own words: create, list, ready, close …"),
+    "ready": ("fleet.cli.tasks:ready", "list the tasks that can start now"),
+    "show": ("fleet.cli.tasks:show", "show one task, with the coder and model it will get"),
+}
+
+
+class Root(click.Group):
+    """A group that knows its commands from the table alone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        found = getattr(importlib.import_module(module), name)
+        return found if isinstance(found, click.Command) else _plain(cmd_name, found)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the nearest command named where there is none."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise Usage(f"no such command {args[0]!r}", hint=_nearest(args[0]))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=Root, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="fleet %(version)s")
+@click.pass_context
+def root(context: click.Context) -> None:
+    """Run a fleet of coding agents through one durable queue."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def call(args: list[str], name: str = "fleet") -> int:
+    """Run one command line. click's complaints become FleetErrors, so that there is one way to print them."""
+    if debugging():
+        import logging
+
+        logging.basicConfig(stream=sys.stderr, level=logging.DEBUG, format="debug: %(message)s")
+    try:
+        # Not `root.main`, which would deal with a broken pipe in its own way.
+        with root.make_context(name, list(args)) as context:
+            code = root.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.Abort as abort:
+        raise KeyboardInterrupt from abort
+    except click.UsageError as error:
+        at = error.ctx.command_path if error.ctx else name
+        message = error.format_message().rstrip(".")
+        raise Usage(f"{message[:1].lower()}{message[1:]}", hint=f"`{at} --help` shows how it is used.") from error
+    except click.ClickException as error:
+        raise Usage(error.format_message()) from error
+    return code if isinstance(code, int) else 0
+
+
+def _plain(name: str, function: Any) -> click.Command:
+    """A command with a parser of its own: it gets all that is typed and returns its exit code."""
+    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    return click.Command(
+        name,
+        params=[words],
+        callback=lambda words: function(list(words)),
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+
+
+def _nearest(word: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, COMMANDS, n=1)
+    return f"did you mean `fleet {close[0]}`?" if close else "`fleet --help` lists the commands."

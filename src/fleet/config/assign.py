@@ -1,0 +1,37 @@
+"""`key=value` as typed on a command line: the setting it means, and the value by that setting's type."""
+
+import tomllib
+from typing import Any
+
+from fleet.config.check import check_value, dotted, key_at, path_of
+from fleet.config.keys import Key, Path, Scope
+from fleet.core.errors import BadInput
+
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def assignment(text: str, scope: Scope) -> tuple[Path, Any]:
+    """The canonical path and the value. Raises BadInput for an unknown key or a value it does not take."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"{text!r} is not key=value", hint="for example: fleet config set max_concurrent=5")
+    key = key_at(path_of(name.strip()), scope)
+    if key.path[0] == "consent":
+        raise BadInput(f"{dotted(key.path)} is not set by hand", hint="`fleet init --permissions skip` records it.")
+    parsed = _parsed(value.strip(), key)
+    check_value(key, parsed)
+    return key.path, parsed
+
+
+def _parsed(text: str, key: Key) -> Any:
+    """Typed text by the type of its key; what cannot be understood stays text, and is refused as such."""
+    if key.kind is tuple and not text.startswith("["):
+        return [part.strip() for part in text.split(",")] if text else []
+    if key.kind is bool:
+        return _WORDS.get(text, text)
+    if key.kind in (int, tuple) or (len(text) > 1 and text[0] == text[-1] == '"'):
+        try:
+            return tomllib.loads(f"value = {text}")["value"] if text.isprintable() else text
+        except tomllib.TOMLDecodeError:
+            return text
+    return text

@@ -1,0 +1,139 @@
+"""What is wrong with a table of settings, said so that it can be mended."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fleet.config.keys import ALIASES, ANY, HOME, KEYS, PROJECT, SCOPES, CoderName, Key, Path, Scope
+from fleet.core.errors import BadInput
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_FILE = {HOME: "runtime.toml", PROJECT: "a project's .fleet/config.toml"}
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, and what to do."""
+
+    message: str
+    hint: str = ""
+
+
+class Checked(NamedTuple):
+    """The values that are good, by their canonical path, and what is wrong with the others."""
+
+    values: dict[Path, Any]
+    problems: list[Problem]
+
+
+def check(table: Mapping[str, Any], scope: Scope) -> Checked:
+    """Look at every key of a file's table."""
+    checked = Checked({}, [])
+    for path, value in _leaves(table):
+        _take(checked, path, value, scope)
+    return checked
+
+
+def key_at(path: Path, scope: Scope) -> Key:
+    """The setting a path of either spelling means. Raises BadInput, naming the nearest, when there is none."""
+    path = canonical(path, scope)
+    wild = (path[0], ANY, *path[2:]) if path[0] == "coders" and len(path) == 3 else path
+    key = KEYS.get(wild)
+    if key is None:
+        raise BadInput(f"unknown key {dotted(path)}", hint=_nearest(path, scope))
+    if path[0] not in SCOPES[scope]:
+        other = HOME if scope is PROJECT else PROJECT
+        raise BadInput(f"{dotted(path)} cannot be set here", hint=f"it belongs in {_FILE[other]}.")
+    if wild != path and not _fits(path[1], CoderName):
+        raise BadInput(f"{path[1]!r} cannot be the name of a coder")
+    return key._replace(path=path)
+
+
+def check_value(key: Key, value: Any) -> None:
+    """Raise BadInput unless the setting takes the value."""
+    if not _fits(value, key.type):
+        raise BadInput(f"{dotted(key.path)} must be {key.shape()}, not {_short(value)}")
+
+
+def canonical(path: Path, scope: Scope) -> Path:
+    """The one path behind ai-fleet's spellings."""
+    return ALIASES.get(path, path) if scope == PROJECT else path
+
+
+def dotted(path: Path) -> str:
+    """A path as TOML writes it."""
+    return ".".join(part if _BARE.fullmatch(part) else msgspec.json.encode(part).decode() for part in path)
+
+
+def path_of(text: str) -> Path:
+    """The path a user typed, by TOML's own rules for keys. Raises BadInput."""
+    try:
+        # One line, so that what is typed cannot be more than a key.
+        table: Any = tomllib.loads(f"{text} = 0") if text.isprintable() else None
+    except (tomllib.TOMLDecodeError, RecursionError):
+        table = None
+    path: list[str] = []
+    while isinstance(table, dict) and len(table) == 1:
+        [(name, table)] = table.items()
+        path.append(name)
+    if table != 0 or not path:
+        raise BadInput(f"{text!r} is not a key", hint="`fleet config` lists the keys.")
+    return tuple(path)
+
+
+def _leaves(table: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any]]:
+    for name, value in table.items():
+        path = (*above, name)
+        if isinstance(value, dict) and _is_section(path):
+            yield from _leaves(value, path)
+        else:
+            yield path, value
+
+
+def _is_section(path: Path) -> bool:
+    wild = (path[0], ANY, *path[2:]) if path[0] == "coders" and len(path) > 1 else path
+    return any(key[: len(wild)] == wild and len(key) > len(wild) for key in KEYS)
+
+
+def _take(checked: Checked, path: Path, value: Any, scope: Scope) -> None:
+    if _is_section(path):
+        checked.problems.append(Problem(f"{dotted(path)} must be a table, not {_short(value)}"))
+        return
+    try:
+        key = key_at(path, scope)
+        check_value(key, value)
+    except BadInput as error:
+        checked.problems.append(Problem(str(error), error.hint))
+        return
+    if checked.values.setdefault(key.path, value) != value:
+        checked.problems.append(
+            Problem(f"{dotted(key.path)} is said twice, and differently: also as {dotted(path)}", "keep one of them.")
+        )
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _short(value: Any) -> str:
+    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _nearest(path: Path, scope: Scope) -> str:
+    known = {dotted(key): key for key in KEYS if key[0] in SCOPES[scope]}
+    if scope == PROJECT:
+        known |= {dotted(alias): alias for alias in ALIASES}
+    wanted = dotted(path)
+    by_last_part = {key[-1]: name for name, key in known.items()}
+    close = difflib.get_close_matches(wanted, known, n=1) or [
+        by_last_part[part] for part in difflib.get_close_matches(path[-1], by_last_part, n=1)
+    ]
+    return f"did you mean {close[0]}?" if close else "`fleet config` lists the keys."

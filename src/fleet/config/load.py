@@ -1,0 +1,175 @@
+"""The settings that hold: files and environment laid over the defaults, each value with its origin."""
+
+import logging
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path as File
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fleet.config.check import Checked, Problem, check, dotted
+from fleet.config.keys import HOME, PROJECT, Declared, Path, Permissions, Scope
+from fleet.core.errors import BadInput
+from fleet.home import Home, find_project, project_files
+
+log = logging.getLogger(__name__)
+
+VARIABLES: dict[str, Path] = {
+    "FLEET_CODER": ("coder",),
+    "FLEET_MODEL": ("model",),
+    "FLEET_PERMISSIONS": ("permissions",),
+}
+RANKS = ("default", "runtime", "project", "environment")
+
+
+class Origin(NamedTuple):
+    """Who said a value: one of RANKS, and the file or variable it stands in."""
+
+    kind: str
+    where: str
+
+    def __str__(self) -> str:
+        return self.where or self.kind
+
+    @property
+    def rank(self) -> int:
+        """Higher wins."""
+        return RANKS.index(self.kind)
+
+
+DEFAULT = Origin("default", "")
+
+
+class Settings(Declared, frozen=True, kw_only=True):
+    """All settings as they hold here and now."""
+
+    origins: dict[Path, Origin]
+    """Who said what; a path that is missing has its default."""
+    model_owner: str
+    """The coder that `model` was said for: a model is never handed to another."""
+
+    def origin(self, key: str) -> Origin:
+        """Who said the value of a key written with dots."""
+        return next((origin for path, origin in self.origins.items() if dotted(path) == key), DEFAULT)
+
+
+class Layer(NamedTuple):
+    """The values of one file, or of the environment."""
+
+    origin: Origin
+    values: dict[Path, Any]
+
+
+def load(home: Home, directory: str | None = None, env: Mapping[str, str] | None = None) -> Settings:
+    """What holds in this home, for work in this directory, and in this environment. Raises BadInput with the remedy."""
+    layers = [_layer("runtime", home.settings, HOME)] if os.path.exists(home.settings) else []  # noqa: PTH110
+    project = find_project(directory, home) if directory else None
+    for path in project_files(project, home)[:1] if project else []:
+        layers.append(_layer("project", path, PROJECT))
+    layers += _environment(os.environ if env is None else env)
+    return merge(layers)
+
+
+def merge(layers: list[Layer]) -> Settings:
+    """Later layers win, key by key."""
+    values: dict[Path, Any] = {}
+    origins: dict[Path, Origin] = {}
+    coder, model = Declared().coder, Declared().model
+    owner = coder
+    for layer in layers:
+        values |= layer.values
+        origins |= dict.fromkeys(layer.values, layer.origin)
+        coder = layer.values.get(("coder",), coder)
+        if ("model",) in layer.values:
+            # The default file spells out claude's model; it stays claude's when only the coder is changed.
+            owner = coder if layer.values["model",] != model else Declared().coder
+    for path, origin in origins.items():
+        log.debug("%s = %r from %s", dotted(path), values[path], origin)
+    merged = msgspec.convert(_nested(values), Declared)
+    return Settings(**msgspec.structs.asdict(merged), origins=origins, model_owner=owner)
+
+
+def model_for(settings: Settings, coder: str) -> str | None:
+    """The model a coder is told to use; None leaves it to the coder's own default."""
+    own = settings.coders[coder].model if coder in settings.coders else None
+    if coder != settings.coder or coder != settings.model_owner:
+        return own
+    return own if own and settings.origin("model") == DEFAULT else settings.model
+
+
+def permissions_for(settings: Settings, coder: str) -> Permissions:
+    """Whether a coder may run tools unasked. "skip" holds only with the user's recorded consent."""
+    said = settings.permissions
+    if coder in settings.coders and (own := settings.coders[coder].permissions):
+        own_origin = settings.origins["coders", coder, "permissions"]
+        said = own if own_origin.rank >= settings.origin("permissions").rank else said
+    return "skip" if said == "skip" and settings.consent.skip_permissions_at else "user"
+
+
+def read_table(path: str) -> dict[str, Any]:
+    """A TOML file's table. Raises BadInput with line and column."""
+    try:
+        return parse(File(path).read_bytes(), path)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+
+
+def parse(data: bytes, path: str) -> dict[str, Any]:
+    """The table in TOML bytes that came from path. Raises BadInput with line and column."""
+    hint = "`fleet config edit` opens it."
+    try:
+        text = data.decode()
+        return tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line, column = _place(data[: error.start].decode())
+        raise BadInput(f"{path}:{line}:{column}: not UTF-8 text", hint=hint) from error
+    except tomllib.TOMLDecodeError as error:
+        what = re.sub(r" \(at .*\)\Z", "", str(error).splitlines()[0])
+        place = re.search(r"\(at line (\d+), column (\d+)\)\Z", str(error))
+        line, column = (int(place[1]), int(place[2])) if place else _place(text)
+        raise BadInput(f"{path}:{line}:{column}: {what[:1].lower()}{what[1:]}", hint=hint) from error
+    except RecursionError as error:
+        raise BadInput(f"{path}: nested too deeply", hint=hint) from error
+
+
+def refuse(problems: list[Problem], where: str) -> None:
+    """Raise BadInput for the first problem, if there is one."""
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        hint = problems[0].hint or "`fleet config validate` lists what is wrong; `fleet config edit` opens the file."
+        raise BadInput(f"{where}: {problems[0].message}{more}", hint=hint)
+
+
+def _layer(kind: str, path: str, scope: Scope) -> Layer:
+    checked = check(read_table(path), scope)
+    refuse(checked.problems, path)
+    log.debug("read %s", path)
+    return Layer(Origin(kind, path), checked.values)
+
+
+def _environment(env: Mapping[str, str]) -> list[Layer]:
+    layers = []
+    for name, path in VARIABLES.items():
+        if value := env.get(name):
+            checked: Checked = check({path[0]: value}, PROJECT)
+            refuse(checked.problems, name)
+            layers.append(Layer(Origin("environment", name), checked.values))
+    return layers
+
+
+def _nested(values: Mapping[Path, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, value in values.items():
+        branch = tree
+        for part in path[:-1]:
+            branch = branch.setdefault(part, {})
+        branch[path[-1]] = value
+    return tree
+
+
+def _place(text: str) -> tuple[int, int]:
+    before = text.split("\n")
+    return len(before), len(before[-1]) + 1

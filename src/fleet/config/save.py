@@ -1,0 +1,82 @@
+"""Settings files on disk: changed one writer at a time, whole or not at all, and never without a copy of what goes."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path as File
+from typing import Any
+
+from fleet.config.keys import HOME, Path, Scope
+from fleet.config.load import parse
+from fleet.config.text import default_text, with_values
+from fleet.core.errors import FleetError
+from fleet.files import atomic_write
+
+
+def save(path: str, scope: Scope, changes: Mapping[Path, Any]) -> bool:
+    """Change some settings of a file, making it first where it is missing. Whether anything differs now."""
+    with _alone(path):
+        old = read_bytes(path)
+        start = default_text(scope).encode() if old is None else old
+        parse(start, path)
+        new = with_values(start.decode(), changes, scope).encode()
+        if new != old:
+            atomic_write(path, new, _mode(path, scope))
+        return new != old
+
+
+def create(path: str, scope: Scope) -> bool:
+    """Write the explained defaults where there is no file yet. Whether there was none."""
+    return read_bytes(path) is None and save(path, scope, {})
+
+
+def reset(path: str, scope: Scope) -> str | None:
+    """Write the explained defaults over a file, keeping a copy of it. Where the copy lies, if one was needed."""
+    with _alone(path):
+        old, new = read_bytes(path), default_text(scope).encode()
+        if old == new:
+            return None
+        copy = keep_copy(path, old) if old is not None else None
+        atomic_write(path, new, _mode(path, scope))
+        return copy
+
+
+def keep_copy(path: str, data: bytes) -> str:
+    """Put data beside path, under the first free name."""
+    number = 1
+    while os.path.lexists(f"{path}.bak-{number}"):
+        number += 1
+    atomic_write(f"{path}.bak-{number}", data)
+    return f"{path}.bak-{number}"
+
+
+def read_bytes(path: str) -> bytes | None:
+    """What a file holds; None where there is none."""
+    try:
+        return File(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FleetError(f"cannot read {path}: {error.strerror}") from error
+
+
+@contextmanager
+def _alone(path: str) -> Iterator[None]:
+    folder = File(path).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise FleetError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _mode(path: str, scope: Scope) -> int:
+    if File(path).exists():
+        return File(path).stat().st_mode & 0o777
+    return 0o600 if scope == HOME else 0o644

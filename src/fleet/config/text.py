@@ -1,0 +1,101 @@
+"""A settings file as text: made from the declared settings, and changed without touching what else is in it."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import tomlkit
+
+from fleet.config.check import canonical, dotted
+from fleet.config.keys import ALIASES, ANY, HOME, KEYS, SCOPES, Key, Path, Scope
+from fleet.core.errors import BadInput, FleetError
+
+_TITLES = {
+    "home": "# Settings of fleet. `fleet config set key=value` changes one and keeps the comments.",
+    "project": "# Settings of fleet for this project. `fleet config set --project key=value` changes one.",
+}
+_EXAMPLES = {"permissions": '"user"', "skip_permissions_at": "2026-01-31T12:00:00Z"}
+
+
+def default_text(scope: Scope) -> str:
+    """A file with every key explained. In the home the defaults are spelled out; what is optional is a comment."""
+    parts = [_TITLES[scope]]
+    section: Path = ()
+    for key in KEYS.values():
+        if key.path[0] not in SCOPES[scope]:
+            continue
+        if key.path[:-1] != section:
+            section = key.path[:-1]
+            parts.append(f"# [{'.'.join('codex' if part == ANY else part for part in section)}]")
+        parts.append(_explained(key, live=scope == HOME and key.default is not None))
+    return "\n\n".join(parts) + "\n"
+
+
+def with_values(text: str, changes: Mapping[Path, Any], scope: Scope) -> str:
+    """The text with some settings changed and all else as it was. Raises FleetError rather than lose anything."""
+    before = tomllib.loads(text)
+    places = {_spelled(path, before, scope): value for path, value in changes.items()}
+    wanted = tomllib.loads(text)
+    for path, value in places.items():
+        _put(wanted, path, value)
+    for start in (_uncommented(text, places), text):
+        try:
+            document = tomlkit.parse(start)
+            for path, value in places.items():
+                _put(document, path, value)
+            made = tomlkit.dumps(document)
+            if tomllib.loads(made) == wanted:
+                return made
+        except (tomlkit.exceptions.TOMLKitError, tomllib.TOMLDecodeError):
+            continue
+    names = ", ".join(dotted(path) for path in places)
+    raise FleetError(f"cannot set {names} without disturbing the file", hint="`fleet config edit` opens it.")
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
+    item = tomlkit.item(list(value) if isinstance(value, tuple) else value)
+    return str(item.as_string())
+
+
+def _explained(key: Key, *, live: bool) -> str:
+    shape = f" ({key.shape()})" if key.kind in (int, bool) else ""
+    lines = [f"# {line}" for line in f"{key.help}{shape}".splitlines()]
+    value = toml_value(key.default) if key.default is not None else _EXAMPLES.get(key.path[-1], '"…"')
+    return "\n".join([*lines, f"{'' if live else '# '}{key.path[-1]} = {value}"])
+
+
+def _spelled(path: Path, table: Mapping[str, Any], scope: Scope) -> Path:
+    """Where the file already says this setting, in whichever spelling; else its own path."""
+    path = canonical(path, scope)
+    for alias in (alias for alias, meant in ALIASES.items() if meant == path and scope != HOME):
+        found: Any = table
+        for part in alias:
+            found = found.get(part) if isinstance(found, Mapping) else None
+        if found is not None:
+            return alias
+    return path
+
+
+def _uncommented(text: str, places: Mapping[Path, Any]) -> str:
+    """The text with the commented-out lines of these top-level keys made real, so that each stays below its help."""
+    for name in (path[0] for path, value in places.items() if len(path) == 1 and value is not None):
+        if not re.search(rf"(?m)^{re.escape(name)}\s*=", text):
+            text = re.sub(rf"(?m)^# ?({re.escape(name)} = )", r"\1", text, count=1)
+    return text
+
+
+def _put(table: Any, path: Path, value: Any) -> None:
+    """Set a value in a table of tables; None takes the key away."""
+    *sections, name = path
+    for part in sections:
+        if part not in table:
+            table[part] = tomlkit.table(is_super_table=part == "coders") if type(table) is not dict else {}
+        table = table[part]
+        if not isinstance(table, dict):
+            raise BadInput(f"{part} is not a table in this file", hint="`fleet config edit` opens it.")
+    if value is None:
+        table.pop(name, None)
+    else:
+        table[name] = list(value) if isinstance(value, tuple) else value

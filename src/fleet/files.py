@@ -1,0 +1,54 @@
+"""Files that are whole or absent: written beside their place, flushed, then renamed."""
+
+# On the path of every `bd` call: pathlib costs more than all of this.
+# ruff: noqa: PTH105, PTH108, PTH118
+from __future__ import annotations
+
+import os
+
+from fleet.core.errors import FleetError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) -> None:
+    """Put data at path, whole or in parts, with this mode. A link is followed, so a linked settings file stays one."""
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    # The name is cut so that a long one plus the suffix still fits the file system's 255 bytes.
+    draft = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.tmp")
+    try:
+        _write_new(draft, data, mode)
+        os.replace(draft, target)
+        _flush_folder(folder)
+    except OSError as error:
+        raise FleetError(f"cannot write {path}: {error.strerror}", hint=_HINTS.get(error.errno or 0, "")) from error
+    finally:
+        if os.path.lexists(draft):
+            os.unlink(draft)
+
+
+_HINTS = {28: "free some disk space and try again.", 30: "the file system is mounted read-only."}
+
+
+def _write_new(path: str, data: bytes | Iterable[bytes], mode: int) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        os.fchmod(handle, mode)  # the umask may have taken bits away
+        for part in (data,) if isinstance(data, bytes) else data:
+            rest = memoryview(part)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _flush_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,193 @@
+"""Where things lie: the home of fleet and the settings file of a project. No other module knows paths."""
+
+# On the path of every `bd` call: pathlib costs more than all of this.
+# ruff: noqa: PTH100, PTH101, PTH103, PTH110, PTH111, PTH112, PTH113, PTH116, PTH118, PTH120, PTH123
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from fleet.core.errors import BadInput, HomeMissing, HomeRefused
+from fleet.files import atomic_write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# SQLite's write-ahead log needs shared memory and byte locks that these do not give, or give only on one machine.
+REFUSED_FILE_SYSTEMS = frozenset(
+    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "drvfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs"}
+    | {"nfs", "nfs4", "ocfs2", "prl_fs", "smb3", "smbfs", "vboxsf"}
+)
+# The root of a rootless container: local, for all its name says.
+LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs"})
+
+PROJECT_FILES = (".fleet/config.toml", ".aifleet/config.toml")
+
+
+class Home:
+    """One `$FLEET_HOME`. Paths are plain strings; nothing here touches the disk except make, check and require."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(os.path.expanduser(root))
+        self.database = self._path("fleet.db")
+        self.settings = self._path("runtime.toml")
+        self.tasks = self._path("tasks")
+        self.bin = self._path("bin")
+        self.logging = self._path("logging")
+        self.worktrees = self._path("worktrees")
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.root, name)
+
+    def task(self, task_id: str) -> str:
+        """The folder of one task."""
+        if task_id in ("", ".", "..") or "/" in task_id or "\0" in task_id:
+            raise BadInput(f"{task_id!r} cannot be the name of a task's folder")
+        return os.path.join(self.tasks, task_id)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a database here."""
+        return os.path.exists(self.database)
+
+    def require(self) -> None:
+        """Raise HomeRefused or HomeMissing unless this is a home that can be used."""
+        self.check()
+        if not self.exists:
+            raise HomeMissing(f"there is no fleet home at {self.root}")
+
+    def check(self) -> None:
+        """Raise HomeRefused when somebody else could change what lies here. One stat: cheap enough for each command."""
+        try:
+            self.root.encode()
+            found = os.stat(self.root)
+        except FileNotFoundError:
+            return
+        except UnicodeEncodeError as error:  # SQLite takes no other names
+            raise HomeRefused(f"the path of the home, {self.root!r}, is not UTF-8 text", hint=ELSEWHERE) from error
+        except OSError as error:
+            raise HomeRefused(f"the home {self.root} cannot be reached: {error.strerror}", hint=ELSEWHERE) from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise HomeRefused(f"the home {self.root} is not a directory", hint=ELSEWHERE)
+        user = os.geteuid()
+        if user not in (0, found.st_uid):
+            raise HomeRefused(f"the home {self.root} belongs to another user (uid {found.st_uid})", hint=ELSEWHERE)
+        if found.st_mode & 0o022:
+            raise HomeRefused(
+                f"the home {self.root} can be written by other users (mode {stat.S_IMODE(found.st_mode):04o})",
+                hint=f"see that nothing foreign lies in it, then `chmod 700 {quoted(self.root)}`.",
+            )
+
+    def make(self) -> bool:
+        """Make the folders that are missing, private to this user. Whether anything had to be changed."""
+        self.check()
+        refuse_file_system(self.root)
+        changed = False
+        try:
+            for folder in (self.root, self.tasks, self.bin, self.logging):
+                changed |= _private_folder(folder)
+        except OSError as error:
+            raise HomeRefused(f"the home {self.root} cannot be made: {error.strerror}", hint=ELSEWHERE) from error
+        return changed
+
+
+ELSEWHERE = "set FLEET_HOME to a directory of your own on a local disk."
+
+
+def find(env: Mapping[str, str] | None = None) -> Home:
+    """The home this process means: FLEET_HOME, else FLEET_BASE_DIR, else ~/.fleet. An empty variable is not set."""
+    env = os.environ if env is None else env
+    return Home(env.get("FLEET_HOME") or env.get("FLEET_BASE_DIR") or "~/.fleet")
+
+
+def find_project(start: str, home: Home) -> str | None:
+    """The nearest directory upwards that has project settings or is the top of a git repository."""
+    folder = os.path.abspath(start)
+    while True:
+        if os.path.exists(os.path.join(folder, ".git")) or project_files(folder, home):
+            return folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+
+
+def project_files(folder: str, home: Home) -> list[str]:
+    """The settings files a project has; the first is the one that counts. A home is never taken for a project's."""
+    paths = (os.path.join(folder, name) for name in PROJECT_FILES)
+    return [path for path in paths if os.path.isfile(path) and os.path.dirname(path) != home.root]
+
+
+def write_programs(home: Home) -> bool:
+    """Write `bin/bd` and `bin/fleet`, which reach this home from anywhere. Whether anything had to be changed."""
+    bd = _write_program(home, "bd", "from fleet.cli.bd import program; program()")
+    fleet = _write_program(home, "fleet", "from fleet.__main__ import main; main()")
+    return bd or fleet
+
+
+def quoted(text: str) -> str:
+    """Text as one word of a shell, whatever is in it."""
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def refuse_file_system(path: str, mounts: str = "/proc/self/mountinfo") -> None:
+    """Raise HomeRefused when path lies where SQLite cannot be trusted. Systems without the list are not asked."""
+    try:
+        with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
+            kind = file_system(os.path.realpath(path), lines.read())
+    except OSError:
+        return
+    if kind in REFUSED_FILE_SYSTEMS or (kind.startswith("fuse") and kind not in LOCAL_FUSE):
+        raise HomeRefused(f"the home {path} lies on a {kind} file system, where a database can break", hint=ELSEWHERE)
+
+
+def file_system(path: str, mountinfo: str) -> str:
+    """The kind of file system an absolute path lies on, by the kernel's list of mounts; empty when it is not there."""
+    best, kind = -1, ""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        point = _unescaped(fields[4]).rstrip("/")
+        # A later mount on the same point covers the earlier one.
+        if (path == point or path.startswith(point + "/")) and len(point) >= best:
+            best, kind = len(point), after.split(" ")[0]
+    return kind
+
+
+def _unescaped(field: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        field = field.replace(code, char)
+    return field
+
+
+def _private_folder(path: str) -> bool:
+    made = not os.path.isdir(path)
+    if made:
+        os.makedirs(path, 0o700, exist_ok=True)
+    private = stat.S_IMODE(os.stat(path).st_mode) == 0o700
+    if not private:
+        os.chmod(path, 0o700)
+    return made or not private
+
+
+def _write_program(home: Home, name: str, code: str) -> bool:
+    text = (
+        "#!/bin/sh\n"
+        "# Written by fleet; agents call it. It reaches this home from any directory.\n"
+        f"FLEET_HOME={quoted(home.root)}\n"
+        "export FLEET_HOME\n"
+        f'exec {quoted(sys.executable)} -P -c {quoted(code)} "$@"\n'
+    )
+    path, data = os.path.join(home.bin, name), os.fsencode(text)
+    try:
+        with open(path, "rb") as old:
+            if old.read() == data and os.access(path, os.X_OK):
+                return False
+    except OSError:
+        pass
+    atomic_write(path, data, 0o700)
+    return True

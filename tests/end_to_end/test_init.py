@@ -1,0 +1,223 @@
+"""`fleet init` and the program's outer shell, as a user meets them."""
+
+import os
+import pty
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from program import Program
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("fleet.db"))
+    return {str(path.relative_to(folder)): (mode(path), path.read_bytes()) for path in files}
+
+
+def on_a_terminal(fleet: Program, *args: str, typed: str) -> tuple[int, str]:
+    """Run with a terminal for standard input and error; what was printed to standard output."""
+    ours, theirs = pty.openpty()
+    os.write(ours, typed.encode())
+    try:
+        done = subprocess.run(
+            [*fleet.argv, *args], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=fleet.env, timeout=60
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    return done.returncode, done.stdout.decode()
+
+
+def test_the_first_init_makes_a_private_home(fleet: Program) -> None:
+    out = fleet.ok("init")
+    assert out.splitlines()[0] == f"Fleet home initialized at {fleet.home}"
+    assert {path.name for path in fleet.home.iterdir()} >= {"fleet.db", "runtime.toml", "tasks", "bin", "logging"}
+    assert mode(fleet.home) == 0o700
+    assert mode(fleet.home / "tasks") == 0o700
+    for path in fleet.home.rglob("*"):
+        if path.is_file():
+            assert mode(path) == (0o700 if path.parent.name == "bin" else 0o600), path
+
+
+def test_a_second_init_changes_nothing_and_says_so(fleet: Program) -> None:
+    fleet.ok("init", "--permissions", "user")
+    before = tree(fleet.home)
+    out = fleet.ok("init")
+    assert out == f"Fleet home initialized at {fleet.home}\n  nothing to change\n"
+    assert tree(fleet.home) == before
+
+
+def test_what_is_missing_is_mended(fleet: Program) -> None:
+    fleet.ok("init")
+    before = tree(fleet.home)
+    (fleet.home / "runtime.toml").unlink()
+    (fleet.home / "bin" / "bd").unlink()
+    (fleet.home / "tasks").rmdir()
+    out = fleet.ok("init")
+    assert "wrote runtime.toml" in out and "wrote bin/bd" in out
+    assert tree(fleet.home) == before
+    assert (fleet.home / "tasks").is_dir()
+
+
+def test_force_writes_the_defaults_and_keeps_the_old_file_and_the_database(fleet: Program) -> None:
+    fleet.ok("init")
+    default = (fleet.home / "runtime.toml").read_bytes()
+    database = (fleet.home / "fleet.db").read_bytes()
+    for number in (1, 2):
+        mine = f"# mine\nmax_concurrent = {number}\n".encode()
+        (fleet.home / "runtime.toml").write_bytes(mine)
+        assert f"runtime.toml.bak-{number}" in fleet.ok("init", "--force")
+        assert (fleet.home / "runtime.toml").read_bytes() == default
+        assert (fleet.home / f"runtime.toml.bak-{number}").read_bytes() == mine
+    assert "nothing to change" in fleet.ok("init", "--force")
+    assert (fleet.home / "fleet.db").read_bytes() == database
+
+
+def test_force_mends_a_broken_settings_file(fleet: Program) -> None:
+    fleet.ok("init")
+    (fleet.home / "runtime.toml").write_text("coder = ")
+    assert fleet("init").code == 1
+    fleet.ok("init", "--force")
+    fleet.ok("config", "validate")
+
+
+def test_without_a_terminal_nothing_is_recorded_and_the_way_is_told(fleet: Program) -> None:
+    out = fleet.ok("init")
+    assert "--permissions skip|user" in out
+    assert fleet("config", "get", "permissions").code == 1
+
+
+def test_permissions_given_are_recorded_with_the_consent(fleet: Program) -> None:
+    fleet.ok("init", "--permissions", "skip")
+    assert fleet.ok("config", "get", "permissions") == "skip\n"
+    assert fleet.ok("config", "get", "consent.skip_permissions_at").startswith("20")
+    assert "nothing to change" in fleet.ok("init", "--permissions", "skip")
+    fleet.ok("init", "--permissions", "user")
+    assert fleet.ok("config", "get", "permissions") == "user\n"
+    assert fleet("config", "get", "consent.skip_permissions_at").code == 1, "the consent is withdrawn"
+
+
+@pytest.mark.parametrize(("typed", "recorded"), [("\n", "user"), ("skip\n", "skip"), ("maybe\nuser\n", "user")])
+def test_on_a_terminal_it_asks_and_user_is_the_default(fleet: Program, typed: str, recorded: str) -> None:
+    code, out = on_a_terminal(fleet, "init", typed=typed)
+    assert (code, out.splitlines()[0]) == (0, f"Fleet home initialized at {fleet.home}")
+    assert fleet.ok("config", "get", "permissions") == f"{recorded}\n"
+    code, out = on_a_terminal(fleet, "init", typed="")
+    assert "nothing to change" in out, "an answer is asked for once"
+
+
+def test_the_default_home_is_in_the_users_folder(fleet: Program) -> None:
+    fleet.ok("init", FLEET_HOME="", FLEET_BASE_DIR="")
+    assert (fleet.user / ".fleet" / "fleet.db").exists()
+
+
+def test_a_home_path_of_two_hundred_bytes_works(fleet: Program, tmp_path: Path) -> None:
+    long = tmp_path / ("h" * (198 - len(str(tmp_path))) + "é")
+    assert len(os.fsencode(long)) >= 200
+    fleet.env["FLEET_HOME"] = str(long)
+    fleet.ok("init")
+    fleet.ok("config", "set", "max_concurrent=4")
+    done = subprocess.run([long / "bin" / "fleet", "config", "get", "max_concurrent"], env={}, capture_output=True)
+    assert done.stdout == b"4\n", done.stderr
+
+
+def test_a_home_that_others_can_write_is_refused_everywhere(fleet: Program) -> None:
+    fleet.ok("init")
+    fleet.home.chmod(0o777)
+    for args in (["init"], ["config"], ["config", "set", "coder=codex"], ["config", "validate"]):
+        result = fleet(*args)
+        assert result.code == 1
+        assert result.err.startswith(f"error: the home {fleet.home} can be written by other users (mode 0777)\nhint:  ")
+        assert "chmod 700" in result.err
+
+
+def test_a_home_that_is_a_file_is_refused(fleet: Program) -> None:
+    fleet.home.write_text("mine")
+    for args in (["init"], ["config"], ["config", "set", "coder=codex"]):
+        result = fleet(*args)
+        assert (result.code, result.out) == (1, "")
+        assert "is not a directory" in result.err and "Traceback" not in result.err
+    assert fleet.home.read_text() == "mine"
+
+
+def test_an_unknown_command_names_the_nearest(fleet: Program) -> None:
+    assert fleet("confgi") == (2, "", "error: no such command 'confgi'\nhint:  did you mean `fleet config`?\n")
+    assert fleet("xyzzy").code == 2
+
+
+@pytest.mark.parametrize("args", [["--nope"], ["init", "--nope"], ["init", "extra"], ["init", "--permissions", "all"]])
+def test_a_wrong_command_line_exits_with_two_and_says_so_on_stderr(fleet: Program, args: list[str]) -> None:
+    result = fleet(*args)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: ") and "\nhint:  `fleet" in result.err
+    assert not fleet.home.exists()
+
+
+def test_help_and_version_need_no_home(fleet: Program) -> None:
+    assert fleet.ok("--help") == fleet.ok("-h") == fleet.ok()
+    assert "make or mend the home" in fleet.ok("--help")
+    assert fleet.ok("--version").startswith("fleet 0.")
+    fleet.argv = [sys.executable, "-m", "fleet"]
+    assert fleet.ok("--version").startswith("fleet 0.")
+    assert not fleet.home.exists()
+
+
+def test_help_imports_no_command(fleet: Program) -> None:
+    code = "import sys; from fleet.cli.main import call; call(['--help']); print(*sys.modules, file=sys.stderr)"
+    fleet.argv = [sys.executable, "-c", code]
+    loaded = fleet().err.split()
+    assert "click" in loaded
+    assert not {"rich", "msgspec", "tomlkit", "tomllib", "fleet.cli.init", "fleet.cli.config"} & set(loaded)
+
+
+def test_a_reader_that_goes_away_is_no_error(fleet: Program) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*fleet.argv, "--help"], stdout=write, stderr=subprocess.PIPE, env=fleet.env)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_output_that_cannot_be_written_is_said(fleet: Program) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*fleet.argv, "--help"], stdout=full, stderr=subprocess.PIPE, env=fleet.env)
+    assert done.returncode == 1
+    assert done.stderr == b"error: cannot write the output: No space left on device\n"
+
+
+BUG = "import sys; from fleet.cli.errors import run; sys.exit(run(lambda: {}['gone']))"
+
+
+def test_a_bug_is_one_line_and_its_traceback_is_kept(fleet: Program) -> None:
+    fleet.ok("init")
+    fleet.argv = [sys.executable, "-c", BUG]
+    result = fleet()
+    assert result.code == 1
+    [report] = (fleet.home / "logging").glob("crash-*.txt")
+    assert result.err == (
+        f"error: this is a bug in fleet: KeyError: 'gone'\nhint:  the details are in {report}; please report them.\n"
+    )
+    assert "Traceback" in report.read_text() and mode(report) == 0o600
+
+
+@pytest.mark.parametrize("variable", ["FLEET_DEBUG", "AI_FLEET_DEBUG"])
+def test_a_bug_shows_its_traceback_to_those_who_ask(fleet: Program, variable: str) -> None:
+    fleet.argv = [sys.executable, "-c", BUG]
+    fleet.env[variable] = "1"
+    assert "Traceback" in fleet().err
+    fleet.env[variable] = "0"
+    assert "Traceback" not in fleet().err
+    assert not fleet.home.exists(), "a crash does not make a home"
+
+
+def test_an_interrupt_ends_quietly(fleet: Program) -> None:
+    code = "import signal, sys; from fleet.cli.errors import run; sys.exit(run(lambda: signal.raise_signal(2) or 0))"
+    fleet.argv = [sys.executable, "-c", code]
+    assert fleet() == (130, "", "")

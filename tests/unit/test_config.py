@@ -1,0 +1,327 @@
+"""Settings: what is declared, what is refused, who wins, and how files are changed."""
+
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.config import HOME, KEYS, PROJECT, Settings, load, model_for, permissions_for
+from fleet.config.check import check, path_of
+from fleet.config.keys import SCOPES, Declared
+from fleet.config.save import create, keep_copy, reset, save
+from fleet.config.text import default_text, toml_value, with_values
+from fleet.core.errors import BadInput
+from fleet.home import Home
+
+AGREED = "\n[consent]\nskip_permissions_at = 2026-01-01T00:00:00Z\n"
+
+
+class Place:
+    """A home and a project to write settings into."""
+
+    def __init__(self, base: Path) -> None:
+        self.home = Home(str(base / "home"))
+        self.home.make()
+        self.project = base / "project"
+        self.project.mkdir()
+
+    def settings(self, text: str = "", project: str | None = None, **env: str) -> Settings:
+        Path(self.home.settings).write_text(text)
+        if project is not None:
+            (self.project / ".fleet").mkdir(exist_ok=True)
+            (self.project / ".fleet" / "config.toml").write_text(project)
+        return load(self.home, str(self.project), env)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_every_setting_explains_itself_and_belongs_to_a_file() -> None:
+    for path, key in KEYS.items():
+        assert key.help.endswith("."), path
+        assert key.shape(), path
+        assert any(path[0] in scope for scope in SCOPES.values()), path
+
+
+def test_the_seed_keys_have_the_seed_defaults() -> None:
+    held = Declared()
+    assert (held.max_concurrent, held.coder, held.model) == (3, "claude", "sonnet")
+    assert held.context_pressure_threshold_pct == 90
+
+
+def test_without_files_the_defaults_hold(place: Place) -> None:
+    held = load(place.home, env={})
+    assert held.coder == "claude"
+    assert held.origin("coder").kind == "default"
+
+
+@pytest.mark.parametrize("scope", [HOME, PROJECT])
+def test_the_default_file_names_every_key_and_is_valid(scope: Any) -> None:
+    text = default_text(scope)
+    assert check(tomllib.loads(text), scope).problems == []
+    for path in (path for path in KEYS if path[0] in SCOPES[scope]):
+        assert f"{path[-1]} = " in text
+    live = "\n".join(
+        line.removeprefix("# ") if " = " in line or line.startswith("# [") else "" for line in text.splitlines()
+    )
+    assert check(tomllib.loads(live), scope).problems == [], "uncommenting the examples gives a valid file"
+
+
+def test_the_project_wins_over_the_home_and_the_environment_over_both(place: Place) -> None:
+    held = place.settings('coder = "a"\nmodel = "m"\nmax_concurrent = 7', 'coder = "b"\nmodel = "n"', FLEET_MODEL="o")
+    assert (held.coder, held.model, held.max_concurrent) == ("b", "o", 7)
+    assert [held.origin(key).kind for key in ("coder", "model", "max_concurrent")] == [
+        "project",
+        "environment",
+        "runtime",
+    ]
+    assert str(held.origin("coder")).endswith(".fleet/config.toml")
+    assert str(held.origin("model")) == "FLEET_MODEL"
+
+
+def test_an_empty_variable_is_not_set_and_a_bad_one_is_named(place: Place) -> None:
+    assert place.settings(FLEET_CODER="").coder == "claude"
+    with pytest.raises(BadInput, match='FLEET_PERMISSIONS: permissions must be "skip" or "user"'):
+        place.settings(FLEET_PERMISSIONS="all")
+
+
+def test_max_concurrent_of_the_mcp_server_is_left_alone(place: Place) -> None:
+    assert place.settings(FLEET_MAX_CONCURRENT="50").max_concurrent == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("max_concurrent = 0", "max_concurrent must be a whole number from 1 to 1000, not 0"),
+        ("max_concurrent = 1001", "not 1001"),
+        ("max_concurrent = true", "not true"),
+        ('max_concurrent = "3"', "not '3'"),
+        ("max_concurrent = 3.5", "not 3.5"),
+        ("max_concurrent = {}", "max_concurrent must be"),
+        ('coder = ""', "coder must be the name of a coder"),
+        ('coder = "a b"', "coder must be"),
+        ('coder = "a\\n"', "coder must be"),
+        ('model = "--evil"', "model must be one line of text that does not start with a dash"),
+        ('model = "a\\nb"', "model must be"),
+        ('permissions = "all"', 'permissions must be "skip" or "user"'),
+        ("coders = 3", "coders must be a table, not 3"),
+        ("[coders]\ncodex = 3", "coders.codex must be a table"),
+        ('[coders."a b"]\nmodel = "x"', "'a b' cannot be the name of a coder"),
+        ("[coders.codex]\nmodle = 3", "unknown key coders.codex.modle"),
+        ("[setup]\nquick = true", "setup.quick cannot be set here"),
+        ('consent = { skip_permissions_at = "yes" }', "consent.skip_permissions_at must be a date and time"),
+    ],
+)
+def test_a_bad_value_is_refused_with_what_is_wanted(place: Place, text: str, said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        place.settings(text)
+    assert said in str(refused.value)
+    assert place.home.settings in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("scope", "text", "nearest"),
+    [
+        (HOME, "max_concurent = 3", "max_concurrent"),
+        (HOME, "context_pressure_threshold = 3", "context_pressure_threshold_pct"),
+        (HOME, "[coders.codex]\nmodl = 3", "coders"),
+        (PROJECT, "[setup]\ncomands = []", "setup.commands"),
+        (PROJECT, "[agent]\nclaude_flag = 3", "agent.claude_flags"),
+        (PROJECT, "quik = true", "setup.quick"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest(scope: Any, text: str, nearest: str) -> None:
+    [problem] = check(tomllib.loads(text), scope).problems
+    assert problem.message.startswith("unknown key")
+    assert nearest in problem.hint
+
+
+def test_all_problems_of_a_file_are_found_at_once() -> None:
+    assert len(check(tomllib.loads("max_concurrent = 0\nfoo = 1\nbar = 2"), HOME).problems) == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"coder = ", ":1:9: invalid value"),
+        (b"max_concurrent = 3\ncoder 'x'", ":2:7: expected '='"),
+        (b"coder = 'a'\ncoder = 'b'", ":2:"),
+        (b'model = "half', ":1:14: unterminated string"),
+        (b"a = 1\n\xff\xfe", ":2:1: not UTF-8 text"),
+        (b"x = " + b"[" * 5000, "nested too deeply"),
+    ],
+)
+def test_a_broken_file_is_named_with_line_and_column(place: Place, data: bytes, said: str) -> None:
+    Path(place.home.settings).write_bytes(data)
+    with pytest.raises(BadInput) as refused:
+        load(place.home, env={})
+    assert f"{place.home.settings}{said}" in str(refused.value).replace(": nested", "nested")
+
+
+AI_FLEET = """
+[project]
+name = "my-awesome-project"
+worktree_root = "~/.aifleet/worktrees/my-awesome-project"
+[agent]
+default = "codex"
+claude_flags = "--dangerously-skip-permissions"
+[setup]
+credential_files = ["config/master.key", ".env"]
+commands = ["bundle install", "npm install && npm test"]
+quick = true
+[tmux]
+prefix = "ai_"
+"""
+AI_FLEET_FLAT = """
+worktree_root = "~/.aifleet/worktrees/my-awesome-project"
+tmux_prefix = "ai_"
+default_agent = "codex"
+claude_flags = "--dangerously-skip-permissions"
+credential_files = ["config/master.key", ".env"]
+setup_commands = ["bundle install", "npm install && npm test"]
+quick_setup = true
+"""
+
+
+@pytest.mark.parametrize("text", [AI_FLEET, AI_FLEET_FLAT])
+def test_a_file_of_ai_fleet_is_read_in_both_spellings(place: Place, text: str) -> None:
+    (place.project / ".aifleet").mkdir()
+    (place.project / ".aifleet" / "config.toml").write_text(text)
+    held = place.settings()
+    assert held.coder == "codex"
+    assert held.agent.claude_flags == "--dangerously-skip-permissions"
+    assert held.setup.credential_files == ("config/master.key", ".env")
+    assert held.setup.commands == ("bundle install", "npm install && npm test")
+    assert held.setup.quick and held.tmux.prefix == "ai_"
+    assert held.project.worktree_root == "~/.aifleet/worktrees/my-awesome-project"
+
+
+def test_the_fleet_file_wins_whole_over_the_one_of_ai_fleet(place: Place) -> None:
+    (place.project / ".aifleet").mkdir()
+    (place.project / ".aifleet" / "config.toml").write_text(AI_FLEET)
+    assert place.settings(project='model = "x"').coder == "claude"
+
+
+def test_a_setting_said_twice_must_be_said_alike() -> None:
+    assert check(tomllib.loads('coder = "a"\n[agent]\ndefault = "a"'), PROJECT).problems == []
+    [problem] = check(tomllib.loads('coder = "a"\n[agent]\ndefault = "b"'), PROJECT).problems
+    assert "said twice" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("home", "project", "env", "coder", "model"),
+    [
+        ("", None, {}, "claude", "sonnet"),
+        ("", None, {}, "codex", None),
+        ('coder = "codex"', None, {}, "codex", None),
+        ('coder = "codex"\nmodel = "sonnet"', None, {}, "codex", None),
+        ('coder = "codex"\nmodel = "o3"', None, {}, "codex", "o3"),
+        ('coder = "codex"\nmodel = "o3"', None, {}, "claude", None),
+        ('[coders.codex]\nmodel = "o3"', None, {}, "codex", "o3"),
+        ('model = "opus"', 'coder = "codex"', {}, "codex", None),
+        ('model = "opus"', 'coder = "claude"', {}, "claude", "opus"),
+        ('model = "opus"', None, {"FLEET_CODER": "codex"}, "codex", None),
+        ('model = "opus"', None, {"FLEET_MODEL": "haiku"}, "claude", "haiku"),
+        ("", 'coder = "codex"\nmodel = "o3"', {}, "codex", "o3"),
+        ('[coders.claude]\nmodel = "opus"', None, {}, "claude", "opus"),
+        ('model = "haiku"\n[coders.claude]\nmodel = "opus"', None, {}, "claude", "haiku"),
+    ],
+)
+def test_a_model_is_never_handed_to_another_coder(
+    place: Place, home: str, project: str | None, env: dict[str, str], coder: str, model: str | None
+) -> None:
+    assert model_for(place.settings(home, project, **env), coder) == model
+
+
+@pytest.mark.parametrize(
+    ("home", "project", "env", "permissions"),
+    [
+        ("", None, {}, "user"),
+        ('permissions = "skip"', None, {}, "user"),
+        ('permissions = "skip"' + AGREED, None, {}, "skip"),
+        ('permissions = "skip"' + AGREED, 'permissions = "user"', {}, "user"),
+        ("", 'permissions = "skip"', {}, "user"),
+        ('permissions = "user"' + AGREED, 'permissions = "skip"', {}, "skip"),
+        ('permissions = "user"' + AGREED + '[coders.codex]\npermissions = "skip"', None, {}, "skip"),
+        (AGREED + '[coders.codex]\npermissions = "skip"', 'permissions = "user"', {}, "user"),
+        (AGREED + '[coders.codex]\npermissions = "skip"', None, {"FLEET_PERMISSIONS": "user"}, "user"),
+        ("", None, {"FLEET_PERMISSIONS": "skip"}, "user"),
+    ],
+)
+def test_tools_run_unasked_only_where_said_and_agreed_to(
+    place: Place, home: str, project: str | None, env: dict[str, str], permissions: str
+) -> None:
+    assert permissions_for(place.settings(home, project, **env), "codex") == permissions
+
+
+@pytest.mark.parametrize("text", ["", "=", "a=1\nb", "a\nb", "[a]", "a.", ".a", "a b", "'", "a = 1 #", "\0"])
+def test_what_is_not_a_key_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="is not a key"):
+        path_of(text)
+
+
+def test_keys_are_written_as_in_toml() -> None:
+    assert path_of('coders."my.pkg:Coder".model') == ("coders", "my.pkg:Coder", "model")
+
+
+def test_a_change_keeps_comments_order_and_formatting() -> None:
+    text = "# mine\nmodel   =  'opus' # the big one\n\n[coders.codex]  # other\nmodel='o3'\n"
+    changed = with_values(text, {("model",): "haiku", ("coders", "agy", "model"): "x"}, HOME)
+    assert changed.startswith("# mine\nmodel   =  \"haiku\" # the big one\n\n[coders.codex]  # other\nmodel='o3'\n")
+    assert tomllib.loads(changed)["coders"]["agy"] == {"model": "x"}
+
+
+def test_an_optional_key_takes_the_place_of_its_comment() -> None:
+    text = with_values(default_text(HOME), {("permissions",): "user"}, HOME)
+    assert text == default_text(HOME).replace('\n# permissions = "user"', '\npermissions = "user"', 1)
+
+
+def test_a_change_uses_the_spelling_the_file_has() -> None:
+    changed = with_values('[agent]\ndefault = "a"\n', {("coder",): "b"}, PROJECT)
+    assert changed == '[agent]\ndefault = "b"\n'
+
+
+LINES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=40)
+
+
+@given(value=st.one_of(LINES, st.lists(LINES, max_size=4), st.integers(-(2**63), 2**63 - 1), st.booleans()))
+def test_any_value_survives_being_written(value: Any) -> None:
+    text = with_values(default_text(PROJECT), {("setup", "commands"): value}, PROJECT)
+    assert tomllib.loads(text)["setup"]["commands"] == value
+    assert tomllib.loads(f"x = {toml_value(value)}")["x"] == value
+
+
+def test_a_broken_file_is_not_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "runtime.toml"
+    path.write_text("coder = ")
+    with pytest.raises(BadInput, match="1:9"):
+        save(str(path), HOME, {("coder",): "x"})
+    assert path.read_text() == "coder = "
+
+
+def test_saving_the_same_again_writes_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "runtime.toml")
+    assert create(path, HOME) is True
+    assert create(path, HOME) is False
+    assert save(path, HOME, {("coder",): "codex"}) is True
+    assert save(path, HOME, {("coder",): "codex"}) is False
+
+
+def test_a_reset_keeps_each_file_it_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "runtime.toml"
+    for number in (1, 2):
+        path.write_text(f"max_concurrent = {number}")
+        assert reset(str(path), HOME) == f"{path}.bak-{number}"
+    assert reset(str(path), HOME) is None
+    assert Path(f"{path}.bak-2").read_text() == "max_concurrent = 2"
+    assert keep_copy(str(path), b"x") == f"{path}.bak-3"
+
+
+def test_the_consent_is_a_moment(place: Place) -> None:
+    assert place.settings(AGREED).consent.skip_permissions_at == datetime(2026, 1, 1, tzinfo=UTC)
