@@ -1,0 +1,132 @@
+"""Deleting tasks for good, and what that does to those around them."""
+
+from __future__ import annotations
+
+from fleet.core.dependency import BLOCKING, EXTERNAL, PARENT_CHILD
+from fleet.core.errors import IllegalMove
+from fleet.core.filter import Filter
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fleet.core.dependency import Edge
+    from fleet.core.task import Task
+    from fleet.store.base import Queue
+
+TEXTS = ("description", "design", "acceptance", "notes")
+
+
+class Deletion(Record):
+    """What a deletion takes away, and what it changes in the tasks that stay."""
+
+    asked: tuple[str, ...]
+    tasks: tuple[Task, ...]  # those asked for, and with `cascade` what depends on them
+    edges: tuple[Edge, ...]
+    orphans: tuple[str, ...]  # tasks that stay and depended on one that goes
+    mentioning: tuple[Task, ...]  # tasks that stay, with their texts as they will be
+
+    @property
+    def labels(self) -> int:
+        """How many labels go with the tasks."""
+        return sum(len(task.labels) for task in self.tasks)
+
+
+def plan(queue: Queue, task_ids: Iterable[str], *, cascade: bool = False) -> Deletion:
+    """What deleting these tasks would do. Raises TaskNotFound."""
+    asked = tuple(dict.fromkeys(task_ids))
+    going = {key: queue.get(key) for key in asked}
+    if cascade:
+        going |= {task.id: task for task in _dependents(queue, asked)}
+    up = queue.edges(going, up=True)
+    edges = {(edge.task, edge.needs): edge for edge in [*queue.edges(going), *up]}
+    near = {end for pair in edges for end in pair if end not in going and not end.startswith(EXTERNAL)}
+    changed = [_without_mentions(task, going) for task in _tasks(queue, near)]
+    return Deletion(
+        asked=asked,
+        tasks=tuple(going.values()),
+        edges=tuple(edges.values()),
+        orphans=tuple(sorted({edge.task for edge in up if edge.task not in going})),
+        mentioning=tuple(task for task in changed if task is not None),
+    )
+
+
+def check(deletion: Deletion, *, cascade: bool = False) -> None:
+    """Refuse what is only done by force: leaving dependents behind, or deleting what a supervisor works on."""
+    for task in deletion.tasks:
+        if task.is_supervised:
+            raise IllegalMove(
+                f"issue {task.id} is being worked on: {task.claim_owner} holds it",
+                hint="let it end or cancel it first; --force deletes it all the same.",
+            )
+    gone = {task.id for task in deletion.tasks}
+    left = {edge.needs for edge in deletion.edges if edge.task not in gone}
+    for key in deletion.asked if not cascade else ():
+        if key in left:
+            raise IllegalMove(
+                f"issue {key} has dependents not in deletion set; "
+                "use --cascade to delete them or --force to orphan them"
+            )
+
+
+def delete(queue: Queue, task_ids: Iterable[str], *, cascade: bool = False) -> Deletion:
+    """Delete tasks for good, all or none; texts around them that name one say so. Raises TaskNotFound."""
+    with queue.atomic():
+        done = plan(queue, task_ids, cascade=cascade)
+        now = queue.now()
+        for task in done.mentioning:
+            queue.save(task.replace(updated_at=now))
+        for task in done.tasks:
+            queue.remove(task.id)
+        return done
+
+
+def struck(text: str, key: str) -> str:
+    """A text in which every mention of a task, as a word of its own, is marked as deleted."""
+    parts, start, at = [], 0, text.find(key)
+    while at >= 0:
+        end = at + len(key)
+        if _is_word(text, at, end) and not text.endswith("[deleted:", 0, at):
+            parts += [text[start:at], f"[deleted:{key}]"]
+            start = end
+        at = text.find(key, end)
+    return "".join([*parts, text[start:]])
+
+
+def _dependents(queue: Queue, asked: Sequence[str]) -> list[Task]:
+    # Only along edges that hold or contain work: what is merely related has a life of its own.
+    seen = set(asked)
+    frontier = list(asked)
+    while frontier:
+        kinds = (*BLOCKING, PARENT_CHILD)
+        frontier = list({edge.task for edge in queue.edges(frontier, up=True) if edge.type in kinds} - seen)
+        seen |= set(frontier)
+    return _tasks(queue, seen - set(asked))
+
+
+def _tasks(queue: Queue, keys: Iterable[str]) -> list[Task]:
+    wanted = tuple(keys)
+    return queue.find(Filter(ids=wanted), sort="id") if wanted else []
+
+
+def _without_mentions(task: Task, going: Iterable[str]) -> Task | None:
+    changes = {}
+    for field in TEXTS:
+        text = before = getattr(task, field)
+        for key in going if text else ():
+            text = struck(text, key)
+        if text != before:
+            changes[field] = text
+    return task.replace(**changes) if changes else None
+
+
+def _is_word(text: str, at: int, end: int) -> bool:
+    # A dot ends a sentence, or leads on to a child's number: fleet-abc.1 is another task.
+    after = text[end : end + 2]
+    child = len(after) == 2 and after[0] == "." and after[1].isalnum()
+    return not (at > 0 and _in_id(text[at - 1])) and not (after and _in_id(after[0])) and not child
+
+
+def _in_id(char: str) -> bool:
+    return char.isascii() and (char.isalnum() or char in "-_")

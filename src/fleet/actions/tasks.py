@@ -1,0 +1,226 @@
+"""Making, changing, claiming and ending tasks."""
+
+from __future__ import annotations
+
+from fleet.core import checks, ids
+from fleet.core.dependency import BLOCKS, EXTERNAL, HARD, PARENT_CHILD, WELL_KNOWN, Edge
+from fleet.core.errors import AmbiguousId, BadInput, FleetError, IllegalMove, TaskExists, TaskNotFound
+from fleet.core.filter import READY, Filter
+from fleet.core.record import Record
+from fleet.core.task import RESOLVED, Status, Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.core.patch import Patch
+    from fleet.store.base import Queue
+
+DEFAULT_PREFIX = "fleet"
+
+
+class Draft(Record):
+    """A task to be made: its fields, and how it is tied to others."""
+
+    fields: dict[str, Any]
+    id: str = ""
+    parent: str = ""
+    inherit_labels: bool = True
+    force: bool = False
+    needs: tuple[tuple[str, str, str], ...] = ()  # (type, id, metadata): the new task waits for each
+    holds: tuple[tuple[str, str], ...] = ()  # (type, id): each waits for the new task
+
+
+class GuardMismatch(FleetError):
+    """Somebody changed the task first: it is not as the caller said it must be."""
+
+    exit_code = 13
+
+
+def find_id(queue: Queue, text: str, *, guess: bool = True) -> str:
+    """The id meant: exact, or without the queue's prefix; with `guess` also a unique part of it."""
+    prefix = queue.config().get("issue_prefix", DEFAULT_PREFIX)
+    for candidate in (text, f"{prefix}-{text}"):
+        found = queue.find(Filter(ids=(candidate,)), sort="id", limit=1)
+        if found:
+            return candidate
+    if guess and text:
+        part = text.removeprefix(prefix + "-")
+        candidates = [task.id for task in queue.find(Filter(id_has=part), sort="id", limit=6)] if part else []
+        if len(candidates) > 1:
+            raise AmbiguousId(text, candidates)
+        if candidates:
+            return candidates[0]
+    raise TaskNotFound(text)
+
+
+def create(queue: Queue, draft: Draft, *, actor: str) -> tuple[Task, list[str]]:
+    """Make a task with all its ties, or nothing; what could not be tied is told, not fatal."""
+    with queue.atomic():
+        now = queue.now()
+        parent = queue.get(find_id(queue, draft.parent)) if draft.parent else None
+        fields = dict(draft.fields)
+        if parent is not None and draft.inherit_labels:
+            fields["labels"] = tuple(sorted({*fields.get("labels", ()), *parent.labels}))
+        key = _new_id(queue, draft, parent)
+        task = Task(id=key, created_at=now, created_by=actor, updated_at=now, **fields)
+        queue.add(task.replace(started_at=now) if task.status == Status.IN_PROGRESS else task)
+        if parent is not None:
+            queue.link(Edge(task=key, needs=parent.id, type=PARENT_CHILD, created_at=now, created_by=actor))
+        warnings = _tie(queue, key, draft, actor, now)
+        return queue.get(key), warnings
+
+
+def update(queue: Queue, task_id: str, patch: Patch, *, guard: Callable[[Task], None] | None = None) -> Task:
+    """Apply a change to one task, if its guard agrees with what the task is by then."""
+    with queue.atomic():
+        task = queue.get(task_id)
+        if guard is not None:
+            guard(task)
+        queue.save(patch.on(task, queue.now()))
+        return queue.get(task_id)
+
+
+def move_under(queue: Queue, task_id: str, parent: str, *, actor: str) -> None:
+    """Give a task another parent, or with "" none."""
+    with queue.atomic():
+        for edge in queue.edges([task_id]):
+            if edge.type == PARENT_CHILD:
+                queue.unlink(task_id, edge.needs)
+        if parent:
+            target = find_id(queue, parent)
+            queue.link(Edge(task=task_id, needs=target, type=PARENT_CHILD, created_at=queue.now(), created_by=actor))
+
+
+def close(queue: Queue, task_id: str, reason: str, *, actor: str, force: bool, session: str = "") -> Task:
+    """End a task, unless something open depends on it staying so."""
+    with queue.atomic():
+        task = queue.get(task_id)
+        if task.status != Status.CLOSED and not force:
+            _refuse_to_close(queue, task, actor)
+        queue.save(task.closed(reason, queue.now(), session))
+        return queue.get(task_id)
+
+
+def hand_in(queue: Queue, task_id: str, reason: str) -> Task:
+    """Note a live run's word that its task is done, and answer with the task as if it were closed."""
+    with queue.atomic():
+        now = queue.now()
+        task = queue.get(task_id).handed_in(reason, now)
+        queue.save(task)
+        return task.replace(status=Status.CLOSED, closed_at=now, close_reason=reason)
+
+
+def reopen(queue: Queue, task_id: str) -> Task:
+    """Open a task again."""
+    with queue.atomic():
+        task = queue.get(task_id)
+        queue.save(task.reopened(queue.now()))
+        return queue.get(task_id)
+
+
+def claim_first(queue: Queue, where: Filter, actor: str, *, sort: str = "urgent") -> Task | None:
+    """Take the first ready task that fits and is nobody's, in one step."""
+    with queue.atomic():
+        for task in queue.find(where.replace(unassigned=True), sort=sort, limit=1):
+            return queue.take(task.id, actor)
+    return None
+
+
+def unblocked_by(queue: Queue, task_id: str) -> list[Task]:
+    """The tasks that waited for this one and can start now."""
+    waiting = [edge.task for edge in queue.edges([task_id], up=True) if edge.type != PARENT_CHILD]
+    return queue.find(READY.replace(ids=tuple(waiting))) if waiting else []
+
+
+def open_blockers(queue: Queue, task: Task) -> list[str]:
+    """What a task still waits for."""
+    needed = tuple(edge.needs for edge in queue.edges([task.id]) if edge.type in HARD)
+    return [each.id for each in queue.find(Filter(ids=needed, not_statuses=RESOLVED), sort="id")] if needed else []
+
+
+def parse_dependency(spec: str) -> tuple[str, str, bool]:
+    """What `id` or `type:id` says: the type, the other task, and whether it is the other one that waits."""
+    kind, colon, other = spec.partition(":")
+    if not colon or spec.startswith(EXTERNAL):
+        return BLOCKS, spec, False
+    kind, other = kind.strip(), other.strip()
+    if kind in ("blocked-by", "depends-on"):
+        return BLOCKS, other, False
+    if kind == BLOCKS:
+        return BLOCKS, other, True
+    if kind not in WELL_KNOWN:
+        valid = ", ".join(sorted({*WELL_KNOWN, "blocked-by", "depends-on"}))
+        raise BadInput(f'unknown dependency type "{kind}"; valid types: {valid}')
+    return kind, other, False
+
+
+def _new_id(queue: Queue, draft: Draft, parent: Task | None) -> str:
+    if draft.id:
+        return _chosen_id(queue, draft)
+    if parent is not None:
+        return f"{parent.id}.{queue.next_child(parent.id)}"
+    prefix = queue.config().get("issue_prefix", DEFAULT_PREFIX)
+    for length in range(ids.name_length(queue.size(prefix)), ids.LONGEST + 1):
+        for _ in range(10):
+            key = ids.new_id(prefix, length)
+            if not queue.find(Filter(ids=(key,)), sort="id", limit=1):
+                return key
+    raise FleetError("no free id was found", hint="try again, or choose one with --id.")
+
+
+def _chosen_id(queue: Queue, draft: Draft) -> str:
+    key = checks.task_id(draft.id)
+    prefix = queue.config().get("issue_prefix", DEFAULT_PREFIX)
+    if not key.startswith(prefix + "-") and not draft.force:
+        raise BadInput(
+            f"prefix mismatch: database uses '{prefix}-' but ID '{key}' doesn't match (use --force to override)"
+        )
+    if queue.find(Filter(ids=(key,)), sort="id", limit=1):
+        raise TaskExists(f"{key} already exists; use bd update, or bd import for upsert semantics")
+    return key
+
+
+def _tie(queue: Queue, key: str, draft: Draft, actor: str, now: datetime) -> list[str]:
+    warnings = []
+    for kind, other, metadata in draft.needs:
+        warnings += _link(queue, key, other, kind, metadata, actor, now)
+    for kind, other in draft.holds:
+        warnings += _link(queue, other, key, kind, "{}", actor, now)
+    return warnings
+
+
+def _link(queue: Queue, task: str, needs: str, kind: str, metadata: str, actor: str, now: datetime) -> list[str]:
+    try:
+        ends = [end if end.startswith(EXTERNAL) else find_id(queue, end) for end in (task, needs)]
+        queue.link(Edge(task=ends[0], needs=ends[1], type=kind, metadata=metadata, created_at=now, created_by=actor))
+    except TaskNotFound as error:
+        return [f"failed to add dependency {task} -> {needs}: {error}"]
+    return []
+
+
+def _refuse_to_close(queue: Queue, task: Task, actor: str) -> None:
+    if task.pinned or task.status == Status.PINNED:
+        raise IllegalMove(f"cannot close {task.id}: it is pinned", hint="use --force to override.")
+    if task.is_template:
+        raise IllegalMove(f"cannot close {task.id}: it is a template", hint="templates are read-only.")
+    if task.assignee not in ("", actor):
+        raise IllegalMove(
+            f'cannot close {task.id}: assignee is "{task.assignee}", actor is "{actor}"',
+            hint="reclaim it, or use --force to override.",
+        )
+    blockers = open_blockers(queue, task)
+    if blockers:
+        raise IllegalMove(
+            f"cannot close blocked issue: {task.id} is blocked by [{' '.join(blockers)}]",
+            hint="use --force to override.",
+        )
+    if task.type == "epic":
+        children = queue.count(Filter(parent=task.id, not_statuses=RESOLVED))[""]
+        if children:
+            raise IllegalMove(
+                f"cannot close {task.id}: {children} open child issue(s)",
+                hint="close children first or use --force to override.",
+            )

@@ -1,0 +1,129 @@
+"""bd comment and comments: what people and agents say about a task."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from fleet.cli.bd.issue import comment as comment_json
+from fleet.cli.bd.session import read_source
+from fleet.cli.bd.text import block, clean
+from fleet.core import checks
+from fleet.core.errors import BadInput, Usage
+from fleet.core.task import Comment
+from fleet.core.unique import new_uuid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fleet.cli.bd.session import Session
+
+FLAGS = {
+    "comment": """
+--stdin          | read the text from stdin
+-f --file TEXT   | read the text from a file, - for stdin
+-a --author TEXT | who says it (default: who is acting)
+""",
+    "add": """
+-f --file TEXT   | read the text from a file, - for stdin
+-a --author TEXT | who says it (default: who is acting)
+""",
+    "comments": """
+--local-time | show times in the local zone instead of UTC
+""",
+}
+
+NO_LIST = """"bd comments list" is not valid.
+
+To list comments on an issue, run:
+  bd comments <issue-id>
+
+Example:
+  bd comments bd-123
+
+See: bd comments --help"""
+
+ONE_ID = """"bd comments" takes a single issue id and lists its comments.
+
+To list comments:
+  bd comments <issue-id>
+
+To add a comment:
+  bd comments add <issue-id> <text>
+
+See: bd comments --help"""
+
+
+def comment(session: Session) -> int:
+    """bd comment"""
+    made = _add(session, "use positional args, --stdin, or --file")
+    if session.json:
+        return session.answer(comment_json(made))
+    session.say(f"✓ Comment added to {made.task_id} — {clean(session.queue.get(made.task_id).title)}")
+    return 0
+
+
+def add(session: Session) -> int:
+    """bd comments add"""
+    made = _add(session, "use positional args or -f to read from file")
+    if session.json:
+        return session.answer(comment_json(made))
+    session.say(f"Comment added to {made.task_id}")
+    return 0
+
+
+def comments(session: Session) -> int:
+    """bd comments"""
+    word, *more = session.arguments.at_least(1)
+    if word == "list":
+        raise Usage(NO_LIST)
+    if more:
+        raise Usage(ONE_ID)
+    key = session.find(word, doing=f"resolving {word}")
+    found = session.queue.comments([key])
+    if session.json:
+        return session.answer([comment_json(each) for each in found])
+    if not found:
+        session.say(f"No comments on {key}")
+        return 0
+    session.say(f"\nComments on {key}:\n")
+    zone = None if session.arguments.flag("local-time") else UTC
+    for each in found:
+        session.say(f"[{clean(each.author)}] at {each.created_at.astimezone(zone):%Y-%m-%d %H:%M}")
+        session.say(f"\n{block(each.text, '    ')}\n")
+    return 0
+
+
+def leave(session: Session, key: str, text: str, *, author: str = "") -> Comment:
+    """Keep a comment on a task, and answer with it."""
+    now = session.queue.now()
+    made = Comment(id=new_uuid(), task_id=key, author=author or session.actor, text=text, created_at=now)
+    session.queue.comment(made)
+    return made
+
+
+def free_text(session: Session, what: str, ways: str) -> str:
+    """The text that words, stdin or a file hold: exactly one of them, and not empty."""
+    arguments = session.arguments
+    words = " ".join(arguments.words[1:])
+    sources = [name for name in ("file", "stdin") if arguments.has(name)]
+    if len(sources) > 1:
+        raise Usage(
+            "if any flags in the group [stdin file] are set none of the others can be; [file stdin] were all set"
+        )
+    if sources and len(arguments.words) > 1:
+        raise Usage(f'cannot combine positional text "{words}" with --{sources[0]}')
+    if not sources and len(arguments.words) == 1:
+        raise Usage(f"no {what} text provided ({ways})")
+    if sources:
+        is_stdin = sources == ["stdin"]
+        words = read_source("-" if is_stdin else arguments.text("file"))
+        words = words.rstrip("\r\n") if is_stdin else words
+    if not words.strip():
+        raise BadInput(f"{what} text cannot be empty")
+    return checks.body(what, words)
+
+
+def _add(session: Session, ways: str) -> Comment:
+    word = session.arguments.at_least(1)[0]
+    text = free_text(session, "comment", ways)
+    author = checks.line("author", session.arguments.text("author"))
+    return leave(session, session.find(word, doing=f"resolving {word}"), text, author=author)

@@ -1,0 +1,124 @@
+"""bd create --file and --graph: several tasks from one file, all of them or none."""
+
+from __future__ import annotations
+
+from fleet.actions import tasks
+from fleet.cli.bd.arguments import GLOBAL_FLAGS, table
+from fleet.cli.bd.issue import edge, issue
+from fleet.cli.bd.markdown_plan import Section, Sections, read_markdown
+from fleet.cli.bd.placement import placement
+from fleet.cli.bd.session import NoMatch, read_source
+from fleet.cli.bd.templates import check_sections
+from fleet.cli.bd.text import clean
+from fleet.core import checks
+from fleet.core.errors import BadInput, FleetError, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.cli.bd.session import Session
+    from fleet.core.task import Task
+
+#: The flags of create that mean something for many tasks at once; the others belong to one.
+SHARED = ("file", "graph", "cwd", "coder", "model", "workspace", "validate", "silent", "dry-run", "force", "ephemeral")
+
+
+def from_file(session: Session) -> int:
+    """Make the tasks of a markdown file."""
+    check_flags(session, "file")
+    if session.arguments.flag("dry-run"):
+        raise Usage("--dry-run is not supported with --file flag")
+    path = session.arguments.text("file")
+    try:
+        plan = read_markdown(read_source(path))
+        drafts = [_draft(session, sections) for sections in plan]
+    except BadInput as error:
+        raise BadInput(f"parsing markdown file: {error}", hint=error.hint) from error
+    with session.queue.atomic():
+        made = [_make(session, draft, sections) for draft, sections in zip(drafts, plan, strict=True)]
+    if session.json:
+        return session.answer([_with_edges(session, task) for task in made])
+    if session.arguments.flag("silent"):
+        session.say("\n".join(task.id for task in made))
+        return 0
+    session.say(f"✓ Created {len(made)} issues from {clean(path)}:")
+    session.say("\n".join(f"  {task.id}: {clean(task.title)} [P{task.priority}, {task.type}]" for task in made))
+    return 0
+
+
+def from_graph(session: Session) -> int:
+    """Make the tasks and dependencies of a JSON plan."""
+    from fleet.cli.bd import graph_plan
+
+    check_flags(session, "graph")
+    return graph_plan.create(session)
+
+
+def check_flags(session: Session, by: str) -> None:
+    """Refuse what would be said of one task only, rather than pass it over."""
+    if session.arguments.words or session.arguments.has("title"):
+        raise Usage(f"cannot specify both title and --{by} flag")
+    if session.arguments.has("file") and session.arguments.has("graph"):
+        raise Usage("cannot specify both --file and --graph")
+    everywhere = {flag.dest for flag in table(GLOBAL_FLAGS)}
+    for name in session.arguments.given:
+        if name not in SHARED and name not in everywhere:
+            raise Usage(f"--{name} cannot be used with --{by}", hint="say it in the file, for each task.")
+
+
+def _draft(session: Session, sections: Sections) -> tasks.Draft:
+    found: dict[str, Any] = {"owner": session.owner, "ephemeral": session.arguments.flag("ephemeral")}
+    found |= {"title": _at(sections.title, checks.title), **placement(session)}
+    for name, field in (("description", "description"), ("design", "design"), ("notes", "notes")):
+        found[field] = _section(sections, name, lambda text, name=name: checks.body(name, text), "")
+    found["acceptance"] = _section(sections, "acceptance criteria", lambda text: checks.body("acceptance", text), "")
+    found["assignee"] = _section(sections, "assignee", lambda text: checks.line("assignee", text), "")
+    found["priority"] = _section(sections, "priority", checks.priority, 2)
+    config = session.queue.config()
+    found["type"] = _section(sections, "type", lambda text: checks.task_type(text, config), "task")
+    found["labels"] = _section(sections, "labels", lambda text: checks.labels(text.replace(",", " ").split()), ())
+    if session.arguments.flag("validate"):
+        _at(sections.title, lambda _: check_sections(found["type"], found["description"]))
+    needs, holds = _section(sections, "dependencies", lambda text: _ties(session, text), ((), ()))
+    return tasks.Draft(fields=found, needs=needs, holds=holds)
+
+
+def _section(sections: Sections, name: str, read: Any, default: Any) -> Any:
+    section = sections.parts.get(name)
+    return _at(section, read) if section is not None and section.text else default
+
+
+def _at(section: Section, read: Any) -> Any:
+    try:
+        return read(section.text)
+    except FleetError as error:
+        raise BadInput(f"line {section.line}: {error}", hint=error.hint) from error
+
+
+def _ties(session: Session, text: str) -> tuple[tuple[tuple[str, str, str], ...], tuple[tuple[str, str], ...]]:
+    needs, holds = [], []
+    for spec in text.replace(",", " ").split():
+        kind, other, reverse = tasks.parse_dependency(spec)
+        try:
+            target = other if other.startswith("external:") else session.find(other)
+        except NoMatch as error:
+            raise BadInput(f'dependency "{spec}": {error}', hint=error.hint) from error
+        if reverse:
+            holds.append((kind, target))
+        else:
+            needs.append((kind, target, "{}"))
+    return tuple(needs), tuple(holds)
+
+
+def _make(session: Session, draft: tasks.Draft, sections: Sections) -> Task:
+    try:
+        task, _ = tasks.create(session.queue, draft, actor=session.actor)
+    except FleetError as error:
+        raise BadInput(f"line {sections.title.line}: {error}", hint=error.hint) from error
+    return task
+
+
+def _with_edges(session: Session, task: Task) -> dict[str, Any]:
+    edges = [edge(each) for each in session.queue.edges([task.id])]
+    return {**issue(task), **({"dependencies": edges} if edges else {})}

@@ -1,0 +1,136 @@
+"""Flags that several verbs share: the texts of a task, its instants, its metadata."""
+
+from __future__ import annotations
+
+from fleet.cli.bd.session import read_source
+from fleet.core import checks
+from fleet.core.errors import BadInput, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.cli.bd.arguments import Arguments
+    from fleet.cli.bd.session import Session
+
+TEXT_FLAGS = """
+-d --description TEXT   | what is to be done; - reads it from stdin
+--body TEXT             | the same
+-m --message TEXT       | the same
+--body-file TEXT        | read the description from a file, - for stdin
+--description-file TEXT | the same
+--stdin                 | read the description from stdin
+--design TEXT           | design notes
+--design-file TEXT      | read the design notes from a file
+--acceptance TEXT       | when it counts as done
+--notes TEXT            | further notes
+--append-notes TEXT     | add a line to the notes
+--external-ref TEXT     | a reference elsewhere, such as gh-9
+--spec-id TEXT          | the document that specifies it
+-a --assignee TEXT      | whose it is
+-e --estimate INT       | how long it may take, in minutes
+--due TEXT              | when it is due: +6h, tomorrow, 2026-01-15
+--defer TEXT            | hide it from ready until then
+--metadata TEXT         | JSON, or @file
+"""
+
+
+def texts(arguments: Arguments) -> dict[str, str]:
+    """The text fields that were given, checked."""
+    found = {}
+    description = _description(arguments)
+    if description is not None:
+        found["description"] = checks.body("description", description)
+    design = arguments.text("design") if arguments.has("design") else None
+    if arguments.has("design-file"):
+        design = read_source(arguments.text("design-file"))
+    if design is not None:
+        found["design"] = checks.body("design", design)
+    for flag, field in (("acceptance", "acceptance"), ("notes", "notes")):
+        if arguments.has(flag):
+            found[field] = checks.body(flag, arguments.text(flag))
+    for flag, field in (("external-ref", "external_ref"), ("spec-id", "spec_id"), ("assignee", "assignee")):
+        if arguments.has(flag):
+            found[field] = checks.line(flag, arguments.text(flag))
+    return found
+
+
+def moment(session: Session, flag: str) -> datetime | None:
+    """The instant a flag names; none when it is not given or empty."""
+    text = session.arguments.text(flag)
+    if not text:
+        return None
+    from fleet.core import when
+
+    try:
+        return when.parse(text, now=session.queue.now().astimezone())
+    except BadInput as error:
+        raise BadInput(
+            f'invalid --{flag} format "{text}". Examples: +6h, tomorrow, next monday, 2025-01-15', hint=error.hint
+        ) from error
+
+
+def metadata(arguments: Arguments, session: Session) -> dict[str, Any]:
+    """The metadata a flag holds: JSON, or a file with it."""
+    text = arguments.text("metadata")
+    if not text:
+        return {}
+    from fleet.core.jsontext import decode
+
+    if text.startswith("@"):
+        text = read_source(text[1:])
+    try:
+        found = decode(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput("invalid JSON in --metadata: must be valid JSON", hint=str(error)) from error
+    if not isinstance(found, dict):
+        raise BadInput("invalid JSON in --metadata: must be an object", hint='such as {"team": "platform"}')
+    for key in found:
+        checks.metadata_key(key)
+    return check_fleet_keys(found, session)
+
+
+def check_fleet_keys(found: dict[str, Any], session: Session) -> dict[str, Any]:
+    """Metadata whose `fleet.` keys mean something: an unknown coder is refused before anything is written."""
+    if "fleet.coder" in found:
+        found = {**found, "fleet.coder": known_coder(session, str(found["fleet.coder"]))}
+    if found.get("fleet.workspace", "") not in ("", "directory", "worktree"):
+        raise BadInput(f"unknown workspace {found['fleet.workspace']!r}", hint="directory or worktree.")
+    return found
+
+
+def known_coder(session: Session, name: str) -> str:
+    """A coder by its name, built in or described in the settings."""
+    from fleet.coders import known
+
+    try:
+        return known(name)
+    except BadInput:
+        from fleet.config import load  # reads settings: only for a name that is not built in
+
+        return known(name, described=load(session.home).coders)
+
+
+def estimate(arguments: Arguments) -> int:
+    """The estimate in minutes."""
+    minutes = arguments.number("estimate", 0)
+    if minutes < 0:
+        raise BadInput("estimate must be a number of minutes, 0 or more")
+    return minutes
+
+
+def _description(arguments: Arguments) -> str | None:
+    sources = [name for name in ("description", "body", "message") if arguments.has(name)]
+    values = {arguments.text(name) for name in sources}
+    files = [name for name in ("body-file", "description-file", "stdin") if arguments.has(name)]
+    if len(values) > 1:
+        raise Usage(f"cannot specify different values for --{' and --'.join(sources)}")
+    if len(files) + bool(values) > 1:
+        raise Usage(f"cannot specify both --{(sources + files)[0]} and --{files[-1]}")
+    if files:
+        return read_source("-" if files[0] == "stdin" else arguments.text(files[0]))
+    if values:
+        (value,) = values
+        return read_source("-") if value == "-" else value
+    return None

@@ -1,0 +1,48 @@
+"""Where a new task is to be worked on and by what: from flags, the environment and the run that makes it."""
+
+from __future__ import annotations
+
+import os
+
+from fleet.cli.bd.fields import known_coder
+from fleet.core import checks
+from fleet.core.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fleet.cli.bd.session import Session
+
+
+def placement(session: Session) -> dict[str, str]:
+    """Where a task is to be worked on and by what: what the caller says, stored with the task."""
+    arguments, env = session.arguments, os.environ
+    found = {"cwd": _cwd(arguments.text("cwd")), "path": env.get("PATH", "")}
+    caller = session.caller()
+    if caller is not None:
+        found["made_by"] = caller.task_id
+    coder = arguments.text("coder") or env.get("FLEET_CODER", "")
+    if arguments.has("coder") and not coder:
+        raise BadInput("--coder needs a name", hint="leave it out to use the default coder.")
+    if coder:
+        found["coder"] = known_coder(session, coder)
+    found["model"] = checks.line("model", arguments.text("model") or env.get("FLEET_MODEL", ""))
+    found["workspace"] = arguments.text("workspace")
+    if found["workspace"] not in ("", "directory", "worktree"):
+        raise BadInput(f"unknown workspace {found['workspace']!r}", hint="directory or worktree.")
+    return found
+
+
+def _cwd(given: str) -> str:
+    try:
+        cwd = os.path.abspath(os.path.expanduser(given)) if given else os.getcwd()  # noqa: PTH100, PTH109, PTH111
+    except FileNotFoundError:
+        raise BadInput(
+            "the current directory no longer exists", hint="change to one that does, or give --cwd."
+        ) from None
+    if given and not os.path.isdir(cwd):  # noqa: PTH112
+        raise BadInput(f"--cwd {given} is not a directory", hint="name a directory that exists.")
+    try:
+        cwd.encode()
+    except UnicodeEncodeError:
+        raise BadInput("the path of this directory is not valid UTF-8", hint="give another one with --cwd.") from None
+    return checks.line("cwd", cwd, longest=4096)

@@ -1,0 +1,116 @@
+"""bd prime: what an agent needs to know of the queue, in few words."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from fleet.cli.bd.text import clean
+from fleet.core.errors import FleetError
+from fleet.core.jsontext import encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fleet.cli.bd.session import Session
+
+FLAGS = {
+    "prime": """
+--full          | the whole guide, also where --mcp asks for the short one
+--mcp           | the short form, for those who have the queue as tools
+--stealth       | accepted; the guide never mentions git
+--export        | the built-in guide, whatever PRIME.md says
+--memories-only | nothing: there are no memories
+--hook-json     | as the answer of a SessionStart hook
+""",
+}
+
+OVERRIDE = "PRIME.md"
+LONGEST = 1024 * 1024
+
+GUIDE = """\
+# The task queue
+
+`bd` is the command line of a queue that people and agents share. Put `--json` after any command to get data.
+Every command is saved when it returns: nothing has to be synced, flushed or committed.
+`bd COMMAND --help` shows all flags; `bd prime` shows this guide again.
+
+## Find work
+- `bd ready` – what can start now, the most urgent first. `bd ready --claim` takes the first one.
+- `bd show ID` – one task in full, with what it waits for. `bd comments ID` – what was said about it.
+- `bd list --status in_progress`, `bd blocked`, `bd search WORDS` – what is under way, what waits, what is known.
+
+## Take it
+- `bd update ID --claim` – yours alone from then on. If it fails, somebody else has it: take another.
+- `bd unclaim ID` – give it back.
+
+## Keep it true
+- `bd update ID --append-notes "…"` – what you found out; `bd comment ID "…"` – a word to others.
+- `bd create "Title" -d "why, and what to do" -t bug -p 1` – new work. Types: task, bug, feature, chore, epic …
+  Priorities: 0 (drop everything) to 4 (some day); 2 unless you say so. Numbers, not words.
+- `bd create "…" --parent EPIC` – a part of something larger.
+- `bd create "…" --deps discovered-from:ID` – work you came across while doing ID.
+- Long texts: `--body-file -` reads them from stdin. There is no command that opens an editor.
+
+## What waits for what
+- `bd dep add ID OTHER` – ID waits until OTHER is closed. `bd dep tree ID` draws it.
+
+## Ask a person
+Do not wait at a prompt: nobody is there. Write the question down and stop:
+`bd update ID --status blocked --append-notes "QUESTION: which of the two should it be, and why it matters"`
+
+## Finish
+- `bd close ID --reason "what was done and how you know it works"` – once, when all of it is done.
+- If fleet started you for ID (`FLEET_RUN_TOKEN` is set), closing ID is your hand-in: fleet looks at your changes and
+  runs the checks, and only then is the task closed and what waits for it set free. Close no task but your own; then
+  end.
+- Work that is left over becomes new tasks before you close.
+"""
+
+SHORT = """\
+# The task queue
+
+Use the queue's tools for all work: find it with `ready`, take it with `claim`, close it with a reason when all of it is
+done. Make new tasks for what you come across. To ask a person, set the task to blocked with notes that begin with
+QUESTION: and stop. If fleet started you for a task, closing that task hands it in for checking. `bd prime` has more.
+"""
+
+
+def prime(session: Session) -> int:
+    """bd prime"""
+    arguments = session.arguments
+    if arguments.flag("memories-only"):
+        return 0
+    short = arguments.flag("mcp") and not arguments.flag("full")
+    text = SHORT if short else GUIDE
+    if not arguments.flag("export"):
+        text = (_override(session) or text) + _own_task(session)
+    if arguments.flag("hook-json"):
+        answer = {"hookEventName": "SessionStart", "additionalContext": text}
+        text = encode({"hookSpecificOutput": answer}) + "\n"
+    sys.stdout.write(text)
+    return 0
+
+
+def _override(session: Session) -> str:
+    path = f"{session.home.root}/{OVERRIDE}"
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs each call 10 ms
+            text = file.read(LONGEST)
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        session.warn(f"Warning: cannot read {path}: {error}")
+        return ""
+    return text if text.endswith("\n") or not text else text + "\n"
+
+
+def _own_task(session: Session) -> str:
+    """Which task the asking run works on. A guide that cannot be had would stop an agent, so nothing here does."""
+    if not os.environ.get("FLEET_RUN_TOKEN") or not session.home.exists:
+        return ""
+    try:
+        caller = session.caller()
+        task = session.queue.get(caller.task_id) if caller is not None else None
+    except FleetError:
+        return ""
+    return f"\n## Your task\nfleet started you for {task.id}: {clean(task.title)}\n" if task is not None else ""

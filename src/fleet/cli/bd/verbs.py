@@ -1,0 +1,185 @@
+"""The table of bd's verbs: where each is, what it is called with, and whether it writes."""
+
+from __future__ import annotations
+
+from fleet.cli.bd.arguments import table
+from fleet.core.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from fleet.cli.bd.arguments import Arguments, Flag
+    from fleet.cli.bd.session import Session
+
+WRITES, READS = True, False
+
+#: verb: (module of fleet.cli.bd, function, writes, usage, what it does)
+VERBS: dict[str, tuple[str, str, bool, str, str]] = {
+    "create": ("create", "create", WRITES, "[title]", "make a task"),
+    "q": ("create", "quick", WRITES, "<title>", "make a task, print only its id"),
+    "show": ("show", "show", READS, "<id…>", "show tasks in full"),
+    "list": ("listing", "list_tasks", READS, "", "list tasks"),
+    "ready": ("ready", "ready", READS, "", "list what can start now; --claim takes the first"),
+    "update": ("update", "update", WRITES, "<id…>", "change tasks"),
+    "close": ("closing", "close", WRITES, "<id…>", "close tasks"),
+    "done": ("closing", "done", WRITES, "<id> [reason]", "close a task with a reason"),
+    "reopen": ("closing", "reopen", WRITES, "<id…>", "open tasks again"),
+    "delete": ("deletion", "delete", WRITES, "<id…>", "delete tasks for good"),
+    "dep": ("dep", "dep", WRITES, "<blocker> --blocks <blocked>", "make one task wait for another"),
+    "dep add": ("dep", "add", WRITES, "<task> <depends-on>", "add a dependency"),
+    "dep remove": ("dep", "remove", WRITES, "<task> <depends-on>", "remove a dependency"),
+    "dep list": ("dep_views", "list_edges", READS, "<id…>", "list dependencies or dependents"),
+    "dep tree": ("dep_views", "tree", READS, "<id>", "draw what waits for what"),
+    "dep cycles": ("dep_views", "cycles", READS, "", "find circles"),
+    "dep relate": ("dep", "relate", WRITES, "<id> <id>", "relate two tasks"),
+    "dep unrelate": ("dep", "unrelate", WRITES, "<id> <id>", "take a relation back"),
+    "comment": ("comments", "comment", WRITES, "<id> <text…>", "comment on a task"),
+    "comments": ("comments", "comments", READS, "<id>", "list a task's comments"),
+    "comments add": ("comments", "add", WRITES, "<id> <text>", "comment on a task"),
+    "label add": ("labels", "add", WRITES, "<id…> <label>", "add a label"),
+    "label remove": ("labels", "remove", WRITES, "<id…> <label>", "remove a label"),
+    "label list": ("labels", "list_labels", READS, "<id>", "list a task's labels"),
+    "label list-all": ("labels", "list_all", READS, "", "list all labels"),
+    "label propagate": ("labels", "propagate", WRITES, "<parent> <label>", "give a label to all children"),
+    "tag": ("labels", "tag", WRITES, "<id> <label>", "add a label"),
+    "count": ("counting", "count", READS, "", "count tasks"),
+    "status": ("counting", "stats", READS, "", "show the state of the queue"),
+    "blocked": ("counting", "blocked", READS, "", "list what waits for something"),
+    "search": ("searching", "search", READS, "<text>", "search titles, descriptions and ids"),
+    "stale": ("searching", "stale", READS, "", "list what nobody touched for long"),
+    "children": ("searching", "children", READS, "<id>", "list a task's children"),
+    "export": ("export", "export", READS, "", "write all tasks as JSONL"),
+    "import": ("import_", "import_", WRITES, "[file|-]", "read tasks from JSONL"),
+    "prime": ("prime", "prime", READS, "", "explain the queue to an agent"),
+    "batch": ("batch", "batch", WRITES, "", "several operations, all or none"),
+    "config get": ("settings", "config_get", READS, "<key>", "show one of the queue's settings"),
+    "config set": ("settings", "config_set", WRITES, "<key> <value>", "change one of the queue's settings"),
+    "config unset": ("settings", "config_unset", WRITES, "<key>", "forget one of the queue's settings"),
+    "config list": ("settings", "config_list", READS, "", "list the queue's settings"),
+    "statuses": ("settings", "statuses", READS, "", "list the statuses"),
+    "types": ("settings", "types", READS, "", "list the types"),
+    "where": ("settings", "where", READS, "", "show where the queue lies"),
+    "info": ("settings", "info", READS, "", "show what this queue is"),
+    "version": ("settings", "version", READS, "", "show the version"),
+    "init": ("init", "init", WRITES, "", "make the queue"),
+    "assign": ("shortcuts", "assign", WRITES, "<id> <name>", "assign a task"),
+    "priority": ("shortcuts", "priority", WRITES, "<id> <n>", "set a task's priority"),
+    "note": ("shortcuts", "note", WRITES, "<id> <text…>", "append to a task's notes"),
+    "defer": ("shortcuts", "defer", WRITES, "<id…> --until <time>", "put tasks off"),
+    "undefer": ("shortcuts", "undefer", WRITES, "<id…>", "take tasks up again"),
+    "unclaim": ("shortcuts", "unclaim", WRITES, "<id…>", "give back tasks you hold"),
+}
+
+#: Verbs that write only with a certain flag.
+WRITING_FLAGS = {"ready": "claim"}
+
+ALIASES = {
+    "new": "create",
+    "view": "show",
+    "stats": "status",
+    "dep rm": "dep remove",
+    "label rm": "label remove",
+    "link": "dep add",
+    "relate": "dep relate",
+    "unrelate": "dep unrelate",
+}
+
+#: Verbs that only make sense as the first of two words.
+GROUPS = ("label", "config")
+
+#: What bd has and fleet does not, with what to do instead.
+UNSUPPORTED = {
+    "dolt": "there is no dolt here: `fleet bd export -o FILE` and `fleet bd import FILE` move a queue.",
+    "sync": "there is nothing to sync: every process of this host shares one database.",
+    "backup": "`fleet bd export -o FILE` keeps a copy of every task.",
+    "restore": "`fleet bd import FILE` reads a copy back.",
+    "sql": "the database is SQLite: open a copy of $FLEET_HOME/fleet.db with any SQLite tool.",
+    "compact": "nothing needs compacting.",
+    "gc": "nothing needs collecting.",
+    "admin": "nothing needs administering.",
+    "migrate": "`fleet run` brings the database up to date.",
+    "doctor": "`fleet config validate` checks the settings.",
+    "hooks": "fleet needs no git hooks.",
+    "onboard": "`fleet bd prime` explains the queue to an agent.",
+    "setup": "`fleet bd prime` explains the queue to an agent.",
+    "quickstart": "`fleet bd prime` explains the queue.",
+    "remember": "keep lasting notes in a task's notes: `fleet bd note ID TEXT`.",
+    "memories": "search notes: `fleet bd list --notes-contains TEXT`.",
+    "forget": "there are no memories to forget.",
+    "recall": "there are no memories to recall.",
+    "heartbeat": "a claim made through bd never expires here, so it needs no heartbeat.",
+    "reclaim": "take over with `fleet bd update ID --assignee ME --force`.",
+    "recompute-blocked": "blocked state is always up to date here.",
+    "serve": "agents call this program; a web page comes with a later issue.",
+    "edit": "`fleet bd update ID --body-file -` reads a new description.",
+    "rename": "ids are kept for ever here.",
+    "rename-prefix": "ids are kept for ever here.",
+    "mol": "molecules are not supported; tasks with dependencies are.",
+    "wisp": "wisps are not supported; `--ephemeral` tasks are.",
+    "formula": "formulas are not supported; `fleet bd create --graph` makes several tasks at once.",
+    "gate": "gates are not supported; make a task that others depend on.",
+    "swarm": "swarms are not supported; tasks with dependencies are.",
+    "epic": "`fleet bd show EPIC` counts an epic's children.",
+    "graph": "`fleet bd dep tree ID` draws what waits for what.",
+    "history": "a task's history is not kept; its comments and notes are.",
+    "human": "`fleet bd list --status blocked` lists what needs a person.",
+    "supersede": "`fleet bd dep add OLD NEW --type supersedes`, then `fleet bd close OLD`.",
+    "duplicate": "`fleet bd dep add COPY ORIGINAL --type duplicates`, then `fleet bd close COPY`.",
+    "duplicates": "`fleet bd search TEXT` finds tasks alike.",
+}
+
+
+class Verb:
+    """One row of the table, with the means to load what it names."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.module, self.function, self.writes, self.usage, self.help = VERBS[name]
+
+    def writing(self, arguments: Arguments) -> bool:
+        """Whether it writes when it is called like this."""
+        if arguments.flag("dry-run"):
+            return False
+        return self.writes or arguments.flag(WRITING_FLAGS.get(self.name, ""))
+
+    def load(self) -> Callable[[Session], int]:
+        """The function that carries it out."""
+        found: Callable[[Session], int] = getattr(self._module(), self.function)
+        return found
+
+    def flags(self) -> list[Flag]:
+        """The flags it takes besides the global ones."""
+        return table(self._module().FLAGS.get(self.function, ""))
+
+    def _module(self) -> Any:
+        name = f"fleet.cli.bd.{self.module}"
+        return __import__(name, fromlist=["FLAGS"])
+
+
+def find_verb(name: str, rest: list[str]) -> tuple[Verb, list[str]]:
+    """The verb meant, one or two words of the line, and what is left of it. Raises Usage."""
+    if name in VERBS or name in GROUPS or f"{name} add" in VERBS:
+        for at, word in enumerate(rest):
+            pair = ALIASES.get(f"{name} {word}", f"{name} {word}")
+            if pair in VERBS:
+                return Verb(pair), rest[:at] + rest[at + 1 :]
+            if not word.startswith("-"):
+                break
+    name = ALIASES.get(name, name)
+    if name in VERBS:
+        return Verb(name), rest
+    if name in GROUPS:
+        known = [key.split(" ")[1] for key in VERBS if key.startswith(name + " ")]
+        raise Usage(f"bd {name} needs one of: {', '.join(known)}", hint=f"`fleet bd {name} {known[0]} --help`")
+    if name in UNSUPPORTED:
+        raise Usage(f"bd {name} is not supported by fleet", hint=UNSUPPORTED[name])
+    raise Usage(f'unknown command "{name}" for "bd"', hint=_suggestion(name))
+
+
+def _suggestion(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [*VERBS, *ALIASES], n=2)
+    return f"did you mean {' or '.join(near)}? " * bool(near) + "`fleet bd --help` lists the commands."

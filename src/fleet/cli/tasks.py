@@ -1,0 +1,63 @@
+"""`fleet ready` and `fleet show`: the queue as its document has it, with the coder and model each task will get."""
+
+import click
+
+from fleet.actions import tasks
+from fleet.assembly import open_fleet
+from fleet.cli.bd import main as bd
+from fleet.cli.bd.text import block, clean
+from fleet.config import Settings, load, model_for
+from fleet.core.filter import READY
+from fleet.core.task import Task
+from fleet.home import find
+
+
+@click.command()
+@click.option("--limit", "-n", type=click.IntRange(min=0), default=100, show_default=True, help="How many; 0 is all.")
+@click.option("--json", "as_json", is_flag=True, help="Answer as `fleet bd ready --json` does.")
+def ready(limit: int, as_json: bool) -> int:
+    """List the tasks that can start now, most urgent first."""
+    if as_json:
+        return bd(["ready", "--json", "--limit", str(limit)])
+    with open_fleet(find()) as fleet:
+        found = fleet.queue.find(READY, sort="urgent", limit=limit)
+    for task in found:
+        click.echo(f"{task.id}  P{task.priority}  {clean(task.title)}  [cwd: {clean(task.cwd) or 'none'}]")
+    if not found:
+        click.echo("nothing is ready", err=True)
+    return 0
+
+
+@click.command()
+@click.argument("task_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Answer as `fleet bd show --json` does.")
+def show(task_id: str, as_json: bool) -> int:
+    """Show one task, with the coder and model it will get."""
+    if as_json:
+        return bd(["show", "--json", "--", task_id])
+    home = find()
+    with open_fleet(home) as fleet:
+        task = fleet.queue.get(tasks.find_id(fleet.queue, task_id))
+    coder, model = effective(task, load(home, task.cwd or None, env={}))
+    for name, value in (
+        ("id", task.id),
+        ("title", clean(task.title)),
+        ("status", task.status),
+        ("cwd", clean(task.cwd) or "none: an empty folder of its own"),
+        ("coder", coder),
+        ("model", model),
+        ("assignee", clean(task.assignee)),
+        ("reason", clean(task.reason)),
+    ):
+        if value:
+            click.echo(f"{name + ':':<12} {value}")
+    if task.description:
+        click.echo(f"description:\n{block(task.description)}")
+    return 0
+
+
+def effective(task: Task, settings: Settings) -> tuple[str, str]:
+    """The coder and model a task will get; `(default)` where it names none itself."""
+    coder = task.coder or settings.coder
+    model = clean(task.model) if task.model else f"{model_for(settings, coder) or 'its own'} (default)"
+    return (coder if task.coder else f"{coder} (default)"), model

@@ -1,0 +1,71 @@
+"""`fleet ready` and `fleet show`, as the document of the seed has them."""
+
+import json
+
+import pytest
+
+from program import Program
+
+
+@pytest.fixture(autouse=True)
+def home(fleet: Program) -> None:
+    fleet.ok("init", "--permissions", "user")
+
+
+def make(fleet: Program, *argv: str) -> str:
+    return str(json.loads(fleet.ok("bd", "create", *argv, "--json"))["id"])
+
+
+def test_ready_lists_id_title_and_cwd_most_urgent_first(fleet: Program) -> None:
+    later, first = make(fleet, "later"), make(fleet, "first", "-p", "0")
+    make(fleet, "waits", "--deps", later)
+    lines = fleet.ok("ready").splitlines()
+    assert [line.split()[0] for line in lines] == [first, later]
+    assert all(f"[cwd: {fleet.cwd}]" in line for line in lines)
+    assert fleet.ok("ready", "--limit", "1").splitlines() == lines[:1]
+
+
+def test_ready_says_when_there_is_nothing(fleet: Program) -> None:
+    ended = fleet("ready")
+    assert (ended.code, ended.out, ended.err) == (0, "", "nothing is ready\n")
+    assert json.loads(fleet.ok("ready", "--json")) == []
+
+
+def test_both_answer_in_bds_json(fleet: Program) -> None:
+    key = make(fleet, "x")
+    assert fleet.ok("ready", "--json") == fleet.ok("bd", "ready", "--json")
+    assert fleet.ok("show", key, "--json") == fleet.ok("bd", "show", key, "--json")
+    assert fleet("show", "nobody", "--json").code == 1
+
+
+def test_show_marks_what_is_inherited(fleet: Program) -> None:
+    out = fleet.ok("show", make(fleet, "x", "-d", "line one\nline two"))
+    assert "coder:       claude (default)\n" in out
+    assert "model:       sonnet (default)\n" in out
+    assert f"cwd:         {fleet.cwd}\n" in out
+    assert out.endswith("description:\n  line one\n  line two\n")
+
+
+def test_show_leaves_what_was_pinned_bare(fleet: Program) -> None:
+    out = fleet.ok("show", make(fleet, "x", "--coder", "agy", "--model", "opus"))
+    assert "coder:       agy\n" in out and "model:       opus\n" in out
+
+
+def test_show_never_hands_one_coders_model_to_another(fleet: Program) -> None:
+    assert "model:       its own (default)\n" in fleet.ok("show", make(fleet, "x", "--coder", "codex"))
+
+
+def test_show_reads_the_settings_of_the_tasks_project(fleet: Program) -> None:
+    project = fleet.cwd / ".fleet"
+    project.mkdir()
+    (project / "config.toml").write_text('coder = "codex"\nmodel = "o9"\n')
+    out = fleet.ok("show", make(fleet, "x"))
+    assert "coder:       codex (default)\n" in out and "model:       o9 (default)\n" in out
+
+
+def test_show_takes_a_part_of_an_id_and_refuses_what_fits_several(fleet: Program) -> None:
+    make(fleet, "x", "--id", "fleet-abc1")
+    make(fleet, "y", "--id", "fleet-abc2")
+    assert "fleet-abc1" in fleet.ok("show", "c1")
+    ended = fleet("show", "abc")
+    assert ended.code == 1 and "fleet-abc1, fleet-abc2" in ended.err

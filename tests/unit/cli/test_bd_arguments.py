@@ -1,0 +1,71 @@
+"""Command lines the way bd's own parser reads them."""
+
+import pytest
+
+from fleet.cli.bd.arguments import parse, split_verb, table
+from fleet.core.errors import Usage
+
+FLAGS = table("""
+-p --priority TEXT   | a text
+-l --labels LIST     | a list
+-r --reason EACH     | each
+-n --limit INT       | a number
+-f --force           | a switch
+-q --quiet           | another
+""")
+
+
+@pytest.mark.parametrize("argv", [["-p", "1"], ["-p1"], ["-p=1"], ["--priority", "1"], ["--priority=1"], ["-fp", "1"]])
+def test_every_spelling_of_a_value_is_read(argv: list[str]) -> None:
+    assert parse(argv, FLAGS).text("priority") == "1"
+
+
+def test_lists_split_and_add_up_and_others_keep_the_last() -> None:
+    found = parse(["-l", "a,b", "--labels=c", "-r", "x,y", "-r", "z", "-p", "1", "-p", "2"], FLAGS)
+    assert found.many("labels") == ["a", "b", "c"]
+    assert found.many("reason") == ["x,y", "z"]
+    assert found.text("priority") == "2"
+
+
+def test_words_and_flags_mix_until_two_dashes() -> None:
+    found = parse(["one", "-f", "two", "--", "--priority", "-x"], FLAGS)
+    assert (found.words, found.flag("force"), found.has("priority")) == (
+        ["one", "two", "--priority", "-x"],
+        True,
+        False,
+    )
+
+
+def test_switches_combine_and_can_be_turned_off() -> None:
+    assert parse(["-fq"], FLAGS).flag("quiet")
+    assert not parse(["--force=false"], FLAGS).flag("force")
+
+
+def test_a_value_may_look_like_a_flag_or_be_empty() -> None:
+    assert parse(["--priority", "-1"], FLAGS).text("priority") == "-1"
+    found = parse(["--priority="], FLAGS)
+    assert (found.has("priority"), found.text("priority", "2")) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--nonsense"], "unknown flag: --nonsense"),
+        (["-x"], "unknown shorthand flag: 'x' in -x"),
+        (["--priority"], "flag needs an argument: --priority"),
+        (["-p"], "flag needs an argument: -p"),
+    ],
+)
+def test_what_is_not_in_the_table_is_refused(argv: list[str], message: str) -> None:
+    with pytest.raises(Usage, match=message):
+        parse(argv, FLAGS)
+
+
+def test_a_number_must_be_one() -> None:
+    with pytest.raises(Usage, match="not a whole number"):
+        parse(["-n", "many"], FLAGS).number("limit", 5)
+
+
+def test_global_flags_may_stand_before_the_verb() -> None:
+    assert split_verb(["--json", "--actor", "bob", "show", "x"]) == ("show", ["--json", "--actor", "bob", "x"])
+    assert split_verb(["--json"]) == ("", ["--json"])
