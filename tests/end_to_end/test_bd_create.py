@@ -14,8 +14,8 @@ def home(fleet: Program) -> None:
     fleet.ok("init", "--permissions", "user")
 
 
-def made(fleet: Program, *argv: str, **env: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(fleet.ok("bd", "create", *argv, "--json", **env))
+def made(fleet: Program, *argv: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(fleet.ok("bd", "create", *argv, "--json"))
     return answer
 
 
@@ -64,8 +64,9 @@ def test_an_unknown_coder_is_refused_before_anything_is_written(fleet: Program) 
 
 
 def test_what_the_callers_environment_says_is_stored_and_a_flag_beats_it(fleet: Program) -> None:
-    assert made(fleet, "a", FLEET_CODER="gemini", FLEET_MODEL="pro")["metadata"]["fleet.coder"] == "gemini"
-    assert made(fleet, "b", "--coder", "agy", FLEET_CODER="gemini")["metadata"]["fleet.coder"] == "agy"
+    fleet.env |= {"FLEET_CODER": "gemini", "FLEET_MODEL": "pro"}
+    assert made(fleet, "a")["metadata"]["fleet.coder"] == "gemini"
+    assert made(fleet, "b", "--coder", "agy")["metadata"]["fleet.coder"] == "agy"
 
 
 def test_another_directory_can_be_named(fleet: Program, tmp_path: Path) -> None:

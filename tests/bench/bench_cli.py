@@ -1,0 +1,162 @@
+"""How quick and how small the program is, as ratios against the same interpreter doing nothing: `make bench`."""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from fleet.core.dependency import Edge
+from fleet.core.task import Task
+from fleet.store.sqlite import SqliteQueue
+
+FLEET = str(Path(sys.executable).with_name("fleet"))
+ROUNDS = 30
+SMALL, LARGE = 1_000, 100_000
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+# A new process is charged with what its parent had: measured from here, every program would need as much as this one.
+# `posix` is part of the interpreter, so this parent is smaller than anything it starts.
+WEIGH = """
+import posix, sys
+pid = posix.posix_spawn(sys.argv[1], sys.argv[1:], posix.environ)
+status, usage = posix.wait4(pid, 0)[1:]
+posix.write(3, str(usage.ru_maxrss).encode())
+sys.exit(posix.waitstatus_to_exitcode(status))
+"""
+
+
+class Command(NamedTuple):
+    """A program to run, in a home."""
+
+    argv: tuple[str, ...]
+    home: Path
+
+    def milliseconds(self) -> float:
+        """How long one call takes, from before its start until it is gone."""
+        begin = time.perf_counter()
+        self._run(self.argv, [])
+        return (time.perf_counter() - begin) * 1_000
+
+    def mebibytes(self) -> float:
+        """The most memory one call ever has."""
+        result, end = os.pipe()
+        with os.fdopen(result) as answer:
+            self._run((sys.executable, "-I", "-S", "-c", WEIGH, *self.argv), [(os.POSIX_SPAWN_DUP2, end, 3)])
+            os.close(end)
+            # Linux counts in KiB, macOS in bytes.
+            return int(answer.read()) / (1024 if sys.platform != "darwin" else 1024**2)
+
+    def _run(self, argv: tuple[str, ...], actions: list[tuple[int, int, int]]) -> None:
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "FLEET_HOME": str(self.home), "LANG": "C.UTF-8"}
+        quiet = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
+        _, status = os.waitpid(os.posix_spawn(argv[0], argv, env, file_actions=[*quiet, *actions]), 0)
+        if status != 0:
+            sys.exit(f"error: exit code {os.waitstatus_to_exitcode(status)} from: {' '.join(self.argv)}")
+
+
+class Measured(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    value: float
+    unit: str
+    bar: float
+    detail: str
+
+    @property
+    def passes(self) -> bool:
+        """Whether the bar is met."""
+        return self.value <= self.bar
+
+    def __str__(self) -> str:
+        value, bar = f"{self.value:.2f}{self.unit}", f"≤ {self.bar:g}{self.unit}"
+        return f"{self.what:<58} {value:>10} {bar:>9}  {'pass' if self.passes else 'SHORT'}   {self.detail}"
+
+
+def ratio(what: str, command: Command, against: Command, bar: float) -> Measured:
+    """Time the two in turns, so that whatever else the machine does falls on both; the ratio of their medians."""
+    ours, theirs = [], []
+    for _ in range(ROUNDS):
+        ours.append(command.milliseconds())
+        theirs.append(against.milliseconds())
+    value = statistics.median(ours) / statistics.median(theirs)
+    return Measured(what, value, "×", bar, f"{spread(ours)} against {spread(theirs)}")
+
+
+def memory(what: str, command: Command, bar: float) -> Measured:
+    """The most memory one call ever has."""
+    peaks = [command.mebibytes() for _ in range(5)]
+    return Measured(what, max(peaks), " MiB", bar, f"{min(peaks):.1f} to {max(peaks):.1f} MiB in {len(peaks)} calls")
+
+
+def spread(times: list[float]) -> str:
+    """Median and range, in words."""
+    return f"{statistics.median(times):.1f} ms ({min(times):.1f}–{max(times):.1f})"
+
+
+def fill(home: Path, count: int) -> None:
+    """A home with that many tasks, every third of them blocked by the one before it."""
+    Command((FLEET, "init", "--permissions", "user"), home).milliseconds()
+    with closing(SqliteQueue(str(home / "fleet.db"))) as queue, queue.atomic():
+        for number in range(count):
+            made = START + timedelta(seconds=number)
+            queue.add(
+                Task(
+                    id=f"fleet-{number:05x}",
+                    title=f"Task {number}",
+                    description="Do what the title says, then run the tests. " * 4,
+                    priority=number % 5,
+                    labels=(f"area-{number % 7}",),
+                    created_at=made,
+                    updated_at=made,
+                    cwd="/srv/project",
+                )
+            )
+            if number % 3 == 2:
+                edge = Edge(task=f"fleet-{number:05x}", needs=f"fleet-{number - 1:05x}", created_at=made)
+                queue.link(edge, check_cycles=False)
+
+
+def measure(folder: Path) -> list[Measured]:
+    """All the measurements, in the order of the table."""
+    small, large, scratch = (folder / name for name in ("small", "large", "scratch"))
+    for home, count in ((small, SMALL), (large, LARGE), (scratch, SMALL)):
+        begin = time.perf_counter()
+        fill(home, count)
+        print(f"filled a queue with {count:,} tasks in {time.perf_counter() - begin:.1f} s", flush=True)
+    nothing = Command((sys.executable, "-c", "pass"), small)
+    ready, list_ = ((FLEET, "bd", verb, "--json") for verb in ("ready", "list"))
+    usage = (FLEET, "--help")
+    create = (FLEET, "bd", "create", "one more", "--json")
+    many = f"{LARGE:,} tasks against {SMALL:,}"
+    return [
+        ratio(f"fleet bd ready --json, {SMALL:,} tasks, against bare python", Command(ready, small), nothing, 4),
+        ratio("fleet --help against bare python", Command(usage, small), nothing, 6),
+        ratio(f"fleet bd ready --json, {many}", Command(ready, large), Command(ready, small), 2),
+        ratio(f"fleet bd list --json, {many}", Command(list_, large), Command(list_, small), 2),
+        memory("memory of bare python", nothing, 25),
+        memory("memory of fleet bd ready --json", Command(ready, small), 25),
+        memory(f"memory of fleet bd ready --json, {LARGE:,} tasks", Command(ready, large), 25),
+        memory("memory of fleet bd create", Command(create, scratch), 25),
+        memory("memory of fleet --help", Command(usage, small), 25),
+    ]
+
+
+def main() -> None:
+    """Measure and print; exit code 1 when a bar is not met."""
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+        results = measure(Path(folder))
+    print(f"\n{'the command line':<58} {'measured':>10} {'bar':>9}")
+    for result in results:
+        print(result)
+    sys.exit(0 if all(result.passes for result in results) else 1)
+
+
+if __name__ == "__main__":
+    main()

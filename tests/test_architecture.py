@@ -1,0 +1,222 @@
+"""The layers, and what keeps the code readable and `bd` quick: enforced by reading every module of fleet."""
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SRC = Path(__file__).parent.parent / "src"
+
+# From the bottom up: a module imports from its own layer and from those below.
+LAYERS = (
+    ("core",),
+    ("config", "home", "files"),
+    ("store", "coders", "launchers", "workspaces"),
+    ("engine", "workflows"),
+    ("assembly",),
+    ("actions",),
+    ("cli", "tui", "web", "mcp", "metrics"),
+    ("__main__",),
+)
+RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
+ADAPTERS = LAYERS[2]
+FACES = LAYERS[6]
+
+# What another folder may know of a port: its promises, its registry, and what all its products share.
+OPEN_MODULES = ("base", "prompt")
+
+LONGEST = 400
+# A file that must be longer: the one reason for it.
+LONG_FILES: dict[str, str] = {}
+
+# Where a function may import: the reason for it. Everywhere else imports stand at the top.
+LOCAL_IMPORTS = {
+    "fleet/__main__.py": "`fleet bd` must not pay for click",
+    "fleet/assembly.py": "a product is imported when it is opened",
+    "fleet/*/__init__.py": "registries import a product when it is asked for",
+    "fleet/core/tokens.py": "hashlib opens OpenSSL, a fifth of a `bd` call",
+    "fleet/core/jsontext.py": "the json module is a third of a `bd` call",
+    "fleet/store/sqlite.py": "a regex engine, for text searches alone",
+    "fleet/cli/main.py": "`fleet --help` imports no command",
+    "fleet/cli/errors.py": "on the path of every `bd` call; needed when something went wrong",
+    "fleet/cli/bd/*": "agents call it hundreds of times: each verb imports what it needs",
+}
+
+# Each costs about as much as starting Python does (docs/decisions/001).
+HEAVY = (
+    *("click", "rich", "msgspec", "tomlkit", "dataclasses", "typing", "inspect", "pathlib"),
+    *("tomllib", "subprocess", "asyncio", "logging"),
+)
+
+SQL = re.compile(r"\s*(select|insert|update|delete|create)\s", re.IGNORECASE)
+
+
+class Module(NamedTuple):
+    """One file of the package."""
+
+    path: str  # from src/
+    name: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def part(self) -> str:
+        """The layer's member it belongs to: `core`, `cli`, `home` …; empty for the package itself."""
+        return part_of(self.name)
+
+    def nodes(self) -> Iterator[ast.AST]:
+        return ast.walk(self.tree)
+
+    def fleet_imports(self) -> set[str]:
+        """The modules of fleet that this one imports, those for type checkers included."""
+        found = set()
+        for node in self.nodes():
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= {name if name in modules() else node.module for name in inner}
+        return {name for name in found if name.split(".")[0] == "fleet"}
+
+
+def part_of(name: str) -> str:
+    return [*name.split("."), ""][1]
+
+
+@functools.cache
+def modules() -> dict[str, Module]:
+    """Every module under src/fleet, by name."""
+    found = {}
+    for file in sorted(SRC.glob("fleet/**/*.py")):
+        path = file.relative_to(SRC).as_posix()
+        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        text = file.read_text("utf-8")
+        found[name] = Module(path, name, text, ast.parse(text, path))
+    return found
+
+
+each_module = pytest.mark.parametrize("module", [pytest.param(m, id=m.path) for m in modules().values()])
+
+
+def test_every_part_has_its_layer() -> None:
+    assert {module.part for module in modules().values()} <= {*RANK, ""}
+
+
+@each_module
+def test_imports_point_down(module: Module) -> None:
+    if not module.part:
+        assert module.fleet_imports() == set()
+        return
+    above = {name for name in module.fleet_imports() if RANK.get(part_of(name), 0) > RANK[module.part]}
+    assert not above, f"{module.name} is below {', '.join(sorted(above))}"
+
+
+@each_module
+def test_adapters_and_faces_do_not_know_each_other(module: Module) -> None:
+    imported = {part_of(name) for name in module.fleet_imports()} - {module.part}
+    if module.part in ADAPTERS:
+        assert not imported & set(ADAPTERS)
+    if module.part in FACES and module.part != "cli":  # the command line starts the others
+        assert not imported & set(FACES)
+
+
+@each_module
+def test_only_the_assembly_names_products(module: Module) -> None:
+    if module.part == "assembly":
+        return
+    named = {name for name in module.fleet_imports() if is_product(name) and part_of(name) != module.part}
+    assert not named, f"{module.name} names {', '.join(sorted(named))}: ask fleet.assembly for it"
+
+
+def is_product(name: str) -> bool:
+    parts = name.split(".")
+    return len(parts) > 2 and parts[1] in ADAPTERS and parts[2] not in OPEN_MODULES
+
+
+def test_imports_make_no_circle() -> None:
+    graph = {name: module.fleet_imports() & set(modules()) for name, module in modules().items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+@each_module
+def test_imports_are_absolute_and_at_the_top(module: Module) -> None:
+    assert not [node.lineno for node in module.nodes() if isinstance(node, ast.ImportFrom) and node.level], "relative"
+    if any(fnmatch(module.path, allowed) for allowed in LOCAL_IMPORTS):
+        return
+    functions = [node for node in module.nodes() if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    inside = {n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Import | ast.ImportFrom)}
+    assert not inside, f"{module.path} imports inside a function at lines {sorted(inside)}"
+
+
+@each_module
+def test_a_file_stays_short(module: Module) -> None:
+    length = len(module.text.splitlines())
+    assert length <= LONGEST or module.path in LONG_FILES, f"{length} lines: split it, or give its reason here"
+
+
+def test_every_exception_is_still_needed() -> None:
+    paths = {module.path for module in modules().values()}
+    assert {path for path in LONG_FILES if path not in paths} == set()
+    short = {path for path in LONG_FILES if len((SRC / path).read_text("utf-8").splitlines()) <= LONGEST}
+    assert not short, f"short again, take it off the list: {short}"
+
+
+@each_module
+def test_a_module_says_what_it_is(module: Module) -> None:
+    assert ast.get_docstring(module.tree), f"{module.path} has no docstring"
+
+
+@each_module
+def test_only_the_command_line_prints(module: Module) -> None:
+    if module.part == "cli":
+        return
+    calls = [node for node in module.nodes() if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    assert not [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+
+
+@each_module
+def test_sql_lies_in_sql_files(module: Module) -> None:
+    if module.part != "store":
+        return
+    documents = {id(node.value) for node in module.nodes() if isinstance(node, ast.Expr)}
+    strings = [node for node in module.nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    sql = [node for node in strings if id(node) not in documents and SQL.match(str(node.value))]
+    assert not sql, f"{module.path}: SQL text at lines {[node.lineno for node in sql]}; put it in store/sql/"
+
+
+LOOK = f"""
+import sys
+before = set(sys.modules)
+from fleet.cli.bd import main
+code = main(sys.argv[1:])
+heavy = [name for name in {HEAVY!r} if name in sys.modules and name not in before]
+print(*heavy, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def test_bd_stays_light(tmp_path: Path) -> None:
+    """The hot path imports nothing that costs as much as starting Python."""
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "FLEET_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+
+    def look(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", LOOK, *words], capture_output=True, env=env, cwd=tmp_path, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    subprocess.run([Path(sys.executable).with_name("fleet"), "init", "--permissions", "user"], env=env, check=True)
+    look("create", "a task", "--json")
+    assert look("ready", "--json").splitlines()[-1:] == [""]

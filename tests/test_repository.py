@@ -1,0 +1,55 @@
+"""What the repository promises about itself: its links, its lock, its table of what works, its reference pages."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LOCK = (ROOT / "requirements.lock").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))
+    assert not [link for link in links if "://" not in link and not (page.parent / link).exists()]
+
+
+def test_the_readme_names_tests_that_exist() -> None:
+    rows = re.findall(r"^\|.*\|\s*`(tests/[^`]+)`.*\|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert rows
+    for row in rows:
+        path, _, name = row.partition("::")
+        assert (ROOT / path).is_file(), row
+        assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8"), row
+
+
+def test_the_lock_names_no_place() -> None:
+    assert "://" not in LOCK
+    assert "--index" not in LOCK
+
+
+def test_every_locked_package_has_a_hash() -> None:
+    entries = re.split(r"\n(?=[A-Za-z0-9])", LOCK.strip())
+    assert not [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry]
+
+
+def test_every_dependency_is_bounded_and_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(word for extra in project["optional-dependencies"].values() for word in extra),
+    ]
+    assert not [word for word in wanted if not re.fullmatch(r"[\w.\[\]-]+>=[\w.]+,<[\w.]+", word)]
+    locked = set(re.findall(r"^([a-z0-9-]+)(?:\[[^\]]*\])?==", LOCK, re.MULTILINE))
+    assert {re.split(r"[\[>]", word)[0] for word in wanted} <= locked
+
+
+def test_the_reference_pages_are_current() -> None:
+    argv = [sys.executable, str(ROOT / "tools" / "reference.py"), "--check"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

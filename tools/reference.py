@@ -1,0 +1,99 @@
+"""Writes docs/reference from the program itself: `make docs`. With --check it writes nothing and says what is stale."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fleet.cli.bd.verbs import VERBS
+from fleet.cli.main import COMMANDS
+from fleet.config.keys import ALIASES, KEYS, PROJECT, SCOPES
+
+FLEET = str(Path(sys.executable).with_name("fleet"))
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+NOTE = "<!-- Written by `make docs`; do not edit. -->"
+
+
+def main() -> None:
+    """Write the pages, or check them."""
+    pages = {"commands.md": commands(), "bd.md": bd(), "settings.md": settings()}
+    stale = [name for name, text in pages.items() if not _is_current(FOLDER / name, text)]
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(f"error: out of date: {', '.join(stale)}\nhint:  make docs" if stale else 0)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        (FOLDER / name).write_text(pages[name], "utf-8")
+        print(f"wrote {FOLDER / name}")
+
+
+def commands() -> str:
+    """Every command of fleet but bd's, as its own help tells it."""
+    parts = [
+        NOTE,
+        "# commands",
+        "`flt` is the same program. The verbs of `fleet bd` have [a page of their own](bd.md).",
+    ]
+    for words in [(), *(found for name in COMMANDS if name != "bd" for found in _with_subcommands((name,)))]:
+        parts += [f"## fleet {' '.join(words)}".rstrip(), f"```text\n{_help(*words)}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def bd() -> str:
+    """Every verb of `fleet bd`."""
+    parts = [NOTE, "# fleet bd", f"```text\n{_help('bd')}\n```"]
+    for verb in VERBS:
+        own = _help("bd", *verb.split()).partition("\nflags of every command:")[0].rstrip()
+        parts += [f"## bd {verb}", f"```text\n{own}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def settings() -> str:
+    """Every setting, from the one place where it is declared."""
+    spellings = {path: ".".join(other) for other, path in ALIASES.items()}
+    rows = ["| key | where | value | default | what it is |", "|---|---|---|---|---|"]
+    for key in KEYS.values():
+        where = " and ".join(scope for scope in SCOPES if key.path[0] in SCOPES[scope])
+        also = f" (also `{spellings[key.path]}`)" if key.path in spellings else ""
+        default = "not set" if key.default is None else f"`{_toml(key.default)}`"
+        help_text = key.help.replace("\n", " ").replace("|", "\\|")
+        rows.append(f"| `{'.'.join(key.path)}`{also} | {where} | {key.shape()} | {default} | {help_text} |")
+    intro = (
+        f"*home* is `$FLEET_HOME/runtime.toml`; *{PROJECT}* is `.fleet/config.toml` in a repository. What a task says "
+        "counts before the project, the project before the home, the home before the default; "
+        "`fleet config --show-origin` tells which it was."
+    )
+    return "\n\n".join([NOTE, "# settings", intro, "\n".join(rows)]) + "\n"
+
+
+def _with_subcommands(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield words
+    for name in re.findall(r"^  ([a-z][\w-]*)  ", _help(*words).partition("\nCommands:\n")[2], re.MULTILINE):
+        yield from _with_subcommands((*words, name))
+
+
+def _help(*words: str) -> str:
+    with tempfile.TemporaryDirectory() as home:
+        env = {"PATH": os.environ["PATH"], "HOME": home, "FLEET_HOME": home, "COLUMNS": "100", "LANG": "C.UTF-8"}
+        done = subprocess.run([FLEET, *words, "--help"], env=env, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: `fleet {' '.join(words)} --help` failed: {done.stderr.strip()}")
+    return done.stdout.rstrip()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _is_current(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text("utf-8") == text
+
+
+if __name__ == "__main__":
+    main()
