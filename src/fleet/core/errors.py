@@ -67,6 +67,23 @@ class ClaimLost(FleetError):
         super().__init__(f"the claim on {task_id} with epoch {epoch} is no longer held")
 
 
+class QuestionNotFound(FleetError):
+    """No question has that id."""
+
+    hint = "`fleet questions` lists what agents ask."
+
+    def __init__(self, question_id: str) -> None:
+        super().__init__(f"no question {question_id!r}")
+
+
+class AlreadyAnswered(FleetError):
+    """Somebody answered first."""
+
+
+class SupervisorRunning(FleetError):
+    """Another supervisor has this home."""
+
+
 class IllegalMove(FleetError):
     """A move the state machine does not allow."""
 

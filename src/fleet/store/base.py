@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from fleet.core.dependency import Edge
     from fleet.core.filter import Filter, Lane
+    from fleet.core.run import Account, Question, Run
     from fleet.core.tally import Tally
     from fleet.core.task import Caller, Claim, Comment, Task, Verdict
 
@@ -125,3 +126,45 @@ class Queue(Protocol):
 
     def set_config(self, key: str, value: str | None) -> None:
         """Make or, with None, forget a setting."""
+
+
+class History(Protocol):
+    """What is on record about running tasks: runs, questions, accounts. Shares the queue's database and transactions."""
+
+    def begin(self, claim: Claim, run: Run) -> Run:
+        """Record the next run of a claimed task (its number and id are given here) and name it in the task.
+
+        Raises ClaimLost."""
+
+    def fold(self, claim: Claim, run: Run) -> None:
+        """Keep what was folded from a run's output, with the offsets it was read up to. Raises ClaimLost."""
+
+    def end(self, run: Run) -> None:
+        """Record how a run ended. A run ends once: a second end changes nothing."""
+
+    def run(self, run_id: str) -> Run | None:
+        """One run."""
+
+    def runs(self, task_id: str) -> list[Run]:
+        """Every attempt at a task, oldest first."""
+
+    def live(self, owner: str | None = None) -> list[Run]:
+        """The runs that have not ended, of one owner or of all."""
+
+    def ask(self, question: Question) -> None:
+        """Record a question; the same text asked again by the same task while open is one question."""
+
+    def answer(self, question_id: str, text: str, *, by: str) -> Question:
+        """Record an answer. The first wins: a second raises AlreadyAnswered. Raises QuestionNotFound."""
+
+    def question(self, question_id: str) -> Question:
+        """One question. Raises QuestionNotFound."""
+
+    def questions(self, *, task_id: str | None = None, unanswered: bool = False) -> list[Question]:
+        """Questions, oldest first."""
+
+    def accounts(self) -> list[Account]:
+        """Every account that something is known about."""
+
+    def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
+        """Keep an account from being used until a moment; None takes that back."""

@@ -1,0 +1,58 @@
+"""Events: what an agent said or did, in fleet's words."""
+
+from __future__ import annotations
+
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+
+class Kind:
+    """What an event is about."""
+
+    SESSION_STARTED = "session_started"
+    TEXT = "text"
+    THINKING = "thinking"
+    TOOL_USE = "tool_use"
+    TOOL_RESULT = "tool_result"
+    USAGE = "usage"
+    LIMIT = "limit"
+    ERROR = "error"  # the coder complains; the run may go on
+    RESULT = "result"  # the coder's own last word: `ok` says whether it is without error
+
+
+class Usage(Record):
+    """Tokens to add to a run's."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+class Limit(Record):
+    """An account's limit, as the coder told it."""
+
+    kind: str  # rate, overload or auth
+    resets_at: datetime | None = None
+    text: str = ""
+
+
+class Event(Record):
+    """One thing an agent said or did."""
+
+    kind: str
+    text: str = ""
+    tool: str = ""
+    tool_id: str = ""
+    data: dict[str, Any] = {}  # noqa: RUF012 - a tool's input, or whatever else is worth keeping
+    session: str = ""
+    usage: Usage | None = None
+    cost_usd: float | None = None  # of the whole session so far
+    context: int | None = None  # tokens in the model's context now
+    window: int | None = None  # how many fit
+    limit: Limit | None = None
+    ok: bool | None = None

@@ -1,0 +1,116 @@
+"""A run: one attempt of one coder at one task, and how it ended."""
+
+from __future__ import annotations
+
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class Ending:
+    """The words for how a run ended."""
+
+    FINISHED = "finished"  # the coder said so without error, and there is something to show for it
+    INCOMPLETE = "incomplete"  # it ended well, but without having finished
+    FAILED = "failed"
+    BLOCKED = "blocked"  # the agent asks a person
+    CANCELLED = "cancelled"
+    RATE_LIMITED = "rate_limited"
+    CONTEXT_FULL = "context_full"
+    TIMED_OUT = "timed_out"  # wall clock
+    STALLED = "stalled"  # silent for too long
+    START_HANG = "start_hang"  # never said a word
+    HUNG_AFTER_RESULT = "hung_after_result"  # finished, but did not end by itself
+    OVER_BUDGET = "over_budget"  # tokens or money
+    LOST = "lost"  # it vanished with its shim
+
+
+class Outcome(Record):
+    """How a run ended, as data for the policy."""
+
+    ending: str
+    reason: str = ""
+    resume_at: datetime | None = None  # when a limit ends
+    handed_in: bool = False  # `bd close` or result.json
+    tool_calls: int = 0
+    exit_status: int | None = None
+    exit_signal: int | None = None
+
+
+class Run(Record):
+    """One attempt, as the history keeps it."""
+
+    id: str  # task/number
+    task_id: str
+    number: int
+    epoch: int
+    owner: str
+    launcher: str = ""
+    containment: str = ""
+    coder: str = ""
+    model: str = ""
+    account: str = ""
+    session: str = ""
+    workspace: str = ""
+    branch: str = ""
+    base_commit: str = ""
+    started_at: datetime
+    first_event_at: datetime | None = None
+    last_event_at: datetime | None = None
+    result_at: datetime | None = None  # when the coder's terminal event was seen
+    ended_at: datetime | None = None
+    ending: str = ""
+    reason: str = ""
+    resume_at: datetime | None = None
+    exit_status: int | None = None
+    exit_signal: int | None = None
+    finding: str = ""
+    receipt: str = ""
+    events: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float | None = None
+    context_peak: int | None = None
+    context_window: int | None = None
+    stdout_offset: int = 0  # up to where its output was folded into this record
+    stderr_offset: int = 0
+    folded: str = "{}"  # what else the fold needs to go on: JSON
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.ended_at is None
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of the run."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class Question(Record):
+    """What an agent asks a person; the first answer wins."""
+
+    id: str
+    task_id: str
+    run_id: str = ""
+    asked_at: datetime
+    text: str
+    source: str = ""  # file, status or tool
+    answer: str | None = None
+    answered_at: datetime | None = None
+    answered_by: str = ""
+
+
+class Account(Record):
+    """One subscription or key of a coder, with its limits. A limit parks the account, never a task."""
+
+    coder: str
+    name: str = ""
+    max_running: int | None = None
+    parked_until: datetime | None = None
+    parked_reason: str = ""

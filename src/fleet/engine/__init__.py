@@ -1,0 +1,1 @@
+"""The supervisor: claims tasks, runs agents, decides what becomes of them."""

@@ -1,0 +1,1 @@
+"""Ways to start agents, one file each."""

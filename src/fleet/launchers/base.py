@@ -1,0 +1,75 @@
+"""The port Launcher: how agents are started, found again and stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from fleet.core.record import Record
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class LaunchSpec(Record):
+    """What to start, and where its output goes at most."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+    stdin: str = ""
+    keep_stdin: bool = False
+    stdout_cap: int = 512 * 1024 * 1024
+    stderr_cap: int = 64 * 1024 * 1024
+
+
+class Exit(Record):
+    """How an agent's process ended, as its shim saw it."""
+
+    status: int | None = None  # the exit code, where it ended by itself
+    signal: int | None = None  # the signal, where it was killed
+    error: str = ""  # why it could not be started at all
+    survivors: int = 0  # descendants that had to be killed
+    cpu_seconds: float = 0.0
+    peak_rss_kb: int = 0
+    truncated: bool = False  # more was printed than is kept
+
+
+class Agent(Protocol):
+    """A live agent, reached through its shim."""
+
+    #: Set whenever its output grew, and when it ends; whoever waits clears it.
+    stirred: asyncio.Event
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to the agent's process group. No error when it is gone."""
+
+    async def write(self, text: str) -> None:
+        """Write to its stdin, if that was kept open."""
+
+    async def close_stdin(self) -> None:
+        """End its stdin."""
+
+    async def cpu_seconds(self) -> float:
+        """CPU time its whole tree has used so far: a silent agent may be working."""
+
+    async def kill_tree(self) -> None:
+        """Kill it and every descendant at once."""
+
+    async def ended(self) -> Exit | None:
+        """Wait for its end; None when the shim itself vanished, so that nobody knows."""
+
+
+class Launcher(Protocol):
+    """Starts agents that outlive whoever starts them."""
+
+    #: How well a tree is held: "pid namespace" or "weak".
+    containment: str
+
+    async def start(self, folder: str, spec: LaunchSpec) -> Agent:
+        """Start an agent in a run's folder, which holds its stdout, stderr and exit record."""
+
+    async def find(self, folder: str) -> Agent | None:
+        """The agent that lives in this folder; none when its shim's lock is free."""
+
+    def last_exit(self, folder: str) -> Exit | None:
+        """What the shim of this folder wrote at its end; none when it never did."""
