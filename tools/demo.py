@@ -102,6 +102,9 @@ def main() -> None:
     demo.type("fleet bd stats")
     demo.type(f"fleet show {ids['api']}")
 
+    say("agents at work: a dozen tasks, several at once, one that fails and is run again, one that asks")
+    demo.type("fleet demo")
+
     say("everything lies here; nothing outside of it was touched")
     print(f"  {demo.home / 'fleet.db'}       the queue\n  {demo.home / 'runtime.toml'}   the settings, each explained")
     print(f"\ngo on with it: export FLEET_HOME={demo.home}\nthrow it away: rm -r {demo.folder}")

@@ -6,19 +6,23 @@ from fleet.store.sqlite import SqliteQueue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
     from fleet.home import Home
-    from fleet.store.base import Queue
+    from fleet.launchers.base import Launcher
+    from fleet.store.base import History, Queue
 
 
 class Fleet:
     """A home with its queue open: what every action works on."""
 
-    def __init__(self, home: Home, queue: Queue) -> None:
+    def __init__(self, home: Home, queue: Queue, open_history: Callable[[], History]) -> None:
         self.home = home
         self.queue = queue
+        self._open_history = open_history
+        self._history: History | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -28,11 +32,35 @@ class Fleet:
     ) -> None:
         self.queue.close()
 
+    @property
+    def history(self) -> History:
+        """What is on record about running tasks, in the queue's own database."""
+        if self._history is None:
+            self._history = self._open_history()
+        return self._history
 
-def open_fleet(home: Home, *, make: bool = False) -> Fleet:
-    """Open the queue of a home; with `make` its folders and database are made where missing. Raises HomeMissing."""
+
+def open_fleet(home: Home, *, make: bool = False, migrate: bool = False) -> Fleet:
+    """Open the queue of a home. Raises HomeMissing, SchemaMismatch.
+
+    With `make` its folders and database are made where missing; with `migrate` an older database is brought up to date.
+    """
     if make:
         home.make()
     else:
         home.require()
-    return Fleet(home, SqliteQueue(home.database, make=make))
+    queue = SqliteQueue(home.database, make=make, migrate=migrate)
+
+    def open_history() -> History:
+        from fleet.store.sqlite_history import SqliteHistory  # `bd` is called hundreds of times, and has no use for it
+
+        return SqliteHistory(queue)
+
+    return Fleet(home, queue, open_history)
+
+
+def open_launcher() -> Launcher:
+    """The way agents are started here."""
+    from fleet.launchers.headless import HeadlessLauncher  # only a supervisor starts agents
+
+    return HeadlessLauncher()

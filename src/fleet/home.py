@@ -37,6 +37,8 @@ class Home:
         self.bin = self._path("bin")
         self.logging = self._path("logging")
         self.worktrees = self._path("worktrees")
+        self.templates = self._path("templates")
+        self.supervisor_lock = self._path("supervisor.lock")
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.config import HOME, KEYS, PROJECT, Settings, load, model_for, permissions_for
+from fleet.config.assign import assignment
 from fleet.config.check import check, path_of
 from fleet.config.keys import SCOPES, Declared
 from fleet.config.save import create, keep_copy, reset, save
@@ -53,6 +54,22 @@ def test_the_seed_keys_have_the_seed_defaults() -> None:
     held = Declared()
     assert (held.max_concurrent, held.coder, held.model) == (3, "claude", "sonnet")
     assert held.context_pressure_threshold_pct == 90
+
+
+def test_numbers_and_tables_are_read_in_sections(place: Place) -> None:
+    held = place.settings(
+        '[agent.env]\nCI = "1"\n[watchdog]\nwall_seconds = 60\nsilence_seconds = 5\n[coders.codex]\nmax_concurrent = 2',
+        "[watchdog]\nwall_seconds = 90.5",
+    )
+    assert (held.watchdog.wall_seconds, held.watchdog.silence_seconds, held.watchdog.max_tokens) == (90.5, 5, None)
+    assert held.agent.env == {"CI": "1"} and held.coders["codex"].max_concurrent == 2
+    assert held.limits == Declared().limits and held.limits.retry_limit == 2
+
+
+def test_numbers_and_tables_are_typed_as_in_toml() -> None:
+    assert assignment("supervisor.start_interval_seconds=0.5", HOME)[1] == 0.5
+    assert assignment('agent.env={CI = "1"}', HOME)[1] == {"CI": "1"}
+    assert toml_value({"CI": "1", "a b": "c"}) == '{CI = "1", "a b" = "c"}'
 
 
 def test_without_files_the_defaults_hold(place: Place) -> None:
@@ -115,6 +132,14 @@ def test_max_concurrent_of_the_mcp_server_is_left_alone(place: Place) -> None:
         ('[coders."a b"]\nmodel = "x"', "'a b' cannot be the name of a coder"),
         ("[coders.codex]\nmodle = 3", "unknown key coders.codex.modle"),
         ("[setup]\nquick = true", "setup.quick cannot be set here"),
+        ("[supervisor]\nclaim_seconds = 9", "supervisor.claim_seconds must be a whole number from 10 to 86400, not 9"),
+        ("[watchdog]\nwall_seconds = nan", "watchdog.wall_seconds must be a number from 0.1 to 2592000, not nan"),
+        ("[watchdog]\nmax_cost_usd = true", "watchdog.max_cost_usd must be a number from 0.01 to 1000000, not true"),
+        ("[limits]\nretry_limit = 0", "limits.retry_limit must be a whole number from 1 to 500, not 0"),
+        ("[coders.codex]\nmax_concurrent = 0", "coders.codex.max_concurrent must be a whole number from 1 to 1000"),
+        ('[agent]\nenv = "A=b"', "agent.env must be a table of names and texts"),
+        ('[agent.env]\n"A=B" = "c"', "agent.env must be a table of names and texts"),
+        ('[agent]\npass_env = ["A B"]', "agent.pass_env must be a list, each the name of a variable"),
         ('consent = { skip_permissions_at = "yes" }', "consent.skip_permissions_at must be a date and time"),
     ],
 )

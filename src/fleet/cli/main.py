@@ -20,8 +20,22 @@ COMMANDS = {
     "init": ("fleet.cli.init:init", "make or mend the home of fleet"),
     "config": ("fleet.cli.config:config", "show, change and check settings"),
     "bd": ("fleet.cli.bd:main", "the queue, in bd's own words: create, list, ready, close …"),
+    "run": ("fleet.cli.run:run", "run the supervisor: claim tasks, start agents"),
     "ready": ("fleet.cli.tasks:ready", "list the tasks that can start now"),
     "show": ("fleet.cli.tasks:show", "show one task, with the coder and model it will get"),
+    "tasks": ("fleet.cli.running:tasks", "show the tasks under way, and why no more of them are"),
+    "task": ("fleet.cli.task:task", "print one task's log, plan, knowledge, events, questions, result, stderr"),
+    "log": ("fleet.cli.log:log", "print the supervisor's log"),
+    "runs": ("fleet.cli.runs:runs", "show every run of a task, or two side by side"),
+    "questions": ("fleet.cli.questions:questions", "list what agents ask"),
+    "answer": ("fleet.cli.questions:answer", "answer a question; its task goes on"),
+    "kill": ("fleet.cli.stopping:kill", "stop tasks and the agents working on them"),
+    "retry": ("fleet.cli.stopping:retry", "open blocked or closed tasks again"),
+    "pause": ("fleet.cli.stopping:pause", "start no more agents for now"),
+    "resume": ("fleet.cli.stopping:resume", "start agents again"),
+    "wait": ("fleet.cli.stopping:wait", "wait until tasks are over"),
+    "doctor": ("fleet.cli.doctor:doctor", "find what is wrong, each with its remedy"),
+    "demo": ("fleet.cli.demo:demo", "see it all work, in a home of its own"),
 }
 
 

@@ -29,7 +29,7 @@ def _parsed(text: str, key: Key) -> Any:
         return [part.strip() for part in text.split(",")] if text else []
     if key.kind is bool:
         return _WORDS.get(text, text)
-    if key.kind in (int, tuple) or (len(text) > 1 and text[0] == text[-1] == '"'):
+    if key.kind in (int, float, tuple, dict) or (len(text) > 1 and text[0] == text[-1] == '"'):
         try:
             return tomllib.loads(f"value = {text}")["value"] if text.isprintable() else text
         except tomllib.TOMLDecodeError:

@@ -15,11 +15,17 @@ _TITLES = {
     "home": "# Settings of fleet. `fleet config set key=value` changes one and keeps the comments.",
     "project": "# Settings of fleet for this project. `fleet config set --project key=value` changes one.",
 }
-_EXAMPLES = {"permissions": '"user"', "skip_permissions_at": "2026-01-31T12:00:00Z"}
+_EXAMPLES = {
+    "permissions": '"user"',
+    "skip_permissions_at": "2026-01-31T12:00:00Z",
+    "max_concurrent": "2",
+    "max_tokens": "2000000",
+    "max_cost_usd": "5.0",
+}
 
 
 def default_text(scope: Scope) -> str:
-    """A file with every key explained. In the home the defaults are spelled out; what is optional is a comment."""
+    """A file with every key explained. In the home the plain defaults are spelled out; tables are comments."""
     parts = [_TITLES[scope]]
     section: Path = ()
     for key in KEYS.values():
@@ -28,7 +34,7 @@ def default_text(scope: Scope) -> str:
         if key.path[:-1] != section:
             section = key.path[:-1]
             parts.append(f"# [{'.'.join('codex' if part == ANY else part for part in section)}]")
-        parts.append(_explained(key, live=scope == HOME and key.default is not None))
+        parts.append(_explained(key, live=scope == HOME and not section and key.default is not None))
     return "\n\n".join(parts) + "\n"
 
 
@@ -55,12 +61,16 @@ def with_values(text: str, changes: Mapping[Path, Any], scope: Scope) -> str:
 
 def toml_value(value: Any) -> str:
     """A value as TOML writes it."""
+    if isinstance(value, Mapping):
+        table = tomlkit.inline_table()
+        table.update(value)
+        return str(table.as_string())
     item = tomlkit.item(list(value) if isinstance(value, tuple) else value)
     return str(item.as_string())
 
 
 def _explained(key: Key, *, live: bool) -> str:
-    shape = f" ({key.shape()})" if key.kind in (int, bool) else ""
+    shape = f" ({key.shape()})" if key.kind in (int, float, bool) else ""
     lines = [f"# {line}" for line in f"{key.help}{shape}".splitlines()]
     value = toml_value(key.default) if key.default is not None else _EXAMPLES.get(key.path[-1], '"…"')
     return "\n".join([*lines, f"{'' if live else '# '}{key.path[-1]} = {value}"])

@@ -25,12 +25,17 @@ class Kind:
 
 
 class Usage(Record):
-    """Tokens to add to a run's."""
+    """Tokens of a run: to be added, or, with `total`, all of the session so far.
+
+    A coder that tells the usage of one message several times names the message: the last telling counts.
+    """
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    total: bool = False
+    message: str = ""
 
 
 class Limit(Record):

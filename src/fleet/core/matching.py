@@ -42,6 +42,12 @@ def matches(task: Task, where: Filter, *, now: datetime, kin: Kin) -> bool:
     return True
 
 
+def may_be_claimed(task: Task) -> bool:
+    """Whether a supervisor may take a task once its time has come."""
+    free = not task.is_blocked and not task.pinned and not task.is_template and not task.is_claimed
+    return free and task.status in (Status.OPEN, Status.DEFERRED) and task.assignee == "" and not task.ephemeral
+
+
 def folded(text: str) -> str:
     """Text as a search compares it."""
     return text.lower()

@@ -25,6 +25,7 @@ class Ending:
     HUNG_AFTER_RESULT = "hung_after_result"  # finished, but did not end by itself
     OVER_BUDGET = "over_budget"  # tokens or money
     LOST = "lost"  # it vanished with its shim
+    RELEASED = "released"  # given back because the supervisor stopped: nobody's fault
 
 
 class Outcome(Record):

@@ -71,5 +71,8 @@ class Launcher(Protocol):
     async def find(self, folder: str) -> Agent | None:
         """The agent that lives in this folder; none when its shim's lock is free."""
 
+    def is_alive(self, folder: str) -> bool:
+        """Whether anything of this folder's agent lives."""
+
     def last_exit(self, folder: str) -> Exit | None:
         """What the shim of this folder wrote at its end; none when it never did."""

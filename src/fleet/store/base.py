@@ -92,6 +92,9 @@ class Queue(Protocol):
     def claim(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
         """Take ready tasks that fit these lanes, at most `room` in all, for this owner alone, each with a new epoch."""
 
+    def waiting_coders(self) -> list[str]:
+        """The coders that claimable tasks name; "" stands for those that name none."""
+
     def take(self, task_id: str, actor: str) -> Task:
         """Claim one task by hand: without expiry, never reaped. Raises AlreadyClaimed, NotClaimable."""
 
@@ -129,27 +132,39 @@ class Queue(Protocol):
 
 
 class History(Protocol):
-    """What is on record about running tasks: runs, questions, accounts. Shares the queue's database and transactions."""
+    """What is on record about running tasks: runs, questions, accounts. It shares the queue's transactions.
+
+    A run bears the owner and epoch of its claim. `Queue.adopt` raises both epochs at once, so that an adopted run goes
+    on under its id and an earlier holder can no longer write about it; read the run again, or take the claim's epoch.
+    """
 
     def begin(self, claim: Claim, run: Run) -> Run:
-        """Record the next run of a claimed task (its number and id are given here) and name it in the task.
+        """Record the next run of a claimed task, numbered here, and name it in the task. Raises ClaimLost.
 
-        Raises ClaimLost."""
+        A run of that task that nobody ended is ended as lost: at most one is live.
+        """
 
     def fold(self, claim: Claim, run: Run) -> None:
-        """Keep what was folded from a run's output, with the offsets it was read up to. Raises ClaimLost."""
+        """Keep what was folded from a live run's output, with the offsets it was read up to. Raises ClaimLost."""
+
+    def fold_all(self, pairs: Sequence[tuple[Claim, Run]]) -> list[str]:
+        """Fold many runs at once; the ids of those that were not kept, since their claim is lost or they ended."""
 
     def end(self, run: Run) -> None:
-        """Record how a run ended. A run ends once: a second end changes nothing."""
+        """Record how a run ended, now unless it says when. A run ends once: a second end changes nothing.
+
+        It is judged by the run's own epoch, for the claim is given back in the same transaction, or was taken away.
+        Raises ClaimLost when the run was adopted since, or never begun.
+        """
 
     def run(self, run_id: str) -> Run | None:
-        """One run."""
+        """One run, if there is one."""
 
     def runs(self, task_id: str) -> list[Run]:
         """Every attempt at a task, oldest first."""
 
     def live(self, owner: str | None = None) -> list[Run]:
-        """The runs that have not ended, of one owner or of all."""
+        """The runs that have not ended, of one owner or of all, oldest first."""
 
     def ask(self, question: Question) -> None:
         """Record a question; the same text asked again by the same task while open is one question."""
@@ -167,4 +182,4 @@ class History(Protocol):
         """Every account that something is known about."""
 
     def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
-        """Keep an account from being used until a moment; None takes that back."""
+        """Keep an account from being used until a moment; None takes that back. The last word counts."""

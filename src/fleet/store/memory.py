@@ -11,7 +11,7 @@ from fleet.core import clock
 from fleet.core.dependency import ANY_CHILDREN, BLOCKING, EXTERNAL, HARD, PARENT_CHILD, SCHEDULING, WAITS_FOR, Edge
 from fleet.core.errors import ClaimLost, TaskExists, TaskNotFound
 from fleet.core.filter import SORTS, Filter, Lane, claimable_in
-from fleet.core.matching import matches
+from fleet.core.matching import matches, may_be_claimed
 from fleet.core.tally import Tally
 from fleet.core.task import RESOLVED, Caller, Claim, Comment, Task, Verdict
 from fleet.core.tokens import hashed, new_token
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.core.clock import Clock
+    from fleet.core.run import Account, Question, Run
 
 
 class MemoryQueue:
@@ -34,6 +35,11 @@ class MemoryQueue:
         self._lock = threading.RLock()
         self._depth = 0
         self._state = _State()
+
+    @property
+    def state(self) -> _State:
+        """What the history shares, so that this queue's transactions take its writes back too."""
+        return self._state
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -188,6 +194,9 @@ class MemoryQueue:
             chosen = sorted(found.values(), key=lambda task: (task.priority, task.created_at, task.id))[: max(room, 0)]
             return [_claim_of(self._saved(task.claimed(owner, now, now + ttl))) for task in chosen]
 
+    def waiting_coders(self) -> list[str]:
+        return sorted({task.coder for task in self._state.tasks.values() if may_be_claimed(task)})
+
     def take(self, task_id: str, actor: str) -> Task:
         with self.atomic():
             return self._saved(self.get(task_id).taken(actor, self.now()))
@@ -217,6 +226,12 @@ class MemoryQueue:
             self._state.callers = {
                 key: each.replace(epoch=epoch + 1) if (each.task_id, each.epoch) == (task_id, epoch) else each
                 for key, each in self._state.callers.items()
+            }
+            self._state.runs = {
+                key: run.replace(epoch=epoch + 1)
+                if run.is_live and (run.task_id, run.epoch) == (task_id, epoch)
+                else run
+                for key, run in self._state.runs.items()
             }
             return _claim_of(self._saved(task.replace(epoch=epoch + 1, claim_expires_at=self.now() + ttl)))
 
@@ -330,6 +345,9 @@ class _State:
         self.counters: dict[str, int] = {}
         self.config: dict[str, str] = {}
         self.callers: dict[str, Caller] = {}
+        self.runs: dict[str, Run] = {}
+        self.questions: dict[str, Question] = {}
+        self.accounts: dict[tuple[str, str], Account] = {}
 
     def copy(self) -> _State:
         copy = _State()

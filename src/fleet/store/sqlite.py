@@ -32,9 +32,14 @@ _SQL = named_sql.load("sqlite", "queries")
 class SqliteQueue:
     """Tasks in one SQLite file. The clock is the host's: there is only one host."""
 
-    def __init__(self, path: str, *, make: bool = False, now: Clock = clock.now) -> None:
+    def __init__(self, path: str, *, make: bool = False, migrate: bool = False, now: Clock = clock.now) -> None:
         self.now = now
-        self._db = Connection(path, make=make)
+        self._db = Connection(path, make=make, migrate=migrate)
+
+    @property
+    def connection(self) -> Connection:
+        """What the history shares, so that its writes are part of this queue's transactions."""
+        return self._db
 
     def close(self) -> None:
         self._db.close()
@@ -158,6 +163,9 @@ class SqliteQueue:
             self._rows("claim", owner=owner, ids=encode(ids), **instants)
             return [self._claim_of(self.get(key)) for key in ids]
 
+    def waiting_coders(self) -> list[str]:
+        return self._first("waiting_coders")
+
     def take(self, task_id: str, actor: str) -> Task:
         with self._db.writing():
             task = self.get(task_id).taken(actor, self.now())
@@ -192,7 +200,8 @@ class SqliteQueue:
             if (task.claim_owner, task.epoch) != (owner, epoch):
                 raise ClaimLost(task_id, epoch)
             self.save(task.replace(epoch=epoch + 1, claim_expires_at=self.now() + ttl))
-            self._rows("move_callers", id=task_id, before=epoch, after=epoch + 1)
+            for block in ("move_callers", "move_runs"):
+                self._rows(block, id=task_id, before=epoch, after=epoch + 1)
             return self._claim_of(self.get(task_id))
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:

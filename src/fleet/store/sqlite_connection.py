@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 class Connection:
     """A database file, opened by one thread of one process."""
 
-    def __init__(self, path: str, *, make: bool = False) -> None:
+    def __init__(self, path: str, *, make: bool = False, migrate: bool = False) -> None:
         self.path = path
         if make:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -35,7 +35,7 @@ class Connection:
         self._depth = 0
         self._durable = True
         if version != SCHEMA_VERSION:
-            self._prepare(version, make)
+            self._prepare(version, make, migrate)
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
@@ -66,23 +66,40 @@ class Connection:
 
     def migrate(self, steps: list[tuple[int, str]]) -> None:
         """Bring the schema up to date, one whole step at a time: a kill leaves a version, never half of one."""
-        for number, script in steps:
-            with self.writing():
-                if self.rows("pragma user_version")[0][0] < number:
-                    self.rows(script)
-                    self.rows(f"pragma user_version = {number}")
+        # A step that builds a table anew drops the old one, which would take along every row that refers to it.
+        self.rows("pragma foreign_keys = off")
+        try:
+            for step in steps:
+                with self.writing():
+                    self._migrate_one(*step)
+        finally:
+            self.rows("pragma foreign_keys = on")
 
-    def _prepare(self, version: int, make: bool) -> None:
+    def _migrate_one(self, number: int, script: str) -> None:
+        if self._version() >= number:
+            return
+        self.rows(script)
+        if self.rows("pragma foreign_key_check"):
+            raise StoreFault(f"schema {number} would leave rows that refer to nothing: {self.path}")
+        self.rows(f"pragma user_version = {number}")
+
+    def _version(self) -> int:
+        return int(self.rows("pragma user_version")[0][0])
+
+    def _prepare(self, version: int, make: bool, migrate: bool) -> None:
+        if version == 0 and make:
+            self.rows("pragma journal_mode = wal")
+            with self.writing():  # making a database is one step, however many migrations there are
+                self.migrate(named_sql.migrations("sqlite"))
+        elif 0 < version < SCHEMA_VERSION and migrate:
+            self.migrate(named_sql.migrations("sqlite"))
+        version = self._version()  # whatever others did meanwhile
         if version > SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}",
                 hint="a newer fleet wrote it: upgrade this one.",
             )
-        if version == 0 and make:
-            self.rows("pragma journal_mode = wal")
-            with self.writing():  # making a database is one step, however many migrations there are
-                self.migrate(named_sql.migrations("sqlite"))
-        else:
+        if version < SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"{self.path} has schema {version}, this fleet needs {SCHEMA_VERSION}",
                 hint="`fleet run` brings an older database up to date; `fleet init` makes a new one.",

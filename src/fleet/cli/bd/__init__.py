@@ -11,6 +11,7 @@ from fleet.cli.bd.text import shown
 from fleet.cli.bd.verbs import find_verb
 from fleet.cli.errors import run
 from fleet.core.errors import FleetError, Usage
+from fleet.wake import wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def _carry_out(verb: Verb, arguments: Arguments) -> int:
         return verb.load()(session)
     finally:
         session.close()
+        if verb.writing(arguments):
+            wake(session.home)
 
 
 def _check_global(verb: Verb, arguments: Arguments) -> None:

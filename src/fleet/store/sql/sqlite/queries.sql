@@ -108,6 +108,21 @@ insert into labels (task, label) values (:task, :label)
 -- all_labels --
 select label, count(*) from labels group by label order by label
 
+-- waiting_coders --
+-- One step down the index per coder, however many tasks wait. Tasks that are put off count too: they will come.
+with recursive waiting (coder) as (
+    select min(coder) from tasks indexed by tasks_claimable_by_lane
+    where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = ''
+        and assignee = '' and ephemeral = 0
+    union all
+    select (
+        select min(coder) from tasks indexed by tasks_claimable_by_lane
+        where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = ''
+            and assignee = '' and ephemeral = 0 and coder > waiting.coder)
+    from waiting where coder is not null
+)
+select coder from waiting where coder is not null
+
 -- claim --
 update tasks set
     claim_owner = :owner, assignee = :owner, epoch = epoch + 1, claim_expires_at = :expires, status = 'in_progress',
@@ -243,6 +258,10 @@ where c.token_hash = :token_hash and t.epoch = c.epoch and t.claim_owner <> ''
 
 -- move_callers --
 update callers set epoch = :after where task = :id and epoch = :before
+
+-- move_runs --
+-- An adopted run goes on under its new claim.
+update runs set epoch = :after where task = :id and epoch = :before and ended_at is null
 
 -- keep_child_number --
 insert into child_counters (parent, last) values (:parent, :number)

@@ -1,0 +1,220 @@
+"""Agents at work: what they do right now, stopping them, sending tasks again, waiting for them."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.tasks import find_id
+from fleet.config import load, model_for
+from fleet.core.errors import AmbiguousId, BadInput, FleetError, IllegalMove, TaskNotFound, Usage
+from fleet.core.filter import Filter
+from fleet.core.task import Status
+from fleet.wake import wake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.core.run import Run
+    from fleet.core.task import Caller, Task
+
+BY_HAND = "stopped by hand"
+WILD = frozenset("*?[")
+#: What a glob means: for `kill` what could run, for `retry` what needs a person.
+STOPPABLE = Filter(statuses=(Status.OPEN, Status.IN_PROGRESS, Status.DEFERRED, Status.HOOKED))
+STUCK = Filter(statuses=(Status.BLOCKED,))
+
+
+class Running(NamedTuple):
+    """A task under way, with its live run where there is one; what can be derived is, when it is read."""
+
+    task: Task
+    run: Run | None
+    coder: str
+    model: str
+    now: datetime
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When the work on it began."""
+        return self.run.started_at if self.run else self.task.started_at
+
+    @property
+    def elapsed_seconds(self) -> float | None:
+        """How long it has been at work."""
+        return max(0.0, (self.now - self.started_at).total_seconds()) if self.started_at else None
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """How long its agent has said nothing."""
+        if self.run is None:
+            return None
+        return max(0.0, (self.now - (self.run.last_event_at or self.run.started_at)).total_seconds())
+
+    @property
+    def context_percent(self) -> float | None:
+        """How full its context was at its fullest."""
+        if self.run is None or self.run.context_peak is None or not self.run.context_window:
+            return None
+        return 100 * self.run.context_peak / self.run.context_window
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        task, run = self.task, self.run
+        return {
+            "id": task.id,
+            "title": task.title,
+            "status": task.status,
+            "cwd": task.cwd,
+            "run": run.id if run else None,
+            "number": run.number if run else None,
+            "coder": self.coder,
+            "coder_inherited": not task.coder,
+            "model": self.model,
+            "model_inherited": not task.model,
+            "started_at": self.started_at.isoformat(timespec="seconds") if self.started_at else None,
+            "elapsed_seconds": _rounded(self.elapsed_seconds),
+            "idle_seconds": _rounded(self.idle_seconds),
+            "context_percent": _rounded(self.context_percent),
+            "events": run.events if run else 0,
+            "tool_calls": run.tool_calls if run else 0,
+            "tokens": run.tokens if run else 0,
+            "cost_usd": run.cost_usd if run else None,
+            "held_by": task.claim_owner or task.assignee,
+            "stopping": task.cancel_requested_at is not None,
+        }
+
+
+class Stopped(NamedTuple):
+    """What `kill` did about one task."""
+
+    task: Task
+    asked: bool  # its agent is asked to stop; otherwise it waited, and is blocked now
+
+
+def running(fleet: Fleet) -> list[Running]:
+    """Every task under way, those that began first in front; also tasks that somebody holds by hand."""
+    with fleet.queue.snapshot():
+        live = {run.task_id: run for run in fleet.history.live()}
+        found = {task.id: task for task in fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")}
+        others = tuple(key for key in live if key not in found)
+        found |= {task.id: task for task in fleet.queue.find(Filter(ids=others), sort="id")} if others else {}
+        now = fleet.queue.now()
+    chosen = Choice(fleet)
+    rows = [Running(task, live.get(key), *chosen.of(task, live.get(key)), now) for key, task in found.items()]
+    return sorted(rows, key=lambda row: (row.started_at or now, row.task.id))
+
+
+class Choice:
+    """Which coder and model a task gets; a project's settings are read once."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._home = fleet.home
+        self._settings: dict[str, Settings] = {}
+
+    def of(self, task: Task, run: Run | None = None) -> tuple[str, str]:
+        """What its run has, else what the task says, else what holds in its directory."""
+        if run is not None and run.coder:
+            return run.coder, run.model
+        settings = self.settings(task.cwd)
+        coder = task.coder or settings.coder
+        return coder, task.model or model_for(settings, coder) or ""
+
+    def settings(self, cwd: str) -> Settings:
+        """The settings in a directory; those of the home alone where the project's cannot be read."""
+        if cwd not in self._settings:
+            try:
+                self._settings[cwd] = load(self._home, cwd or None, env={})
+            except (BadInput, OSError):
+                self._settings[cwd] = load(self._home, env={})
+        return self._settings[cwd]
+
+
+def is_pattern(fleet: Fleet, name: str) -> bool:
+    """Whether a name is a glob and not the exact name of a task."""
+    return bool(WILD & set(name)) and not fleet.queue.find(Filter(ids=(name,)), sort="id", limit=1)
+
+
+def find_tasks(fleet: Fleet, names: Iterable[str], *, among: Filter | None = None) -> list[str]:
+    """The ids that names mean: exact, without the prefix, a unique part, or a glob over what is `among` others.
+
+    Each once, in the order named. Raises TaskNotFound, Usage for an ambiguous one, FleetError for an empty glob.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        if is_pattern(fleet, name):
+            fitting = [task.id for task in fleet.queue.find(among or Filter(), sort="id") if fnmatchcase(task.id, name)]
+            if not fitting:
+                raise FleetError(f"no task fits {name!r}", hint=TaskNotFound.hint)
+            found |= dict.fromkeys(fitting)
+        else:
+            found[_one(fleet, name)] = None
+    return list(found)
+
+
+def kill(fleet: Fleet, ids: Sequence[str], *, reason: str = BY_HAND, caller: Caller | None = None) -> list[Stopped]:
+    """Stop the agents of these tasks, and keep those that wait from starting: all of them, or none.
+
+    Raises TaskNotFound, IllegalMove for a task that is over."""
+    refuse_agents(caller, "stop tasks")
+    with fleet.queue.atomic():
+        live = {run.task_id for run in fleet.history.live()}
+        done = [_stop(fleet, fleet.queue.get(key), key in live, reason) for key in ids]
+    wake(fleet.home)
+    return done
+
+
+def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> list[Task]:
+    """Open these tasks again with all counts at nothing: all of them, or none. Raises TaskNotFound, IllegalMove."""
+    refuse_agents(caller, "send tasks again")
+    with fleet.queue.atomic():
+        live = {run.task_id for run in fleet.history.live()}
+        tasks = [_opened(fleet, fleet.queue.get(key), key in live) for key in ids]
+        for task in tasks:
+            fleet.queue.save(task)
+    wake(fleet.home)
+    return tasks
+
+
+def refuse_agents(caller: Caller | None, doing: str) -> None:
+    """Raise IllegalMove when it is an agent that calls: some things are for people."""
+    if caller is not None:
+        raise IllegalMove(f"an agent may not {doing}", hint="ask: append a `## Q:` block to Q&A.md.")
+
+
+def _one(fleet: Fleet, name: str) -> str:
+    try:
+        return find_id(fleet.queue, name)
+    except AmbiguousId as error:
+        raise Usage(str(error), hint="type more of the id.") from error
+
+
+def _stop(fleet: Fleet, task: Task, live: bool, reason: str) -> Stopped:
+    if live or task.is_supervised:
+        return Stopped(fleet.queue.request_cancel(task.id, reason), asked=True)
+    if task.status == Status.CLOSED:
+        raise IllegalMove(f"{task.id} is closed already", hint=f"`fleet retry {task.id}` opens it again.")
+    stopped = task.freed(fleet.queue.now(), status=Status.BLOCKED).replace(reason=reason, defer_until=None)
+    fleet.queue.save(stopped)
+    return Stopped(stopped, asked=False)
+
+
+def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
+    if live or task.is_supervised:
+        raise IllegalMove(f"{task.id} is running", hint=f"`fleet kill {task.id}` stops it first.")
+    if task.status == Status.IN_PROGRESS:
+        raise IllegalMove(
+            f"{task.id} is held by {task.assignee or task.claim_owner or 'somebody'}",
+            hint=f"`fleet kill {task.id}` takes it away first.",
+        )
+    free = task.reopened(fleet.queue.now()).replace(assignee="", claim_owner="", run_id="")
+    stops = {"cancel_requested_at": None, "cancel_reason": "", "hand_in_reason": ""}
+    return free.replace(reason="", finding="", failures=0, continues=0, restarts=0, **stops)
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 1)

@@ -1,0 +1,136 @@
+"""Running the supervisor: in the foreground, in the background, one per home."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from fleet.assembly import open_fleet, open_launcher
+from fleet.config import load
+from fleet.core.errors import FleetError, SupervisorRunning
+from fleet.engine import logs
+from fleet.engine.office import PAUSED, Office
+from fleet.engine.single import Single, holder
+from fleet.engine.supervisor import Supervisor
+from fleet.wake import wake
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.home import Home
+
+START_PATIENCE = 10.0
+STOP_PATIENCE = 60.0
+
+
+def supervise(home: Home, *, coder: str = "", origins: tuple[str, ...] | None = None, to_terminal: bool = True) -> None:
+    """Supervise this home until SIGTERM or SIGINT; agents go on without us. Raises SupervisorRunning."""
+    single = Single(home)
+    single.take()
+    try:
+        with open_fleet(home, migrate=True) as fleet:
+            asyncio.run(_serve(fleet.home, fleet, coder, origins, to_terminal))
+    finally:
+        single.release()
+
+
+def status(home: Home) -> dict[str, Any]:
+    """Whether a supervisor runs, since when, and what it has to do."""
+    note = holder(home)
+    with open_fleet(home) as fleet:
+        agents, paused = len(fleet.history.live()), fleet.queue.config().get(PAUSED)
+    return {
+        "running": note is not None,
+        "pid": note.get("pid") if note else None,
+        "since": note.get("since") if note else None,
+        "slots": load(home, env={}).max_concurrent,
+        "agents": agents,
+        "paused": paused,
+    }
+
+
+def pause(home: Home) -> None:
+    """Have no new agents started until `resume`; those that run go on."""
+    with open_fleet(home) as fleet:
+        fleet.queue.set_config(PAUSED, fleet.queue.now().isoformat(timespec="seconds"))
+    wake(home)
+
+
+def resume(home: Home) -> bool:
+    """Have agents started again; whether that was off."""
+    with open_fleet(home) as fleet:
+        was_paused = PAUSED in fleet.queue.config()
+        fleet.queue.set_config(PAUSED, None)
+    wake(home)
+    return was_paused
+
+
+def start(home: Home, *, coder: str = "") -> int:
+    """Start a supervisor in the background; its process id. Raises SupervisorRunning, FleetError."""
+    note = holder(home)
+    if note is not None:
+        raise SupervisorRunning(f"a supervisor runs here already: pid {note.get('pid')}", hint="`fleet run restart`.")
+    argv = [sys.executable, "-P", "-m", "fleet", "run", "foreground", "--quiet"]
+    argv += ["--coder", coder] if coder else []
+    out = os.open(f"{home.logging}/supervisor.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            cwd=home.root,
+            env=os.environ | {"FLEET_HOME": home.root},
+        )
+    finally:
+        os.close(out)
+    deadline = time.monotonic() + START_PATIENCE
+    while time.monotonic() < deadline:
+        note = holder(home)
+        if note is not None and note.get("pid"):
+            return int(note["pid"])
+        if child.poll() is not None:
+            break
+        time.sleep(0.02)
+    with open(f"{home.logging}/supervisor.out", encoding="utf-8", errors="replace") as told:  # noqa: PTH123
+        raise FleetError(f"the supervisor did not start: {told.read(2000).strip() or 'no reason given'}")
+
+
+def stop(home: Home, *, stop_agents: bool = False) -> bool:
+    """End the supervisor and wait for it; whether there was one. Agents go on unless they are to be stopped too."""
+    note = holder(home)
+    if note is None or not note.get("pid"):
+        return False
+    os.kill(int(note["pid"]), signal.SIGUSR1 if stop_agents else signal.SIGTERM)
+    deadline = time.monotonic() + STOP_PATIENCE
+    while holder(home) is not None:
+        if time.monotonic() > deadline:
+            raise FleetError(f"the supervisor (pid {note['pid']}) does not end", hint="look at `fleet log`.")
+        time.sleep(0.02)
+    return True
+
+
+async def _serve(home: Home, fleet: Any, coder: str, origins: tuple[str, ...] | None, to_terminal: bool) -> None:
+    office = Office(home, fleet.queue, fleet.history, open_launcher(), owner=owner_of(home), coder=coder)
+    logs.set_up(home, office.redactor, to_terminal=to_terminal)
+    supervisor = Supervisor(office, origins=origins)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, supervisor.stop)
+    loop.add_signal_handler(signal.SIGUSR1, lambda: supervisor.stop(stop_agents=True))
+    try:
+        await supervisor.serve()
+    finally:
+        office.close()
+
+
+def owner_of(home: Home) -> str:
+    """A name for this supervisor that stays the same over restarts."""
+    return f"fleet@{socket.gethostname()}"

@@ -1,0 +1,141 @@
+"""Everything that could be wrong with a home and its machine, each with its remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions import doctor_running, doctor_store
+from fleet.actions.settings import validate
+from fleet.assembly import open_fleet
+from fleet.config import load
+from fleet.core.errors import FleetError, HomeRefused
+from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
+from fleet.home import quoted, refuse_file_system
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fleet.config import Settings
+    from fleet.home import Home
+
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    state: str  # ok, warning or wrong
+    fact: str
+    remedy: str = ""
+
+
+def examine(home: Home, *, cwd: str) -> list[Check]:
+    """Look at everything. What cannot be looked at is told as wrong, never raised."""
+    checks = list(_guarded("home", lambda: _home(home)))
+    if any(check.state == WRONG for check in checks):
+        return [*checks, *_guarded("git", _git)]
+    parts: list[tuple[str, Callable[[], Iterator[Check]]]] = [
+        ("database", lambda: _made(doctor_store.database(home))),
+        ("settings", lambda: _settings(home, cwd)),
+        ("supervisor", lambda: _made(doctor_running.supervisor(home))),
+        ("wake pipe", lambda: _made(doctor_running.wake_pipe(home))),
+        ("machine", lambda: _machine(home)),
+        ("git", _git),
+        ("containment", lambda: _made(doctor_running.containment())),
+        ("coders", lambda: _coders(home)),
+        ("tasks", lambda: _tasks(home)),
+    ]
+    return [*checks, *(check for name, part in parts for check in _guarded(name, part))]
+
+
+def _guarded(name: str, part: Callable[[], Iterator[Check]]) -> Iterator[Check]:
+    try:
+        yield from part()
+    except FleetError as error:
+        yield Check(name, WRONG, str(error), error.hint)
+    except OSError as error:
+        yield Check(name, WRONG, f"cannot be looked at: {error}", "look at the modes of the home's files.")
+
+
+def _made(found: Iterator[tuple[str, str, str, str]]) -> Iterator[Check]:
+    return (Check(*each) for each in found)
+
+
+def _home(home: Home) -> Iterator[Check]:
+    home.require()
+    mode = stat.S_IMODE(os.stat(home.root).st_mode)  # noqa: PTH116 - paths of the home are strings
+    if mode & 0o077:
+        yield Check("home", WARNING, f"{home.root} has mode {mode:04o}: others can read it", _chmod("700", home.root))
+    else:
+        yield Check("home", OK, home.root)
+    for path in (home.database, home.settings, home.tasks, home.logging, home.bin):
+        if not os.path.lexists(path):
+            yield Check("home", WARNING, f"{path} is missing", "`fleet init` mends the home.")
+        elif os.stat(path, follow_symlinks=True).st_mode & 0o077:  # noqa: PTH116
+            yield Check("home", WARNING, f"{path} can be used by others", _chmod("go-rwx", path))
+    try:
+        refuse_file_system(home.root)
+    except HomeRefused as error:
+        yield Check("file system", WRONG, str(error), error.hint)
+    else:
+        yield Check("file system", OK, "one that SQLite can be trusted with")
+
+
+def _settings(home: Home, cwd: str) -> Iterator[Check]:
+    report = validate(home, cwd=cwd, env=os.environ)
+    for problem in report.problems:
+        yield Check("settings", WRONG, problem.message, problem.hint or "`fleet config edit` opens the file.")
+    for note in report.notes:
+        yield Check("settings", WARNING, note, "`fleet config --show-origin` tells where each value comes from.")
+    if not report.problems:
+        yield Check("settings", OK, ", ".join(report.files) or "no file: the defaults hold")
+
+
+def _machine(home: Home) -> Iterator[Check]:
+    floors = load(home, env={}).supervisor
+    for name, free, least, key in (
+        ("disk", free_disk_mb(home.root), floors.min_free_disk_mb, "min_free_disk_mb"),
+        ("memory", free_memory_mb(), floors.min_free_memory_mb, "min_free_memory_mb"),
+    ):
+        if free is None:
+            yield Check(name, OK, "this system does not tell how much is free")
+        elif free < least:
+            remedy = f"make room, or lower supervisor.{key}; until then nothing is started."
+            yield Check(name, WRONG, f"{free:.0f} MB are free, {least} are the least", remedy)
+        else:
+            yield Check(name, OK, f"{free:.0f} MB are free")
+
+
+def _git() -> Iterator[Check]:
+    found = shutil.which("git")
+    if found:
+        yield Check("git", OK, found)
+    else:
+        yield Check("git", WRONG, "there is no git on PATH", "install git.")
+
+
+def _coders(home: Home) -> Iterator[Check]:
+    settings: Settings = load(home, env={})
+    with open_fleet(home) as fleet:
+        waiting = {name for name in fleet.queue.waiting_coders() if name}
+    for name in sorted({settings.coder, *settings.coders, *waiting}):
+        fault = unusable(name)
+        needed = name == settings.coder or name in waiting
+        if not fault:
+            yield Check("coder", OK, name)
+        else:
+            remedy = "install it, or choose another: `fleet config set coder=…`; its tasks wait until then."
+            yield Check("coder", WRONG if needed else WARNING, fault, remedy)
+
+
+def _tasks(home: Home) -> Iterator[Check]:
+    with open_fleet(home) as fleet:
+        yield from _made(doctor_running.tasks(fleet))
+
+
+def _chmod(mode: str, path: str) -> str:
+    return f"`chmod {mode} {quoted(path)}`."

@@ -1,0 +1,124 @@
+"""What could be wrong with what runs: the supervisor, its pipe, containment, claims and runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleet.core.filter import READY, Filter
+from fleet.core.jsontext import decode
+from fleet.core.task import Status
+from fleet.engine.office import PAUSED
+from fleet.engine.single import holder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fleet.assembly import Fleet
+    from fleet.home import Home
+
+Found = tuple[str, str, str, str]
+START = "`fleet run start` starts one."
+SETTLING = timedelta(seconds=30)  # a task that was claimed just now has no run yet
+SHOWN = 5
+
+
+def supervisor(home: Home) -> Iterator[Found]:
+    """Whether one runs, and does not merely stand there."""
+    note = holder(home)
+    if note is None:
+        left = _left_by_a_dead_one(home)
+        fact = f"the last one (pid {left}) ended without a word" if left else "none runs"
+        yield "supervisor", "warning", fact, f"{START} Agents it left go on and are adopted." if left else START
+        return
+    pid = note.get("pid")
+    if pid and _is_stopped(int(pid)):
+        yield "supervisor", "wrong", f"pid {pid} is stopped and does nothing", f"`kill -CONT {pid}` lets it go on."
+    else:
+        yield "supervisor", "ok", f"pid {pid or '?'}, since {note.get('since', '?')}", ""
+
+
+def wake_pipe(home: Home) -> Iterator[Found]:
+    """Whether new work is told to the supervisor at once."""
+    path = f"{home.root}/wake"
+    if holder(home) is None:
+        yield "wake pipe", "ok", "nobody to wake", ""
+        return
+    remedy = "`fleet run restart` makes it anew; until then work is found by polling."
+    try:
+        if not stat.S_ISFIFO(os.lstat(path).st_mode):
+            yield "wake pipe", "wrong", f"{path} is not a pipe", remedy
+            return
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        yield "wake pipe", "wrong", f"{path}: {error.strerror}", remedy
+    else:
+        yield "wake pipe", "ok", "the supervisor listens", ""
+
+
+def containment() -> Iterator[Found]:
+    """Whether agents can be held in a process namespace of their own, so that nothing of theirs survives them."""
+    weak = "agents are held by subreaper and environment mark instead"
+    remedy = "install util-linux and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)."
+    program = shutil.which("unshare")
+    if program is None:
+        yield "containment", "warning", f"there is no unshare on PATH: {weak}", remedy
+        return
+    argv = [program, "--user", "--map-current-user", "--pid", "--fork", "--kill-child", "true"]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no reason given"]
+        yield "containment", "warning", f"no PID namespaces here ({said[0]}): {weak}", remedy
+    else:
+        yield "containment", "ok", "PID namespaces can be made", ""
+
+
+def tasks(fleet: Fleet) -> Iterator[Found]:
+    """Claims that ran out, work without an agent, and a queue that stands still."""
+    now = fleet.queue.now()
+    supervised = holder(fleet.home) is not None
+    held = fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
+    expired = [task.id for task in held if task.claim_expires_at is not None and task.claim_expires_at < now]
+    live = {run.task_id for run in fleet.history.live()}
+    idle = [task.id for task in held if task.is_supervised and task.id not in live | set(expired)]
+    idle = [key for key in idle if now - fleet.queue.get(key).updated_at > SETTLING]
+    back = "a running supervisor gives them back by itself" + ("" if supervised else f"; {START}")
+    if expired:
+        yield "claims", "wrong", f"expired: {_some(expired)}", back
+    if idle:
+        yield "claims", "wrong", f"in progress without a live run: {_some(idle)}", back
+    if not expired and not idle:
+        yield "claims", "ok", f"{len(held)} tasks in progress, {len(live)} agents at work", ""
+    ready = fleet.queue.count(READY)[""]
+    if ready and not supervised:
+        yield "queue", "wrong", f"{ready} ready, and no supervisor runs", START
+    elif PAUSED in fleet.queue.config():
+        yield "queue", "warning", f"paused since {fleet.queue.config()[PAUSED]}", "`fleet resume` goes on."
+    else:
+        yield "queue", "ok", f"{ready} ready", ""
+
+
+def _some(ids: list[str]) -> str:
+    return ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
+
+
+def _left_by_a_dead_one(home: Home) -> int | None:
+    """The pid in a lock that nobody holds: a supervisor that ends by itself empties it."""
+    try:
+        with open(home.supervisor_lock, encoding="utf-8") as file:  # noqa: PTH123 - paths of the home are strings
+            note = decode(file.read(4096) or "{}")
+        return int(note["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read(4096).rpartition(") ")[2][:1] in ("T", "t")
+    except OSError:
+        return False

@@ -1,0 +1,60 @@
+"""What waits in the queue, and what keeps it from starting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.config import load
+from fleet.core.filter import READY, Filter
+from fleet.core.task import Status
+from fleet.engine.admission import HEADLESS, Situation, admit
+from fleet.engine.office import PAUSED
+from fleet.engine.single import holder
+from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
+
+if TYPE_CHECKING:
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+
+
+class Outlook(NamedTuple):
+    """How much waits, and why nothing more starts."""
+
+    ready: int
+    waiting: int  # for other tasks
+    blocked: int  # for a person
+    reasons: list[str]
+
+
+def outlook(fleet: Fleet) -> Outlook:
+    """What waits, and what is in its way: judged as the supervisor judges it."""
+    queue = fleet.queue
+    with queue.snapshot():
+        ready = queue.count(READY)[""]
+        waiting = queue.count(Filter(blocked=True, statuses=(Status.OPEN,)))[""]
+        blocked = queue.count(Filter(statuses=(Status.BLOCKED,)))[""]
+        reasons = _reasons(fleet) if ready else []
+    return Outlook(ready, waiting, blocked, reasons)
+
+
+def situation(fleet: Fleet, settings: Settings) -> Situation:
+    """What the supervisor would look at now, but for what only it can remember."""
+    named = {name or settings.coder for name in fleet.queue.waiting_coders()}
+    return Situation(
+        now=fleet.queue.now(),
+        default_coder=settings.coder,
+        coders={name: unusable(name) for name in sorted(named)},
+        running=Counter((run.coder, HEADLESS) for run in fleet.history.live()),
+        accounts=fleet.history.accounts(),
+        free_disk_mb=free_disk_mb(fleet.home.root),
+        free_memory_mb=free_memory_mb(),
+        paused=PAUSED in fleet.queue.config(),
+    )
+
+
+def _reasons(fleet: Fleet) -> list[str]:
+    settings = load(fleet.home, env={})
+    none = [] if holder(fleet.home) else ["no supervisor runs; `fleet run start` starts one"]
+    found = admit(settings, situation(fleet, settings)).reasons
+    return none + ["paused; `fleet resume` goes on" if reason == "paused" else reason for reason in found]

@@ -1,0 +1,168 @@
+"""Reading what lies in the home: bounded, and never through a link or a device that an agent may have put there."""
+
+# Paths of the home are plain strings.
+# ruff: noqa: PTH116, PTH118, PTH208
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core.errors import FleetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fleet.home import Home
+
+LARGEST = 16 * 2**20  # more than this nobody reads on a terminal: the end of a larger file is shown
+CHUNK = 2**16
+PAUSE_SECONDS = 0.2
+
+#: What `fleet task ID …` shows, and where it lies in the task's folder.
+PARTS = {
+    "log": "log.jsonl",
+    "plan": "artifacts/PLAN_AND_STATUS.md",
+    "knowledge": "artifacts/KNOWLEDGE.md",
+    "events": "events.jsonl",
+    "qa": "artifacts/Q&A.md",
+    "result": "artifacts/result.json",
+    "stderr": "log.stderr",
+}
+
+
+class Place(NamedTuple):
+    """A file below a folder that only the user writes to; between the two nothing is trusted."""
+
+    base: str
+    rest: str
+
+    def __str__(self) -> str:
+        return os.path.join(self.base, self.rest)
+
+
+def part(home: Home, task_id: str, name: str) -> Place:
+    """Where one part of a task's record lies."""
+    return Place(home.task(task_id), PARTS[name])
+
+
+def newest_log(home: Home) -> Place:
+    """The log that the supervisor wrote last. Raises FleetError when it never ran."""
+    try:
+        names = [name for name in os.listdir(home.logging) if name.startswith("fleet-") and name.endswith(".jsonl")]
+        places = [Place(home.logging, name) for name in names]
+        return max(places, key=lambda place: (os.stat(str(place)).st_mtime_ns, place))
+    except (OSError, ValueError):
+        raise FleetError("there is no log yet", hint="the supervisor writes it: `fleet run start`.") from None
+
+
+def text_of(place: Place, *, lines: int | None = None) -> Iterator[str]:
+    """The text of a file in pieces, or its last lines; of a large one the end. Raises FleetError."""
+    file = _open(place)
+    if file is None:
+        raise FleetError(f"there is no {place} yet")
+    try:
+        _seek(file, lines)
+        yield from _rest(file)
+    finally:
+        os.close(file)
+
+
+def follow(place: Place, is_over: Callable[[], bool], *, lines: int | None = None) -> Iterator[str]:
+    """The text of a file and what is added to it, until `is_over`; it may appear later, or be put in anew."""
+    file: int | None = None
+    try:
+        while True:
+            over = is_over()  # asked first: what was written before the end is still read
+            if file is None and (file := _open(place)) is not None:
+                _seek(file, lines)
+                lines = None
+            if file is not None:
+                yield from _rest(file)
+                if _was_replaced(file, str(place)):
+                    os.close(file)
+                    file = None
+                    continue
+            if over:
+                return
+            time.sleep(PAUSE_SECONDS)
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def _open(place: Place) -> int | None:
+    try:
+        file = _descend(place)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FleetError(f"cannot read {place}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise FleetError(f"{place} is not a plain file", hint="look at it yourself before you trust it.")
+    return file
+
+
+def _descend(place: Place) -> int:
+    """Open a file one step at a time: no link on the way is followed, and no pipe holds us up."""
+    *folders, name = place.rest.split("/")
+    with contextlib.ExitStack() as stack:
+        handle = os.open(place.base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, handle)
+        for folder in folders:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
+            stack.callback(os.close, handle)
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
+
+
+def _seek(file: int, lines: int | None) -> None:
+    """Go to where reading begins: the start, the last lines, or as far back as is ever read."""
+    size = os.fstat(file).st_size
+    start = max(0, size - LARGEST)
+    if lines is not None:
+        start = max(start, _start_of_last(file, size, lines))
+    os.lseek(file, start, os.SEEK_SET)
+
+
+def _start_of_last(file: int, size: int, lines: int) -> int:
+    at, seen = size, 0
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        seen = 1  # a last line without an end counts too
+    while at > 0 and size - at < LARGEST:
+        step = min(CHUNK, at)
+        at -= step
+        data = os.pread(file, step, at)
+        cut = len(data)
+        while (cut := data.rfind(b"\n", 0, cut)) >= 0:
+            seen += 1
+            if seen > lines:
+                return at + cut + 1
+    return at
+
+
+def _rest(file: int) -> Iterator[str]:
+    """What can be read now, in pieces that end at the end of a line where there is one."""
+    kept = b""
+    while data := os.read(file, CHUNK):
+        whole, newline, kept = (kept + data).rpartition(b"\n")
+        if newline:
+            yield (whole + newline).decode(errors="replace")
+        elif len(kept) > LARGEST:
+            yield kept.decode(errors="replace")
+            kept = b""
+    if kept:
+        yield kept.decode(errors="replace")
+
+
+def _was_replaced(file: int, path: str) -> bool:
+    here = os.fstat(file)
+    if here.st_size < os.lseek(file, 0, os.SEEK_CUR):
+        return True
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False  # it may come back under that name
+    return (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino)

@@ -1,0 +1,88 @@
+"""Every run of a task, and two of them side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.actions.agents import find_tasks
+from fleet.core.errors import FleetError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.core.run import Run
+
+#: What is compared, in this order.
+COMPARED = (
+    *("run", "ending", "reason", "finding", "coder", "model", "account", "containment", "started_at", "seconds"),
+    *("events", "tool_calls", "tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
+    *("cost_usd", "context_percent", "exit_status", "exit_signal", "workspace", "branch"),
+)
+
+
+def runs(fleet: Fleet, name: str) -> tuple[str, list[dict[str, Any]]]:
+    """A task's id and what every face shows of each of its runs, oldest first."""
+    (key,) = find_tasks(fleet, [name])
+    return key, [view(fleet, run) for run in fleet.history.runs(key)]
+
+
+def two_runs(fleet: Fleet, name: str, numbers: tuple[int, int]) -> list[dict[str, Any]]:
+    """Two runs of one task. Raises FleetError when it has no run of that number."""
+    key, found = runs(fleet, name)
+    by_number = {run["number"]: run for run in found}
+    for number in numbers:
+        if number not in by_number:
+            raise FleetError(f"{key} has no run {number}", hint=f"`fleet runs {key}` lists its runs.")
+    return [by_number[number] for number in numbers]
+
+
+def last_runs(fleet: Fleet, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The last run of each of these tasks, with how many there were and what they cost together."""
+    rows = []
+    for name in names:
+        key, found = runs(fleet, name)
+        if not found:
+            raise FleetError(f"{key} has not been run yet", hint="`fleet tasks` says why nothing starts.")
+        costs = [run["cost_usd"] for run in found if run["cost_usd"] is not None]
+        together = {"tokens": sum(run["tokens"] for run in found), "cost_usd": sum(costs) if costs else None}
+        rows.append({**found[-1], "runs": len(found), **{f"all_{what}": value for what, value in together.items()}})
+    return rows
+
+
+def view(fleet: Fleet, run: Run) -> dict[str, Any]:
+    """What every face shows of a run, as plain data."""
+    until = run.ended_at or fleet.queue.now()
+    return {
+        "run": run.id,
+        "task": run.task_id,
+        "number": run.number,
+        "live": run.is_live,
+        "ending": run.ending or None,
+        "reason": run.reason,
+        "finding": run.finding or None,
+        "coder": run.coder,
+        "model": run.model,
+        "account": run.account,
+        "containment": run.containment,
+        "started_at": run.started_at.isoformat(timespec="seconds"),
+        "ended_at": run.ended_at.isoformat(timespec="seconds") if run.ended_at else None,
+        "seconds": round(max(0.0, (until - run.started_at).total_seconds()), 1),
+        "events": run.events,
+        "tool_calls": run.tool_calls,
+        "tokens": run.tokens,
+        **{f"{name}_tokens": getattr(run, f"{name}_tokens") for name in ("input", "output", "cache_read")},
+        "cache_write_tokens": run.cache_write_tokens,
+        "cost_usd": run.cost_usd,
+        "context_percent": _percent(run.context_peak, run.context_window),
+        "exit_status": run.exit_status,
+        "exit_signal": run.exit_signal,
+        "workspace": run.workspace,
+        "branch": run.branch,
+        "folder": f"{fleet.home.task(run.task_id)}/runs/{run.number}",
+    }
+
+
+def _percent(peak: int | None, window: int | None) -> float | None:
+    return round(100 * peak / window, 1) if peak is not None and window else None

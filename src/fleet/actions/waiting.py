@@ -1,0 +1,84 @@
+"""Waiting for tasks to be over, and telling what happens meanwhile."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core.dependency import HARD, SCHEDULING
+from fleet.core.filter import Filter
+from fleet.core.task import RESOLVED, Status
+from fleet.wake import wake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fleet.assembly import Fleet
+    from fleet.core.task import Task
+    from fleet.store.base import Queue
+
+PAUSE_SECONDS = 0.2
+UNDER_WAY = (Status.IN_PROGRESS, Status.HOOKED)
+
+
+class Progress(NamedTuple):
+    """Where the tasks that are waited for are."""
+
+    closed: list[Task]
+    blocked: list[Task]  # need a person, or wait for one that does
+    running: list[Task]
+    waiting: list[Task]
+    gone: list[str]  # deleted meanwhile
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return not self.running and not self.waiting
+
+
+def wait(
+    fleet: Fleet, ids: Sequence[str] | None, *, timeout: float | None, tell: Callable[[Progress], None]
+) -> Progress:
+    """Wait until every one of these tasks, or of all, is closed or needs a person; or for so many seconds.
+
+    `tell` hears of each look. The answer of a wait that ran out of time is not over.
+    """
+    wake(fleet.home)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    if ids is None:
+        ids = [task.id for task in fleet.queue.find(Filter(unfinished=True), sort="id")]
+    while True:
+        progress = look(fleet.queue, ids)
+        tell(progress)
+        left = PAUSE_SECONDS if deadline is None else min(PAUSE_SECONDS, deadline - time.monotonic())
+        if progress.is_over or left <= 0:
+            return progress
+        time.sleep(left)
+
+
+def look(queue: Queue, ids: Sequence[str]) -> Progress:
+    """Where these tasks are now."""
+    found = queue.find(Filter(ids=tuple(ids)), sort="id") if ids else []
+    running = [task for task in found if task.status in UNDER_WAY]
+    rest = [task for task in found if task.status not in (*RESOLVED, Status.BLOCKED, *UNDER_WAY)]
+    stuck = _stuck(queue, rest) if rest and not running else set()
+    here = {task.id for task in found}
+    return Progress(
+        closed=[task for task in found if task.status in RESOLVED],
+        blocked=[task for task in found if task.status == Status.BLOCKED or task.id in stuck],
+        running=running,
+        waiting=[task for task in rest if task.id not in stuck],
+        gone=[key for key in ids if key not in here],
+    )
+
+
+def _stuck(queue: Queue, tasks: list[Task]) -> set[str]:
+    """The tasks that wait, however indirectly, for one that needs a person. Only asked when nothing runs."""
+    step = {task.id for task in queue.find(Filter(statuses=(Status.BLOCKED,)), sort="id")}
+    held: set[str] = set()
+    kinds: tuple[str, ...] = HARD
+    while step:
+        step = {edge.task for edge in queue.edges(step, up=True) if edge.type in kinds} - held
+        held |= step
+        kinds = SCHEDULING
+    return {task.id for task in tasks if task.is_blocked and task.id in held}

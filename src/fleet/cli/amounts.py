@@ -1,0 +1,49 @@
+"""Amounts for people: durations, tokens, money, instants, each as short as it is clear."""
+
+from datetime import datetime
+
+NOTHING = "–"
+
+
+def duration(seconds: float | None) -> str:
+    """Like 4s, 3m12s, 2h05m, 3d04h."""
+    if seconds is None:
+        return NOTHING
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
+
+
+def count(number: int | None) -> str:
+    """Like 950, 12.3k, 4.5M."""
+    if number is None:
+        return NOTHING
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
+
+
+def money(dollars: float | None) -> str:
+    """Like $0.0042 or $12.30."""
+    if dollars is None:
+        return NOTHING
+    return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}"
+
+
+def percent(number: float | None) -> str:
+    """Like 37%."""
+    return NOTHING if number is None else f"{number:.0f}%"
+
+
+def instant(moment: datetime | None) -> str:
+    """The local time; with its day when that is not today."""
+    if moment is None:
+        return NOTHING
+    here = moment.astimezone()
+    today = datetime.now().astimezone().date()
+    return f"{here:%H:%M:%S}" if here.date() == today else f"{here:%Y-%m-%d %H:%M}"

@@ -1,0 +1,121 @@
+"""`fleet demo`: see it all work, in a home of its own."""
+
+import signal
+import tempfile
+
+import click
+from rich.live import Live
+from rich.table import Table
+
+from fleet.actions.demo import FAILS, TASKS, Demo, Look, Summary
+from fleet.cli.amounts import NOTHING, count, duration, money
+from fleet.cli.bd.text import MARKS, clean
+from fleet.cli.tables import cell, console, table
+from fleet.core.run import Run
+from fleet.core.task import Status, Task
+from fleet.home import quoted
+
+COLUMNS = ("", "ID", "P", "Status", "Runs", "Events", "Tokens", "Cost", "Title", "What happened")
+STYLES = {Status.CLOSED: "green", Status.IN_PROGRESS: "bold cyan", Status.BLOCKED: "yellow"}
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave everything where it is, to look at it.")
+def demo(keep: bool) -> int:
+    """Run a dozen tasks through several agents at once: one fails and is run again, one asks and is answered.
+
+    Nothing of yours is touched: it has a repository and a home of its own, and a coder that needs no account.
+    """
+    made = Demo(tempfile.mkdtemp(prefix="fleet-demo-"))
+    for number in (
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # its supervisor must not outlive it, as one would want of a real one
+        signal.signal(number, signal.default_int_handler)
+    try:
+        summary = _play(made)
+    except KeyboardInterrupt:
+        made.remove()
+        raise
+    keep = keep or bool(summary.faults)
+    _print(made, summary, kept=keep)
+    if not keep:
+        made.remove()
+    return 1 if summary.faults else 0
+
+
+def _play(made: Demo) -> Summary:
+    made.make()
+    click.echo(f"{len(TASKS)} tasks for the demo coder, in {made.home.root}", err=True)
+    if not console().is_terminal:
+        return made.play(Lines().tell)
+    with Live(console=console(), auto_refresh=False) as live:
+        return made.play(lambda look: live.update(_drawn(look), refresh=True))
+
+
+class Lines:
+    """Tells each change as a line, where there is no terminal to draw on."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def tell(self, look: Look) -> None:
+        """Take in one look."""
+        for task, run in look.tasks:
+            line = f"{task.status}{f', run {run.number}' if run else ''}{f': {_why(task)}' if _why(task) else ''}"
+            if run is not None and self._told.get(task.id) != line:
+                click.echo(f"{MARKS.get(task.status, ' ')} {task.id} {clean(task.title)}: {line}")
+            self._told[task.id] = line
+
+
+def _drawn(look: Look) -> Table:
+    made = table(*COLUMNS, right=("P", "Runs", "Events", "Tokens", "Cost"), wide=("Title", "What happened"))
+    for task, run in look.tasks:
+        style = STYLES.get(task.status, "dim")
+        numbers = (
+            (str(run.number), count(run.events), count(run.tokens), money(run.cost_usd)) if run else (NOTHING,) * 4
+        )
+        marks = cell(MARKS.get(task.status, " "), style), cell(task.id, style), str(task.priority)
+        made.add_row(
+            *marks, cell(_status(task), style), *numbers, cell(task.title, cut=True), cell(_why(task), "dim", cut=True)
+        )
+    return made
+
+
+def _status(task: Task) -> str:
+    return "waits for others" if task.status == Status.OPEN and task.is_blocked else task.status
+
+
+def _why(task: Task) -> str:
+    return clean(task.close_reason if task.status == Status.CLOSED else task.reason)
+
+
+def _print(demo: Demo, summary: Summary, *, kept: bool) -> None:
+    click.echo(f"\n{summary.closed} of {len(TASKS)} tasks closed by {len(summary.runs)} runs in {_took(summary)}")
+    failing = [run for run in summary.runs if run.task_id == demo.ids[FAILS]]
+    click.echo(f"{demo.ids[FAILS]}: {', then '.join(run.ending for run in failing)}")
+    if summary.answered:
+        asked = summary.answered
+        click.echo(f"{asked.task_id} asked: {clean(asked.text.splitlines()[0])}\n  answer: {clean(asked.answer or '')}")
+    click.echo(f"\n{demo.home.root}  {'is the home:' if kept else 'was the home (--keep leaves it there):'}")
+    for name, what in (
+        ("fleet.db", "the queue and every run"),
+        ("tasks/<id>/", "log, events, artifacts of each task"),
+        ("logging/", "the supervisor's log"),
+    ):
+        click.echo(f"  {name:<12} {what}")
+    click.echo(f"{demo.repo}  {'is' if kept else 'was'} the repository the agents worked in")
+    if kept:
+        click.echo(f"\ngo on with it: export FLEET_HOME={quoted(demo.home.root)}; fleet runs {demo.ids[FAILS]}")
+        click.echo(f"throw it away: rm -r {quoted(demo.folder)}")
+    for fault in summary.faults:
+        click.echo(f"error: {clean(fault)}", err=True)
+
+
+def _took(summary: Summary) -> str:
+    tokens, cost = sum(run.tokens for run in summary.runs), _cost(summary.runs)
+    return f"{duration(summary.seconds)}, {summary.at_once} agents at once; {count(tokens)} tokens, {money(cost)}"
+
+
+def _cost(runs: list[Run]) -> float:
+    return sum(run.cost_usd or 0 for run in runs)

@@ -1,0 +1,32 @@
+"""`fleet doctor`: everything that could be wrong, each with its remedy."""
+
+import os
+from pathlib import Path
+
+import click
+
+from fleet.actions.doctor import OK, WRONG, examine
+from fleet.cli.bd.text import clean
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(as_json: bool) -> int:
+    """Look at everything that could be wrong; exit code 1 if something is."""
+    checks = examine(find(), cwd=str(Path.cwd()))
+    wrong = sum(check.state == WRONG for check in checks)
+    if as_json:
+        click.echo(encode([check._asdict() for check in checks], 2))
+        return 1 if wrong else 0
+    for check in checks:
+        mark, colour = MARKS[check.state]
+        mark = mark if os.environ.get("NO_COLOR") else click.style(mark, fg=colour)  # click does not look at it
+        click.echo(f"{mark} {check.name}: {clean(check.fact)}")
+        if check.state != OK and check.remedy:
+            click.echo(f"    {clean(check.remedy)}")
+    click.echo(f"{wrong} wrong" if wrong else "nothing is wrong", err=True)
+    return 1 if wrong else 0

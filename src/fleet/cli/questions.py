@@ -1,0 +1,64 @@
+"""`fleet questions` and `fleet answer`: what agents ask, and what people say."""
+
+import sys
+
+import click
+
+from fleet.actions import questions as asking
+from fleet.actions.questions import Asked
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.cli.amounts import instant
+from fleet.cli.bd.session import read_source
+from fleet.cli.bd.text import block, clean
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+LINE = "----- Your answer goes above this line; what is below is not part of it. -----"
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Also those that are over, with their answers.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def questions(everything: bool, as_json: bool) -> None:
+    """List what agents ask; each holds its task up until it is answered."""
+    with open_fleet(find()) as fleet:
+        found = asking.questions(fleet, everything=everything)
+    if as_json:
+        click.echo(encode([each.view() for each in found], 2))
+        return
+    for each in found:
+        _print(each)
+    if not found:
+        click.echo("nobody asks anything", err=True)
+    elif any(each.waits for each in found):
+        click.echo("`fleet answer ID TEXT` answers one", err=True)
+
+
+@click.command()
+@click.argument("name", metavar="ID")
+@click.argument("words", metavar="[TEXT]", nargs=-1)
+def answer(name: str, words: tuple[str, ...]) -> None:
+    """Answer a question, named by its id or its task's; without TEXT in $EDITOR, or from stdin."""
+    with open_fleet(find()) as fleet:
+        text = " ".join(words) or _typed(asking.which(fleet, name))
+        done = asking.answer(fleet, name, text, by=person.name(), caller=person.caller(fleet))
+    more = f"; {done.left} more to answer" if done.left else ""
+    click.echo(f"answered {done.question.id}: {done.task.id} is {done.task.status}{more}")
+
+
+def _print(asked: Asked) -> None:
+    question = asked.question
+    title = clean(asked.task.title) if asked.task else "(deleted)"
+    click.echo(f"{question.id}  {question.task_id}  {instant(question.asked_at)}  {title}")
+    click.echo(block(question.text, "    "))
+    view = asked.view()
+    if view["answer"] is not None:
+        click.echo(block(f"→ {view['answer']}  ({view['answered_by']})", "    "))
+
+
+def _typed(asked: Asked) -> str:
+    if not sys.stdin.isatty():
+        return read_source("-")
+    below = block(asked.question.text, "> ")
+    return (click.edit(f"\n{LINE}\n{below}\n") or "").partition(LINE)[0]

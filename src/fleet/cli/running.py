@@ -1,0 +1,105 @@
+"""`fleet tasks`: a table of the tasks under way, and why no more of them are."""
+
+import time
+
+import click
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from fleet.actions.agents import Running, running
+from fleet.actions.outlook import Outlook, outlook
+from fleet.assembly import open_fleet
+from fleet.cli.amounts import count, duration, instant, money, percent
+from fleet.cli.tables import cell, console, show, table
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+COLUMNS = (
+    *("ID", "Started", "Elapsed", "Idle", "Context", "Events", "Tokens", "Cost"),
+    *("Coder", "Model", "Title", "Cwd"),
+)
+WIDE_ENOUGH = 110
+NARROW = ("Started", "Events", "Cwd")
+NUMBERS = ("Elapsed", "Idle", "Context", "Events", "Tokens", "Cost")
+
+
+@click.command()
+@click.option("-w", "--watch", is_flag=True, help="Show it anew every second, until you press Ctrl-C.")
+@click.option("--limit", "-n", type=click.IntRange(min=0), default=100, show_default=True, help="How many; 0 is all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def tasks(watch: bool, limit: int, as_json: bool) -> None:
+    """Show the tasks under way: how long, how full, how dear, by which coder and model.
+
+    What a task says itself is bold; what it inherits from settings is dim.
+    """
+    if watch and not as_json and console().is_terminal:
+        return _watch(limit)
+    while True:
+        with open_fleet(find()) as fleet:
+            rows, ahead = running(fleet), outlook(fleet)
+        if as_json:
+            click.echo(encode([row.view() for row in _first(rows, limit)], None if watch else 2))
+        else:
+            _print(rows, limit)
+            click.echo("\n".join(_remarks(rows, ahead, limit)), err=True)
+        if not watch:
+            return None
+        time.sleep(1)
+
+
+def drawn(rows: list[Running], width: int) -> Table:
+    """The table of these tasks; on a narrow screen the least telling columns are left out."""
+    left_out = NARROW if width < WIDE_ENOUGH else ()
+    made = table(*(name for name in COLUMNS if name not in left_out), right=NUMBERS, wide=("Title", "Cwd"))
+    for row in rows:
+        made.add_row(*(value for name, value in zip(COLUMNS, _cells(row), strict=True) if name not in left_out))
+    return made
+
+
+def _cells(row: Running) -> tuple[str | Text, ...]:
+    task, run = row.task, row.run
+    return (
+        cell(task.id, "cyan"),
+        instant(row.started_at),
+        duration(row.elapsed_seconds),
+        duration(row.idle_seconds),
+        percent(row.context_percent),
+        count(run.events if run else None),
+        count(run.tokens if run else None),
+        money(run.cost_usd if run else None),
+        cell(row.coder, "bold" if task.coder else "dim"),
+        cell(row.model or "its own", "bold" if task.model else "dim"),
+        cell(task.title, cut=True),
+        cell(task.cwd or "its own", cut=True),
+    )
+
+
+def _watch(limit: int) -> None:
+    with open_fleet(find()) as fleet, Live(console=console(), auto_refresh=False) as live:
+        while True:
+            rows, ahead = running(fleet), outlook(fleet)
+            made = drawn(_first(rows, limit), live.console.width)
+            made.caption, made.caption_justify = "\n".join(_remarks(rows, ahead, limit)), "left"
+            live.update(made, refresh=True)
+            time.sleep(1)
+
+
+def _print(rows: list[Running], limit: int) -> None:
+    if rows:
+        show(drawn(_first(rows, limit), console().width))
+
+
+def _first(rows: list[Running], limit: int) -> list[Running]:
+    return rows[:limit] if limit else rows
+
+
+def _remarks(rows: list[Running], ahead: Outlook, limit: int) -> list[str]:
+    hidden = len(rows) - len(_first(rows, limit))
+    lines = [f"{hidden} more; --limit 0 shows all"] if hidden else []
+    counts = f"{len(rows)} running, {ahead.ready} ready, {ahead.waiting} waiting for others, {ahead.blocked} blocked"
+    lines.append(counts if rows or ahead.ready or ahead.waiting or ahead.blocked else "nothing is running or waiting")
+    lines += [f"nothing {'more ' if rows else ''}starts: {reason}" for reason in ahead.reasons]
+    if ahead.blocked:
+        lines.append("`fleet questions` lists what agents ask; `fleet bd list --status blocked` all that need you")
+    return lines

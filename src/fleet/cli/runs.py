@@ -1,0 +1,82 @@
+"""`fleet runs`: every run of a task, or two side by side."""
+
+from typing import Any
+
+import click
+
+from fleet.actions import runs as history
+from fleet.assembly import open_fleet
+from fleet.cli.amounts import NOTHING, count, duration, money
+from fleet.cli.tables import cell, show, table
+from fleet.core.errors import Usage
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Duration", "Reason")
+
+
+@click.command()
+@click.argument("names", metavar="ID [ID]", nargs=-1, required=True)
+@click.option("--compare", type=(int, int), metavar="N M", help="Two runs of the task side by side.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool) -> None:
+    """Show every run of a task: how it ended and why, by which coder, what it took; or two tasks side by side."""
+    if len(names) > 2 or (compare and len(names) != 1):
+        raise Usage("name one task, two tasks, or one task and --compare", hint="`fleet runs --help` shows how.")
+    with open_fleet(find()) as fleet:
+        if compare:
+            found = history.two_runs(fleet, names[0], compare)
+        elif len(names) == 2:
+            found = history.last_runs(fleet, names)
+        else:
+            _, found = history.runs(fleet, names[0])
+    if as_json:
+        click.echo(encode(found, 2))
+    elif compare or len(names) == 2:
+        _side_by_side(found)
+    elif found:
+        _list(found)
+    else:
+        click.echo(f"{names[0]} has not been run yet; `fleet tasks` says why nothing starts", err=True)
+
+
+def _list(found: list[dict[str, Any]]) -> None:
+    made = table(*COLUMNS, right=("Run", "Events", "Tokens", "Cost", "Duration"), wide=("Reason",))
+    for run in found:
+        made.add_row(
+            str(run["number"]),
+            cell(_outcome(run), "green" if run["ending"] == "finished" else "" if run["live"] else "yellow"),
+            cell(run["coder"]),
+            cell(run["model"] or "its own"),
+            count(run["events"]),
+            count(run["tokens"]),
+            money(run["cost_usd"]),
+            duration(run["seconds"]),
+            cell(run["reason"]),
+        )
+    show(made)
+
+
+def _side_by_side(found: list[dict[str, Any]]) -> None:
+    made = table("", *(run["run"] for run in found), wide=[run["run"] for run in found])
+    extra = [name for name in ("runs", "all_tokens", "all_cost_usd") if name in found[0]]
+    for name in (*extra, *history.COMPARED[1:]):
+        values = [_value(name, run) for run in found]
+        if any(value != NOTHING for value in values):
+            style = "bold" if len(set(values)) > 1 else "dim"
+            made.add_row(cell(name.replace("_", " ")), *(cell(value, style) for value in values))
+    show(made)
+
+
+def _value(name: str, run: dict[str, Any]) -> str:
+    value = run[name]
+    if value in (None, ""):
+        return _outcome(run) if name == "ending" else NOTHING
+    if name.endswith("cost_usd"):
+        return money(value)
+    return duration(value) if name == "seconds" else str(value)
+
+
+def _outcome(run: dict[str, Any]) -> str:
+    found = run["finding"]
+    return "running" if run["live"] else f"{run['ending']}{f' ({found})' if found else ''}"

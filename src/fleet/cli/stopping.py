@@ -1,0 +1,120 @@
+"""`fleet kill`, `retry`, `pause`, `resume`, `wait`: stopping, sending again, waiting."""
+
+import sys
+
+import click
+
+from fleet.actions import agents, control
+from fleet.actions.waiting import Progress
+from fleet.actions.waiting import wait as wait_for
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.cli.bd.text import clean
+from fleet.core.errors import Usage
+from fleet.engine.single import holder
+from fleet.home import find
+
+TIMED_OUT = 124  # as timeout(1) has it
+
+
+@click.command()
+@click.argument("names", metavar="ID|GLOB…", nargs=-1, required=True)
+@click.option("--yes", "--force", "-y", "sure", is_flag=True, help="Do not ask, also where a glob is used.")
+@click.option("--reason", default=agents.BY_HAND, show_default=True, help="What the task says about it.")
+def kill(names: tuple[str, ...], sure: bool, reason: str) -> None:
+    """Stop tasks: a running agent is asked to end, what waits is kept from starting. `fleet retry` opens them again."""
+    with open_fleet(find()) as fleet:
+        ids = agents.find_tasks(fleet, names, among=agents.STOPPABLE)
+        if any(agents.is_pattern(fleet, name) for name in names) and not sure and sys.stdin.isatty():
+            click.confirm(f"stop {', '.join(ids)}?", abort=True, err=True)
+        done = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
+    for task, asked in done:
+        click.echo(f"{task.id}: {'its agent is asked to stop' if asked else 'blocked'} ({clean(reason)})")
+    if any(asked for _, asked in done) and holder(find()) is None:
+        click.echo("no supervisor runs: agents go on until one does (`fleet run start`)", err=True)
+
+
+@click.command()
+@click.argument("names", metavar="ID|GLOB…", nargs=-1, required=True)
+def retry(names: tuple[str, ...]) -> None:
+    """Open blocked or closed tasks again, with all their counts at nothing. A glob means blocked ones."""
+    with open_fleet(find()) as fleet:
+        ids = agents.find_tasks(fleet, names, among=agents.STUCK)
+        for task in agents.retry(fleet, ids, caller=person.caller(fleet)):
+            click.echo(f"{task.id}: open")
+    if holder(find()) is None:
+        click.echo("no supervisor runs; `fleet run start` starts one", err=True)
+
+
+@click.command()
+def pause() -> None:
+    """Start no more agents until `fleet resume`; those at work go on."""
+    control.pause(find())
+    click.echo("paused: no new agents are started; `fleet resume` goes on")
+
+
+@click.command()
+def resume() -> None:
+    """Start agents again after `fleet pause`."""
+    click.echo("agents are started again" if control.resume(find()) else "it was not paused")
+
+
+@click.command()
+@click.argument("names", metavar="[ID|GLOB…]", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Wait for every task that is not closed.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up after so long: exit code 124."
+)
+def wait(names: tuple[str, ...], everything: bool, timeout: float | None) -> int:
+    """Wait until tasks are over: exit code 0 when all are closed, 1 when some need a person, 124 out of time."""
+    if bool(names) == everything:
+        raise Usage("name the tasks to wait for, or say --all", hint="`fleet wait --help` shows how it is used.")
+    display = Display()
+    with open_fleet(find()) as fleet:
+        ids = None if everything else agents.find_tasks(fleet, names)
+        progress = wait_for(fleet, ids, timeout=timeout, tell=display.tell)
+    display.end(progress)
+    if not progress.is_over:
+        return TIMED_OUT
+    return 1 if progress.blocked or progress.gone else 0
+
+
+class Display:
+    """Tells on stderr what happens: a line for each task that is over, and on a terminal one that counts."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+        self._line = ""
+        self._terminal = sys.stderr.isatty()
+
+    def tell(self, progress: Progress) -> None:
+        """Take in one look."""
+        for word, tasks in (("closed", progress.closed), ("blocked", progress.blocked)):
+            for task in tasks:
+                if f"{task.id} {word}" not in self._told:
+                    self._told.add(f"{task.id} {word}")
+                    why = task.close_reason if word == "closed" else task.reason or "waits for one that needs a person"
+                    self._say(f"{task.id} {word}: {clean(why or task.title)}")
+        if self._terminal and not progress.is_over and (line := _counted(progress)) != self._line:
+            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+            self._line = line
+
+    def end(self, progress: Progress) -> None:
+        """The last word."""
+        for key in progress.gone:
+            self._say(f"{key} was deleted")
+        self._say(_counted(progress) + ("" if progress.is_over else ": out of time"))
+
+    def _say(self, text: str) -> None:
+        click.echo(f"\r\x1b[K{text}" if self._line else text, err=True)
+        self._line = ""
+
+
+def _counted(progress: Progress) -> str:
+    counts = (
+        (len(progress.closed), "closed"),
+        (len(progress.running), "running"),
+        (len(progress.waiting), "waiting"),
+        (len(progress.blocked), "blocked"),
+    )
+    return ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing to wait for"

@@ -1,0 +1,56 @@
+"""`fleet task`: one task's log, plan, knowledge, events, questions, result, stderr."""
+
+from collections.abc import Iterable
+
+import click
+
+from fleet.actions.agents import find_tasks, running
+from fleet.actions.reading import PARTS, follow, part, text_of
+from fleet.assembly import Fleet, open_fleet
+from fleet.cli.bd.text import clean, shown
+from fleet.core.errors import FleetError
+from fleet.core.task import RESOLVED, Status
+from fleet.home import find
+
+
+class WithRunning(click.Command):
+    """A command whose help lists the tasks under way, so that their ids are at hand."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The tasks that run now, each with its coder and model; nothing where there is no home."""
+        try:
+            with open_fleet(find()) as fleet:
+                rows = running(fleet)
+        except FleetError:
+            rows = []
+        with formatter.section("Running now"):
+            named = [(row.task.id, f"[{row.coder}/{row.model or 'its own'}] {clean(row.task.title)}") for row in rows]
+            formatter.write_dl(named) if named else formatter.write_text("nothing")
+
+
+@click.command(cls=WithRunning)
+@click.argument("task_id", metavar="ID")
+@click.argument("what", type=click.Choice(list(PARTS)))
+@click.option("-f", "--follow", "to_follow", is_flag=True, help="Go on printing what is added, until the task is over.")
+@click.option("-n", "--lines", type=click.IntRange(min=1), help="Only the last so many lines.")
+def task(task_id: str, what: str, to_follow: bool, lines: int | None) -> None:
+    """Print one part of a task's record. Of a very large file the end is shown."""
+    with open_fleet(find()) as fleet:
+        (key,) = find_tasks(fleet, [task_id])
+        place = part(fleet.home, key, what)
+        write(follow(place, lambda: _is_over(fleet, key), lines=lines) if to_follow else text_of(place, lines=lines))
+
+
+def write(pieces: Iterable[str]) -> None:
+    """Print text of somebody else's, piece by piece."""
+    last = "\n"
+    for piece in pieces:
+        last = piece[-1:]
+        click.echo(shown(piece), nl=False)
+    if last != "\n":
+        click.echo()
+
+
+def _is_over(fleet: Fleet, key: str) -> bool:
+    found = fleet.queue.get(key)
+    return found.status in (*RESOLVED, Status.BLOCKED) and not found.is_supervised

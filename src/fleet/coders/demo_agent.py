@@ -1,0 +1,284 @@
+"""The demo agent: a small program that works on a task as a real agent would, without a model behind it.
+
+It reads the prompt from stdin, keeps the artifacts that the protocol asks for, takes a few steps with tools that
+really do something, hands in `result.json`, runs `bd close`, and tells all of it on stdout (the form is in
+`fleet.coders.demo`). Lines of the task's description that begin with `demo:` steer it, to see what fleet does then:
+
+    demo: steps=5 pause=0.05       that many steps, so long apart (3 and 0.05 s)
+    demo: lines=1000               prints that many lines more
+    demo: silent=60                says nothing for that long, in the middle
+    demo: fail=1                   fails that many runs of the task before one goes well
+    demo: ask="Which colour?"      asks, ends blocked, and goes on once there is an answer below the question
+    demo: limit=30                 meets a rate limit that ends in that many seconds; runs before then meet it too
+    demo: context=95               reports its context that full, in per cent
+    demo: hang=start               says nothing, for ever; `middle` after the first step, `result` after the end
+    demo: exit=3                   ends with that exit code, without a result
+    demo: noclose                  hands in `result.json`, but does not close the task
+    demo: idle                     says that all is done, having done nothing
+
+It is one file, longer than others, because it stands for a program that is not part of fleet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, NoReturn
+
+WINDOW = 200_000
+MEMORY = "demo.json"  # what one run leaves for the next: failures so far, the end of a limit
+
+
+class Stopped(BaseException):
+    """Somebody asked the agent to stop."""
+
+
+def main(argv: list[str]) -> int:
+    """Work on the task whose prompt comes by stdin; the exit code."""
+    options = dict(word.removeprefix("--").split("=", 1) for word in argv if word.startswith("--") and "=" in word)
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+    steering = steering_in(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    agent = Agent(steering, model=options.get("model", "demo-1"), session=options.get("session", ""))
+    try:
+        return agent.work()
+    except Stopped as stopped:
+        say({"type": "result", "ok": False, "text": "stopped"})
+        return 128 + int(stopped.args[0])
+
+
+def steering_in(prompt: str) -> dict[str, str]:
+    """What the `demo:` lines say; a later one adds to an earlier one, a word without a value is a switch."""
+    found = {}
+    for line in prompt.splitlines():
+        if not line.startswith("demo:"):
+            continue
+        try:
+            words = shlex.split(line.removeprefix("demo:"))
+        except ValueError:  # a quote that does not end
+            words = line.removeprefix("demo:").split()
+        for word in words:
+            key, _, value = word.partition("=")
+            found[key] = value or "1"
+    return found
+
+
+class Agent:
+    """One run."""
+
+    def __init__(self, steering: dict[str, str], *, model: str, session: str) -> None:
+        self.steering = steering
+        self.model = model
+        self.session = session or f"demo-{os.urandom(8).hex()}"
+        self.task = os.environ.get("FLEET_TASK_ID", "")
+        self.artifacts = Path(os.environ.get("FLEET_ARTIFACT_DIR") or "artifacts")
+        self.file = Path.cwd() / f"demo-{self.task or 'task'}.md"
+        self.memory: dict[str, Any] = {}
+        self.calls = 0
+        self.total = {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0}
+
+    def work(self) -> int:
+        """Everything, in the order a real agent does it."""
+        self._hang_if("start")
+        say({"type": "init", "session": self.session, "model": self.model, "cwd": str(Path.cwd())})
+        if "idle" in self.steering:
+            return self._end(ok=True, text="All done!")
+        self._look()
+        if self._is_limited():
+            return self._end(ok=False, text="rate limit reached")
+        if self.steering.get("ask") and not self._answer():
+            return self._ask(self.steering["ask"])
+        self._steps()
+        if self.memory.get("failures", 0) < self._number("fail", 0):
+            self._remember(failures=self.memory.get("failures", 0) + 1)
+            say({"type": "error", "text": f"failure {self.memory['failures']}, as asked for"})
+            return self._end(ok=False, text="could not do it this time")
+        if "exit" in self.steering:
+            sys.stderr.write("demo agent: ends badly, as asked for\n")
+            return int(self._number("exit", 1))
+        return self._finish()
+
+    def _look(self) -> None:
+        self.artifacts.mkdir(parents=True, exist_ok=True)
+        earlier = [path.name for path in map(self._artifact, ("PLAN_AND_STATUS.md", "KNOWLEDGE.md", "Q&A.md"))]
+        found = [name for name in earlier if self._artifact(name).exists()]
+        say({"type": "text", "text": f"Going on from {', '.join(found)}." if found else "A fresh start."})
+        try:
+            memory = json.loads(self._artifact(MEMORY).read_text("utf-8"))
+            self.memory = memory if isinstance(memory, dict) else {}
+        except (OSError, ValueError):
+            self.memory = {}
+        self._plan("in_progress")
+
+    def _steps(self) -> None:
+        count = int(self._number("steps", 3))
+        for number in range(1, count + 1):
+            self._step(number, count)
+            if number == 1:
+                self._hang_if("middle")
+                time.sleep(self._number("silent", 0))
+        for number in range(int(self._number("lines", 0))):
+            say({"type": "text", "text": f"line {number + 1}"})
+
+    def _step(self, number: int, count: int) -> None:
+        kind = ("write", "read", "list")[(number - 1) % 3]
+        say({"type": "text", "text": f"Step {number} of {count}: {kind}."})
+        if kind == "write":
+            self._tool("write", {"path": str(self.file)}, lambda: self._append(f"step {number} of {self.task}\n"))
+        elif kind == "read":
+            self._tool("read", {"path": str(self.file)}, lambda: self.file.read_text("utf-8")[:200])
+        else:
+            self._tool("list", {"path": "."}, lambda: " ".join(sorted(os.listdir())[:20]))  # noqa: PTH208 - names
+        self._use(number)
+        time.sleep(self._number("pause", 0.05))
+
+    def _append(self, text: str) -> str:
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(text)
+        return f"wrote {len(text)} characters"
+
+    def _tool(self, tool: str, given: dict[str, Any], act: Any) -> bool:
+        self.calls += 1
+        call = f"call-{self.calls}"
+        use = {"type": "tool_use", "id": call, "tool": tool, "input": given}
+        say({"type": "turn", "parts": [{"type": "text", "text": f"Using {tool}."}, use]})
+        try:
+            text, ok = act(), True
+        except OSError as error:
+            text, ok = f"{tool}: {error.strerror}", False
+        say({"type": "tool_result", "id": call, "tool": tool, "ok": ok, "text": text})
+        return ok
+
+    def _use(self, number: int) -> None:
+        tokens = {"input": 1200, "output": 150, "cache_read": 800 * number, "cache_write": 400}
+        self.total = {name: self.total[name] + count for name, count in tokens.items()}
+        full = self._number("context", 0)
+        context = int(WINDOW * full / 100) if full else 6000 + 1500 * number
+        cost = round(sum(self.total.values()) * 3e-6, 6)
+        say({"type": "usage", "tokens": self.total, "cost_usd": cost, "context": context, "window": WINDOW})
+
+    def _is_limited(self) -> bool:
+        seconds = self._number("limit", 0)
+        if not seconds:
+            return False
+        now = datetime.now(UTC)
+        if "limited_until" not in self.memory:
+            self._remember(limited_until=(now + timedelta(seconds=seconds)).isoformat())
+        until = datetime.fromisoformat(self.memory["limited_until"])
+        if until > now:
+            text = f"rate limit reached, resets at {until:%H:%M:%S} UTC"
+            say({"type": "limit", "kind": "rate", "resets_at": until.isoformat(), "text": text})
+        return until > now
+
+    def _answer(self) -> str:
+        """What stands below the question's `## A:`; nothing when it was not asked or not answered."""
+        try:
+            text = self._artifact("Q&A.md").read_text("utf-8", "replace")
+        except OSError:
+            return ""
+        _, asked, below = text.partition(f"## Q: {self.steering['ask']}\n")
+        _, answered, answer = below.partition("\n## Q:")[0].partition("## A:")
+        answer = answer.partition("\n")[2].strip() or answer.strip()
+        if asked and answered and answer:
+            say({"type": "text", "text": f"The answer is: {answer}"})
+            self._know(f"{self.steering['ask']} {answer}")
+            return answer
+        return ""
+
+    def _ask(self, question: str) -> int:
+        path = self._artifact("Q&A.md")
+        heading = f"## Q: {question}\n"
+        if not path.exists() or heading not in path.read_text("utf-8", "replace"):
+            with path.open("a", encoding="utf-8") as file:
+                file.write(f"{heading}\nThe demo agent was told to ask this.\n\n")
+        self._plan("blocked")
+        self._bd("update", self.task, "--status", "blocked", "--notes", f"QUESTION: {question}")
+        return self._end(ok=True, text=f"I need an answer: {question}")
+
+    def _finish(self) -> int:
+        self._know(f"{self.file.name} has one line for each writing step.")
+        self._plan("completed")
+        changed = [str(self.file)] if self.file.exists() else []
+        result = {
+            "summary": f"took {self.calls} steps",
+            "files_changed": changed,
+            "tests": [],
+            "commits": [],
+            "next_steps": [],
+            "status": "completed" if changed else "completed_no_changes",
+        }
+        path = self._artifact("result.json")
+        self._tool("write", {"path": str(path)}, lambda: f"wrote {path.write_text(json.dumps(result, indent=2))}")
+        if "noclose" not in self.steering:
+            self._bd("close", self.task, "--reason", "the demo agent took its steps")
+        return self._end(ok=True, text="the task is done")
+
+    def _bd(self, *words: str) -> None:
+        if self.task:
+            self._tool("bd", {"argv": ["bd", *words]}, lambda: run("bd", *words))
+
+    def _end(self, *, ok: bool, text: str) -> int:
+        say({"type": "result", "ok": ok, "text": text})
+        self._hang_if("result")
+        return 0 if ok else 1
+
+    def _hang_if(self, where: str) -> None:
+        while self.steering.get("hang") == where:
+            time.sleep(3600)
+
+    def _plan(self, status: str) -> None:
+        text = f"# {self.task}\n\nPlan: take a few steps, hand in, close.\n\n## Status\n{status}, {self.calls} calls\n"
+        self._artifact("PLAN_AND_STATUS.md").write_text(text, "utf-8")
+
+    def _know(self, fact: str) -> None:
+        with self._artifact("KNOWLEDGE.md").open("a", encoding="utf-8") as file:
+            file.write(f"- {fact}\n")
+
+    def _remember(self, **facts: Any) -> None:
+        self.memory |= facts
+        self._artifact(MEMORY).write_text(json.dumps(self.memory), "utf-8")
+
+    def _artifact(self, name: str) -> Path:
+        return self.artifacts / name
+
+    def _number(self, key: str, otherwise: float) -> float:
+        try:
+            return max(0.0, min(float(self.steering.get(key, otherwise)), 1e7))
+        except ValueError:
+            return otherwise
+
+
+def say(line: dict[str, Any]) -> None:
+    """One line of the stream, at once."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def run(*argv: str) -> str:
+    """Run a program found on PATH; what it prints goes to stderr, for stdout is the stream."""
+    # posix_spawn: the subprocess module would double the time this agent takes to start.
+    child = os.posix_spawnp(argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        raise OSError(code, f"exit code {code}")
+    return "exit code 0"
+
+
+def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise Stopped(number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

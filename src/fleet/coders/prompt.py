@@ -1,0 +1,88 @@
+"""The prompt every coder gets: the task, how work is done here, and for a later run why it runs again."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fleet.core.task import Task
+    from fleet.home import Home
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+LONGEST_TEMPLATE = 1024 * 1024
+
+#: What a template may name in braces; other braces are its own.
+FIELDS = ("task_id", "task_title", "task_description", "task_dir", "artifacts_dir", "invocation_line")
+_FIELD = re.compile(r"\{(" + "|".join(FIELDS) + r")\}")
+
+
+def prompt_for(
+    home: Home,
+    task: Task,
+    *,
+    run_number: int = 1,
+    answers: Sequence[tuple[str, str]] = (),  # each a question and what was answered
+    messages: Sequence[str] = (),
+    reason: str = "",
+) -> str:
+    """What an agent is told at the start of a run."""
+    values = _values(home, task)
+    parts = [_filled(_template(home, name), values) for name in ("task.md", "protocol.md")]
+    parts += [_again(run_number, reason), _answered(answers), _said(messages)]
+    return "\n\n---\n\n".join(part.strip() for part in parts if part.strip()).replace("\0", "") + "\n"
+
+
+def _values(home: Home, task: Task) -> dict[str, str]:
+    folder = home.task(task.id)
+    return {
+        "task_id": task.id,
+        "task_title": task.title,
+        "task_description": _description(task),
+        "task_dir": folder,
+        "artifacts_dir": os.path.join(folder, "artifacts"),  # noqa: PTH118 - homes are plain strings
+        "invocation_line": f"Invocation directory: {task.cwd}" if task.cwd else "",
+    }
+
+
+def _description(task: Task) -> str:
+    more = (("Design", task.design), ("Acceptance criteria", task.acceptance), ("Notes", task.notes))
+    parts = [task.description.strip(), *(f"## {title}\n{text.strip()}" for title, text in more if text.strip())]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _template(home: Home, name: str) -> str:
+    """The user's own template of this name, else fleet's."""
+    own = Path(home.templates, name)
+    source = own if own.is_file() else TEMPLATES / name
+    with source.open(encoding="utf-8", errors="replace") as file:
+        return file.read(LONGEST_TEMPLATE)
+
+
+def _filled(template: str, values: dict[str, str]) -> str:
+    # In one go: what a task's text has in braces is never a field.
+    return _FIELD.sub(lambda match: values[match[1]], template)
+
+
+def _again(run_number: int, reason: str) -> str:
+    if run_number <= 1:
+        return ""
+    why = reason.strip() or "the run before ended without having finished the task"
+    return (
+        f"# This is run {run_number} of this task\n\nIt runs again because: {why}\n\n"
+        "Earlier runs may have changed files. Look at the artifacts and at what is there before you change anything."
+    )
+
+
+def _answered(answers: Sequence[tuple[str, str]]) -> str:
+    blocks = [f"Question: {question.strip()}\n\nAnswer: {answer.strip()}" for question, answer in answers]
+    return "# What was answered\n\n" + "\n\n".join(blocks) if blocks else ""
+
+
+def _said(messages: Sequence[str]) -> str:
+    given = [message.strip() for message in messages if message.strip()]
+    return "# Messages to you since the last run\n\n" + "\n\n".join(given) if given else ""

@@ -1,0 +1,123 @@
+"""Files in folders that agents write too: links are not followed, only plain files are opened, sizes are bounded."""
+
+# Folders are walked by their descriptors, so that nothing can be swapped for a link on the way.
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe nobody writes to would hold us up
+ROTATED = ".1"
+# A link, a pipe, a directory, a device where a file should be.
+_ODD = (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EINVAL)
+
+
+class AgentFiles:
+    """One folder below a trusted one. Every method may raise OSError."""
+
+    def __init__(self, base: str, *names: str) -> None:
+        self._base = base
+        self._names = names
+
+    def make(self) -> None:
+        """Make what is missing of the folders, private to this user. A link in the way is refused."""
+        with contextlib.ExitStack() as stack:
+            handle = _opened(stack, self._base, None)
+            for name in self._names:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=handle)
+                handle = _opened(stack, name, handle)
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """The first so many bytes of a file; none when it is not there."""
+        found = self.read_with_time(name, most)
+        return found[0] if found else None
+
+    def read_with_time(self, name: str, most: int) -> tuple[bytes, float] | None:
+        """As `read`, with the moment of its last change in seconds since 1970."""
+        try:
+            with self._file(name, os.O_RDONLY) as handle, os.fdopen(os.dup(handle), "rb") as file:
+                return file.read(most), os.fstat(handle).st_mtime
+        except FileNotFoundError:
+            return None
+
+    def append(self, name: str, data: bytes) -> None:
+        """Add to a file, whole or not at all."""
+        with self._file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as handle:
+            _write_whole(handle, data, os.fstat(handle).st_size)
+
+    def append_log(self, name: str, data: bytes, most: int) -> None:
+        """Add to a file of fleet's own, whole or not at all. It is put aside past `most` bytes, in place of the one
+        before, and also when it is no plain file any more: whoever did that must not stop the log."""
+        try:
+            with self._file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as handle:
+                size = os.fstat(handle).st_size
+                if size == 0 or size + len(data) <= most:
+                    _write_whole(handle, data, size)
+                    return
+            aside = name + ROTATED
+        except OSError as error:
+            if error.errno not in _ODD:
+                raise
+            aside = f"{name}.odd-{os.urandom(4).hex()}"
+        with self._folder() as folder:
+            os.replace(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+        self.append(name, data)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a file in its place, whole or not at all. A link there is replaced, what it points to stays."""
+        draft = f".{name}.{os.urandom(6).hex()}.tmp"
+        try:
+            with self._file(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
+                _write_whole(handle, data, 0)
+            with self._folder() as folder:
+                os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with contextlib.suppress(OSError), self._folder() as folder:
+                os.unlink(draft, dir_fd=folder)
+            raise
+
+    @contextlib.contextmanager
+    def _folder(self) -> Iterator[int]:
+        with contextlib.ExitStack() as stack:
+            handle = _opened(stack, self._base, None)
+            for name in self._names:
+                handle = _opened(stack, name, handle)
+            yield handle
+
+    @contextlib.contextmanager
+    def _file(self, name: str, flags: int) -> Iterator[int]:
+        with self._folder() as folder:
+            handle = os.open(name, flags | _FILE, 0o600, dir_fd=folder)
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError(errno.EINVAL, "not a plain file", name)
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def _opened(stack: contextlib.ExitStack, name: str, folder: int | None) -> int:
+    # The base itself may be reached by a link: it is the user's own.
+    flags = _FOLDER if folder is not None else _FOLDER & ~os.O_NOFOLLOW
+    handle = os.open(name, flags, dir_fd=folder)
+    stack.callback(os.close, handle)
+    return handle
+
+
+def _write_whole(handle: int, data: bytes, size: int) -> None:
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    except OSError:  # a full disk: half a line would spoil the next one too
+        with contextlib.suppress(OSError):
+            os.ftruncate(handle, size)
+        raise

@@ -1,0 +1,231 @@
+"""A task's folder: what fleet tells about it, and what its agents leave there, in the files the seed documents."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from fleet.core import checks, clock
+from fleet.core.errors import BadInput
+from fleet.core.redaction import Redactor
+from fleet.engine import qa
+from fleet.engine.agent_files import AgentFiles
+from fleet.engine.event_line import bounded, event_line
+from fleet.engine.result_file import ResultFile, read_result
+from fleet.engine.tail import LINES_AT_ONCE, LineReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.core.clock import Clock
+    from fleet.core.event import Event
+    from fleet.core.task import Task
+    from fleet.home import Home
+
+MIB = 1024 * 1024
+LOG_CAP = 20_000_000
+READ_CAP = MIB
+STDERR_TAIL = 2048
+
+EVENTS, LOG, STDERR, TASK, QA, RESULT = (
+    *("events.jsonl", "log.jsonl", "log.stderr", "task.json"),
+    *("Q&A.md", "result.json"),
+)
+HAND_MADE = ("cwd", "coder", "model")
+
+# A file's time is kept in ticks that can lie a little before the clock.
+_TICK = timedelta(milliseconds=50)
+_KEY_BEGINS, _KEY_ENDS = "-----BEGIN PRIVATE KEY-----\n", "-----END "
+
+
+class TaskFolder:
+    """`tasks/<id>` of a home. Writing may raise OSError; what agents left there never harms whoever reads it."""
+
+    def __init__(self, home: Home, task_id: str, *, redactor: Redactor | None = None, now: Clock = clock.now) -> None:
+        self.task_id = task_id
+        self.path = home.task(task_id)
+        self._tasks = home.tasks
+        self._own = AgentFiles(home.tasks, task_id)
+        self._artifacts = AgentFiles(home.tasks, task_id, "artifacts")
+        self._redactor = redactor or Redactor()
+        self._now = now
+        self._stderr = ""
+        self._in_key = False
+
+    @property
+    def artifacts(self) -> str:
+        """The folder an agent keeps its artifacts in."""
+        return os.path.join(self.path, "artifacts")  # noqa: PTH118
+
+    def run_folder(self, number: int) -> str:
+        """The folder of one run."""
+        return os.path.join(self.path, "runs", str(number))  # noqa: PTH118
+
+    def make(self, run: int | None = None) -> None:
+        """Make the folders that are missing, private to this user; those of a run where one is named."""
+        self._artifacts.make()
+        AgentFiles(self._tasks, self.task_id, "runs", *([] if run is None else [str(run)])).make()
+
+    def make_work(self) -> str:
+        """The directory of a task that names none."""
+        AgentFiles(self._tasks, self.task_id, "work").make()
+        return os.path.join(self.path, "work")  # noqa: PTH118
+
+    def write_task_json(self, task: Task, coder: str, model: str, *, depends_on: Sequence[str] = ()) -> None:
+        """A readable copy of the task; its cwd, coder and model may be changed there by hand until the next claim."""
+        given = {"cwd": task.cwd, "coder": coder, "model": model}
+        copy = {
+            "id": task.id,
+            "title": task.title,
+            "description": task.description,
+            "status": task.status,
+            **given,
+            "priority": task.priority,
+            "depends_on": list(depends_on),
+            "as_written": given,
+        }
+        text = json.dumps(self._redactor.redact(copy), indent=2, ensure_ascii=False) + "\n"
+        self._own.write(TASK, text.encode("utf-8", "replace"))
+
+    def read_task_json(self) -> dict[str, str]:
+        """What somebody changed there since it was written, of cwd, coder and model. What cannot be used is logged."""
+        data = self._read(self._own, TASK)
+        if data is None:
+            return {}
+        try:
+            told = json.loads(data.decode("utf-8"))
+            before = told.get("as_written") or {}
+            named = {name: told[name] for name in HAND_MADE if name in told}
+            changed = {name: value for name, value in named.items() if value != before.get(name, "")}
+            return {name: _checked(name, value) for name, value in changed.items()}
+        except (ValueError, TypeError, AttributeError, RecursionError, BadInput) as error:
+            self._warn("task_json_not_used", error)
+            return {}
+
+    def with_hand_made_changes(self, task: Task) -> Task:
+        """The task with what somebody changed in its task.json."""
+        return task.replace(**self.read_task_json())
+
+    def append_event(self, event: Event, at: datetime, redactor: Redactor | None = None) -> None:
+        """Add one event to events.jsonl."""
+        self.append_events([event], at, redactor)
+
+    def append_events(self, events: Iterable[Event], at: datetime, redactor: Redactor | None = None) -> None:
+        """Add events to events.jsonl, many in one go: a busy agent's cost a third then."""
+        redact = (redactor or self._redactor).redact
+        data = bytearray()
+        for event in events:
+            data += _json_line(redact(event_line(event, at)))
+            if len(data) > MIB:
+                self._own.append_log(EVENTS, bytes(data), LOG_CAP)
+                data.clear()
+        if data:
+            self._own.append_log(EVENTS, bytes(data), LOG_CAP)
+
+    def log(self, event: str, *, level: str = "info", **fields: Any) -> None:
+        """Add a line to the task's own log."""
+        head = {"ts": self._now().isoformat(), "level": level, "event": event, "task_id": self.task_id}
+        self._own.append_log(LOG, _json_line(self._redactor.redact({**head, **fields})), LOG_CAP)
+
+    def append_stderr(self, text: str, redactor: Redactor | None = None) -> None:
+        """Add whole lines of an agent's stderr."""
+        # A key of several lines may come in several parts: the rest of it is redacted as if it began here.
+        whole = (_KEY_BEGINS if self._in_key else "") + text
+        clean = (redactor or self._redactor).text(whole)
+        begin = whole.rfind("-----BEGIN ")
+        self._in_key = "PRIVATE KEY" in whole[begin:] and _KEY_ENDS not in whole[begin:] if begin >= 0 else False
+        clean = clean.removeprefix(_KEY_BEGINS)
+        self._own.append_log(STDERR, clean.encode("utf-8", "replace"), LOG_CAP)
+        self._stderr = (self._stderr + clean)[-STDERR_TAIL:]
+
+    def take_stderr(self, path: str, redactor: Redactor | None = None, *, offset: int = 0) -> int:
+        """Take over what an ended agent wrote to this file since an offset, of much only the end; the new offset."""
+        reader = LineReader(path, offset)
+        if reader.behind > MIB:
+            reader = LineReader(path, offset + reader.behind - MIB)
+            reader.read(lines=1)  # the end of a line, perhaps with the end of a secret
+            self.append_stderr("[…]\n", redactor)
+        lines = reader.rest(f"{path}.tail")
+        while some := "".join(f"{line.text}\n" for line in islice(lines, LINES_AT_ONCE)):
+            self.append_stderr(some, redactor)
+        return reader.offset
+
+    def stderr_tail(self) -> str:
+        """The end of what was taken over from stderr by this object."""
+        return self._stderr
+
+    def result_json(self, *, since: datetime | None = None) -> ResultFile | None:
+        """What the agent handed in since then; none when there is nothing. One of a wrong shape is logged, not used."""
+        try:
+            found = self._artifacts.read_with_time(RESULT, READ_CAP + 1)
+            if found is None or (since is not None and found[1] < (since - _TICK).timestamp()):
+                return None
+            if len(found[0]) > READ_CAP:
+                raise ValueError("larger than 1 MiB")
+            return read_result(found[0])
+        except (OSError, ValueError) as error:
+            self._warn("result_json_not_used", error)
+            return None
+
+    def questions(self) -> list[qa.Asked]:
+        """What agents asked in Q&A.md, answered or not."""
+        return qa.questions(_text(self._read(self._artifacts, QA) or b""))
+
+    def open_questions(self) -> list[str]:
+        """The questions nobody answered yet."""
+        return [asked.text for asked in self.questions() if asked.is_open]
+
+    def append_answer(self, question: str, answer: str, at: datetime) -> bool:
+        """Write an answer below its question. Whether it counts: the first one wins."""
+        question, answer = _storable(question), _storable(answer)
+        before = self._artifacts.read(QA, READ_CAP + 1) or b""
+        if len(before) > READ_CAP:  # far too long to be read again: the answer goes to the end
+            block, _ = qa.with_answer("", question, answer, at)
+            self._artifacts.append(QA, b"\n" + block.encode())
+            return True
+        text, is_new = qa.with_answer(_text(before), question, answer, at)
+        data = text.encode("utf-8", "surrogateescape")
+        if data.startswith(before):
+            self._artifacts.append(QA, data[len(before) :])  # an editor that has it open sees it grow
+        elif is_new:
+            self._artifacts.write(QA, data)
+        return is_new
+
+    def _read(self, files: AgentFiles, name: str) -> bytes | None:
+        try:
+            return files.read(name, READ_CAP)
+        except OSError as error:
+            self._warn("file_not_read", error, file=name)
+            return None
+
+    def _warn(self, event: str, error: Exception, **fields: str) -> None:
+        with contextlib.suppress(OSError):  # who reads must not fail because the disk is full
+            self.log(event, level="warning", reason=str(error), **fields)
+
+
+def _json_line(line: dict[str, Any]) -> bytes:
+    return (json.dumps(bounded(line), ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace")
+
+
+def _checked(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is not text")
+    checks.line(name, value, longest=4096)
+    if name == "cwd" and value and not value.startswith("/"):
+        raise ValueError("cwd is not an absolute path")
+    return value
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def _text(data: bytes) -> str:
+    # Every byte comes back as it was: people and agents edit this file by hand.
+    return data.decode("utf-8", "surrogateescape")

@@ -1,0 +1,91 @@
+"""Q&A.md: an agent's questions and people's answers, written by both sides by hand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MOST_QUESTIONS = 200
+LONGEST_QUESTION = 16 * 1024
+
+_HEADING = re.compile(r"#{1,6}[ \t]{0,4}([QqAa])[ \t]{0,4}\d{0,4}[ \t]{0,4}:(.*)")
+_DATE = re.compile(r"\s*\d{4}-\d\d-\d\d[ T]?[\d:]{0,8}\s*")
+
+
+class Asked(Record):
+    """One `## Q:` block and the answer below it."""
+
+    text: str
+    answer: str = ""
+    end: int  # where, in characters, its answer belongs
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody answered yet; an empty `## A:` is a place for an answer, not one."""
+        return not self.answer
+
+
+def questions(text: str) -> list[Asked]:
+    """The questions in order, each with the answers that stand before the next one."""
+    found: list[tuple[list[str], list[str], int]] = []
+    position, part = 0, None
+    for line in text.splitlines(keepends=True):
+        position += len(line)
+        heading = _HEADING.match(line)
+        if heading and heading[1] in "Qq":
+            if len(found) == MOST_QUESTIONS:
+                break
+            found.append(([heading[2].strip()], [], position))
+            part = found[-1][0]
+        elif heading and found:
+            part = found[-1][1]
+            # The heading of an answer names its time; somebody in a hurry writes the answer there.
+            part.append("" if _DATE.fullmatch(heading[2]) else heading[2].strip())
+        elif part is not None:
+            part.append(line.rstrip())
+        if found:
+            found[-1] = (*found[-1][:2], position)
+    return [Asked(text=_joined(asked), answer=_joined(answer), end=end) for asked, answer, end in found]
+
+
+def with_answer(text: str, question: str, answer: str, at: datetime) -> tuple[str, bool]:
+    """The file with an answer below its question, and whether it is new: the first answer wins.
+
+    A question that is not in the file, because it was asked in another way, is added with its answer.
+    """
+    asked = questions(text)
+    same = [each for each in asked if _first_line(each.text) == _first_line(question)]
+    open_ones = [each for each in same if each.is_open]
+    if same and not open_ones:
+        return text, False
+    if not open_ones:
+        heading = f"## Q: {_first_line(question)}\n"
+        return _block(text, heading + _answer_block(answer, at)), True
+    end = open_ones[0].end
+    rest = text[end:]
+    return _block(text[:end], _answer_block(answer, at)) + ("\n" if rest else "") + rest, True
+
+
+def _answer_block(answer: str, at: datetime) -> str:
+    # A line of the answer that looks like a heading of ours would be taken for one.
+    lines = ["\\" + line if _HEADING.match(line) else line for line in answer.strip().splitlines()]
+    return f"## A: {at:%Y-%m-%d %H:%M}\n\n" + "\n".join(lines) + "\n"
+
+
+def _block(before: str, block: str) -> str:
+    if before and not before.endswith("\n"):
+        before += "\n"
+    return before + ("\n" if before and not before.endswith("\n\n") else "") + block
+
+
+def _joined(lines: list[str]) -> str:
+    return "\n".join(lines).strip()[:LONGEST_QUESTION]
+
+
+def _first_line(text: str) -> str:
+    return " ".join(text.strip().partition("\n")[0].split())

@@ -1,0 +1,70 @@
+"""One supervisor per home: a lock that dies with its holder, with a note of who that is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import now
+from fleet.core.errors import SupervisorRunning
+from fleet.core.jsontext import decode, encode
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.home import Home
+
+
+class Single:
+    """The lock of a home's supervisor, held until it is released or the process ends."""
+
+    def __init__(self, home: Home) -> None:
+        self._path = home.supervisor_lock
+        self._file: int | None = None
+
+    def take(self) -> None:
+        """Become this home's supervisor. Raises SupervisorRunning, which names the one there is."""
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note = _note(file)
+            os.close(file)
+            raise SupervisorRunning(
+                f"a supervisor runs here already: pid {note.get('pid', '?')}, since {note.get('since', '?')}",
+                hint="`fleet run status` shows it; `fleet run stop` ends it.",
+            ) from None
+        os.ftruncate(file, 0)
+        os.pwrite(file, encode({"pid": os.getpid(), "since": now().isoformat(timespec="seconds")}).encode(), 0)
+        self._file = file
+
+    def release(self) -> None:
+        """Stop being it; safe to call twice."""
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.close(self._file)
+            self._file = None
+
+
+def holder(home: Home) -> dict[str, Any] | None:
+    """Who supervises this home: pid and since; none when nobody does."""
+    try:
+        file = os.open(home.supervisor_lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _note(file)
+    finally:
+        os.close(file)
+    return None
+
+
+def _note(file: int) -> dict[str, Any]:
+    try:
+        note = decode(os.pread(file, 4096, 0).decode())
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}

@@ -1,0 +1,89 @@
+"""What admission looks at, gathered: who runs, who waits, what the machine has left."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fleet import coders
+from fleet.core.errors import FleetError
+from fleet.engine.admission import HEADLESS, Ramp, Situation
+from fleet.engine.office import PAUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fleet.engine.office import Office
+
+
+class Watch:
+    """Remembers what a single look cannot see: when agents were started, and whose turn it is."""
+
+    def __init__(self, office: Office, origins: tuple[str, ...] | None) -> None:
+        self._office = office
+        self._origins = origins
+        self._ramp = Ramp()
+        self._turn = 0
+
+    def started(self, count: int) -> None:
+        """Note that so many agents are being started now."""
+        interval = self._office.settings.supervisor.start_interval_seconds
+        self._ramp = self._ramp.started(count, self._office.now(), interval)
+
+    def ended(self) -> None:
+        """Note that an agent ended: who takes its place does not make the crowd grow, and needs no ramp."""
+        self.started(-1)
+
+    def look(self, running: Iterable[str]) -> Situation:
+        """The situation now; `running` names the coder of each agent that lives. Asks the store."""
+        office = self._office
+        self._turn += 1
+        default = office.coder or office.settings.coder
+        return Situation(
+            now=office.now(),
+            default_coder=default,
+            coders={name: unusable(name) for name in self._named(default)},
+            running=Counter((coder, HEADLESS) for coder in running),
+            accounts=office.history.accounts(),
+            ramp=self._ramp,
+            free_disk_mb=free_disk_mb(office.home.root),
+            free_memory_mb=free_memory_mb(),
+            paused=PAUSED in office.queue.config(),
+            origins=self._origins,
+            turn=self._turn,
+        )
+
+    def _named(self, default: str) -> list[str]:
+        """The coders that waiting tasks name; those that name none mean the default."""
+        return sorted({name or default for name in self._office.queue.waiting_coders()})
+
+
+def unusable(name: str) -> str:
+    """Why a coder cannot be used here; empty when it can."""
+    try:
+        coders.load(name)
+    except FleetError as error:
+        return str(error)
+    return ""
+
+
+def free_disk_mb(path: str) -> float | None:
+    """What is left on the disk of a path."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize / 2**20
+
+
+def free_memory_mb() -> float | None:
+    """What programs can still get of the machine's memory; none where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    return None

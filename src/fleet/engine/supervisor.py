@@ -1,0 +1,233 @@
+"""The supervisor: claims what fits, follows what runs, and goes on whatever a single run does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleet import wake
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.core.run import Ending
+from fleet.engine import admission
+from fleet.engine.recovery import Recovery
+from fleet.engine.runner import Runner
+from fleet.engine.situation import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.engine.office import Office
+
+log = logging.getLogger(__name__)
+
+FOLD_SECONDS = 1.0
+
+
+class Supervisor:
+    """Works until it is told to stop; agents go on living without it."""
+
+    def __init__(self, office: Office, *, origins: tuple[str, ...] | None = None) -> None:
+        self._office = office
+        self._runners: dict[str, Runner] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._stop_agents = False
+        self._watch = Watch(office, origins)
+        self._again_at: datetime | None = None
+        self._told: list[str] = []
+
+    async def serve(self) -> None:
+        """Recover what an earlier supervisor left, then claim and follow until `stop`."""
+        pipe = wake.listen(self._office.home)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(pipe, self._on_wake, pipe)
+        beat = asyncio.create_task(self._beat(), name="beat")
+        try:
+            await self._persist(self._recover)
+            while not self._stopping.is_set():
+                await self._guarded(self._claim_more)
+                await self._pause()
+            await self._wind_down()
+        finally:
+            loop.remove_reader(pipe)
+            os.close(pipe)
+            beat.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beat
+
+    def stop(self, *, stop_agents: bool = False) -> None:
+        """Claim nothing more and end; agents go on, or are stopped first. May be called twice, or early."""
+        self._stop_agents = self._stop_agents or stop_agents
+        self._stopping.set()
+        self._woken.set()
+
+    def _on_wake(self, pipe: int) -> None:
+        wake.drain(pipe)
+        self._woken.set()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._patience()):
+                await self._woken.wait()
+        self._woken.clear()
+
+    def _patience(self) -> float:
+        poll = self._office.settings.supervisor.poll_seconds
+        if self._again_at is None:
+            return poll
+        return min(poll, max(0.01, (self._again_at - self._office.now()).total_seconds()))
+
+    def _starting(self) -> int:
+        return sum(1 for runner in self._runners.values() if runner.live is None)
+
+    def _tell(self, reasons: list[str]) -> None:
+        """Say why nothing more is started, once per reason and not every two seconds."""
+        lasting = [reason for reason in reasons if "slots" not in reason and "one after the other" not in reason]
+        for reason in lasting:
+            if reason not in self._told:
+                log.info("not claiming: %s", reason)
+        self._told = lasting
+
+    async def _recover(self) -> None:
+        for runner, work in await Recovery(self._office).runs():
+            self._follow(runner, work)
+
+    async def _claim_more(self) -> None:
+        office = self._office
+        office.reload()
+        await self._look_at_held()
+        running = [r.live.run.coder for r in self._runners.values() if r.live] + [""] * self._starting()
+        room = admission.admit(office.settings, await office.ask(self._watch.look, running))
+        self._tell(room.reasons)
+        self._again_at = room.ramp_at
+        if room.room <= 0 or not room.lanes:
+            return
+        ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
+        claims = await office.ask(office.queue.claim, office.owner, room.lanes, room=room.room, ttl=ttl)
+        self._watch.started(len(claims))
+        for claim in claims:
+            log.info("claimed %s (epoch %s): %s", claim.task.id, claim.epoch, claim.task.title)
+            runner = Runner(office, claim)
+            self._follow(runner, runner.start())
+
+    def _follow(self, runner: Runner, work: Coroutine[Any, Any, None]) -> None:
+        key = runner.claim.task.id
+        self._runners[key] = runner
+        task = asyncio.create_task(self._bulkhead(runner, work), name=key)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _bulkhead(self, runner: Runner, work: Coroutine[Any, Any, None]) -> None:
+        key = runner.claim.task.id
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        except Exception:  # one run's bug must not stop the others; its agent is ended, its task given back
+            log.exception("following %s failed", key)
+            await runner.kill()
+            with contextlib.suppress(FleetError):
+                await self._office.ask(self._office.queue.release, runner.claim)
+        finally:
+            if self._runners.get(key) is runner:
+                del self._runners[key]
+                self._watch.ended()
+            self._woken.set()
+
+    async def _look_at_held(self) -> None:
+        """Notice requests to stop, and tasks that were ended by hand."""
+        if not self._runners:
+            return
+        held = Filter(ids=tuple(self._runners))
+        for task in await self._office.ask(self._office.queue.find, held, sort="id"):
+            runner = self._runners.get(task.id)
+            if runner is not None and task.cancel_requested_at is not None:
+                runner.stop(Ending.CANCELLED, task.cancel_reason or "stopped by hand")
+            elif runner is not None and task.closed_at is not None:
+                runner.stop(Ending.CANCELLED, "closed by hand")
+
+    async def _beat(self) -> None:
+        """Keep what was read, renew claims, give back what others let expire."""
+        renewed = 0.0
+        while True:
+            await asyncio.sleep(FOLD_SECONDS)
+            await self._guarded(self._keep_folded)
+            now = asyncio.get_running_loop().time()
+            if now - renewed >= self._office.settings.supervisor.claim_seconds / 3:
+                renewed = now
+                await self._guarded(self._renew)
+                await self._guarded(self._reap)
+
+    async def _keep_folded(self) -> None:
+        dirty = [r for r in self._runners.values() if r.live is not None and r.live.dirty]
+        if not dirty:
+            return
+        pairs = []
+        for runner in dirty:
+            assert runner.live is not None
+            runner.live.dirty = False
+            pairs.append((runner.claim, runner.live.run))
+        lost = await self._office.ask(self._office.history.fold_all, pairs)
+        await self._drop(lost)
+
+    async def _renew(self) -> None:
+        held = {runner.claim.task.id: runner for runner in self._runners.values()}
+        ttl = timedelta(seconds=self._office.settings.supervisor.claim_seconds)
+        claims = await self._office.ask(self._office.queue.renew, [r.claim for r in held.values()], ttl=ttl)
+        kept = {claim.task.id: claim for claim in claims}
+        for key, claim in kept.items():
+            held[key].claim = claim
+        await self._drop([key for key in held if key not in kept and key in self._runners])
+
+    async def _drop(self, lost: list[str]) -> None:
+        for key in lost:
+            runner = self._runners.get(key.partition("/")[0])
+            if runner is not None:
+                log.warning("claim on %s is somebody else's now: its agent is ended", runner.claim.task.id)
+                await runner.kill()
+
+    async def _reap(self) -> None:
+        reaped = await self._office.ask(Recovery(self._office).reap)
+        for task in reaped:
+            log.warning("gave back %s: whoever held it let its claim expire", task.id)
+        if reaped:
+            self._woken.set()
+
+    async def _wind_down(self) -> None:
+        if self._stop_agents:
+            for runner in self._runners.values():
+                runner.stop(Ending.RELEASED, "the supervisor was stopped")
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        await self._guarded(self._keep_folded)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _guarded(self, work: Any) -> None:
+        """Do something that may fail without ending the supervisor: the next look tries again."""
+        try:
+            await work()
+        except FleetError as error:
+            log.warning("%s", error)
+        except Exception:  # the supervisor's own bulkhead
+            log.exception("%s failed", getattr(work, "__name__", work))
+
+    async def _persist(self, work: Any) -> None:
+        while not self._stopping.is_set():
+            try:
+                await work()
+            except FleetError as error:
+                log.warning("recovery waits: %s", error)
+                await self._pause()
+            else:
+                return

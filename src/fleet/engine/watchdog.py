@@ -1,0 +1,174 @@
+"""When an agent must be stopped: pure rules over what was observed of it."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fleet.config.check import check_value
+from fleet.config.keys import KEYS
+from fleet.core.errors import BadInput
+from fleet.core.record import Record
+from fleet.core.run import Ending, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from fleet.config import Settings
+    from fleet.core.task import Task
+
+SECTION = "watchdog"
+#: A silence is looked at so many times before it counts: CPU and transcript have to be asked for.
+LOOKS = 10
+
+
+class Facts(Record):
+    """What was observed of a live agent; none: not seen yet, or not known."""
+
+    started_at: datetime
+    first_event_at: datetime | None = None
+    last_output_at: datetime | None = None
+    last_transcript_at: datetime | None = None
+    last_cpu_at: datetime | None = None  # when its tree was last seen to use CPU
+    result_at: datetime | None = None  # when its result was in and it had nothing more to read
+    tokens: int = 0
+    cost_usd: float | None = None
+    context: int | None = None
+    window: int | None = None
+    interactive: bool = False
+
+
+class Watchdog(Record):
+    """The limits of one run, and what of its task's own could not be used."""
+
+    first_event_seconds: float
+    silence_seconds: float
+    wall_seconds: float
+    result_grace_seconds: float
+    stop_grace_seconds: float
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+    context_pct: int = 100
+    ignored: tuple[str, ...] = ()
+
+
+class Deadline(Record):
+    """What happens to a silent agent, and when."""
+
+    at: datetime
+    ending: str
+    reason: str
+
+
+def watchdog_for(settings: Settings, task: Task) -> Watchdog:
+    """The limits that hold for a task: its own over the settings' of its project and home."""
+    given, ignored = _own(task.limits)
+    said = msgspec.structs.asdict(settings.watchdog) | given
+    return Watchdog(**said, context_pct=settings.context_pressure_threshold_pct, ignored=tuple(ignored))
+
+
+def check(facts: Facts, limits: Watchdog, now: datetime) -> Outcome | None:
+    """Why the agent must be stopped now, as the outcome of its run; none as long as it may go on."""
+    if _has_result(facts):
+        alarms = _overdue(facts, limits, now)
+    else:
+        alarms = [*_over_budget(facts, limits), *_overdue(facts, limits, now), *_context_full(facts, limits)]
+    return alarms[0] if alarms else None
+
+
+def next_check(facts: Facts, limits: Watchdog, now: datetime) -> float:
+    """In how many seconds to look again if nothing is heard till then; infinite when only news can change anything."""
+    deadlines = [deadline.at for deadline in _deadlines(facts, limits)]
+    if not deadlines:
+        return math.inf
+    looks = [*deadlines, *_next_look(facts, limits, now)]
+    return max(0.0, (min(looks) - now).total_seconds())
+
+
+def _own(text: str) -> tuple[dict[str, Any], list[str]]:
+    if not text:
+        return {}, []
+    try:
+        table = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        table = None
+    if not isinstance(table, dict):
+        return {}, ["the task's limits are not a JSON object"]
+    good, ignored = {}, []
+    for name, value in table.items():
+        key = KEYS.get((SECTION, name))
+        try:
+            if key is None:
+                raise BadInput(f"unknown limit {name}")
+            check_value(key, value)
+            good[name] = value
+        except BadInput as error:
+            ignored.append(f"the task's limits: {error}")
+    return good, ignored
+
+
+def _has_result(facts: Facts) -> bool:
+    # To an interactive agent a result is the end of one turn, no more.
+    return facts.result_at is not None and not facts.interactive
+
+
+def _over_budget(facts: Facts, limits: Watchdog) -> Iterator[Outcome]:
+    if limits.max_tokens is not None and facts.tokens >= limits.max_tokens:
+        reason = f"used {facts.tokens} tokens of {limits.max_tokens} allowed"
+        yield Outcome(ending=Ending.OVER_BUDGET, reason=reason)
+    if limits.max_cost_usd is not None and (facts.cost_usd or 0) >= limits.max_cost_usd:
+        reason = f"cost ${facts.cost_usd:.2f} of ${limits.max_cost_usd:.2f} allowed"
+        yield Outcome(ending=Ending.OVER_BUDGET, reason=reason)
+
+
+def _context_full(facts: Facts, limits: Watchdog) -> Iterator[Outcome]:
+    if facts.interactive or not facts.context or not facts.window:
+        return
+    if facts.context * 100 >= facts.window * limits.context_pct:
+        reason = f"its context is {facts.context * 100 // facts.window}% full"
+        yield Outcome(ending=Ending.CONTEXT_FULL, reason=reason)
+
+
+def _overdue(facts: Facts, limits: Watchdog, now: datetime) -> list[Outcome]:
+    passed = [each for each in _deadlines(facts, limits) if each.at <= now]
+    return [Outcome(ending=each.ending, reason=each.reason) for each in passed]
+
+
+def _deadlines(facts: Facts, limits: Watchdog) -> Iterator[Deadline]:
+    if facts.interactive:
+        return
+    if facts.result_at is not None:
+        yield _after(facts.result_at, limits.result_grace_seconds, Ending.HUNG_AFTER_RESULT, "did not end by itself {}")
+        return
+    yield _after(facts.started_at, limits.wall_seconds, Ending.TIMED_OUT, "not done after {}")
+    if not _has_begun(facts):
+        yield _after(facts.started_at, limits.first_event_seconds, Ending.START_HANG, "not a word in its first {}")
+    yield _after(_quiet_since(facts), limits.silence_seconds, Ending.STALLED, "no output, transcript or CPU use for {}")
+
+
+def _after(start: datetime, seconds: float, ending: str, words: str) -> Deadline:
+    span = f"{seconds:g} s" + (" after its result" if ending == Ending.HUNG_AFTER_RESULT else "")
+    return Deadline(at=start + timedelta(seconds=seconds), ending=ending, reason=words.format(span))
+
+
+def _has_begun(facts: Facts) -> bool:
+    # A resumed session has an old transcript: only one written by this run counts.
+    transcript = facts.last_transcript_at
+    return facts.first_event_at is not None or (transcript is not None and transcript > facts.started_at)
+
+
+def _quiet_since(facts: Facts) -> datetime:
+    signs = (facts.first_event_at, facts.last_output_at, facts.last_transcript_at, facts.last_cpu_at)
+    return max([facts.started_at, *(sign for sign in signs if sign is not None)])
+
+
+def _next_look(facts: Facts, limits: Watchdog, now: datetime) -> Iterator[datetime]:
+    if facts.result_at is not None:
+        return
+    step = limits.silence_seconds / LOOKS
+    quiet = max(0.0, (now - _quiet_since(facts)).total_seconds())
+    yield now + timedelta(seconds=step - quiet % step)

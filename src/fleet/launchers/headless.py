@@ -1,0 +1,184 @@
+"""The launcher of agents without a terminal: each is the child of a shim that nobody's end takes along.
+
+The shim is started detached: its own session, no descriptors but the lock, no parent but init, so a started agent and
+one found again are reached in the same way. Where the system allows it the shim is the first of a PID namespace.
+"""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import functools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from fleet.core.errors import FleetError
+from fleet.launchers.base import Exit, LaunchSpec
+from fleet.launchers.shim_client import ShimAgent
+from fleet.launchers.shim_link import is_locked, read_exit
+
+NAMESPACE, WEAK = "pid namespace", "weak"
+#: An agent must be running within this time, on however busy a machine.
+START_SECONDS = 60.0
+#: As long as a shim may need to open its socket, or to go after having closed it.
+FIND_SECONDS = 30.0
+
+# What the shim needs of our environment: to find the interpreter's libraries. The agent could read the rest.
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+# A module, because Python keeps only modules compiled; a script would be compiled at each start.
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.{} import main; main()"
+_ROOT = str(Path(__file__).parents[2])
+
+
+class HeadlessLauncher:
+    """Starts agents whose output goes to files."""
+
+    def __init__(self, containment: str | None = None) -> None:
+        self.containment = containment or (WEAK if namespace_command() is None else NAMESPACE)
+        if self.containment == NAMESPACE and namespace_command() is None:
+            raise FleetError("PID namespaces are not available here", hint="leave the containment to fleet.")
+
+    async def start(self, folder: str, spec: LaunchSpec) -> ShimAgent:
+        """Start an agent in a run's folder; what an earlier one left there is written over. FleetError: none runs."""
+        # What can be refused is asked for before there is an agent that nobody could reach.
+        try:
+            link = socket.socket(socket.AF_UNIX)
+            try:
+                said, saying = os.pipe()
+                try:
+                    await asyncio.shield(asyncio.to_thread(self._spawn, folder, spec, saying))
+                    await _ready(said, folder)
+                finally:
+                    os.close(said)
+            except BaseException:
+                link.close()
+                raise
+        except OSError as error:
+            raise FleetError(f"cannot start an agent in {folder}: {error.strerror}", hint=_hint(error)) from error
+        return await ShimAgent.reach(folder, link)
+
+    async def find(self, folder: str) -> ShimAgent | None:
+        """The agent that lives in this folder; none when its shim's lock is free. FleetError: no answer."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + FIND_SECONDS
+        while self.is_alive(folder):
+            agent = await ShimAgent.reach(folder, socket.socket(socket.AF_UNIX))
+            if agent.connected:
+                return agent
+            agent.close()
+            if loop.time() > give_up:
+                raise FleetError(f"the shim in {folder} holds its lock but does not answer")
+            await asyncio.sleep(0.02)
+        return None
+
+    def is_alive(self, folder: str) -> bool:
+        """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
+        return is_locked(folder)
+
+    def last_exit(self, folder: str) -> Exit | None:
+        """What the shim of this folder wrote at its end; none when it never did."""
+        return read_exit(folder)
+
+    def _spawn(self, folder: str, spec: LaunchSpec, saying: int) -> None:
+        """Start the shim; a short-lived shell stands between, so that it is nobody's child. Closes `saying`."""
+        lock = -1
+        try:
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = _lock(folder)
+            _prepare(folder, spec)
+            subprocess.run(
+                ["/bin/sh", "-c", '"$@" &', "fleet-shim", *self._command(folder, lock)],
+                stdin=subprocess.DEVNULL,
+                stdout=saying,
+                stderr=saying,
+                env={name: os.environ[name] for name in _KEPT if name in os.environ},
+                cwd="/",
+                start_new_session=True,
+                pass_fds=(lock,),
+                check=True,
+            )
+        finally:
+            os.close(saying)
+            if lock >= 0:
+                os.close(lock)
+
+    def _command(self, folder: str, lock: int) -> list[str]:
+        module, inside = ("weak", ()) if self.containment == WEAK else ("program", namespace_command() or ())
+        program = _PROGRAM.format(module)
+        return [*inside, sys.executable, "-I", "-S", "-c", program, _ROOT, str(Path(folder).absolute()), str(lock)]
+
+
+@functools.cache
+def namespace_command() -> tuple[str, ...] | None:
+    """The command that makes what follows the first process of a PID namespace; none where that cannot be had."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return None
+    # Mapping to root instead of the current user makes the real claude print nothing.
+    as_user = ("--user", "--map-current-user")
+    for user in ((), as_user) if os.geteuid() == 0 else (as_user,):
+        command = (unshare, *user, "--pid", "--fork", "--mount-proc", "--")
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            trial = [*command, "/bin/sh", "-c", 'test "$$" = 1 && test -r /proc/1/stat']
+            quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            if subprocess.run(trial, **quiet, timeout=10, check=False).returncode == 0:  # type: ignore[call-overload]
+                return command
+    return None
+
+
+def _lock(folder: str) -> int:
+    """The folder's lock, held. The shim inherits it, so that it is never free while something lives."""
+    handle = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for _ in range(20):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return handle
+        time.sleep(0.01)  # somebody may be looking whether it is held, which is a shared lock for an instant
+    os.close(handle)
+    raise FleetError(f"an agent lives in {folder}")
+
+
+def _prepare(folder: str, spec: LaunchSpec) -> None:
+    for name in ("exit.json", "shim.error", "spec.json", "stdout.tail", "stderr.tail"):
+        Path(folder, name).unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(f"{folder}/spec.json", flags, 0o600), "wb") as file:
+        file.write(json.dumps(spec.as_dict()).encode())
+
+
+async def _ready(said: int, folder: str) -> None:
+    """Wait until the shim says that it runs; FleetError with its words when it says anything else."""
+    loop = asyncio.get_running_loop()
+    heard = asyncio.Event()
+    words = b""
+    os.set_blocking(said, False)
+    loop.add_reader(said, heard.set)
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while not words.endswith(b"ready\n"):
+                await heard.wait()
+                heard.clear()
+                with contextlib.suppress(BlockingIOError):
+                    chunk = os.read(said, 4096)
+                    words += chunk
+                    if not chunk:
+                        reason = words.decode(errors="replace").strip().splitlines()[-1:]
+                        raise FleetError(f"the shim in {folder} did not start: {''.join(reason) or 'no reason given'}")
+    except TimeoutError:
+        raise FleetError(f"the shim in {folder} did not start in {START_SECONDS:g} s") from None
+    finally:
+        loop.remove_reader(said)
+
+
+def _hint(error: OSError) -> str:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "raise the limit of open files (`ulimit -n`), or run fewer agents at once."
+    return {errno.ENOSPC: "free some disk space.", errno.EAGAIN: "too many processes; run fewer agents."}.get(
+        error.errno or 0, ""
+    )

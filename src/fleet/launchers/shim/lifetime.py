@@ -1,0 +1,217 @@
+"""One agent from its start to its end: pass on what it prints, answer, and leave nothing of it behind."""
+
+import _signal  # type: ignore[import-not-found]  # see process.py
+import os
+import sys
+import time
+
+from fleet.launchers.shim.control import Control
+from fleet.launchers.shim.loop import Loop
+from fleet.launchers.shim.output import Output
+from fleet.launchers.shim.process import Stdin, start
+from fleet.launchers.shim.record import instant, write_record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from fleet.launchers.shim.tree import Tree
+
+#: How often clients are told that the output grew, at most.
+GROWTH_SECONDS = 0.05
+#: How long processes that cannot be killed, a writer outside, or a full disk may hold up the end.
+UNKILLABLE_SECONDS, DRAIN_SECONDS, RECORD_SECONDS = 5.0, 1.0, 60.0
+
+
+class Shim:
+    """One agent from its start to its end."""
+
+    def __init__(self, spec: "dict[str, Any]", tree: "Tree", umask: int) -> None:
+        self._tree = tree
+        self._loop = Loop()
+        self._started = time.time()
+        self._agent = 0
+        self._status: int | None = None  # as wait() gives it
+        self._error = ""
+        self._cpu, self._peak = 0.0, 0
+        self._told, self._tell_at = [(0, 0), (0, 0)], 0.0
+        self._outputs = [Output("stdout", spec["stdout_cap"]), Output("stderr", spec["stderr_cap"])]
+        self._stdin = Stdin(spec["stdin"], keep=spec["keep_stdin"])
+        self._watch_children()
+        self._control = Control(self._loop, self._answer)
+        self._start(spec, umask)
+
+    def serve(self) -> None:
+        """Work until the agent has ended and its record is written."""
+        while self._status is None and not self._error:
+            self._loop.turn(self._pause())
+            self._tell_growth()
+        survivors = self._clear()
+        record = self._record(survivors)
+        give_up = time.monotonic() + RECORD_SECONDS
+        while not write_record(record) and time.monotonic() < give_up:
+            self._loop.turn(1.0)
+        self._control.tell({"ended": record})
+        self._control.close()
+
+    def _start(self, spec: "dict[str, Any]", umask: int) -> None:
+        ends = (self._stdin.agents_end, *(output.agents_end for output in self._outputs))
+        try:
+            self._agent = start(spec, (ends[0], ends[1], ends[2]), umask, self._tree.in_child)
+        except OSError as error:
+            self._error = str(error) or "cannot be started"
+            return
+        for output in self._outputs:
+            self._loop.read(output.pipe, lambda output=output: self._take(output))  # type: ignore[misc]
+        self._feed()
+
+    def _take(self, output: Output) -> None:
+        if output.take() is None:
+            self._loop.forget(output.pipe)
+
+    def _feed(self) -> None:
+        pipe = self._stdin.pipe
+        if pipe < 0:
+            return
+        # The order matters: a descriptor is forgotten before it is closed.
+        self._loop.forget(pipe)
+        self._stdin.feed()
+        if self._stdin.busy:
+            self._loop.write(pipe, self._feed)
+
+    def _watch_children(self) -> None:
+        woken, wake = os.pipe()
+        os.set_blocking(woken, False)
+        os.set_blocking(wake, False)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        _signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+
+        def awake() -> None:
+            os.read(woken, 4096)
+            self._reap()
+
+        self._loop.read(woken, awake)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._cpu += usage.ru_utime + usage.ru_stime
+            self._peak = max(self._peak, usage.ru_maxrss)
+            if pid == self._agent:
+                self._status = status
+
+    def _pause(self) -> float | None:
+        """How long there is nothing to do unless something happens."""
+        moments = [output.retry_at for output in self._outputs if output.waiting]
+        if self._told != self._sizes():
+            moments.append(self._tell_at)
+        return max(0.0, min(moments) - time.monotonic()) if moments else None
+
+    def _tell_growth(self) -> None:
+        now = time.monotonic()
+        for output in self._outputs:
+            if output.waiting and now >= output.retry_at:
+                output.flush()
+        if now >= self._tell_at and self._told != self._sizes():
+            self._told, self._tell_at = self._sizes(), now + GROWTH_SECONDS
+            self._control.tell({"grew": [output.total for output in self._outputs]})
+
+    def _sizes(self) -> list[tuple[int, int]]:
+        return [(output.total, output.kept) for output in self._outputs]
+
+    def _clear(self) -> int:
+        """Kill and reap every descendant, take what they printed last; how many there were."""
+        survivors = len(self._tree.others())
+        give_up = time.monotonic() + UNKILLABLE_SECONDS
+        self._tree.kill(self._agent)
+        while self._tree.others() and time.monotonic() < give_up:
+            self._tree.kill(self._agent)
+            self._loop.turn(0.005)
+        self._reap()
+        give_up = time.monotonic() + DRAIN_SECONDS
+        for output in self._outputs:
+            while time.monotonic() < give_up and output.take():
+                pass
+            output.flush()
+            output.write_tail()
+        return survivors
+
+    def _answer(self, request: "dict[str, Any]") -> "dict[str, Any]":
+        """Do what a client asks."""
+        action = self._ACTIONS.get(request.get("do"))
+        if action is None:
+            return {"error": f"unknown request {request.get('do')!r}"}
+        try:
+            return {"ok": True, **(action(self, request) or {})}
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            return {"error": str(error) or type(error).__name__}
+
+    def _state(self, _: "dict[str, Any]") -> "dict[str, Any]":
+        return {
+            "containment": self._tree.containment,
+            "agent": self._agent,
+            "started_at": instant(self._started),
+            "stdin_open": self._stdin.open,
+            **self._printed(),
+        }
+
+    def _signal(self, request: "dict[str, Any]") -> None:
+        if self._status is None and self._agent:  # not reaped yet, so its number is still its own
+            os.killpg(self._agent, int(request["number"]))
+
+    def _write(self, request: "dict[str, Any]") -> None:
+        refusal = self._stdin.write(str(request["text"]))
+        if refusal:
+            raise ValueError(refusal)
+        self._feed()
+
+    def _close_stdin(self, _: "dict[str, Any]") -> None:
+        self._stdin.close()
+        self._feed()
+
+    def _kill(self, _: "dict[str, Any]") -> None:
+        self._tree.kill(self._agent)
+
+    def _cpu_seconds(self, _: "dict[str, Any]") -> "dict[str, Any]":
+        return {"cpu": round(self._tree.cpu_seconds(), 3)}
+
+    def _tails(self, _: "dict[str, Any]") -> None:
+        for output in self._outputs:
+            output.write_tail()
+
+    _ACTIONS: "dict[object, Callable[[Shim, dict[str, Any]], dict[str, Any] | None]]" = {  # noqa: RUF012
+        "state": _state,
+        "signal": _signal,
+        "write": _write,
+        "close_stdin": _close_stdin,
+        "kill": _kill,
+        "cpu": _cpu_seconds,
+        "tails": _tails,
+    }
+
+    def _printed(self) -> "dict[str, Any]":
+        return {o.name: {"total": o.total, "kept": o.kept, "error": o.error} for o in self._outputs}
+
+    def _record(self, survivors: int) -> "dict[str, Any]":
+        status = self._status
+        ended_by = None if status is None or not os.WIFSIGNALED(status) else os.WTERMSIG(status)
+        return {
+            "version": 1,
+            "status": None if status is None or ended_by else os.WEXITSTATUS(status),
+            "signal": ended_by,
+            "error": self._error,
+            "survivors": survivors,
+            "cpu_seconds": round(self._cpu, 3),
+            "peak_rss_kb": self._peak // (1024 if sys.platform == "darwin" else 1),
+            "truncated": any(output.truncated for output in self._outputs),
+            "containment": self._tree.containment,
+            "started_at": instant(self._started),
+            "ended_at": instant(time.time()),
+            **self._printed(),
+        }

@@ -1,0 +1,120 @@
+"""One stream of the agent: into its file up to a cap; of what does not go there, the newest megabyte is kept."""
+
+import os
+import time
+
+#: As much as a pipe holds.
+CHUNK = 64 * 1024
+#: What survives of the output beyond the cap, or while the disk is full.
+TAIL = 1024 * 1024
+#: How long to leave a full disk alone.
+RETRY_SECONDS = 0.5
+
+
+class Output:
+    """A pipe that is always drained, whatever the disk does, so that the agent never waits for us."""
+
+    def __init__(self, name: str, cap: int) -> None:
+        self.name = name
+        self.total = 0  # bytes the agent printed
+        self.kept = 0  # bytes in the file
+        self.error = ""  # what the disk said last
+        self._room = cap
+        self._rest = bytearray()  # what is not in the file: beyond the cap, or the disk is full
+        self._gap = False  # something between the file and the rest was dropped
+        self._lost = False
+        self.retry_at = 0.0  # when a full disk is tried again
+        self.pipe, self.agents_end = os.pipe()
+        os.set_blocking(self.pipe, False)
+        self._file = self._create()
+
+    @property
+    def truncated(self) -> bool:
+        """Whether anything the agent printed is not in the file."""
+        return self._lost or bool(self._rest)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is kept back by a full disk alone."""
+        return bool(self._rest) and self._room > 0
+
+    def take(self) -> int | None:
+        """Move a pipeful from the agent; 0 when there is nothing now, none at the end."""
+        try:
+            chunk = os.read(self.pipe, CHUNK)
+        except BlockingIOError:
+            return 0
+        if not chunk:
+            return None
+        self.total += len(chunk)
+        self._keep(chunk)
+        return len(chunk)
+
+    def flush(self) -> None:
+        """Write what waits, as far as the cap and the disk allow."""
+        self.retry_at = time.monotonic() + RETRY_SECONDS
+        if not self._rest or not self._room:
+            return
+        if self._gap:
+            if self._put(b"\n") == 0:  # so that the broken line is not joined with another
+                return
+            self._rest = self._newest()
+            self._gap, self._lost = False, True
+        with memoryview(self._rest) as view:
+            written = self._put(view)
+        del self._rest[:written]
+
+    def write_tail(self) -> None:
+        """Write the newest of what is beyond the cap beside the file, whole lines where there is a gap."""
+        if not self._rest:
+            return
+        try:
+            draft = os.open(f".{self.name}.tail", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(draft, self._newest())
+            finally:
+                os.close(draft)
+            os.replace(f".{self.name}.tail", f"{self.name}.tail")  # noqa: PTH105
+        except OSError as error:
+            self.error = str(error.strerror)
+
+    def _create(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            return os.open(self.name, flags, 0o600)
+        except OSError as error:
+            self.error = str(error.strerror)
+            return -1  # each write fails, and the newest megabyte is kept
+
+    def _keep(self, chunk: bytes) -> None:
+        if self._rest or not self._room:
+            self._rest += chunk
+            if self._room and time.monotonic() >= self.retry_at:
+                self.flush()
+        else:
+            self._rest += chunk[self._put(chunk) :]
+        if len(self._rest) > 2 * TAIL:
+            del self._rest[:-TAIL]
+            self._gap = True
+
+    def _put(self, data: bytes | memoryview) -> int:
+        """Append to the file; how much went in."""
+        written, most = 0, min(len(data), self._room)
+        with memoryview(data) as view:
+            while written < most:
+                try:
+                    written += os.write(self._file, view[written:most])
+                except OSError as error:
+                    self.error = str(error.strerror)
+                    self.retry_at = time.monotonic() + RETRY_SECONDS
+                    break
+        self._room -= written
+        self.kept += written
+        return written
+
+    def _newest(self) -> bytearray:
+        if not self._gap and len(self._rest) <= TAIL:
+            return self._rest
+        newest = self._rest[-TAIL:]
+        # The first line is a broken one, unless it is all there is.
+        return newest[newest.find(b"\n", 0, -1) + 1 :]

@@ -1,0 +1,75 @@
+"""The shim's program: read what to start, start it, let go of whoever started us, serve until the end."""
+
+# contextlib would cost as much as all of this.
+# ruff: noqa: SIM105
+
+import _signal  # type: ignore[import-not-found]  # see process.py
+import os
+import sys
+
+from fleet.launchers.shim.jsonlines import decode, encode
+from fleet.launchers.shim.lifetime import Shim
+from fleet.launchers.shim.record import reserve_record
+from fleet.launchers.shim.tree import Namespace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from fleet.launchers.shim.tree import Tree
+
+
+def main() -> None:
+    """Keep the folder that the command line names, as the first process of a PID namespace."""
+    run(lambda _: Namespace())
+
+
+def run(make_tree: "Callable[[str], Tree]") -> None:
+    """`… <folder> <lock>`: the lock is a descriptor, held by whoever started us, so that none comes between."""
+    folder, lock = sys.argv[-2], int(sys.argv[-1])
+    os.set_inheritable(lock, False)
+    for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM, _signal.SIGQUIT):
+        _signal.signal(number, _signal.SIG_IGN)  # the end of a terminal or of the supervisor is not the agent's
+    umask = os.umask(0o077)
+    os.chdir(folder)
+    try:
+        spec = _spec()
+        reserve_record()
+        shim = Shim(spec, make_tree(spec["env"].get("FLEET_RUN_ID", "")), umask)
+        _detach()
+        shim.serve()
+    except Exception as error:
+        _confess(error)
+        raise
+    os._exit(0)  # what Python would tidy up is gone with us
+
+
+def _spec() -> "dict[str, Any]":
+    handle = os.open("spec.json", os.O_RDONLY | os.O_CLOEXEC)
+    data = bytearray()
+    while chunk := os.read(handle, 1024 * 1024):
+        data += chunk
+    os.close(handle)
+    os.unlink("spec.json")  # noqa: PTH108 - the agent's environment may hold secrets
+    return decode(bytes(data))
+
+
+def _detach() -> None:
+    """Tell whoever waits on stdout that the agent runs, and let go of it."""
+    try:
+        os.write(1, b"ready\n")
+    except OSError:
+        pass  # killed meanwhile: its successor finds us by the lock
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    os.close(nothing)
+
+
+def _confess(error: Exception) -> None:
+    try:
+        handle = os.open("shim.error", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        os.write(handle, encode({"error": f"{type(error).__name__}: {error}"}).encode())
+    except OSError:
+        pass

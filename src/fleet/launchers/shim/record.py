@@ -1,0 +1,46 @@
+"""The exit record: written into room that was taken at the start, so that a disk that filled up does not lose it."""
+
+import os
+import time
+
+from fleet.launchers.shim.jsonlines import encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_DRAFT, _RECORD, _ROOM = ".exit.json.new", "exit.json", 4096
+
+
+def reserve_record() -> None:
+    """Take the room for the exit record. A disk that is full already may have some at the end."""
+    try:
+        handle = os.open(_DRAFT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, b" " * _ROOM)
+        finally:
+            os.close(handle)
+    except OSError:
+        pass
+
+
+def write_record(record: "dict[str, Any]") -> bool:
+    """Put the exit record in place, whole; False when the disk refuses. Not flushed: a power cut ends the agent too."""
+    data = encode(record).encode()
+    try:
+        handle = os.open(_DRAFT, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(handle, data) < len(data):
+                return False
+            os.ftruncate(handle, len(data))
+        finally:
+            os.close(handle)
+        os.replace(_DRAFT, _RECORD)  # noqa: PTH105
+    except OSError:
+        return False
+    return True
+
+
+def instant(seconds: float) -> str:
+    """A moment in UTC, as text that sorts."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03}Z"

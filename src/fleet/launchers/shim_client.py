@@ -1,0 +1,170 @@
+"""The other end of a shim's control socket: an agent, however it was started and by whom."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal as signals
+import socket
+import struct
+import sys
+from typing import Any
+
+from fleet.core.errors import FleetError
+from fleet.launchers.base import Exit
+from fleet.launchers.shim_link import Link, connect, exit_of, is_locked, read_exit
+
+#: A shim answers in milliseconds; a machine may be very busy.
+ANSWER_SECONDS = 15.0
+
+
+class ShimAgent:
+    """A live agent, reached through its shim."""
+
+    def __init__(self, folder: str, link: Link | None) -> None:
+        self.stirred = asyncio.Event()
+        self._folder = folder
+        self._link = link
+        self._settled = asyncio.Event()  # there is a connection, or there never will be one
+        if link:
+            self._settled.set()
+        self._answers: dict[int, asyncio.Future[dict[str, Any] | None]] = {}
+        self._asked = 0
+        self._told: Exit | None = None
+        self._cpu_seconds = 0.0
+        self._listening = asyncio.create_task(self._listen(), name=f"shim in {folder}")
+
+    @classmethod
+    async def reach(cls, folder: str, sock: socket.socket) -> "ShimAgent":
+        """The agent of a folder; not connected when it has ended, or cannot be reached yet: it goes on trying."""
+        try:
+            return cls(folder, await connect(folder, sock))
+        except (OSError, FleetError):
+            return cls(folder, None)
+
+    @property
+    def connected(self) -> bool:
+        """Whether its shim is at the other end."""
+        return self._link is not None
+
+    @property
+    def shim_pid(self) -> int | None:
+        """The process that listens, by this system's own word; where that can be had."""
+        if self._link is None or sys.platform != "linux":
+            return None
+        peer = self._link.writer.get_extra_info("socket")
+        pid, _, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return int(pid)
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to the agent's process group. No error when it is gone."""
+        await self._ask("signal", number=int(number))
+
+    async def write(self, text: str) -> None:
+        """Write to its stdin, if that was kept open; FleetError when it was closed."""
+        answer = await self._ask("write", text=text)
+        if answer is None or "error" in answer:
+            raise FleetError(f"cannot write to the agent: {answer['error'] if answer else 'it has ended'}")
+
+    async def close_stdin(self) -> None:
+        """End its stdin."""
+        await self._ask("close_stdin")
+
+    async def cpu_seconds(self) -> float:
+        """CPU time its whole tree has used so far."""
+        answer = await self._ask("cpu")
+        if answer and "cpu" in answer:
+            self._cpu_seconds = float(answer["cpu"])
+        return self._cpu_seconds
+
+    async def kill_tree(self) -> None:
+        """Kill it and every descendant at once; a shim that does not answer dies itself, and takes them along."""
+        try:
+            await self._ask("kill")
+        except FleetError:
+            pid = self.shim_pid
+            if pid is None or (self._link and self._link.state.get("containment") != "pid namespace"):
+                raise
+            os.kill(pid, signals.SIGKILL)  # its end of the socket is open, so the number is still its own
+
+    async def ended(self) -> Exit | None:
+        """Wait for its end; None when the shim itself vanished, so that nobody knows. Then nothing of it is left."""
+        return await asyncio.shield(self._listening)
+
+    def close(self) -> None:
+        """Let go of it; it goes on living."""
+        self._listening.cancel()
+        self._let_go()
+
+    async def _listen(self) -> Exit | None:
+        try:
+            while True:
+                await self._hear()
+                found = read_exit(self._folder) or self._told
+                if found is not None or not await self._reach_again():
+                    # The lock is free: the record was written before that, or never will be.
+                    found = found or read_exit(self._folder)
+                    self._cpu_seconds = found.cpu_seconds if found else self._cpu_seconds
+                    return found
+        finally:
+            self._let_go()
+            self._settled.set()
+            self.stirred.set()
+
+    async def _hear(self) -> None:
+        """Take in what the shim says until it stops."""
+        with contextlib.suppress(OSError, ValueError):
+            while self._link and (line := await self._link.reader.readline()):
+                message = json.loads(line)
+                if "id" in message:
+                    waiting = self._answers.pop(message["id"], None)
+                    if waiting and not waiting.done():
+                        waiting.set_result(message)
+                    continue
+                if "ended" in message:
+                    self._told = exit_of(message["ended"])
+                self.stirred.set()
+        self._let_go()
+
+    async def _reach_again(self) -> bool:
+        """After a lost connection: whether the shim lives on. A full table of files is waited out."""
+        pause = 0.01
+        while True:
+            with contextlib.suppress(OSError, FleetError):
+                if not is_locked(self._folder):
+                    return False
+                self._link = await connect(self._folder, socket.socket(socket.AF_UNIX))
+                if self._link:
+                    self._settled.set()
+                    self.stirred.set()  # it may have grown meanwhile
+                    return True
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+
+    async def _ask(self, what: str, **values: object) -> dict[str, Any] | None:
+        """The shim's answer; none when it is gone."""
+        self._asked += 1
+        number = self._asked
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._settled.wait()
+                if self._link is None:
+                    return None
+                waiting: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+                self._answers[number] = waiting
+                self._link.writer.write(json.dumps({"id": number, "do": what, **values}).encode() + b"\n")
+                return await waiting
+        except TimeoutError:
+            raise FleetError(f"the shim in {self._folder} does not answer") from None
+        finally:
+            self._answers.pop(number, None)
+
+    def _let_go(self) -> None:
+        if self._link:
+            self._link.writer.close()
+            self._link = None
+            self._settled.clear()
+        for waiting in self._answers.values():
+            if not waiting.done():
+                waiting.set_result(None)
+        self._answers.clear()

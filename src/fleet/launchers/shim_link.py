@@ -1,0 +1,116 @@
+"""How a run's folder is read and its shim reached: the lock, the exit record, the control socket."""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fleet.core.errors import FleetError
+from fleet.launchers.base import Exit
+
+VERSION = 1
+#: A shim greets in milliseconds; a machine may be very busy.
+GREETING_SECONDS = 15.0
+#: A name with its folder must fit a socket's address: 108 bytes on Linux, 104 on macOS.
+LONGEST_NAME = 100
+
+
+class Link(NamedTuple):
+    """A connection, and what the shim said first."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    state: dict[str, Any]
+
+
+def is_locked(folder: str) -> bool:
+    """Whether a shim, or what it holds, lives in this folder."""
+    try:
+        handle = os.open(f"{folder}/lock", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(handle)
+
+
+def read_exit(folder: str) -> Exit | None:
+    """The exit record of a folder, if it is there and whole."""
+    try:
+        return exit_of(json.loads(Path(folder, "exit.json").read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def exit_of(values: dict[str, Any]) -> Exit:
+    """What a shim says about an end; what a newer one adds is left out."""
+    return Exit(**{name: values[name] for name in Exit._fields if name in values})
+
+
+async def connect(folder: str, sock: socket.socket) -> Link | None:
+    """Connect and be greeted; none when nobody listens. The socket is closed unless it is in the link."""
+    sock.setblocking(False)
+    try:
+        with _short_name(folder) as name:
+            while not _connected(sock, name):  # noqa: ASYNC110 - the kernel has no event for it
+                await asyncio.sleep(0.01)
+        reader, writer = await asyncio.open_unix_connection(sock=sock)
+    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+        sock.close()
+        return None
+    except BaseException:
+        sock.close()
+        raise
+    try:
+        async with asyncio.timeout(GREETING_SECONDS):
+            greeting = json.loads(await reader.readline() or b"{}")
+        if greeting.get("version") == VERSION:
+            return Link(reader, writer, greeting["state"])
+    except ConnectionResetError:
+        greeting = {}
+    except BaseException:
+        writer.close()
+        raise
+    writer.close()
+    if greeting:
+        raise FleetError(f"the shim in {folder} speaks version {greeting.get('version')}, this fleet {VERSION}")
+    return None  # it went in that moment
+
+
+def _connected(sock: socket.socket, name: str) -> bool:
+    """Connect; not now when the queue of connections is full, which asyncio would take for a connection."""
+    try:
+        sock.connect(name)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _short_name(folder: str) -> Iterator[str]:
+    """A name of the control socket that fits a socket's address."""
+    name = f"{folder}/control"
+    if len(os.fsencode(name)) <= LONGEST_NAME:
+        yield name
+    elif sys.platform == "linux":
+        handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield f"/proc/self/fd/{handle}/control"
+        finally:
+            os.close(handle)
+    else:
+        with tempfile.TemporaryDirectory(prefix="fleet") as short:
+            Path(short, "f").symlink_to(folder)
+            yield f"{short}/f/control"

@@ -1,0 +1,95 @@
+-- runs --
+-- The columns stand in the order of Run's fields. A condition and an order are added from the blocks below.
+select
+    r.id, r.task, r.number, r.epoch, r.owner, r.launcher, r.containment, r.coder, r.model, r.account, r.session,
+    r.workspace, r.branch, r.base_commit, r.started_at, r.first_event_at, r.last_event_at, r.result_at, r.ended_at,
+    r.ending, r.reason, r.resume_at, r.exit_status, r.exit_signal, r.finding, r.receipt, r.events, r.tool_calls,
+    r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.context_peak,
+    r.context_window, r.stdout_offset, r.stderr_offset, r.folded
+from runs r
+
+-- with_id --
+where r.id = :id
+
+-- of_task --
+where r.task = :task order by r.number
+
+-- live --
+where r.ended_at is null order by r.started_at, r.task, r.number
+
+-- live_of_owner --
+where r.ended_at is null and r.owner = :owner order by r.started_at, r.task, r.number
+
+-- name_in_task --
+update tasks set run_id = :run where id = :task and claim_owner = :owner and epoch = :epoch
+
+-- insert_run --
+insert into runs (
+    id, task, number, epoch, owner, launcher, containment, coder, model, account, session, workspace, branch,
+    base_commit, started_at, first_event_at, last_event_at, result_at, ended_at, ending, reason, resume_at, exit_status,
+    exit_signal, finding, receipt, events, tool_calls, input_tokens, output_tokens, cache_read_tokens,
+    cache_write_tokens, cost_usd, context_peak, context_window, stdout_offset, stderr_offset, folded
+) values (
+    :id, :task_id, :number, :epoch, :owner, :launcher, :containment, :coder, :model, :account, :session, :workspace,
+    :branch, :base_commit, :started_at, :first_event_at, :last_event_at, :result_at, :ended_at, :ending, :reason,
+    :resume_at, :exit_status, :exit_signal, :finding, :receipt, :events, :tool_calls, :input_tokens, :output_tokens,
+    :cache_read_tokens, :cache_write_tokens, :cost_usd, :context_peak, :context_window, :stdout_offset, :stderr_offset,
+    :folded
+)
+
+-- fold_run --
+-- All that changes while a run lives: not what it was begun with, and not how it ended.
+update runs set
+    launcher = :launcher, containment = :containment, coder = :coder, model = :model, account = :account,
+    session = :session, workspace = :workspace, branch = :branch, base_commit = :base_commit,
+    first_event_at = :first_event_at, last_event_at = :last_event_at, result_at = :result_at, events = :events,
+    tool_calls = :tool_calls, input_tokens = :input_tokens, output_tokens = :output_tokens,
+    cache_read_tokens = :cache_read_tokens, cache_write_tokens = :cache_write_tokens, cost_usd = :cost_usd,
+    context_peak = :context_peak, context_window = :context_window, stdout_offset = :stdout_offset,
+    stderr_offset = :stderr_offset, folded = :folded
+where id = :id and task = :task and owner = :owner and epoch = :epoch and ended_at is null
+    and exists (select 1 from tasks t where t.id = :task and t.claim_owner = :owner and t.epoch = :epoch)
+
+-- end_run --
+update runs set
+    launcher = :launcher, containment = :containment, coder = :coder, model = :model, account = :account,
+    session = :session, workspace = :workspace, branch = :branch, base_commit = :base_commit,
+    first_event_at = :first_event_at, last_event_at = :last_event_at, result_at = :result_at, events = :events,
+    tool_calls = :tool_calls, input_tokens = :input_tokens, output_tokens = :output_tokens,
+    cache_read_tokens = :cache_read_tokens, cache_write_tokens = :cache_write_tokens, cost_usd = :cost_usd,
+    context_peak = :context_peak, context_window = :context_window, stdout_offset = :stdout_offset,
+    stderr_offset = :stderr_offset, folded = :folded,
+    ended_at = :ended_at, ending = :ending, reason = :reason, resume_at = :resume_at, exit_status = :exit_status,
+    exit_signal = :exit_signal, finding = :finding, receipt = :receipt
+where id = :id and owner = :owner and epoch = :epoch and ended_at is null
+
+-- insert_question --
+-- The same text, asked again while it is open, is the question that is there already.
+insert into questions (id, task, run, asked_at, text, source, answer, answered_at, answered_by)
+select :id, :task_id, :run_id, :asked_at, :text, :source, :answer, :answered_at, :answered_by
+where not exists (select 1 from questions where task = :task_id and text = :text and answered_at is null)
+on conflict (id) do nothing
+
+-- answer_question --
+update questions set answer = :answer, answered_at = :now, answered_by = :by where id = :id and answered_at is null
+
+-- questions --
+-- The columns stand in the order of Question's fields.
+select q.id, q.task, q.run, q.asked_at, q.text, q.source, q.answer, q.answered_at, q.answered_by from questions q
+
+-- question_with_id --
+where q.id = :id
+
+-- questions_chosen --
+where (:task is null or q.task = :task) and (not :unanswered or q.answered_at is null) order by q.asked_at, q.id
+
+-- accounts --
+-- The columns stand in the order of Account's fields.
+select coder, name, max_running, parked_until, parked_reason from accounts order by coder, name
+
+-- park --
+insert into accounts (coder, name, parked_until, parked_reason) values (:coder, :name, :until, :reason)
+on conflict (coder, name) do update set parked_until = excluded.parked_until, parked_reason = excluded.parked_reason
+
+-- unpark --
+update accounts set parked_until = null, parked_reason = '' where coder = :coder and name = :name

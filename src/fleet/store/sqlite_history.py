@@ -1,0 +1,115 @@
+"""The history beside the embedded queue: the same SQLite file, connection and transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import to_micros
+from fleet.core.errors import AlreadyAnswered, ClaimLost, QuestionNotFound
+from fleet.store import named_sql
+from fleet.store.run_rules import begun, left_over
+from fleet.store.sqlite_history_rows import account_from, question_from, run_from, storable, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.core.run import Account, Question, Run
+    from fleet.core.task import Claim
+    from fleet.store.sqlite import SqliteQueue
+
+_SQL = named_sql.load("sqlite", "history")
+
+
+class SqliteHistory:
+    """Runs, questions and accounts in the queue's file; whatever is written inside `queue.atomic()` is part of it."""
+
+    def __init__(self, queue: SqliteQueue) -> None:
+        self._db = queue.connection
+        self._now = queue.now
+
+    def begin(self, claim: Claim, run: Run) -> Run:
+        with self._db.writing():
+            earlier = self.runs(claim.task.id)
+            run = begun(run, claim, earlier)
+            self._rows("name_in_task", run=run.id, task=run.task_id, owner=run.owner, epoch=run.epoch)
+            if not self._db.changes():
+                raise ClaimLost(run.task_id, run.epoch)
+            for each in earlier:
+                if each.is_live:
+                    self.end(left_over(each, self._now()))
+            self._db.rows(_SQL["insert_run"], values_of(run))
+            return run
+
+    def fold(self, claim: Claim, run: Run) -> None:
+        if self.fold_all([(claim, run)]):
+            raise ClaimLost(claim.task.id, claim.epoch)
+
+    def fold_all(self, pairs: Sequence[tuple[Claim, Run]]) -> list[str]:
+        lost = []
+        # Not durable: after a power cut there is no agent left to go on reading, and a kill loses nothing.
+        with self._db.writing(durable=False):
+            for claim, run in pairs:
+                fence = {"task": claim.task.id, "owner": claim.owner, "epoch": claim.epoch}
+                self._db.rows(_SQL["fold_run"], values_of(run) | fence)
+                if not self._db.changes():
+                    lost.append(run.id)
+        return lost
+
+    def end(self, run: Run) -> None:
+        ended = run if run.ended_at else run.replace(ended_at=self._now())
+        with self._db.writing():
+            self._db.rows(_SQL["end_run"], values_of(ended))
+            if not self._db.changes():
+                kept = self.run(run.id)
+                if kept is None or kept.is_live:
+                    raise ClaimLost(run.task_id, run.epoch)
+
+    def run(self, run_id: str) -> Run | None:
+        return next(iter(self._runs("with_id", id=run_id)), None)
+
+    def runs(self, task_id: str) -> list[Run]:
+        return self._runs("of_task", task=task_id)
+
+    def live(self, owner: str | None = None) -> list[Run]:
+        return self._runs("live") if owner is None else self._runs("live_of_owner", owner=owner)
+
+    def ask(self, question: Question) -> None:
+        with self._db.writing():
+            self._db.rows(_SQL["insert_question"], values_of(question))
+
+    def answer(self, question_id: str, text: str, *, by: str) -> Question:
+        with self._db.writing():
+            now = to_micros(self._now())
+            self._rows("answer_question", id=question_id, answer=storable(text), by=by, now=now)
+            first = self._db.changes()
+            answered = self.question(question_id)
+            if not first:
+                raise AlreadyAnswered(f"question {question_id} was answered by {answered.answered_by}")
+            return answered
+
+    def question(self, question_id: str) -> Question:
+        for row in self._db.rows(f"{_SQL['questions']} {_SQL['question_with_id']}", {"id": question_id}):
+            return question_from(row)
+        raise QuestionNotFound(question_id)
+
+    def questions(self, *, task_id: str | None = None, unanswered: bool = False) -> list[Question]:
+        values = {"task": task_id, "unanswered": unanswered}
+        return [question_from(row) for row in self._db.rows(f"{_SQL['questions']} {_SQL['questions_chosen']}", values)]
+
+    def accounts(self) -> list[Account]:
+        return [account_from(row) for row in self._rows("accounts")]
+
+    def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
+        with self._db.writing():
+            if until is None:
+                self._rows("unpark", coder=coder, name=name)
+            else:
+                self._rows("park", coder=coder, name=name, until=to_micros(until), reason=storable(reason))
+
+    def _runs(self, condition: str, **values: Any) -> list[Run]:
+        return [run_from(row) for row in self._db.rows(f"{_SQL['runs']} {_SQL[condition]}", values)]
+
+    def _rows(self, block: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self._db.rows(_SQL[block], values)

@@ -1,0 +1,63 @@
+"""Rows and records of the history: apart from the queue's, which every `bd` call imports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import from_micros, to_micros
+from fleet.core.run import Account, Question, Run
+
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    from fleet.core.record import Record
+
+    R = TypeVar("R", bound=Record)
+
+
+def run_from(row: tuple[Any, ...]) -> Run:
+    """A run from the columns of the query `runs`."""
+    return _record(Run, row)
+
+
+def question_from(row: tuple[Any, ...]) -> Question:
+    """A question from the columns of the query `questions`."""
+    return _record(Question, row)
+
+
+def account_from(row: tuple[Any, ...]) -> Account:
+    """An account from the columns of the query `accounts`."""
+    return _record(Account, row)
+
+
+def values_of(record: Run | Question) -> dict[str, Any]:
+    """A record's columns, under the names of its fields."""
+    values = record.as_dict()
+    for name, value in values.items():
+        if isinstance(value, str):
+            values[name] = storable(value)
+        elif name in _INSTANTS and value is not None:
+            values[name] = to_micros(value)
+    return values
+
+
+def storable(text: str) -> str:
+    """Text without halves of surrogate pairs: an agent that cuts an emoji in two must not stop the others' writes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _record(kind: type[R], row: tuple[Any, ...]) -> R:
+    values = list(row)
+    for at in _INSTANT_AT[kind]:
+        if values[at] is not None:
+            values[at] = from_micros(values[at])
+    return kind.from_values(values)
+
+
+def _is_instant(name: str) -> bool:
+    return name.endswith(("_at", "_until"))
+
+
+_KINDS: tuple[type[Record], ...] = (Run, Question, Account)
+_INSTANTS = {name for kind in _KINDS for name in kind._fields if _is_instant(name)}
+_INSTANT_AT = {kind: [at for at, name in enumerate(kind._fields) if _is_instant(name)] for kind in _KINDS}

@@ -1,0 +1,140 @@
+"""The supervisor against its bars: how soon work starts, how much gets done, what it costs to have it around."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
+
+from program import Program  # noqa: E402
+from supervised import Supervised, wait_for  # noqa: E402
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> int:
+    """Measure everything; the exit code says whether every bar is met."""
+    results = [latency(), throughput(), *idle(), *crowd()]
+    for what, measured, bar, ok, detail in results:
+        print(f"{what:<66} {measured:>12} {bar:>12}  {'pass' if ok else 'SHORT'}   {detail}")
+    return 0 if all(ok for _, _, _, ok, _ in results) else 1
+
+
+Row = tuple[str, str, str, bool, str]
+
+
+def a_home(folder: str, *settings: str) -> Supervised:
+    """A home with default settings but for the coder and what is named."""
+    home = Supervised(Program(Path(folder)))
+    home.set("supervisor.claim_seconds=60", *settings)
+    return home
+
+
+def latency() -> Row:
+    """From `fleet bd create` returning to the agent's process running."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = a_home(folder)
+        home.start()
+        times = []
+        for number in range(15):
+            home.create("ok")
+            returned = time.time()
+            wait_for(lambda n=number: len(home.notes("start")) > n, "the agent to start")  # type: ignore[misc]
+            times.append((float(home.notes("start")[number][4]) - returned) * 1000)
+            wait_for(lambda n=number: len(home.notes("end")) > n, "the agent to end")  # type: ignore[misc]
+            time.sleep(0.1)
+        home.stop()
+    median = statistics.median(times)
+    return (
+        "create returns → agent's first line runs, median",
+        f"{median:.0f} ms",
+        "≤ 150 ms",
+        median <= 150,
+        f"{min(times):.0f}–{max(times):.0f}, n={len(times)}",
+    )
+
+
+def throughput() -> Row:
+    """100 instant tasks, 10 slots, from the start of the supervisor to the last one settled."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = a_home(folder, "max_concurrent=10")
+        rows = [
+            {"id": f"fleet-t{n:03}", "title": f"task {n}", "description": "do: ok", "priority": 2} for n in range(100)
+        ]
+        home.fleet.ok("bd", "import", "-", stdin="\n".join(json.dumps(row) for row in rows))
+        home.start()
+        began = time.monotonic()
+        home.wait_all([str(row["id"]) for row in rows], "closed", patience=120)
+        rate = 100 / (time.monotonic() - began)
+        home.stop()
+    return ("100 instant tasks, 10 slots, end to end", f"{rate:.1f}/s", "≥ 15/s", rate >= 15, "one run")
+
+
+def idle() -> list[Row]:
+    """What a supervisor with nothing to do costs, over 20 s."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = a_home(folder)
+        home.start()
+        time.sleep(3)
+        share, memory = cost_of(home, 20)
+        home.stop()
+    return [
+        ("idle supervisor: share of a core", f"{share:.2f} %", "≤ 0.5 %", share <= 0.5, "20 s"),
+        ("idle supervisor: memory", f"{memory:.1f} MiB", "≤ 45 MiB", memory <= 45, "resident"),
+    ]
+
+
+def crowd() -> list[Row]:
+    """100 agents that print 10 events a second each."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = a_home(folder, "max_concurrent=100", "supervisor.start_interval_seconds=0.05")
+        count, seconds = 100, 25
+        rows = [
+            {
+                "id": f"fleet-c{n:03}",
+                "title": f"talker {n}",
+                "description": f"do: talk seconds={seconds} rate=10",
+                "priority": 2,
+            }
+            for n in range(count)
+        ]
+        home.fleet.ok("bd", "import", "-", stdin="\n".join(json.dumps(row) for row in rows))
+        home.start()
+        wait_for(lambda: len(home.notes("start")) == count, "all to run", home.describe, 120)
+        share, memory = cost_of(home, 10)
+        home.wait_all([str(row["id"]) for row in rows], "closed", patience=180)
+        seen = home.rows("select sum(events) as n from runs")[0]["n"]
+        home.stop()
+    said = count * (seconds * 10 + 4)
+    return [
+        ("100 agents, 10 events/s each: share of a core", f"{share:.0f} %", "≤ 60 %", share <= 60, "10 s"),
+        ("100 agents, 10 events/s each: memory", f"{memory:.0f} MiB", "≤ 150 MiB", memory <= 150, "resident"),
+        ("100 agents: events lost", f"{said - seen}", "0", seen == said, f"{seen} of {said} seen"),
+    ]
+
+
+def cost_of(home: Supervised, seconds: float) -> tuple[float, float]:
+    """Percent of a core over so many seconds, and resident MiB, of the supervisor's process."""
+    assert home.process is not None
+    before, began = used(home.process), time.monotonic()
+    time.sleep(seconds)
+    share = (used(home.process) - before) / (time.monotonic() - began) * 100
+    status = Path(f"/proc/{home.process.pid}/status").read_text()
+    resident = next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]
+    return share, int(resident) / 1024
+
+
+def used(process: "subprocess.Popen[bytes]") -> float:
+    """CPU seconds of a process so far, without its children."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""What every coder promises: nothing of a prompt or a secret in argv, and a parse that is pure."""
+
+import builtins
+import copy
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from builders import a_task
+from fleet.coders import ALIASES, CODERS, NAMES, known, load
+from fleet.coders.base import Coder, Order
+from fleet.coders.prompt import FIELDS, prompt_for
+from fleet.core.errors import BadInput, FleetError
+from fleet.core.event import Event
+from fleet.home import Home
+
+SECRET = "correct-horse-battery-staple"
+
+LINES = (
+    *("", "text", "{}", "[]", "null", '{"type": "text", "text": "hi"}', '{"type": "result", "ok": true}', "\x00"),
+    *('{"type": "result", "subtype": "success", "is_error": false}', "[" * 100_000, '{"type":', "9" * 5000),
+)
+
+
+@pytest.fixture(params=sorted(CODERS))
+def coder(request: pytest.FixtureRequest) -> Coder:
+    return load(request.param)
+
+
+def an_order(**changes: object) -> Order:
+    given = {"task": a_task(), "prompt": f"do it with {SECRET}\n-x --y\0", "model": "m-1", "permissions": "skip"}
+    return Order(**(given | changes))  # type: ignore[arg-type]
+
+
+def test_a_coder_is_known_by_the_word_a_user_types(coder: Coder) -> None:
+    assert coder.name in NAMES
+    assert CODERS[coder.name].startswith(f"fleet.coders.{coder.name}:")
+
+
+def test_it_can_be_asked_to_stop(coder: Coder) -> None:
+    assert coder.stop_steps
+    assert all(isinstance(step, signal.Signals) and step != signal.SIGKILL for step in coder.stop_steps)
+
+
+def test_the_prompt_goes_in_by_stdin_and_is_not_in_argv(coder: Coder) -> None:
+    command = coder.command(an_order())
+    assert SECRET in command.stdin
+    assert SECRET not in " ".join(command.argv)
+    assert SECRET not in " ".join(command.env.values())
+
+
+def test_no_secret_of_the_environment_is_in_argv(coder: Coder, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "FLEET_RUN_TOKEN"):
+        monkeypatch.setenv(name, SECRET)
+    assert SECRET not in " ".join(coder.command(an_order(prompt="x")).argv)
+
+
+def test_the_same_order_gives_the_same_command(coder: Coder) -> None:
+    order = an_order()
+    assert coder.command(order) == coder.command(order)
+
+
+def test_a_model_that_looks_like_an_option_stays_a_model(coder: Coder) -> None:
+    argv = coder.command(an_order(model="--help")).argv
+    assert "--help" not in argv
+
+
+@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+def test_parsing_is_pure(coder: Coder, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("parse must touch nothing")
+
+    before = copy.deepcopy(vars(coder))
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "open", refuse)
+        patch.setattr(os, "open", refuse)
+        patch.setattr(subprocess, "Popen", refuse)
+        first = list(coder.parse(line))
+        second = list(coder.parse(line))
+    assert first == second
+    assert all(isinstance(event, Event) for event in first)
+    assert vars(coder) == before
+
+
+def test_a_coder_of_ones_own_is_loaded_by_its_import_string(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import signal\nclass Mine:\n    name = 'mine'\n    stop_steps = (signal.SIGTERM,)\n"
+        "    def command(self, order): ...\n    def parse(self, line): return []\n"
+        "class Half: name = 'half'\nthing = 5\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load("mine:Mine").name == "mine"
+    with pytest.raises(FleetError, match="is no coder: it has no stop_steps, command, parse"):
+        load("mine:Half")
+    for place, problem in (("mine:None_", "has no class"), ("mine:thing", "has no class"), ("gone.x:Y", "imported")):
+        with pytest.raises(FleetError, match=problem):
+            load(place)
+    for place in (":", "mine:", ":Mine", "..mine:Mine", "a b:C", "os:path.join"):
+        with pytest.raises(BadInput, match="not an import string"):
+            load(place)
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES, *ALIASES} - set(CODERS)))
+def test_a_known_coder_without_an_adapter_says_so(name: str) -> None:
+    with pytest.raises(FleetError, match=f"coder '{known(name)}' is not there yet") as refused:
+        load(name)
+    assert "demo" in refused.value.hint
+
+
+def test_a_typing_error_gets_a_proposal() -> None:
+    with pytest.raises(BadInput, match="unknown coder 'demoo'") as refused:
+        load("demoo")
+    assert "did you mean 'demo'?" in refused.value.hint
+
+
+def test_naming_a_coder_loads_none() -> None:
+    look = "import sys; from fleet.coders import known; known('demo'); print('json' in sys.modules, *sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", "import sys; sys.path[:0] = " + repr(sys.path) + "; " + look],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert told.startswith("False ")
+    assert "fleet.coders.demo" not in told and "importlib.util" not in told
+
+
+TASK = a_task(id="fleet-7", title="paint {task_id}", description='use {task_dir} and {"a": {x}}', cwd="/project")
+
+
+def test_the_prompt_tells_the_task_and_how_work_is_done(tmp_path: Path) -> None:
+    prompt = prompt_for(Home(str(tmp_path)), TASK, run_number=1)
+    assert "fleet-7: paint {task_id}" in prompt
+    assert 'use {task_dir} and {"a": {x}}' in prompt, "what a task says in braces is never filled in"
+    assert f"{tmp_path}/tasks/fleet-7/artifacts" in prompt
+    assert "Invocation directory: /project" in prompt
+    for word in (
+        "PLAN_AND_STATUS.md",
+        "KNOWLEDGE.md",
+        "Q&A.md",
+        "result.json",
+        "## Q:",
+        "QUESTION:",
+        "completed_no_changes",
+    ):
+        assert word in prompt
+    assert "bd close fleet-7 --reason" in prompt
+    assert "bd update fleet-7 --status blocked --notes" in prompt
+    assert "run 1" not in prompt
+    assert not [
+        field for field in FIELDS if "{" + field + "}" in prompt.replace(TASK.title, "").replace("use {task_dir}", "")
+    ]
+
+
+def test_a_later_run_is_told_why_and_what_was_answered(tmp_path: Path) -> None:
+    prompt = prompt_for(
+        Home(str(tmp_path)),
+        TASK,
+        run_number=3,
+        answers=[("Which colour?", "Blue.")],
+        messages=["mind the gap", " "],
+        reason="the agent vanished",
+    )
+    for words in (
+        "This is run 3",
+        "It runs again because: the agent vanished",
+        "Which colour?",
+        "Blue.",
+        "mind the gap",
+    ):
+        assert words in prompt
+
+
+def test_templates_of_ones_own_come_first(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "task.md").write_text(
+        "DO {task_title} IN {invocation_line} {not_a_field} {} \xff", "latin-1"
+    )
+    prompt = prompt_for(Home(str(tmp_path)), TASK.replace(design="draw", acceptance="it is red"))
+    assert prompt.startswith("DO paint {task_id} IN Invocation directory: /project {not_a_field} {} �")
+    assert "PLAN_AND_STATUS.md" in prompt
+    assert "## Acceptance criteria\nit is red" in prompt_for(Home("/nowhere"), TASK.replace(acceptance="it is red"))

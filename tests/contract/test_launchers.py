@@ -1,0 +1,200 @@
+"""What every launcher promises, with real processes."""
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fleet.core.errors import FleetError
+from fleet.launchers.base import Exit, Launcher, LaunchSpec
+from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from launching import a_token, asynchronous, living, read, scripted, soon, until
+from needs import require
+
+
+@pytest.fixture(params=[NAMESPACE, WEAK])
+def launcher(request: pytest.FixtureRequest) -> Launcher:
+    if request.param == NAMESPACE:
+        require(namespace_command(), "PID namespaces")
+    return HeadlessLauncher(request.param)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "runs" / "1")
+
+
+@asynchronous
+async def test_it_says_how_well_a_tree_is_held(launcher: Launcher) -> None:
+    assert launcher.containment in ("pid namespace", "weak")
+
+
+@pytest.mark.parametrize("code", [0, 3, 255])
+@asynchronous
+async def test_the_true_exit_code_comes_back(launcher: Launcher, folder: str, code: int) -> None:
+    ended = await soon((await launcher.start(folder, scripted("end", code))).ended())
+    assert ended is not None
+    assert (ended.status, ended.signal, ended.error) == (code, None, "")
+    assert launcher.last_exit(folder) == ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGTERM, signal.SIGKILL, signal.SIGPIPE])
+@asynchronous
+async def test_the_true_signal_comes_back(launcher: Launcher, folder: str, number: int) -> None:
+    ended = await soon((await launcher.start(folder, scripted("crash", int(number)))).ended())
+    assert ended is not None
+    assert (ended.status, ended.signal) == (None, number)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (scripted(argv=("no-such-program",)), "cannot start no-such-program: No such file or directory"),
+        (scripted(argv=("/etc/passwd",)), "cannot start /etc/passwd: Permission denied"),
+        (scripted(cwd="/no/such/folder"), "cannot enter /no/such/folder: No such file or directory"),
+    ],
+)
+@asynchronous
+async def test_what_cannot_be_started_says_why(launcher: Launcher, folder: str, spec: LaunchSpec, reason: str) -> None:
+    ended = await soon((await launcher.start(folder, spec)).ended())
+    assert ended == Exit(error=reason)
+    assert launcher.last_exit(folder) == ended
+
+
+@asynchronous
+async def test_stdin_is_given_whole_and_ended(launcher: Launcher, folder: str) -> None:
+    text = "prompt with ünicode \U0001f600\n" * 100_000  # far more than a pipe holds
+    ended = await soon((await launcher.start(folder, scripted("echo", stdin=text))).ended())
+    assert ended is not None and ended.status == 0
+    assert read(folder, "stdout") == text.encode()
+
+
+@asynchronous
+async def test_stdin_kept_open_takes_text_later(launcher: Launcher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("echo", stdin="one\n", keep_stdin=True))
+    await until(lambda: read(folder, "stdout") == b"one\n")
+    await agent.write("two\n")
+    await until(lambda: read(folder, "stdout") == b"one\ntwo\n")
+    await agent.close_stdin()
+    with pytest.raises(FleetError):
+        await agent.write("three\n")
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.status == 0
+
+
+@asynchronous
+async def test_a_signal_reaches_the_agent(launcher: Launcher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("polite"))
+    await until(lambda: read(folder, "stdout"))
+    await agent.signal(signal.SIGTERM)
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.status == 42
+    await agent.signal(signal.SIGTERM)  # gone: no error
+    await agent.kill_tree()
+
+
+@pytest.mark.parametrize("then", ["stay", "end"])
+@asynchronous
+async def test_nothing_of_the_tree_is_left(launcher: Launcher, folder: str, then: str) -> None:
+    token = a_token()
+    agent = await launcher.start(folder, scripted("hostile", then, token))
+    if then == "stay":
+        await until(lambda: read(folder, "stdout") and len(living(token)) == 4)
+        await agent.kill_tree()
+    ended = await soon(agent.ended())
+    assert living(token) == []
+    assert ended is not None
+    assert (ended.status, ended.signal) == ((None, 9) if then == "stay" else (0, None))
+    assert then == "stay" or ended.survivors == 3
+
+
+@asynchronous
+async def test_an_agent_that_ignores_signals_is_killed(launcher: Launcher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("stubborn"))
+    await until(lambda: read(folder, "stdout"))
+    await agent.signal(signal.SIGTERM)
+    with pytest.raises(TimeoutError):
+        await soon(agent.ended(), 0.3)
+    await agent.kill_tree()
+    ended = await soon(agent.ended(), 5)
+    assert ended is not None and ended.signal == signal.SIGKILL
+
+
+@asynchronous
+async def test_whoever_holds_stdout_does_not_delay_the_end(launcher: Launcher, folder: str) -> None:
+    token = a_token()
+    ended = await soon((await launcher.start(folder, scripted("holder", token))).ended(), 5)
+    assert ended is not None and (ended.status, ended.survivors) == (0, 1)
+    assert read(folder, "stdout") == b"done\n"
+    assert living(token) == []
+
+
+@asynchronous
+async def test_it_stirs_when_output_grows_and_at_the_end(launcher: Launcher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    for number in range(3):
+        agent.stirred.clear()
+        with pytest.raises(TimeoutError):
+            await soon(agent.stirred.wait(), 0.1)
+        await agent.write(f"{number}\n")
+        await until(lambda: agent.stirred.is_set(), 1)
+        await until(lambda number=number: read(folder, "stdout").endswith(f"{number}\n".encode()), 1)  # type: ignore[misc]
+    await agent.close_stdin()
+    await soon(agent.ended())
+    assert agent.stirred.is_set()
+
+
+@asynchronous
+async def test_the_work_of_a_silent_tree_is_seen(launcher: Launcher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("busy", 0.5))
+    begin, spent = time.monotonic(), 0.0
+    while spent < 0.4:
+        assert time.monotonic() - begin < 20
+        await asyncio.sleep(0.05)
+        now = await agent.cpu_seconds()
+        assert now >= spent
+        spent = now
+    await agent.kill_tree()
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.cpu_seconds >= spent - 0.05 and ended.peak_rss_kb > 1000
+    assert await agent.cpu_seconds() == ended.cpu_seconds
+
+
+@asynchronous
+async def test_an_agent_is_found_again_by_its_folder(launcher: Launcher, folder: str) -> None:
+    assert await launcher.find(folder) is None
+    assert launcher.last_exit(folder) is None
+    first = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    second = await launcher.find(folder)
+    assert second is not None
+    assert launcher.last_exit(folder) is None
+    await second.write("from the second\n")
+    await until(lambda: read(folder, "stdout") == b"from the second\n")
+    await first.close_stdin()
+    assert await soon(first.ended()) == await soon(second.ended())
+    assert await launcher.find(folder) is None
+    assert launcher.last_exit(folder) is not None
+
+
+@asynchronous
+async def test_one_folder_has_one_agent(launcher: Launcher, folder: str) -> None:
+    results = await asyncio.gather(
+        *(launcher.start(folder, scripted("echo", keep_stdin=True)) for _ in range(5)), return_exceptions=True
+    )
+    refused = [result for result in results if isinstance(result, FleetError)]
+    (agent,) = [result for result in results if not isinstance(result, BaseException)]
+    assert len(refused) == 4
+    await agent.kill_tree()
+    await soon(agent.ended())
+
+
+@asynchronous
+async def test_a_folder_can_be_used_again(launcher: Launcher, folder: str) -> None:
+    await soon((await launcher.start(folder, scripted("lines", 5))).ended())
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    assert launcher.last_exit(folder) is None
+    assert read(folder, "stdout") == b""
+    await agent.kill_tree()
+    await soon(agent.ended())

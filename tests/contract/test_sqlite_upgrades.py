@@ -1,0 +1,154 @@
+"""An older database under a newer fleet: only whoever asks for it brings it up to date, and nothing is lost."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from builders import a_comment, a_task, an_edge
+from contract.history_builders import a_claim, a_run
+from fleet.assembly import open_fleet
+from fleet.core.errors import SchemaMismatch, StoreFault
+from fleet.core.filter import Filter
+from fleet.home import Home
+from fleet.store import named_sql
+from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite_connection import SCHEMA_VERSION
+from fleet.store.sqlite_history import SqliteHistory
+
+NEW = SCHEMA_VERSION + 2
+ADD_A_COLUMN = "alter table runs add column mood text not null default 'calm';"
+# What SQLite asks for where a column's constraint changes: drop a table that others refer to, and put another there.
+BUILD_ANEW = """
+create table tasks_new as select * from tasks;
+drop table tasks;
+create table tasks (id text primary key not null, title text not null) strict;
+insert into tasks select id, title from tasks_new;
+drop table tasks_new;
+"""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A database of the fleet there is, with something of everything in it."""
+    path = tmp_path / "fleet.db"
+    queue = SqliteQueue(str(path), make=True)
+    claim = a_claim(queue, id="t-1", labels=("x",))
+    SqliteHistory(queue).begin(claim, a_run())
+    queue.add(a_task(id="t-2"))
+    queue.link(an_edge("t-2", "t-1"))
+    queue.comment(a_comment("t-1"))
+    queue.close()
+    return path
+
+
+@pytest.fixture
+def newer_fleet(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet that knows two migrations more than the one that made the database."""
+    folder = tmp_path / "sql"
+    shutil.copytree(named_sql.FOLDER, folder)
+    (folder / "sqlite" / f"{NEW - 1:04}_mood.sql").write_text(ADD_A_COLUMN, "utf-8")
+    (folder / "sqlite" / f"{NEW:04}_anew.sql").write_text(BUILD_ANEW, "utf-8")
+    monkeypatch.setattr(named_sql, "FOLDER", str(folder))
+    monkeypatch.setattr("fleet.store.sqlite_connection.SCHEMA_VERSION", NEW)
+
+
+def rows(path: Path, sql: str) -> list[tuple[object, ...]]:
+    connection = apsw.Connection(str(path))
+    found = list(connection.execute(sql))
+    connection.close()
+    return found
+
+
+def version(path: Path) -> object:
+    return rows(path, "pragma user_version")[0][0]
+
+
+@pytest.mark.usefixtures("newer_fleet")
+def test_an_older_database_is_brought_up_to_date_where_that_is_asked_for(old: Path) -> None:
+    with pytest.raises(SchemaMismatch, match=f"needs {NEW}"):
+        SqliteQueue(str(old))
+    assert version(old) == SCHEMA_VERSION
+    queue = SqliteQueue(str(old), migrate=True)
+    assert queue.config() == {}
+    queue.close()
+    assert version(old) == NEW
+    assert rows(old, "select id, mood from runs") == [("t-1/1", "calm")]
+    SqliteQueue(str(old)).close()
+
+
+@pytest.mark.usefixtures("newer_fleet")
+def test_building_a_table_anew_takes_nothing_along(old: Path) -> None:
+    queue = SqliteQueue(str(old), migrate=True)
+    assert queue.connection.rows("pragma foreign_keys") == [(1,)]
+    queue.close()
+    assert rows(old, "select id from tasks order by id") == [("t-1",), ("t-2",)]
+    assert rows(old, "select task, needs from edges") == [("t-2", "t-1")]
+    assert rows(old, "select task, label from labels") == [("t-1", "x")]
+    assert rows(old, "select task from comments") == [("t-1",)]
+
+
+@pytest.mark.usefixtures("newer_fleet")
+def test_a_step_that_would_lose_what_others_refer_to_is_taken_back(old: Path) -> None:
+    folder = Path(named_sql.FOLDER) / "sqlite"
+    (folder / f"{NEW:04}_anew.sql").write_text("delete from tasks;", "utf-8")
+    with pytest.raises(StoreFault, match="refer to nothing"):
+        SqliteQueue(str(old), migrate=True)
+    assert version(old) == NEW - 1
+    assert len(rows(old, "select id from tasks")) == 2
+
+
+def test_upgrades_at_once_do_each_step_once(old: Path, newer_fleet: None) -> None:
+    script = "\n".join(
+        (
+            "import sys",
+            "from fleet.store import named_sql, sqlite_connection",
+            f"named_sql.FOLDER = {named_sql.FOLDER!r}; sqlite_connection.SCHEMA_VERSION = {NEW}",
+            "from fleet.store.sqlite import SqliteQueue",
+            "SqliteQueue(sys.argv[1], migrate=True).config()",
+        )
+    )
+    upgrades = [subprocess.Popen([sys.executable, "-c", script, old], stderr=subprocess.PIPE) for _ in range(6)]
+    assert [(each.communicate(timeout=60)[1].decode(), each.returncode) for each in upgrades] == [("", 0)] * 6
+    assert version(old) == NEW
+
+
+def test_asking_for_an_upgrade_changes_nothing_where_there_is_none(old: Path) -> None:
+    before = old.read_bytes()
+    queue = SqliteQueue(str(old), migrate=True)
+    assert queue.count(Filter()) == {"": 2}
+    queue.close()
+    assert old.read_bytes() == before
+
+
+def test_asking_for_an_upgrade_makes_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    with pytest.raises(StoreFault, match="cannot be opened"):
+        SqliteQueue(str(path), migrate=True)
+    path.touch(0o600)
+    with pytest.raises(SchemaMismatch, match="schema 0"):
+        SqliteQueue(str(path), migrate=True)
+
+
+@pytest.mark.parametrize("migrate", [False, True])
+def test_a_newer_database_is_never_touched(
+    old: Path, newer_fleet: None, monkeypatch: pytest.MonkeyPatch, migrate: bool
+) -> None:
+    SqliteQueue(str(old), migrate=True).close()
+    monkeypatch.undo()
+    with pytest.raises(SchemaMismatch, match=f"has schema {NEW}"):
+        SqliteQueue(str(old), migrate=migrate)
+    assert version(old) == NEW
+
+
+@pytest.mark.usefixtures("newer_fleet")
+def test_a_home_is_upgraded_only_when_it_is_opened_for_that(old: Path, tmp_path: Path) -> None:
+    home = Home(str(tmp_path))
+    with pytest.raises(SchemaMismatch, match="needs"):
+        open_fleet(home)
+    with open_fleet(home, migrate=True) as fleet:
+        assert [run.id for run in fleet.history.live()] == ["t-1/1"]
+        assert fleet.history is fleet.history

@@ -1,0 +1,294 @@
+"""The shim under fire: trees that hide, shims that are killed, clients that are rude."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from fleet.core.errors import FleetError
+from fleet.launchers import shim_client
+from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from fleet.launchers.shim_client import ShimAgent
+from launching import AGENT, a_token, asynchronous, living, read, scripted, soon, until
+from needs import require
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def launcher() -> HeadlessLauncher:
+    require(namespace_command(), "PID namespaces")
+    return HeadlessLauncher(NAMESPACE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "run")
+
+
+def pid_of_shim(agent: ShimAgent) -> int:
+    pid = agent.shim_pid
+    assert pid is not None
+    return pid
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@asynchronous
+async def test_a_shim_killed_with_9_takes_its_whole_tree_along(launcher: HeadlessLauncher, folder: str) -> None:
+    token = a_token()
+    agent = await launcher.start(folder, scripted("hostile", "stay", token))
+    await until(lambda: len(living(token)) == 4)
+    os.kill(pid_of_shim(agent), signal.SIGKILL)
+    assert await soon(agent.ended(), 5) is None  # nobody knows how it ended …
+    assert living(token) == []  # … but it has
+    assert not launcher.is_alive(folder)
+    assert await launcher.find(folder) is None
+    assert launcher.last_exit(folder) is None
+
+
+@asynchronous
+async def test_the_lock_is_held_until_the_tree_is_gone(launcher: HeadlessLauncher, folder: str) -> None:
+    for _ in range(10):
+        token = a_token()
+        agent = await launcher.start(folder, scripted("crowd", 20, token))
+        await until(lambda token=token: len(living(token)) == 41)  # type: ignore[misc]
+        agent.close()
+        os.kill(pid_of_shim_by_lock(folder), signal.SIGKILL)
+        while launcher.is_alive(folder):
+            pass
+        assert living(token) == []
+
+
+def pid_of_shim_by_lock(folder: str) -> int:
+    """The shim as an administrator would find it: the youngest of those that have the folder in their command line."""
+    return max(living(folder))
+
+
+@asynchronous
+async def test_a_weak_shim_killed_with_9_takes_at_least_the_agent_along(folder: str) -> None:
+    token = a_token()
+    agent = await HeadlessLauncher(WEAK).start(folder, scripted("sleep", 1000, token))
+    await until(lambda: living(token))
+    os.kill(pid_of_shim(agent), signal.SIGKILL)
+    assert await soon(agent.ended(), 5) is None
+    await until(lambda: living(token) == [], 5)
+
+
+@asynchronous
+async def test_the_step_between_init_and_the_shim_is_not_needed(launcher: HeadlessLauncher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    os.kill(parent_of(pid_of_shim(agent)), signal.SIGKILL)
+    await agent.write("still\n")
+    await agent.close_stdin()
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.status == 0
+    assert read(folder, "stdout") == b"still\n"
+
+
+@asynchronous
+async def test_an_agent_cannot_kill_its_shim(launcher: HeadlessLauncher, folder: str) -> None:
+    ended = await soon((await launcher.start(folder, scripted("attack"))).ended())
+    assert ended is not None and ended.status == 0
+    assert read(folder, "stdout") == b"still here\n"
+
+
+@asynchronous
+async def test_a_writer_outside_the_tree_does_not_delay_the_end(launcher: HeadlessLauncher, folder: str) -> None:
+    token = a_token()
+    agent = await launcher.start(folder, scripted("sleep", 1000, token))
+    await until(lambda: read(folder, "stdout"))
+    held = os.open(f"/proc/{living(token)[0]}/fd/1", os.O_WRONLY)
+    await agent.kill_tree()
+    ended = await soon(agent.ended(), 5)
+    os.close(held)
+    assert ended is not None and ended.signal == signal.SIGKILL
+    assert launcher.last_exit(folder) == ended
+
+
+@asynchronous
+async def test_a_crowd_is_killed_at_once(launcher: HeadlessLauncher, folder: str) -> None:
+    token = a_token()
+    agent = await launcher.start(folder, scripted("crowd", 50, token))
+    await until(lambda: len(living(token)) == 101, 30)
+    await agent.kill_tree()
+    await soon(agent.ended(), 5)
+    assert living(token) == []
+
+
+@asynchronous
+async def test_a_shim_that_does_not_answer_is_killed_with_its_tree(
+    launcher: HeadlessLauncher, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = a_token()
+    agent = await launcher.start(folder, scripted("hostile", "stay", token))
+    await until(lambda: len(living(token)) == 4)
+    monkeypatch.setattr(shim_client, "ANSWER_SECONDS", 0.3)
+    os.kill(pid_of_shim(agent), signal.SIGSTOP)
+    await agent.kill_tree()
+    assert await soon(agent.ended(), 5) is None
+    assert living(token) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("containment", [NAMESPACE, WEAK])
+@asynchronous
+async def test_only_9_ends_a_shim(folder: str, number: int, containment: str) -> None:
+    require(containment == WEAK or namespace_command(), "PID namespaces")
+    agent = await HeadlessLauncher(containment).start(folder, scripted("echo", keep_stdin=True))
+    os.kill(pid_of_shim(agent), number)
+    await agent.write("still\n")
+    await agent.close_stdin()
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.status == 0
+
+
+@asynchronous
+async def test_rude_clients_harm_nobody(launcher: HeadlessLauncher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    rude = []
+    for number in range(40):
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(f"{folder}/control")
+        client.setblocking(False)
+        rude.append(client)
+        try:
+            if number % 2:
+                client.send(b'not json\n{"do": "nothing"}\n[]\n{"do": "signal", "number": "x"}\n\xff\n' * 500)
+            else:
+                client.send(b'{"id": 1, "do": "state"}\n' * 5000)  # and never reads the answers
+        except OSError:
+            pass
+    text = "line\n" * 10_000
+    await agent.write(text)
+    assert len(os.listdir(f"/proc/{agent.shim_pid}/fd")) <= 32  # noqa: PTH208
+    await until(lambda: read(folder, "stdout") == text.encode())
+    await agent.close_stdin()
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.status == 0
+    for client in rude:
+        client.close()
+
+
+@asynchronous
+async def test_growth_is_told_at_once_and_then_not_too_often(launcher: HeadlessLauncher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("forever", stdout_cap=1000))
+    reader, writer = await asyncio.open_unix_connection(f"{folder}/control")
+    greeting = json.loads(await reader.readline())
+    assert greeting["version"] == 1 and greeting["state"]["containment"] == NAMESPACE
+    begin, heard = asyncio.get_running_loop().time(), []
+    while asyncio.get_running_loop().time() - begin < 1:
+        heard.append(json.loads(await reader.readline())["grew"])
+    assert 5 <= len(heard) <= 25
+    assert heard == sorted(heard)
+    writer.close()
+    await agent.kill_tree()
+    await soon(agent.ended())
+
+
+@asynchronous
+async def test_an_agent_gets_what_its_spec_says_and_nothing_else(
+    launcher: HeadlessLauncher, folder: str, tmp_path: Path
+) -> None:
+    old = os.umask(0o027)
+    secret = "s3cret"
+    os.environ["FLEET_TEST_SECRET"] = secret
+    try:
+        env = {"ONLY": "this", "ODD": "\udcff é"}
+        agent = await launcher.start(folder, scripted("look", env=env, cwd=str(tmp_path)))
+        environment_of_shim = read(f"/proc/{agent.shim_pid}", "environ")
+        await soon(agent.ended())
+    finally:
+        os.umask(old)
+        del os.environ["FLEET_TEST_SECRET"]
+    seen = json.loads(read(folder, "stdout"))
+    assert {name: seen["env"][name] for name in env} == env
+    assert set(seen["env"]) - set(env) <= {"LC_CTYPE"}  # which Python sets itself
+    expected = {"cwd": str(tmp_path), "handles": [], "umask": 0o027, "leader": True, "terminal": False}
+    assert {name: seen[name] for name in expected} == expected
+    ours = int(read("/proc/self", "status").split(b"SigIgn:")[1].split()[0], 16)  # what whoever started us ignores
+    itself = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1  # what Python ignores
+    assert seen["ignored"] & ~(ours | itself) == 0
+    assert secret.encode() not in environment_of_shim
+
+
+@asynchronous
+async def test_what_lies_in_the_folder_is_private(launcher: HeadlessLauncher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    live = modes(folder)
+    assert {"lock", "stdout", "stderr", "control"} <= set(live)
+    assert "spec.json" not in live  # the environment in it may hold secrets
+    await agent.close_stdin()
+    await soon(agent.ended())
+    left = modes(folder)
+    assert set(left) == {"lock", "stdout", "stderr", "exit.json"}
+    assert {mode & 0o077 for mode in (live | left).values()} == {0}
+    record = json.loads(read(folder, "exit.json"))
+    assert record["containment"] == NAMESPACE
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["started_at"])
+    assert record["started_at"] <= record["ended_at"]
+
+
+def modes(folder: str) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in Path(folder).iterdir()}
+
+
+@asynchronous
+async def test_a_shim_that_cannot_start_says_why(launcher: HeadlessLauncher, folder: str) -> None:
+    os.makedirs(f"{folder}/control")  # so that the socket cannot be made  # noqa: PTH103
+    with pytest.raises(FleetError, match="Address already in use"):
+        await launcher.start(folder, scripted("end", 0))
+    assert not launcher.is_alive(folder)
+
+
+def test_the_shim_imports_nothing_but_the_standard_library_and_little_of_it() -> None:
+    look = "import sys; sys.path.append(sys.argv[1]); import fleet.launchers.shim.{}; print(*sys.modules)"
+    for module, most in (("program", 45), ("weak", 60)):
+        command = [sys.executable, "-I", "-S", "-c", look.format(module), str(SRC)]
+        loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        ours = {name for name in loaded if name.startswith("fleet")}
+        assert {name for name in ours if not name.startswith("fleet.launchers.shim")} == {"fleet", "fleet.launchers"}
+        assert {name.partition(".")[0] for name in loaded} - {"fleet"} <= sys.stdlib_module_names | {"__main__"}
+        assert len(loaded) <= most, loaded
+
+
+def test_without_root_a_tree_is_held_as_well() -> None:
+    require(os.geteuid() == 0, "another user (needs root)")
+    python = next(
+        (name for name in (sys.executable, "/usr/bin/python3") if _as_nobody(name, "-c", TRIAL, AGENT)[0]), ""
+    )
+    require(python, "a Python that another user can run")
+    require(_as_nobody("unshare", "--user", "--map-current-user", "true")[0], "user namespaces")
+    token = a_token()
+    starter = str(SRC.parent / "tests/workers/starter.py")
+    with tempfile.TemporaryDirectory() as base:  # not below pytest's own folder, which is private
+        shutil.chown(base, "nobody")
+        _, said = _as_nobody(python, "-B", starter, f"{base}/run", "--", "hostile", "end", token)
+        assert said.split("\n")[:3] == [NAMESPACE, "done", "ended"], said
+        assert living(token) == []
+        assert json.loads(read(f"{base}/run", "exit.json"))["survivors"] == 3
+
+
+TRIAL = "import sys; sys.exit(sys.version_info < (3, 11) or not open(sys.argv[1]).read())"
+
+
+def _as_nobody(*command: str) -> tuple[bool, str]:
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SRC}:{SRC.parent / 'tests'}"}
+    try:
+        done = subprocess.run(
+            command, user="nobody", extra_groups=[], env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+    except OSError as error:
+        return False, str(error)
+    return done.returncode == 0, done.stdout + done.stderr

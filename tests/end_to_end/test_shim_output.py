@@ -1,0 +1,183 @@
+"""What agents print through the shim: caps and tails, floods, noise, and a disk that is full."""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.core.errors import FleetError
+from fleet.launchers.headless import HeadlessLauncher
+from launching import asynchronous, read, scripted, soon, until
+from needs import require
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def launcher() -> HeadlessLauncher:
+    return HeadlessLauncher()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "run")
+
+
+@asynchronous
+async def test_below_the_cap_everything_is_in_the_file(launcher: HeadlessLauncher, folder: str) -> None:
+    ended = await soon((await launcher.start(folder, scripted("lines", 200_000))).ended())
+    assert ended is not None and not ended.truncated
+    assert read(folder, "stdout") == b"".join(b'{"line": %d}\n' % number for number in range(200_000))
+    assert not read(folder, "stdout.tail")
+
+
+@asynchronous
+async def test_just_beyond_the_cap_file_and_tail_hold_everything(launcher: HeadlessLauncher, folder: str) -> None:
+    whole = b"".join(b'{"line": %d}\n' % number for number in range(10_000))
+    ended = await soon((await launcher.start(folder, scripted("lines", 10_000, stdout_cap=1005))).ended())
+    assert ended is not None and ended.truncated
+    assert len(read(folder, "stdout")) == 1005
+    assert read(folder, "stdout") + read(folder, "stdout.tail") == whole
+
+
+@asynchronous
+async def test_far_beyond_the_cap_the_last_lines_survive_whole(launcher: HeadlessLauncher, folder: str) -> None:
+    ended = await soon((await launcher.start(folder, scripted("flood", 20, "lines", stdout_cap=MIB))).ended())
+    assert ended is not None and ended.truncated
+    assert len(read(folder, "stdout")) == MIB
+    tail = read(folder, "stdout.tail")
+    assert MIB - 2048 < len(tail) <= MIB
+    assert tail.startswith(b"x" * 1023 + b"\n")
+    assert tail.endswith(b'\n{"last": true}\n')
+
+
+@asynchronous
+async def test_one_line_of_100_mb_costs_the_shim_nothing(launcher: HeadlessLauncher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("flood", 100, stdout_cap=MIB))
+    peak = await _peak_while(agent.ended(), agent.shim_pid)
+    assert read(folder, "stdout.tail") == b'{"last": true}\n'  # without the rest of a line whose start is lost
+    assert peak <= 16 * 1024, f"{peak} KiB"
+
+
+@asynchronous
+async def test_a_gigabyte_in_a_burst_is_drained(launcher: HeadlessLauncher, folder: str) -> None:
+    begin = time.monotonic()
+    agent = await launcher.start(folder, scripted("flood", 1024, "lines", stdout_cap=8 * MIB))
+    ended = await soon(agent.ended(), 60)
+    assert ended is not None and ended.truncated and ended.status == 0
+    assert time.monotonic() - begin < 30
+    assert len(read(folder, "stdout")) == 8 * MIB
+    assert read(folder, "stdout.tail").endswith(b'{"last": true}\n')
+
+
+@asynchronous
+async def test_every_byte_comes_through_as_it_is(launcher: HeadlessLauncher, folder: str) -> None:
+    await soon((await launcher.start(folder, scripted("noise"))).ended())
+    noise = b"\0\0" + bytes(range(256)) * 100 + b'\xff\xfe\xc3(\n{"half": \n\x1b[2J\x1b]0;title\x07\n'
+    assert read(folder, "stdout") == noise
+    assert read(folder, "stderr") == b"\x80\x81\n"
+
+
+@asynchronous
+async def test_an_agent_that_prints_without_end_can_be_stopped(launcher: HeadlessLauncher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("forever", stdout_cap=MIB))
+    await until(lambda: len(read(folder, "stdout")) == MIB)
+    await agent.kill_tree()
+    ended = await soon(agent.ended(), 5)
+    assert ended is not None and ended.signal == 9
+    assert read(folder, "stdout.tail").endswith(b"again and again\n" * 10)
+
+
+@asynchronous
+async def test_an_agent_that_does_not_read_fills_its_stdin_and_nothing_else(
+    launcher: HeadlessLauncher, folder: str
+) -> None:
+    agent = await launcher.start(folder, scripted("sleep", 1000, stdin="x" * MIB, keep_stdin=True))
+    with pytest.raises(FleetError, match="does not read"):
+        for _ in range(20):
+            await agent.write("y" * MIB)
+    await agent.kill_tree()
+    ended = await soon(agent.ended(), 5)
+    assert ended is not None and ended.signal == 9
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)]
+    done = os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    require(done, "a small disk (mount as root)")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@asynchronous
+async def test_a_full_disk_stops_neither_the_agent_nor_its_record(launcher: HeadlessLauncher, small_disk: Path) -> None:
+    folder = str(small_disk / "run")
+    agent = await launcher.start(folder, scripted("flood", 50, "lines"))
+    ended = await soon(agent.ended())
+    assert ended is not None
+    assert (ended.status, ended.truncated) == (0, True)
+    assert launcher.last_exit(folder) == ended
+    assert 2 * MIB < len(read(folder, "stdout")) <= 4 * MIB
+
+
+@asynchronous
+async def test_what_was_printed_while_the_disk_was_full_is_written_when_there_is_room(
+    launcher: HeadlessLauncher, small_disk: Path
+) -> None:
+    folder = str(small_disk / "run")
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    await agent.write("before\n")
+    await until(lambda: read(folder, "stdout") == b"before\n")
+    _fill(small_disk / "filler")
+    lines = "".join(f"meanwhile {number}\n" for number in range(20_000))
+    await agent.write(lines)
+    await asyncio.sleep(0.3)
+    assert len(read(folder, "stdout")) < len(lines)
+    (small_disk / "filler").unlink()
+    await until(lambda: read(folder, "stdout") == f"before\n{lines}".encode())  # although the agent is silent now
+    await agent.write("after\n")
+    await agent.close_stdin()
+    ended = await soon(agent.ended())
+    assert ended is not None and (ended.status, ended.truncated) == (0, False)
+    assert read(folder, "stdout") == f"before\n{lines}after\n".encode()
+
+
+@asynchronous
+async def test_on_a_full_disk_no_agent_is_started(launcher: HeadlessLauncher, small_disk: Path) -> None:
+    _fill(small_disk / "filler")
+    folder = str(small_disk / "run")
+    with pytest.raises(FleetError, match="No space left"):
+        await launcher.start(folder, scripted("end", 0, stdin="x" * 100_000))
+    (small_disk / "filler").unlink()
+    ended = await soon((await launcher.start(folder, scripted("end", 7))).ended())
+    assert ended is not None and ended.status == 7
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 4096)
+        except OSError:
+            pass
+
+
+async def _peak_while(ending: object, pid: int | None) -> int:
+    """The most memory the shim has, in KiB, until its agent ends."""
+    peaks = [0]
+
+    def look() -> bool:
+        status = read(f"/proc/{pid}", "status").decode()
+        peaks.extend(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+        return not status or "VmHWM" not in status
+
+    await until(look, 60)
+    await soon(ending)  # type: ignore[arg-type]
+    return max(peaks)

@@ -1,0 +1,211 @@
+"""Whoever starts agents may be killed, poor in descriptors, or in a hurry: the agents are not the worse for it."""
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fleet.launchers.headless import HeadlessLauncher
+from launching import a_token, asynchronous, living, read, scripted, soon, until
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def launcher() -> HeadlessLauncher:
+    return HeadlessLauncher()
+
+
+def starter(folders: list[Path], *behaviour: object, files: int | None = None) -> "subprocess.Popen[str]":
+    """A process that starts agents in these folders and waits for them."""
+    command = [sys.executable, str(TESTS / "workers" / "starter.py"), *map(str, folders), "--", *map(str, behaviour)]
+    if files is not None:
+        command = ["prlimit", f"--nofile={files}:{files}", "--", *command]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+
+
+def answers(process: "subprocess.Popen[str]") -> list[str]:
+    """What it says up to the word `done`."""
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        if line == "done\n":
+            return said
+        said.append(line.strip())
+    raise AssertionError(f"ended early: {said}")
+
+
+def put_away(process: "subprocess.Popen[str]", number: int = signal.SIGKILL) -> None:
+    process.send_signal(number)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@asynchronous
+async def test_agents_outlive_a_starter_killed_with_9(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+    folders = [tmp_path / f"run{number}" for number in range(5)]
+    process = starter(folders, "echo")
+    answers(process)
+    put_away(process)
+    for number, folder in enumerate(folders):
+        agent = await launcher.find(str(folder))
+        assert agent is not None
+        await agent.write(f"adopted {number}\n")
+        await until(lambda folder=folder, n=number: read(folder, "stdout") == f"adopted {n}\n".encode())  # type: ignore[misc]
+        await agent.close_stdin()
+        ended = await soon(agent.ended())
+        assert ended is not None and ended.status == 0
+
+
+@asynchronous
+async def test_an_agent_that_ended_meanwhile_left_its_true_exit(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+    process = starter([tmp_path / "run"], "polite")
+    answers(process)
+    put_away(process)
+    agent = await launcher.find(str(tmp_path / "run"))
+    assert agent is not None
+    await until(lambda: read(tmp_path / "run", "stdout"))
+    await agent.signal(signal.SIGTERM)
+    agent.close()  # nobody listens any more
+    await until(lambda: not launcher.is_alive(str(tmp_path / "run")))
+    ended = launcher.last_exit(str(tmp_path / "run"))
+    assert ended is not None and ended.status == 42
+    assert await launcher.find(str(tmp_path / "run")) is None
+
+
+@asynchronous
+async def test_a_starter_killed_at_any_moment_leaves_agents_that_are_found_or_none(
+    launcher: HeadlessLauncher, tmp_path: Path
+) -> None:
+    for number in range(12):
+        token = a_token()
+        folders = [tmp_path / f"{number}-{count}" for count in range(8)]
+        process = starter(folders, "sleep", 1000, token)
+        await asyncio.sleep(0.1 + number * 0.03)
+        put_away(process)
+        # A shim that was just being started takes its lock along: found now, or never.
+        found = [agent for folder in folders if (agent := await launcher.find(str(folder)))]
+        assert len([pid for pid in living(token) if "starter" not in _command(pid)]) <= 8
+        for agent in found:
+            await agent.kill_tree()
+            await soon(agent.ended())
+        assert living(token) == []
+
+
+def _command(pid: int) -> str:
+    return read(f"/proc/{pid}", "cmdline").decode(errors="replace")
+
+
+@asynchronous
+async def test_a_starter_with_64_descriptors_is_refused_cleanly_and_goes_on(
+    launcher: HeadlessLauncher, tmp_path: Path
+) -> None:
+    folders = [tmp_path / f"run{number}" for number in range(80)]
+    process = starter(folders, "echo", files=64)
+    said = await asyncio.to_thread(answers, process)
+    refused = [line for line in said if line.startswith("refused")]
+    assert len(said) == 80
+    assert 30 <= len(said) - len(refused) <= 60
+    assert all("Too many open files" in line and "ulimit -n" in line for line in refused)
+    alive = [folder for folder in folders if launcher.is_alive(str(folder))]
+    assert len(alive) == len(said) - len(refused)  # a refusal left nothing behind that nobody knows of
+    for folder in alive:
+        agent = await launcher.find(str(folder))
+        assert agent is not None
+        await agent.kill_tree()
+        await soon(agent.ended())
+    put_away(process)
+
+
+@asynchronous
+async def test_sixty_agents_at_once(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+    token = a_token()
+    begin = time.monotonic()
+    specs = [scripted("hostile", "stay" if number % 2 else "end", token) for number in range(60)]
+    agents = await asyncio.gather(
+        *(launcher.start(str(tmp_path / f"run{number}"), spec) for number, spec in enumerate(specs))
+    )
+    assert time.monotonic() - begin < 15
+    staying = agents[1::2]
+    await until(lambda: all(read(tmp_path / f"run{number}", "stdout") for number in range(60)), 30)
+    await asyncio.gather(*(agent.kill_tree() for agent in staying))
+    ends = await soon(asyncio.gather(*(agent.ended() for agent in agents)))
+    assert [ended and ended.status for ended in ends[0::2]] == [0] * 30
+    assert [ended and ended.signal for ended in ends[1::2]] == [9] * 30
+    assert living(token) == []
+
+
+@asynchronous
+async def test_a_folder_may_lie_deeper_than_a_sockets_name_is_long(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+    folder = str(tmp_path / ("d" * 120) / ("e" * 140))
+    assert len(folder) > 250
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    again = await launcher.find(folder)
+    assert again is not None
+    await again.write("deep\n")
+    await until(lambda: read(folder, "stdout") == b"deep\n")
+    await again.close_stdin()
+    assert await soon(agent.ended()) == await soon(again.ended()) == launcher.last_exit(folder)
+
+
+@asynchronous
+async def test_a_relative_folder_is_a_folder(
+    launcher: HeadlessLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = await soon((await launcher.start("run", scripted("end", 4))).ended())
+    assert ended is not None and ended.status == 4
+
+
+@asynchronous
+async def test_200_starts_leave_no_descriptor_no_zombie_and_no_memory(
+    launcher: HeadlessLauncher, tmp_path: Path
+) -> None:
+    async def ten(base: int) -> None:
+        folders = [str(tmp_path / f"run{base + number}") for number in range(10)]
+        agents = await asyncio.gather(*(launcher.start(folder, scripted("lines", 3)) for folder in folders))
+        ends = await soon(asyncio.gather(*(agent.ended() for agent in agents)))
+        assert [ended and ended.status for ended in ends] == [0] * 10
+        assert {read(folder, "stdout").count(b"\n") for folder in folders} == {3}
+
+    await ten(0)
+    handles, memory = len(os.listdir("/proc/self/fd")), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # noqa: PTH208
+    for base in range(10, 210, 10):
+        await ten(base)
+    await asyncio.sleep(0.1)
+    assert len(os.listdir("/proc/self/fd")) <= handles  # noqa: PTH208
+    assert _zombies() == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 8 * 1024
+    assert not [pid for pid in living(str(tmp_path)) if pid != os.getpid()]
+
+
+def _zombies() -> list[str]:
+    tasks = Path("/proc/self/task").iterdir()
+    children = [pid for task in tasks for pid in read(task, "children").decode().split()]
+    return [pid for pid in children if b") Z " in read(f"/proc/{pid}", "stat")]
+
+
+@asynchronous
+async def test_a_long_silence_costs_nothing(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+    agent = await launcher.start(str(tmp_path / "run"), scripted("sleep", 1000))
+    await until(lambda: read(tmp_path / "run", "stdout"))
+    await asyncio.sleep(0.2)
+    before = _switches(agent.shim_pid), time.process_time()
+    await asyncio.sleep(2)
+    assert _switches(agent.shim_pid) == before[0]
+    assert time.process_time() - before[1] < 0.05
+    await agent.kill_tree()
+    await soon(agent.ended())
+
+
+def _switches(pid: int | None) -> list[str]:
+    lines = read(f"/proc/{pid}", "status").decode().splitlines()
+    return [line for line in lines if line.startswith("voluntary_ctxt_switches")]

@@ -1,0 +1,277 @@
+"""The supervisor, with real processes: from `bd create` to settled, whatever the agent does."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from supervised import Supervised, home, wait_for
+
+__all__ = ["home"]
+
+
+def test_a_task_is_claimed_run_and_closed_as_unverified(home: Supervised) -> None:
+    home.start()
+    key = home.create("ok")
+    task = home.wait_status(key, "closed")
+    assert (task["finding"], task["claim_owner"], task["close_reason"]) == ("unverified", "", "all done")
+    (run,) = home.runs(key)
+    assert (run["id"], run["ending"], run["exit_status"], run["tool_calls"]) == (f"{key}/1", "finished", 0, 1)
+    assert run["containment"] == "pid namespace"
+
+
+def test_work_starts_when_it_arrives_not_at_the_next_poll(home: Supervised) -> None:
+    home.set("supervisor.poll_seconds=60")
+    home.start()
+    time.sleep(0.5)
+    key = home.create("ok")
+    home.wait_status(key, "closed", patience=10)
+
+
+def test_dependents_follow_and_slots_are_kept(home: Supervised) -> None:
+    first = home.create("ok seconds=0.3")
+    others = [home.create("ok seconds=0.3", "--deps", first) for _ in range(5)]
+    home.start()
+    home.wait_all([first, *others], "closed")
+    lives = sorted(
+        (float(start[4]), float(end[4])) for start, end in zip(home.notes("start"), home.notes("end"), strict=True)
+    )
+    assert max(sum(begin <= at < end for begin, end in lives) for at, _ in lives) <= 3
+    assert home.notes("start")[0][1] == first
+
+
+@pytest.mark.parametrize(
+    ("do", "ending", "status", "runs"),
+    [
+        ("fail", "failed", "blocked", 2),
+        ("error", "failed", "blocked", 2),
+        ("nothing", "incomplete", "blocked", 4),
+        ("exit0", "incomplete", "blocked", 4),
+        ("garbage", "finished", "closed", 1),
+        ("daemons", "finished", "closed", 1),
+        ("hold_stdout", "finished", "closed", 1),
+        ("long_line megabytes=100", "finished", "closed", 1),
+        ("lines count=20000", "finished", "closed", 1),
+    ],
+)
+def test_whatever_an_agent_does_ends_and_is_named(
+    home: Supervised, do: str, ending: str, status: str, runs: int
+) -> None:
+    other = home.create("ok")
+    key = home.create(do)
+    home.start()
+    home.wait_status(key, status, patience=90)
+    assert [run["ending"] for run in home.runs(key)] == [ending] * runs
+    assert home.wait_status(other, "closed")["status"] == "closed"
+    wait_for(lambda: home.agents() == [], "every process of the agents to be gone")
+
+
+def test_watchdogs_end_what_hangs(home: Supervised) -> None:
+    home.set("watchdog.first_event_seconds=1", "watchdog.silence_seconds=2", "watchdog.result_grace_seconds=1")
+    home.set("watchdog.stop_grace_seconds=1", "limits.retry_limit=1")
+    keys = {do: home.create(do) for do in ("hang_start", "hang", "hang_after_result")}
+    home.start()
+    assert home.wait_status(keys["hang_start"], "blocked")["reason"]
+    home.wait_status(keys["hang"], "blocked")
+    home.wait_status(keys["hang_after_result"], "closed")
+    endings = {do: home.runs(key)[0]["ending"] for do, key in keys.items()}
+    assert endings == {"hang_start": "start_hang", "hang": "stalled", "hang_after_result": "hung_after_result"}
+
+
+def test_an_agent_that_works_in_silence_is_left_alone(home: Supervised) -> None:
+    home.set("watchdog.silence_seconds=2")
+    home.start()
+    key = home.create("silent_work seconds=6")
+    home.wait_status(key, "closed")
+    assert [run["ending"] for run in home.runs(key)] == ["finished"]
+
+
+def test_a_limit_parks_the_account_and_counts_nothing(home: Supervised) -> None:
+    home.start()
+    key = home.create("limit in=3600")
+    wait_for(lambda: home.runs(key) and home.runs(key)[0]["ending"] == "rate_limited", "the limit", home.describe)
+    task = home.wait_status(key, "open")
+    assert task["failures"] == 0
+    (account,) = home.rows("select * from accounts")
+    assert account["parked_until"] > time.time() * 1e6 + 3_000e6
+    other = home.create("ok")
+    time.sleep(1)
+    assert home.task(other)["status"] == "open"
+
+
+def test_a_full_context_starts_afresh_and_is_bounded(home: Supervised) -> None:
+    home.set("limits.context_limit=1")
+    home.start()
+    key = home.create("context")
+    home.wait_status(key, "blocked")
+    assert [run["ending"] for run in home.runs(key)] == ["context_full", "context_full"]
+    assert home.task(key)["failures"] == 0
+
+
+def test_a_question_blocks_and_its_answer_lets_the_task_go_on(home: Supervised) -> None:
+    home.start()
+    key = home.create("ask")
+    home.wait_status(key, "blocked")
+    (question,) = home.rows("select * from questions where task = ?", key)
+    assert "which colour?" in question["text"]
+    home.fleet.ok("answer", question["id"], "green")
+    home.wait_status(key, "closed")
+
+
+def test_an_answer_written_by_hand_works_as_documented(home: Supervised) -> None:
+    home.start()
+    key = home.create("ask")
+    home.wait_status(key, "blocked")
+    page = home.fleet.home / "tasks" / key / "artifacts" / "Q&A.md"
+    page.write_text(page.read_text() + "## A: 2026-01-01 10:00\n\ngreen\n")
+    home.fleet.ok("bd", "update", key, "--status", "open", "--assignee", "")
+    home.wait_status(key, "closed")
+
+
+def test_kill_stops_the_agent_that_ignores_it_and_blocks_the_task(home: Supervised) -> None:
+    home.set("watchdog.stop_grace_seconds=1")
+    home.start()
+    key = home.create("ignore_term")
+    home.wait_started(1)
+    began = time.monotonic()
+    home.fleet.ok("kill", key)
+    task = home.wait_status(key, "blocked", patience=10)
+    assert time.monotonic() - began < 6
+    assert "stopped by hand" in task["reason"]
+    wait_for(lambda: home.agents() == [], "the agent to be gone")
+    home.fleet.ok("bd", "update", key, "-d", "do: ok")
+    home.fleet.ok("retry", key)
+    home.wait_status(key, "closed")
+
+
+def test_a_second_supervisor_refuses_naming_the_first(home: Supervised) -> None:
+    home.start()
+    began = time.monotonic()
+    ended = home.fleet("run")
+    assert (ended.code, time.monotonic() - began < 2) == (1, True)
+    assert home.process is not None and f"pid {home.process.pid}" in ended.err
+
+
+def test_agents_live_on_when_the_supervisor_is_killed_and_are_adopted(home: Supervised) -> None:
+    keys = [home.create("ok seconds=3") for _ in range(3)]
+    home.start()
+    home.wait_started(3)
+    home.kill()
+    assert len(home.agents()) >= 3
+    home.start()
+    home.wait_all(keys, "closed")
+    assert len(home.notes("start")) == 3
+    assert all([run["ending"] for run in home.runs(key)] == ["finished"] for key in keys)
+
+
+def test_agents_that_ended_meanwhile_are_settled_with_their_true_exit(home: Supervised) -> None:
+    good, bad = home.create("ok seconds=1"), home.create("fail code=7")
+    home.set("limits.retry_limit=1")
+    home.start()
+    home.wait_started(2)
+    home.kill()
+    wait_for(lambda: home.agents() == [], "both to end")
+    home.start()
+    home.wait_status(good, "closed")
+    home.wait_status(bad, "blocked")
+    assert [(run["ending"], run["exit_status"]) for run in home.runs(bad)] == [("failed", 7)]
+
+
+def test_a_killed_shim_takes_its_tree_along_and_the_task_goes_on(home: Supervised) -> None:
+    home.start()
+    key = home.create("ok seconds=2")
+    home.wait_started(1)
+    pids = home.agents()
+    shim = next(pid for pid in shims(home))
+    os.kill(shim, signal.SIGKILL)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "its tree to be gone", patience=5)
+    home.wait_status(key, "closed")
+    assert [run["ending"] for run in home.runs(key)] == ["lost", "finished"]
+    assert home.task(key)["failures"] == 0
+
+
+def test_sigterm_drains_and_leaves_agents_running(home: Supervised) -> None:
+    key = home.create("ok seconds=4")
+    home.start()
+    home.wait_started(1)
+    assert home.process is not None
+    home.process.send_signal(signal.SIGTERM)
+    assert home.process.wait(10) == 0
+    assert home.agents() != []
+    waiting = home.create("ok")
+    assert home.task(waiting)["status"] == "open"
+    home.start()
+    home.wait_all([key, waiting], "closed")
+    assert len(home.runs(key)) == 1
+
+
+def test_stopping_agents_gives_their_tasks_back_uncounted(home: Supervised) -> None:
+    key = home.create("ok seconds=60")
+    for _ in range(4):
+        home.start()
+        wait_for(lambda: len(home.agents()) > 0, "the agent to run", home.describe)
+        assert "stopped" in home.fleet.ok("run", "stop", "--stop-agents")
+        assert home.agents() == []
+    task = home.task(key)
+    assert (task["status"], task["failures"], task["claim_owner"]) == ("open", 0, "")
+
+
+def test_broken_settings_keep_the_old_ones_and_the_fix_is_read(home: Supervised) -> None:
+    home.start()
+    home.wait_status(home.create("ok"), "closed")
+    settings = home.fleet.home / "runtime.toml"
+    good = settings.read_text()
+    settings.write_text("max_concurrent = = 5\n")
+    home.wait_status(home.create("ok"), "closed")
+    settings.write_text(good.replace("max_concurrent = 3", "max_concurrent = 1"))
+    wait_for(lambda: "settings taken over" in home.describe() or "taken over" in log_of(home), "the fix to be read")
+    home.wait_status(home.create("ok"), "closed")
+
+
+def test_a_task_whose_coder_is_not_there_stays_open_and_others_go_on(home: Supervised) -> None:
+    waits = home.create("ok", "--coder", "claude")
+    home.start()
+    home.wait_status(home.create("ok"), "closed")
+    assert (home.task(waits)["status"], home.runs(waits)) == ("open", [])
+
+
+def test_a_directory_that_is_gone_blocks_with_the_reason(home: Supervised, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    key = home.create("ok", "--cwd", str(gone))
+    gone.rmdir()
+    home.set("limits.retry_limit=1")
+    home.start()
+    assert str(gone) in home.wait_status(key, "blocked")["reason"]
+
+
+def test_what_the_seed_documents_lies_in_the_tasks_folder(home: Supervised) -> None:
+    home.start()
+    key = home.create("ok")
+    home.wait_status(key, "closed")
+    folder = home.fleet.home / "tasks" / key
+    assert json.loads((folder / "task.json").read_text())["cwd"] == str(home.fleet.cwd)
+    kinds = [json.loads(line)["kind"] for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert kinds == ["session_started", "tool_use", "tool_result", "session_ended"]
+    assert (folder / "log.jsonl").exists() and (folder / "artifacts").is_dir()
+
+
+def shims(home: Supervised) -> list[int]:
+    """The shims of this home, as this machine numbers them."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+        except OSError:
+            continue
+        is_shim = any(b"shim" in word for word in words) and b"unshare" not in words[0]
+        if is_shim and any(str(home.fleet.home).encode() in word for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+def log_of(home: Supervised) -> str:
+    return "".join(path.read_text() for path in (home.fleet.home / "logging").glob("fleet-*.jsonl"))

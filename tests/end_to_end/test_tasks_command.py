@@ -1,0 +1,93 @@
+"""`fleet tasks`: what is under way, and why no more is."""
+
+import json
+from datetime import timedelta
+
+from live_runs import Store, store
+from program import Program
+
+__all__ = ["store"]
+
+
+def test_nothing_under_way_is_said_and_no_failure(store: Store) -> None:
+    done = store.fleet("tasks")
+    assert (done.code, done.out, done.err) == (0, "", "nothing is running or waiting\n")
+    assert json.loads(store.fleet.ok("tasks", "--json")) == []
+
+
+def test_without_a_home_it_gives_a_hint(fleet: Program) -> None:
+    done = fleet("tasks")
+    assert done.code == 1
+    assert "there is no fleet home" in done.err and "fleet init" in done.err
+
+
+def test_a_live_run_is_shown_with_what_it_took(store: Store) -> None:
+    task = store.create("count the stars", "--coder", "demo")
+    began = store.queue.now() - timedelta(seconds=75)
+    claim, run = store.begin(task, started_at=began, model="m1")
+    folded = run.replace(events=7, input_tokens=1500, output_tokens=1000, cost_usd=0.5)
+    heard = {"context_peak": 50_000, "context_window": 200_000, "last_event_at": began + timedelta(seconds=15)}
+    store.history.fold(claim, folded.replace(**heard))
+    (row,) = json.loads(store.fleet.ok("tasks", "--json"))
+    seen = {key: row[key] for key in ("id", "run", "coder", "model", "events", "tokens", "cost_usd")}
+    assert seen == {
+        **{"id": task, "run": f"{task}/1", "coder": "demo", "model": "m1", "events": 7, "tokens": 2500},
+        "cost_usd": 0.5,
+    }
+    assert 75 <= row["elapsed_seconds"] < 135 and 60 <= row["idle_seconds"] < 120
+    assert row["context_percent"] == 25
+    drawn = store.fleet.ok("tasks")
+    for part in (task, "1m", "25%", "2.5k", "$0.5000", "demo", "m1", "count the stars", str(store.fleet.cwd)):
+        assert part in drawn
+
+
+def test_what_is_inherited_and_what_the_task_says_are_told_apart(store: Store) -> None:
+    own, plain = store.create("own", "--coder", "demo", "--model", "m2"), store.create("plain")
+    store.begin(own, model="m2")
+    store.queue.take(plain, "ada")
+    rows = {row["id"]: row for row in json.loads(store.fleet.ok("tasks", "--json"))}
+    assert (rows[own]["coder_inherited"], rows[own]["model_inherited"]) == (False, False)
+    assert (rows[plain]["coder"], rows[plain]["coder_inherited"]) == ("claude", True)
+    assert (rows[plain]["held_by"], rows[plain]["run"]) == ("ada", None)
+
+
+def test_a_limit_is_kept_and_the_rest_counted(store: Store) -> None:
+    for number in range(3):
+        store.begin(store.create(f"task {number}"))
+    done = store.fleet("tasks", "--limit", "1")
+    assert len([line for line in done.out.splitlines() if "task " in line]) == 1
+    assert "2 more; --limit 0 shows all" in done.err
+
+
+def test_it_says_why_nothing_starts(store: Store) -> None:
+    blocker = store.create("first", "--coder", "demo")
+    store.create("second", "--deps", blocker)
+    store.fleet.ok("pause")
+    told = store.fleet("tasks").err
+    assert "0 running, 1 ready, 1 waiting for others, 0 blocked" in told
+    assert "no supervisor runs" in told and "paused; `fleet resume` goes on" in told
+    store.fleet.ok("resume")
+    assert "paused" not in store.fleet("tasks").err
+
+
+def test_a_coder_that_is_not_there_and_a_full_disk_are_named(store: Store) -> None:
+    store.create("for nobody", "--coder", "nowhere.at_all:Coder")
+    assert "nowhere.at_all:Coder cannot be used" in store.fleet("tasks").err
+    store.fleet.ok("config", "set", "supervisor.min_free_disk_mb=999999999")
+    assert "min_free_disk_mb is 999999999" in store.fleet("tasks").err
+
+
+def test_a_title_cannot_drive_the_terminal(store: Store) -> None:
+    task = store.create("plain")
+    with store.queue.atomic():
+        store.queue.save(store.queue.get(task).replace(title="a\x1b[31mb [bold]c[/bold]"))
+    store.begin(task)
+    out = store.fleet.ok("tasks")
+    assert "\x1b" not in out and "\\x1b[31mb [bold]c[/bold]" in out
+
+
+def test_help_of_task_lists_what_runs(store: Store) -> None:
+    assert "Running now:\n  nothing" in store.fleet.ok("task", "--help")
+    task = store.create("count the stars", "--coder", "demo")
+    store.begin(task, model="m1")
+    assert f"{task}  [demo/m1] count the stars" in store.fleet.ok("task", "--help")

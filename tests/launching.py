@@ -1,0 +1,74 @@
+"""Real agents for tests: what they are told, and what is left of them."""
+
+import asyncio
+import functools
+import os
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fleet.launchers.base import LaunchSpec
+
+Found = TypeVar("Found")
+
+AGENT = str(Path(__file__).parent / "workers" / "agent.py")
+
+
+def scripted(*words: object, **fields: Any) -> LaunchSpec:
+    """What starts the scripted agent with a behaviour and its arguments."""
+    argv = (sys.executable, "-I", "-S", AGENT, *map(str, words))
+    return LaunchSpec(**({"argv": argv, "env": {"PATH": os.environ["PATH"]}, "cwd": "/"} | fields))
+
+
+def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that is a coroutine, in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+def a_token() -> str:
+    """A word that is in the command line of what one test starts, and nowhere else."""
+    return f"token-{secrets.token_hex(8)}"
+
+
+def living(token: str) -> list[int]:
+    """The processes with this word in their command line, by the host's own numbers."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and token.encode() in _read(folder / "cmdline"):
+            found.append(int(folder.name))
+    return found
+
+
+async def until(condition: Callable[[], object], seconds: float = 10) -> float:
+    """Wait until it holds; how long that took."""
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < seconds, "waited in vain"
+        await asyncio.sleep(0.01)
+    return time.monotonic() - begin
+
+
+async def soon(what: Awaitable[Found], seconds: float = 20) -> Found:
+    """What comes within this time."""
+    async with asyncio.timeout(seconds):
+        return await what
+
+
+def read(folder: Path | str, name: str) -> bytes:
+    """What an agent has printed so far."""
+    return _read(Path(folder) / name)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

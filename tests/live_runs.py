@@ -1,0 +1,89 @@
+"""A task with a live run as a supervisor would have it, made through the store: for tests of what people see of it."""
+
+import json
+import select
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fleet.core.filter import Filter, Lane
+from fleet.core.run import Question, Run
+from fleet.core.task import Claim, Task, Verdict
+from fleet.home import Home
+from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite_history import SqliteHistory
+from program import Program
+
+TTL = timedelta(minutes=5)
+OWNER = "fleet@here"
+
+
+class Store:
+    """The database of the program's home, opened beside it."""
+
+    def __init__(self, fleet: Program) -> None:
+        self.fleet = fleet
+        fleet.ok("init", "--permissions", "user")
+        self.home = Home(str(fleet.home))
+        self.queue = SqliteQueue(self.home.database)
+        self.history = SqliteHistory(self.queue)
+
+    def create(self, title: str, *words: str) -> str:
+        """A task made by the program; its id."""
+        return str(json.loads(self.fleet.ok("bd", "create", title, *words, "--json"))["id"])
+
+    def claim(self, task_id: str) -> Claim:
+        """Hold a task as a supervisor does."""
+        lane = Lane(room=1, where=Filter(ids=(task_id,)))
+        (claim,) = self.queue.claim(OWNER, [lane], room=1, ttl=TTL)
+        return claim
+
+    def begin(self, task_id: str, **said: Any) -> tuple[Claim, Run]:
+        """Claim a task and begin a run of it."""
+        claim = self.claim(task_id)
+        given = {"coder": "demo", "model": "", "started_at": self.queue.now(), **said}
+        begun = self.history.begin(
+            claim, Run(id="", task_id=task_id, number=0, epoch=claim.epoch, owner=OWNER, **given)
+        )
+        return claim, begun
+
+    def end(self, claim: Claim, run: Run, ending: str, verdict: Verdict, **said: Any) -> Task:
+        """End a run, and settle its task."""
+        self.history.end(run.replace(ended_at=self.queue.now(), ending=ending, **said))
+        return self.queue.settle(claim, verdict)
+
+    def ask(self, task_id: str, text: str, key: str = "q1") -> None:
+        """An agent's question, on record."""
+        asked_at = self.queue.now()
+        self.history.ask(Question(id=key, task_id=task_id, asked_at=asked_at, text=text, source="agent"))
+
+
+@contextmanager
+def in_background(fleet: Program, *words: str, **env: str) -> Iterator[subprocess.Popen[str]]:
+    """The program at work beside the test; it ends with the block, however that ends."""
+    argv, pipe = [*fleet.argv, *words], subprocess.PIPE
+    running = subprocess.Popen(argv, env=fleet.env | env, cwd=fleet.cwd, text=True, stdout=pipe, stderr=pipe)
+    with running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def next_line(stream: Any, seconds: float = 30) -> str:
+    """The next line of a program's output, which must come in time."""
+    ready, _, _ = select.select([stream], [], [], seconds)
+    assert ready, "it says nothing"
+    return str(stream.readline())
+
+
+@pytest.fixture
+def store(fleet: Program) -> Iterator[Store]:
+    """A home with its database open."""
+    made = Store(fleet)
+    yield made
+    made.queue.close()

@@ -1,0 +1,154 @@
+"""A supervisor in a home of its own, watched from outside: what it must keep is checked without importing fleet."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from program import Program
+
+CODER = "workers.scripted:ScriptedCoder"
+PATIENCE = 60.0
+
+
+class Supervised:
+    """A home with the scripted coder as its default, and supervisors that can be killed."""
+
+    def __init__(self, fleet: Program) -> None:
+        self.fleet = fleet
+        self.audit = fleet.user / "audit"
+        self.audit.touch()
+        tests = Path(__file__).parent
+        fleet.env["PYTHONPATH"] = f"{tests}:{tests / 'workers'}"
+        fleet.ok("init", "--permissions", "user")
+        self.set(
+            f"coder={CODER}", "max_concurrent=3", "supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1"
+        )
+        self.set(f'agent.env={{AUDIT = "{self.audit}"}}', "supervisor.claim_seconds=10")
+        self.process: subprocess.Popen[bytes] | None = None
+        self.seed = 0  # of a random test, told when it fails
+
+    def set(self, *pairs: str) -> None:
+        self.fleet.ok("config", "set", *pairs)
+
+    def start(self) -> None:
+        """Start a supervisor and wait until it holds the home."""
+        if self.process is not None:
+            self.process.wait(30)
+        log = (self.fleet.user / "supervisor.out").open("ab")
+        self.process = subprocess.Popen(
+            [*self.fleet.argv, "run"], env=self.fleet.env, stdout=log, stderr=log, cwd=self.fleet.cwd
+        )
+        log.close()
+        lock = self.fleet.home / "supervisor.lock"
+        mine = f'"pid": {self.process.pid},'
+        process = self.process
+        wait_for(
+            lambda: process.poll() is not None or (lock.exists() and mine in lock.read_text()),
+            "its start",
+            self.describe,
+        )
+
+    def kill(self) -> None:
+        """kill -9, and no goodbye."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """Ask it to end; its agents too."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGUSR1)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.fleet("run", "status", "--json").out or "{}")
+        return found or {"running": False}
+
+    def create(self, do: str, *argv: str) -> str:
+        """A task whose agent does this; its id."""
+        made = json.loads(self.fleet.ok("bd", "create", do[:80], "-d", f"do: {do}", *argv, "--json"))
+        return str(made["id"])
+
+    def task(self, key: str) -> dict[str, Any]:
+        """A task as the database has it."""
+        return self.rows("select * from tasks where id = ?", key)[0]
+
+    def runs(self, key: str) -> list[dict[str, Any]]:
+        """A task's runs as the database has them."""
+        return self.rows("select * from runs where task = ? order by number", key)
+
+    def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        with closing(sqlite3.connect(f"file:{self.fleet.home}/fleet.db?mode=ro", uri=True, timeout=30)) as database:
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute(sql, values)]
+
+    def wait_status(self, key: str, *statuses: str, patience: float = PATIENCE) -> dict[str, Any]:
+        """Wait until a task is in one of these statuses."""
+        wait_for(lambda: self.task(key)["status"] in statuses, f"{key} to be {statuses}", self.describe, patience)
+        return self.task(key)
+
+    def wait_all(self, keys: list[str], *statuses: str, patience: float = PATIENCE) -> None:
+        wanted = ",".join("?" * len(keys))
+        sql = f"select count(*) as n from tasks where id in ({wanted}) and status in ({','.join('?' * len(statuses))})"
+        wait_for(
+            lambda: self.rows(sql, *keys, *statuses)[0]["n"] == len(keys),
+            f"all to be {statuses}",
+            self.describe,
+            patience,
+        )
+
+    def wait_started(self, count: int) -> None:
+        """Wait until so many agents were started."""
+        wait_for(lambda: len(self.notes("start")) >= count, f"{count} agents to start", self.describe)
+
+    def notes(self, what: str = "") -> list[list[str]]:
+        """The audit: [what, task, run, pid, time]."""
+        lines = [line.split() for line in self.audit.read_text().splitlines()]
+        return [line for line in lines if not what or line[0] == what]
+
+    def agents(self) -> list[int]:
+        """The processes on this machine that carry this home in their environment."""
+        mark = f"FLEET_HOME={self.fleet.home}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+            except OSError:
+                continue
+            if mark in environment.split(b"\0") and b"FLEET_RUN_ID=" in environment:
+                found.append(int(entry.name))
+        return found
+
+    def describe(self) -> str:
+        tasks = self.rows("select id, status, reason, failures, claim_owner, epoch from tasks where status <> 'closed'")
+        said = (self.fleet.user / "supervisor.out").read_text(errors="replace")[-3000:]
+        return f"FLEET_SEED={self.seed}\n{tasks}\n{said}"
+
+
+def wait_for(
+    condition: Callable[[], object], what: str, tell: Callable[[], str] = str, patience: float = PATIENCE
+) -> None:
+    """Look until it is so; fail with what is known when it takes too long."""
+    end = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {patience:g} s for {what}\n{tell()}")
+        time.sleep(0.03)
+
+
+@pytest.fixture
+def home(fleet: Program) -> Iterator[Supervised]:
+    made = Supervised(fleet)
+    yield made
+    made.stop()

@@ -1,0 +1,210 @@
+"""How many agents may start, of which coders, and what is said when none may."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from builders import HOUR, MINUTE, NOON, FakeClock, a_task
+from fleet.config import Settings
+from fleet.config.load import Layer, Origin, merge
+from fleet.core.run import Account
+from fleet.core.task import Claim
+from fleet.engine.admission import BURST, Ramp, Room, Situation, admit
+from fleet.store.memory import MemoryQueue
+
+CODERS = {"claude": "", "codex": ""}
+
+
+def settings(**values: Any) -> Settings:
+    """Settings by their dotted names, with __ for the dot."""
+    return merge([Layer(Origin("runtime", ""), {tuple(name.split("__")): value for name, value in values.items()})])
+
+
+def situation(**changes: Any) -> Situation:
+    return Situation(**{"now": NOON, "default_coder": "claude", "coders": CODERS, **changes})
+
+
+def claims(room: Room, *tasks: Any) -> list[Claim]:
+    """What a queue of these tasks hands out."""
+    queue = MemoryQueue(now=FakeClock())
+    for task in tasks:
+        queue.add(task)
+    return queue.claim("host", room.lanes, room=room.room, ttl=MINUTE)
+
+
+def coders_of(found: list[Claim]) -> list[str]:
+    return sorted(claim.task.coder or "-" for claim in found)
+
+
+def tasks(count: int, **said: Any) -> list[Any]:
+    return [a_task(**said) for _ in range(count)]
+
+
+def test_an_idle_fleet_has_room_for_all_its_slots_in_every_coder() -> None:
+    room = admit(settings(max_concurrent=5), situation())
+    assert (room.room, room.ramp_at, room.reasons) == (5, None, [])
+    assert len(claims(room, *tasks(4), *tasks(4, coder="codex"), *tasks(2, coder="claude"))) == 5
+
+
+@pytest.mark.parametrize(
+    ("running", "left"),
+    [
+        ({}, 3),
+        ({("claude", "headless"): 1, ("codex", ""): 1}, 1),
+        ({("claude", "headless"): 3}, 0),
+        ({("claude", "headless"): 7}, 0),
+        ({("claude", "interactive"): 50}, 3),
+    ],
+)
+def test_headless_agents_share_the_slots_and_interactive_ones_do_not_count(running: Any, left: int) -> None:
+    assert admit(settings(), situation(running=running)).room == left
+
+
+def test_full_slots_are_told() -> None:
+    room = admit(settings(), situation(running={("claude", "headless"): 3}))
+    assert room.lanes == [] and room.reasons == ["all 3 slots for headless agents are taken"]
+
+
+def test_interactive_agents_have_room_of_their_own() -> None:
+    full = situation(running={("claude", "headless"): 3, ("claude", "interactive"): 1})
+    room = admit(settings(limits__max_interactive=3), full, "interactive")
+    assert room.room == 2
+    assert len(claims(room, *tasks(5, mode="interactive"), *tasks(5))) == 2
+
+
+def test_modes_are_claimed_apart() -> None:
+    mixed = [*tasks(2), *tasks(2, mode="headless"), *tasks(2, mode="interactive")]
+    assert sorted(c.task.mode for c in claims(admit(settings(max_concurrent=9), situation()), *mixed)) == [
+        "",
+        "",
+        "headless",
+        "headless",
+    ]
+
+
+@pytest.mark.parametrize("turn", range(4))
+def test_a_coder_never_has_more_agents_than_its_own_limit(turn: int) -> None:
+    held = settings(max_concurrent=9, coders__claude__max_concurrent=3)
+    room = admit(held, situation(running={("claude", "headless"): 1}, turn=turn))
+    mixed = [*tasks(5), *tasks(5, coder="claude"), *tasks(5, mode="headless"), *tasks(5, coder="codex")]
+    found = coders_of(claims(room, *mixed))
+    assert len(found) - found.count("codex") <= 2
+    assert found.count("codex") == 5
+
+
+def test_every_way_to_name_a_full_coder_gets_its_turn() -> None:
+    held = settings(max_concurrent=9, coders__claude__max_concurrent=1)
+    for said in ({}, {"coder": "claude"}, {"mode": "headless"}, {"coder": "claude", "mode": "headless"}):
+        started = [len(claims(admit(held, situation(turn=turn)), *tasks(2, **said))) for turn in range(4)]
+        assert sum(started) == 1, said
+
+
+def test_a_coder_at_its_limit_is_named_and_the_others_go_on() -> None:
+    held = settings(max_concurrent=9, coders__codex__max_concurrent=1)
+    room = admit(held, situation(running={("codex", "headless"): 1}))
+    assert room.reasons == ["codex has as many agents as it may have"]
+    assert coders_of(claims(room, *tasks(2), *tasks(2, coder="codex"))) == ["-", "-"]
+
+
+def test_a_parked_account_closes_its_own_lane_and_no_other() -> None:
+    parked = Account(coder="claude", parked_until=NOON + HOUR, parked_reason="5-hour limit")
+    room = admit(settings(), situation(accounts=[parked]))
+    assert room.reasons == ["claude is parked until 2026-03-01 13:00: 5-hour limit"]
+    assert coders_of(claims(room, *tasks(2), *tasks(1, coder="claude"), *tasks(2, coder="codex"))) == ["codex"] * 2
+
+
+def test_an_account_whose_time_has_come_is_open_again() -> None:
+    parked = Account(coder="claude", parked_until=NOON, parked_reason="5-hour limit")
+    assert admit(settings(), situation(accounts=[parked])).reasons == []
+
+
+def test_an_account_has_its_own_most_over_all_modes() -> None:
+    few = Account(coder="claude", max_running=2)
+    room = admit(settings(max_concurrent=9), situation(accounts=[few], running={("claude", "interactive"): 1}))
+    assert len(claims(room, *tasks(4))) == 1
+
+
+def test_tasks_of_a_coder_that_cannot_be_used_stay_where_they_are() -> None:
+    room = admit(settings(), situation(coders={"claude": "", "codex": "not installed"}))
+    assert room.reasons == ["codex cannot be used: not installed"]
+    assert coders_of(claims(room, *tasks(1), *tasks(2, coder="codex"), *tasks(2, coder="gemini"))) == ["-"]
+
+
+def test_without_the_default_coder_tasks_that_name_none_wait() -> None:
+    room = admit(settings(), situation(coders={"claude": "not installed", "codex": ""}))
+    assert coders_of(claims(room, *tasks(1), *tasks(1, coder="codex"))) == ["codex"]
+
+
+def test_without_any_coder_nothing_is_claimed() -> None:
+    room = admit(settings(), situation(coders={"claude": "not installed"}))
+    assert (room.lanes, room.room) == ([], 0)
+
+
+def test_another_default_coder_takes_the_tasks_that_name_none() -> None:
+    room = admit(settings(), situation(default_coder="codex", coders={"codex": "", "claude": "not installed"}))
+    assert coders_of(claims(room, *tasks(1), *tasks(1, coder="claude"))) == ["-"]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"paused": True}, "paused"),
+        ({"free_disk_mb": 1023}, "only 1023 MB of disk are free; min_free_disk_mb is 1024"),
+        ({"free_memory_mb": 100.4}, "only 100 MB of memory are available; min_free_memory_mb is 512"),
+    ],
+)
+def test_what_stops_all_starts_is_told(said: dict[str, Any], reason: str) -> None:
+    room = admit(settings(), situation(**said))
+    assert (room.lanes, room.room, room.reasons) == ([], 0, [reason])
+
+
+def test_floors_that_are_kept_stop_nothing() -> None:
+    assert admit(settings(), situation(free_disk_mb=1024, free_memory_mb=512)).room == 3
+    assert admit(settings(supervisor__min_free_disk_mb=0), situation(free_disk_mb=0)).room == 3
+
+
+def test_a_supervisor_may_be_kept_to_tasks_made_in_certain_ways() -> None:
+    room = admit(settings(max_concurrent=9), situation(origins=("fanout", "multi")))
+    found = claims(room, *tasks(1), *tasks(1, origin="fanout"), *tasks(1, origin="multi", coder="codex"))
+    assert sorted(claim.task.origin for claim in found) == ["fanout", "multi"]
+
+
+def test_after_a_first_burst_agents_start_one_by_one() -> None:
+    held = settings(max_concurrent=200)
+    ramp, now = Ramp(), NOON
+    started: list[datetime] = []
+    while len(started) < 200:
+        room = admit(held, situation(now=now, ramp=ramp, running={("claude", "headless"): len(started)}))
+        started += [now] * room.room
+        ramp = ramp.started(room.room, now, 0.25)
+        assert room.ramp_at is not None or len(started) == 200
+        now = room.ramp_at or now
+    assert started.count(NOON) == BURST
+    gaps = {later - earlier for earlier, later in zip(started[BURST - 1 :], started[BURST:], strict=False)}
+    assert gaps == {timedelta(seconds=0.25)}
+    assert started[-1] == NOON + 190 * timedelta(seconds=0.25)
+
+
+def test_the_ramp_recovers_while_nothing_starts() -> None:
+    ramp = Ramp().started(BURST, NOON, 0.25)
+    assert [ramp.allowed(NOON + timedelta(seconds=s), 0.25) for s in (0, 0.25, 1, 2.5, 99)] == [0, 1, 4, 10, 10]
+    assert ramp.more_at(NOON, 0.25) == NOON + timedelta(seconds=0.25)
+
+
+def test_who_takes_the_place_of_an_agent_that_ended_need_not_wait() -> None:
+    assert Ramp().started(BURST, NOON, 0.25).started(-3, NOON, 0.25).allowed(NOON, 0.25) == 3
+    assert Ramp().started(-3, NOON, 0.25).allowed(NOON, 0.25) == BURST
+
+
+def test_a_clock_turned_back_does_not_stop_all_starts() -> None:
+    ramp = Ramp().started(5, NOON, 0.25)
+    assert ramp.allowed(NOON - HOUR + timedelta(seconds=0.25), 0.25) == 0
+    assert ramp.more_at(NOON - HOUR, 0.25) == NOON - HOUR + timedelta(seconds=0.25)
+    assert ramp.started(0, NOON - HOUR, 0.25).allowed(NOON - HOUR + MINUTE, 0.25) == BURST
+
+
+def test_without_an_interval_there_is_no_ramp() -> None:
+    room = admit(settings(max_concurrent=900, supervisor__start_interval_seconds=0), situation())
+    assert (room.room, room.ramp_at) == (900, None)
+    assert Ramp().started(900, NOON, 0).allowed(NOON, 0) > 900

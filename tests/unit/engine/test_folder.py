@@ -1,0 +1,405 @@
+"""A task's folder: what is written there, and that nothing an agent leaves there does harm."""
+
+import json
+import os
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import NOON, a_task
+from fleet.core.errors import BadInput
+from fleet.core.event import Event, Kind, Limit, Usage
+from fleet.core.redaction import MARK, Redactor
+from fleet.engine import folder as folder_module
+from fleet.engine import qa
+from fleet.engine.folder import TaskFolder
+from fleet.home import Home
+
+SECRET = "correct-horse-battery"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TaskFolder:
+    home = Home(str(tmp_path / "home"))
+    home.make()
+    made = TaskFolder(home, "fleet-1", redactor=Redactor([SECRET]), now=lambda: NOON)
+    made.make(run=1)
+    return made
+
+
+def lines(folder: TaskFolder, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(folder.path, name).read_text("utf-8").splitlines()]
+
+
+def artifact(folder: TaskFolder, name: str) -> Path:
+    return Path(folder.artifacts, name)
+
+
+def test_folders_are_private(folder: TaskFolder) -> None:
+    for path in (folder.path, folder.artifacts, folder.run_folder(1), folder.make_work()):
+        assert stat.S_IMODE(Path(path).stat().st_mode) == 0o700, path
+    folder.make(run=1)  # again
+
+
+def test_a_task_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(BadInput):
+        TaskFolder(Home(str(tmp_path)), "../x")
+
+
+def test_a_link_in_place_of_a_folder_is_refused(folder: TaskFolder, tmp_path: Path) -> None:
+    artifact(folder, ".").rmdir()
+    Path(folder.artifacts).symlink_to(tmp_path)
+    with pytest.raises(OSError):
+        folder.make()
+    (tmp_path / "result.json").write_text(json.dumps(RESULT))
+    assert folder.result_json() is None
+
+
+def test_task_json_is_a_copy_anyone_can_read(folder: TaskFolder) -> None:
+    task = a_task(id="fleet-1", title="paint it", description=f"with {SECRET}", cwd="/project", priority=1)
+    folder.write_task_json(task, "demo", "demo-1", depends_on=["fleet-0"])
+    copy = json.loads(Path(folder.path, "task.json").read_text())
+    assert copy["title"] == "paint it"
+    assert copy["description"] == f"with {MARK}"
+    assert (copy["cwd"], copy["coder"], copy["model"], copy["priority"]) == ("/project", "demo", "demo-1", 1)
+    assert copy["depends_on"] == ["fleet-0"]
+    assert folder.read_task_json() == {}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("cwd", "/elsewhere"), ("coder", "claude"), ("model", "opus"), ("model", "")]
+)
+def test_a_change_made_by_hand_is_taken_in(folder: TaskFolder, field: str, value: str) -> None:
+    task = a_task(id="fleet-1", cwd="/project", title="the queue's own")
+    folder.write_task_json(task, "demo", "demo-1")
+    path = Path(folder.path, "task.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value, "title": "not taken", "status": "closed"}))
+    assert folder.read_task_json() == {field: value}
+    assert folder.with_hand_made_changes(task) == task.replace(**{field: value})
+
+
+def test_a_task_json_written_by_hand_counts_as_changed(folder: TaskFolder) -> None:
+    Path(folder.path, "task.json").write_text('{"cwd": "/mine", "coder": "codex"}')
+    assert folder.read_task_json() == {"cwd": "/mine", "coder": "codex"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '"x"', '{"cwd": 5}', '{"cwd": "here"}', '{"coder": "a\\nb"}', "[" * 100_000, '{"as_written": 3}'],
+)
+def test_a_broken_task_json_changes_nothing_and_is_told(folder: TaskFolder, text: str) -> None:
+    Path(folder.path, "task.json").write_text(text)
+    assert folder.read_task_json() == {}
+    if text != '{"as_written": 3}':
+        assert lines(folder, "log.jsonl")[-1]["event"] == "task_json_not_used"
+
+
+def test_task_json_does_not_write_through_a_link(folder: TaskFolder, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    Path(folder.path, "task.json").symlink_to(tmp_path / "precious")
+    assert folder.read_task_json() == {}
+    folder.write_task_json(a_task(id="fleet-1"), "demo", "")
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert json.loads(Path(folder.path, "task.json").read_text())["coder"] == "demo"
+    assert not [path for path in Path(folder.path).iterdir() if path.name.endswith(".tmp")]
+
+
+def test_events_have_the_form_of_the_seed(folder: TaskFolder) -> None:
+    folder.append_event(Event(kind=Kind.SESSION_STARTED, session="s1"), NOON)
+    folder.append_event(Event(kind=Kind.TEXT, text=f"hello {SECRET}"), NOON)
+    folder.append_event(Event(kind=Kind.TOOL_USE, tool="bash", tool_id="t", data={"cmd": ["ls"]}), NOON)
+    folder.append_event(Event(kind=Kind.USAGE, usage=Usage(input=1, cache_read=3), context=9, cost_usd=0.0), NOON)
+    folder.append_event(Event(kind=Kind.LIMIT, limit=Limit(kind="rate", resets_at=NOON)), NOON)
+    folder.append_event(Event(kind=Kind.RESULT, ok=False), NOON)
+    written = lines(folder, "events.jsonl")
+    kinds = ["session_started", "assistant_text", "tool_use", "usage", "rate_limit", "session_ended"]
+    assert [line["kind"] for line in written] == kinds
+    assert all({"kind", "ts", "session_id", "tool_name", "usage", "rate_info"} <= set(line) for line in written)
+    assert (written[0]["session_id"], written[0]["ts"]) == ("s1", NOON.isoformat())
+    assert written[1]["text"] == f"hello {MARK}"
+    assert (written[2]["tool_name"], written[2]["data"]) == ("bash", {"cmd": ["ls"]})
+    assert written[3]["usage"]["cache_read_input_tokens"] == 3
+    assert (written[3]["context"], written[3]["cost_usd"]) == (9, 0.0)
+    assert written[4]["rate_info"] == {"usage_pct": None, "resets_at": NOON.isoformat(), "status": "rate"}
+    assert written[5]["ok"] is False
+
+
+def test_an_event_is_written_with_the_secrets_of_its_run_gone(folder: TaskFolder) -> None:
+    folder.append_event(Event(kind=Kind.TEXT, text="x" * 16_380 + "another-secret"), NOON, Redactor(["another-secret"]))
+    (line,) = lines(folder, "events.jsonl")
+    assert "anot" not in line["text"]
+
+
+def test_an_event_of_any_size_and_shape_is_one_bounded_line(folder: TaskFolder) -> None:
+    deep: list[Any] = []
+    for _ in range(500):
+        deep = [deep]
+    hostile = {
+        "deep": deep,
+        "nan": float("nan"),
+        "huge": 10**400,
+        "half": "\ud800",
+        "many": list(range(100_000)),
+        5: b"x",
+    }
+    folder.append_event(Event(kind=Kind.TOOL_USE, text="x\n" * 1_000_000, data=hostile), NOON)  # type: ignore[arg-type]
+    (line,) = lines(folder, "events.jsonl")
+    assert len(json.dumps(line)) < 100_000
+    assert "Infinity" not in json.dumps(line) and "NaN" not in json.dumps(line)
+
+
+def test_many_events_are_written_in_one_go_and_in_order(folder: TaskFolder) -> None:
+    folder.append_events(
+        (Event(kind=Kind.TEXT, text=f"{number} {SECRET} " + "x" * 5000) for number in range(500)), NOON
+    )
+    folder.append_events([], NOON)
+    assert [line["text"].split()[:2] for line in lines(folder, "events.jsonl")] == [[str(n), MARK] for n in range(500)]
+
+
+def test_the_log_says_when_and_of_what(folder: TaskFolder) -> None:
+    folder.log("subprocess_started", run="fleet-1/1", argv=["demo", SECRET])
+    (line,) = lines(folder, "log.jsonl")
+    assert line["ts"] == NOON.isoformat()
+    assert (line["event"], line["task_id"], line["argv"]) == ("subprocess_started", "fleet-1", ["demo", MARK])
+
+
+def test_each_log_is_bounded_and_one_older_is_kept(folder: TaskFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_module, "LOG_CAP", 20_000)
+    for number in range(1000):
+        folder.log("e", number=number)
+        folder.append_event(Event(kind=Kind.TEXT, text=str(number)), NOON)
+        folder.append_stderr(f"{number}\n" + "x" * 200 + "\n")
+    for name in ("log.jsonl", "events.jsonl", "log.stderr"):
+        assert Path(folder.path, name).stat().st_size <= 20_000
+        assert Path(folder.path, name + ".1").stat().st_size <= 20_000
+        assert not Path(folder.path, name + ".2").exists()
+    numbers = [line["number"] for name in ("log.jsonl.1", "log.jsonl") for line in lines(folder, name)]
+    assert numbers == list(range(numbers[0], 1000))
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_an_agent_put_in_place_of_a_log_is_put_aside(folder: TaskFolder, tmp_path: Path, kind: str) -> None:
+    path = Path(folder.path, "events.jsonl")
+    (tmp_path / "precious").write_text("mine")
+    if kind == "link":
+        path.symlink_to(tmp_path / "precious")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    folder.append_event(Event(kind=Kind.TEXT, text="on it goes"), NOON)
+    assert lines(folder, "events.jsonl")[0]["text"] == "on it goes"
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_half_a_line_is_never_left(folder: TaskFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.log("first")
+    real, calls = os.write, iter([True, False])
+
+    def full(handle: int, data: Any) -> int:
+        if next(calls):
+            return real(handle, bytes(data)[:10])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            folder.log("second")
+    folder.log("third")
+    assert [line["event"] for line in lines(folder, "log.jsonl")] == ["first", "third"]
+
+
+def test_stderr_is_taken_over_redacted(folder: TaskFolder) -> None:
+    raw = Path(folder.run_folder(1), "stderr")
+    raw.write_bytes(f"oh no: {SECRET}\n".encode() + b"\xff\0\nunended")
+    offset = folder.take_stderr(str(raw))
+    assert Path(folder.path, "log.stderr").read_text() == f"oh no: {MARK}\n�\nunended\n"
+    assert offset == raw.stat().st_size
+    assert folder.stderr_tail().endswith("unended\n")
+    assert folder.take_stderr(str(raw), offset=offset) == offset
+    assert folder.take_stderr(str(raw) + "-none") == 0
+
+
+def test_of_much_stderr_the_end_is_kept(folder: TaskFolder) -> None:
+    raw = Path(folder.run_folder(1), "stderr")
+    raw.write_bytes(b"".join(b"line %d\n" % number for number in range(400_000)))
+    folder.take_stderr(str(raw))
+    kept = Path(folder.path, "log.stderr").read_text().splitlines()
+    assert (kept[0], kept[-1]) == ("[…]", "line 399999")
+    assert sum(map(len, kept)) < 1_100_000
+    assert all(line.startswith("line ") for line in kept[1:])
+
+
+def test_what_the_shim_kept_past_its_cap_is_taken_too(folder: TaskFolder) -> None:
+    raw = Path(folder.run_folder(1), "stderr")
+    raw.write_text("first\n")
+    raw.with_name("stderr.tail").write_text("last\n")
+    folder.take_stderr(str(raw))
+    assert folder.stderr_tail() == "first\nlast\n"
+
+
+def test_a_secret_where_the_rest_was_left_out_is_not_half_shown(folder: TaskFolder) -> None:
+    raw = Path(folder.run_folder(1), "stderr")
+    raw.write_bytes(b"x" * 500_000 + b"\n" + SECRET.encode() + b" here\n" + b"y\n" * (1024 * 512 - 9))
+    folder.take_stderr(str(raw))
+    told = Path(folder.path, "log.stderr").read_text()
+    assert told.startswith("[…]\ny\n") and "battery" not in told
+
+
+def test_a_private_key_that_comes_in_parts_goes_whole(folder: TaskFolder) -> None:
+    body = [f"{number:04}" * 16 for number in range(20)]
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *body, "-----END RSA PRIVATE KEY-----"]
+    for line in ["before", *key, "after: all is well"]:
+        folder.append_stderr(line + "\n")
+    told = Path(folder.path, "log.stderr").read_text()
+    assert not [line for line in body if line in told]
+    assert told.startswith("before\n") and told.endswith("after: all is well\n")
+
+
+RESULT = {
+    "summary": "did it",
+    "files_changed": ["a.py"],
+    "tests": [{"command": "pytest", "status": "passed", "details": ""}],
+    "commits": ["abc"],
+    "next_steps": [],
+    "status": "completed",
+}
+
+
+def test_a_result_of_the_right_shape_is_taken(folder: TaskFolder) -> None:
+    assert folder.result_json() is None
+    artifact(folder, "result.json").write_text(json.dumps(RESULT))
+    result = folder.result_json()
+    assert result is not None
+    assert (result.status, result.summary, result.files_changed) == ("completed", "did it", ("a.py",))
+    assert result.tests[0]["status"] == "passed"
+
+
+def test_the_result_of_an_earlier_run_is_not_this_ones(folder: TaskFolder) -> None:
+    path = artifact(folder, "result.json")
+    path.write_text(json.dumps(RESULT))
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    assert folder.result_json(since=written - timedelta(seconds=1)) is not None
+    assert folder.result_json(since=written) is not None
+    assert folder.result_json(since=written + timedelta(seconds=1)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "null", "[]", "[" * 100_000, '{"status": "completed"}', '{"summary": "x", "status": "great"}'),
+        *(json.dumps(RESULT | {"files_changed": "a.py"}), json.dumps(RESULT | {"commits": [5]})),
+        *(json.dumps(RESULT | {"tests": [{"status": "perhaps"}]}), json.dumps(RESULT | {"summary": "x" * 1_100_000})),
+        *(json.dumps(RESULT | {"status": []}), json.dumps(RESULT | {"tests": {}}), "\ufeff" + json.dumps(RESULT)),
+    ],
+)
+def test_a_result_of_a_wrong_shape_is_told_and_not_taken(folder: TaskFolder, text: str) -> None:
+    artifact(folder, "result.json").write_text(text)
+    assert folder.result_json() is None
+    assert lines(folder, "log.jsonl")[-1]["event"] == "result_json_not_used"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_a_result_that_is_no_plain_file_is_not_taken(folder: TaskFolder, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "elsewhere").write_text(json.dumps(RESULT))
+    path = artifact(folder, "result.json")
+    if kind == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    assert folder.result_json() is None
+
+
+QA = """# Questions
+
+## Q: Which colour?
+
+Red or blue; the logo is blue.
+
+## A: 2026-01-02 10:30
+
+Blue.
+
+## Q: Which size?
+"""
+
+
+def test_questions_know_their_answers(folder: TaskFolder) -> None:
+    assert folder.questions() == []
+    artifact(folder, "Q&A.md").write_text(QA)
+    first, second = folder.questions()
+    assert (first.text, first.answer) == ("Which colour?\n\nRed or blue; the logo is blue.", "Blue.")
+    assert (second.text, second.is_open) == ("Which size?", True)
+    assert folder.open_questions() == ["Which size?"]
+
+
+def test_an_answer_goes_below_its_question(folder: TaskFolder) -> None:
+    artifact(folder, "Q&A.md").write_text(QA)
+    assert folder.append_answer("Which size?", "Large.\n\nAs ever.", NOON)
+    assert artifact(folder, "Q&A.md").read_text() == QA + "\n## A: 2026-03-01 12:00\n\nLarge.\n\nAs ever.\n"
+    assert folder.open_questions() == []
+    assert not folder.append_answer("Which size?", "Small.", NOON)
+    assert "Small" not in artifact(folder, "Q&A.md").read_text()
+
+
+def test_an_answer_in_the_middle_leaves_every_other_byte(folder: TaskFolder) -> None:
+    text = b"## Q: One?\r\n\xff odd\r\n## Q: Two?\nx"
+    artifact(folder, "Q&A.md").write_bytes(text)
+    assert folder.append_answer("One?", "yes", NOON)
+    written = artifact(folder, "Q&A.md").read_bytes()
+    assert written == b"## Q: One?\r\n\xff odd\r\n\n## A: 2026-03-01 12:00\n\nyes\n\n## Q: Two?\nx"
+    assert folder.open_questions() == ["Two?\nx"]
+
+
+def test_a_question_asked_in_another_way_is_written_down_with_its_answer(folder: TaskFolder) -> None:
+    assert folder.append_answer("May I?\nmore", "You may.", NOON)
+    (asked,) = folder.questions()
+    assert (asked.text, asked.answer) == ("May I?", "You may.")
+
+
+def test_an_answer_that_looks_like_a_question_stays_an_answer(folder: TaskFolder) -> None:
+    artifact(folder, "Q&A.md").write_text("## Q: Why?\n")
+    folder.append_answer("Why?", "Because\n## Q: really?\n## A: yes", NOON)
+    (asked,) = folder.questions()
+    assert "## Q: really?" in asked.answer
+
+
+@pytest.mark.parametrize("answer", ["## A: 2026-01-01\n", "## A:\n", "## A: 2026-01-01 10:00\n\n\n"])
+def test_a_place_for_an_answer_is_none(answer: str) -> None:
+    assert qa.questions("## Q: Why?\n" + answer)[0].is_open
+    assert not qa.questions("## Q: Why?\n" + answer + "So.")[0].is_open
+
+
+def test_an_answer_on_the_line_of_its_heading_counts() -> None:
+    assert qa.questions("## Q: Why?\n## A: so\n")[0].answer == "so"
+
+
+def test_half_characters_in_an_answer_harm_nothing(folder: TaskFolder) -> None:
+    assert folder.append_answer("Which\ud800?", "this\ud800\0", NOON)
+    assert folder.questions()[0].answer == "this?"
+
+
+def test_a_huge_file_of_questions_is_bounded_and_still_answered(folder: TaskFolder) -> None:
+    path = artifact(folder, "Q&A.md")
+    path.write_text("## Q: x\n" * 300_000)
+    assert len(folder.questions()) <= 200
+    assert folder.append_answer("x", "enough", NOON)
+    assert path.read_text().endswith("enough\n")
+
+
+@given(st.text(alphabet="#QqAa: \n\r12-\u2028\x0bx", max_size=80), st.text(max_size=20), st.text(max_size=30))
+def test_any_text_can_be_answered_and_nothing_of_it_is_lost(text: str, question: str, answer: str) -> None:
+    written, is_new = qa.with_answer(text, question, answer, NOON)
+    if not is_new:
+        assert written == text
+        return
+    remains = iter(written)
+    assert all(char in remains for char in text)
+    assert len(qa.questions(written)) - len(qa.questions(text)) in (0, 1)

@@ -1,0 +1,172 @@
+"""Where a task goes after a run, and that no task can come back for ever."""
+
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from builders import HOUR, MINUTE, NOON, a_task
+from fleet.config.sections import Limits
+from fleet.core.run import Ending, Outcome
+from fleet.core.task import Status, Task, Verdict
+from fleet.engine.policy import FRESH_START, LOSS, WAIT, Counts, backoff, bound, decide, limit_ends_at
+
+LIMITS = Limits()
+ENDINGS = sorted(value for name, value in vars(Ending).items() if name.isupper())
+FAILURES = (Ending.FAILED, Ending.TIMED_OUT, Ending.STALLED, Ending.START_HANG)
+DAY = timedelta(days=1)
+
+
+def verdict(ending: str, *, task: Task | None = None, limits: Limits = LIMITS, **said: Any) -> Verdict:
+    """What is decided at noon, with half of the jitter."""
+    outcome = Outcome(**{"ending": ending, "reason": "why", "tool_calls": 3, **said})
+    return decide(task or a_task(status="in_progress"), outcome, now=NOON, limits=limits, jitter=0.5)
+
+
+@pytest.mark.parametrize(
+    ("ending", "before", "status", "added", "reason"),
+    [
+        ("finished", {}, "closed", {}, "why"),
+        ("finished", {"hand_in_reason": "all green"}, "closed", {}, "all green"),
+        ("hung_after_result", {}, "closed", {}, "why"),
+        ("incomplete", {}, "open", {"continues": 1}, "why"),
+        ("incomplete", {"continues": 2}, "open", {"continues": 1}, "why"),
+        ("incomplete", {"continues": 3}, "blocked", {"continues": 1}, "asked to go on 3 times, and not finished"),
+        *[(ending, {}, "open", {"failures": 1}, "why") for ending in FAILURES],
+        *[(e, {"failures": 1}, "blocked", {"failures": 1}, "failed twice; the last time: why") for e in FAILURES],
+        ("over_budget", {}, "blocked", {"failures": 1}, "why"),
+        ("rate_limited", {"failures": 1}, "open", {"restarts": WAIT}, "why"),
+        ("rate_limited", {"restarts": 19 * WAIT}, "open", {"restarts": WAIT}, "why"),
+        ("rate_limited", {"restarts": 20 * WAIT}, "blocked", {"restarts": WAIT}, "waited for account limits 20 times"),
+        ("context_full", {"failures": 1}, "open", {"restarts": FRESH_START}, "why"),
+        ("context_full", {"restarts": 5}, "blocked", {"restarts": FRESH_START}, "started afresh 5 times"),
+        ("lost", {"failures": 1}, "open", {"restarts": LOSS}, "why"),
+        ("lost", {"restarts": 5 * LOSS}, "blocked", {"restarts": LOSS}, "its agent vanished 6 times"),
+        ("blocked", {}, "blocked", {}, "why"),
+        ("cancelled", {}, "blocked", {}, "stopped by hand: why"),
+        ("released", {}, "open", {}, "why"),
+    ],
+)
+def test_each_ending_has_its_rule(
+    ending: str, before: dict[str, Any], status: str, added: dict[str, int], reason: str
+) -> None:
+    found = verdict(ending, task=a_task(status="in_progress", **before))
+    assert found.status == status
+    assert {"failures": found.failures, "continues": found.continues, "restarts": found.restarts} == {
+        "failures": 0,
+        "continues": 0,
+        "restarts": 0,
+        **added,
+    }
+    assert found.reason.startswith(reason)
+    assert found.reason.endswith("why") or "hand_in_reason" in before
+    assert found.finding == ("unverified" if status == "closed" else "")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_ending_is_decided_and_says_why(ending: str) -> None:
+    found = verdict(ending, reason="")
+    assert found.status in (Status.OPEN, Status.BLOCKED, Status.CLOSED)
+    assert found.reason
+
+
+def test_an_ending_without_a_rule_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no rule for a run that ended 'exploded'"):
+        verdict("exploded")
+
+
+def test_one_count_never_uses_up_another() -> None:
+    full = a_task(status="in_progress", restarts=20 * WAIT + 5 * LOSS + 4)
+    assert Counts.of(full) == Counts(failures=0, continues=0, fresh_starts=4, losses=5, waits=20)
+    assert verdict("context_full", task=full).status == "open"
+    assert verdict("lost", task=full).status == "blocked"
+    assert verdict("rate_limited", task=full).status == "blocked"
+
+
+def test_a_hang_after_a_result_without_any_work_is_not_finished() -> None:
+    assert verdict("hung_after_result", tool_calls=0).status == "open"
+    assert verdict("hung_after_result", tool_calls=0, handed_in=True).status == "closed"
+
+
+@pytest.mark.parametrize(
+    ("said", "waits", "then"),
+    [
+        (NOON + HOUR, 0, HOUR),
+        (NOON - HOUR, 0, MINUTE),
+        (NOON, 0, MINUTE),
+        (NOON + 30 * DAY, 0, 8 * DAY),
+        (None, 0, 5 * MINUTE),
+        (None, 1, 10 * MINUTE),
+        (None, 3, 40 * MINUTE),
+        (None, 19, 5 * HOUR),
+    ],
+)
+def test_a_limit_is_waited_for_within_reason(said: Any, waits: int, then: timedelta) -> None:
+    task = a_task(status="in_progress", restarts=waits * WAIT)
+    assert verdict("rate_limited", task=task, resume_at=said).not_before == NOON + then
+    assert limit_ends_at(task, Outcome(ending="rate_limited", resume_at=said), NOON) == NOON + then
+
+
+def test_the_account_stays_parked_when_the_task_may_not_wait_again() -> None:
+    found = verdict("rate_limited", task=a_task(restarts=20 * WAIT), resume_at=NOON + HOUR)
+    assert (found.status, found.not_before) == ("blocked", NOON + HOUR)
+
+
+@pytest.mark.parametrize(("failures", "most"), [(0, 5), (1, 10), (2, 20), (5, 160), (6, 300), (400, 300)])
+def test_retries_wait_with_full_jitter(failures: int, most: int) -> None:
+    assert backoff(failures, 1.0) == timedelta(seconds=most)
+    assert backoff(failures, 0.0) == timedelta(0)
+    found = verdict("failed", task=a_task(failures=failures), limits=Limits(retry_limit=500))
+    assert found.not_before == NOON + timedelta(seconds=most / 2)
+
+
+def test_going_on_and_starting_afresh_wait_for_nothing() -> None:
+    assert verdict("incomplete").not_before is None
+    assert verdict("context_full").not_before is None
+
+
+@pytest.mark.parametrize("ending", ["failed", "incomplete", "lost", "context_full", "rate_limited"])
+def test_an_interactive_session_is_never_started_again_by_itself(ending: str) -> None:
+    assert verdict(ending, task=a_task(status="in_progress", mode="interactive")).status == "blocked"
+
+
+def test_stopped_by_hand_is_said_once() -> None:
+    assert verdict("cancelled", reason="").reason == "stopped by hand"
+    assert verdict("cancelled", reason="stopped by hand").reason == "stopped by hand"
+    assert verdict("cancelled", reason="stopped by hand: too slow").reason == "stopped by hand: too slow"
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_no_outcomes_whatever_keep_a_task_coming_back(seed: int) -> None:
+    """The proof: each way back adds to a count that only grows, and each count is bounded by its setting."""
+    random_ = random.Random(seed)
+    limits = Limits(
+        retry_limit=random_.randint(1, 6), **{n: random_.randint(0, 6) for n in ("continue_limit", "context_limit")}
+    )
+    # Released is left out: only a person who stops the supervisor makes it.
+    endings = random_.sample([e for e in ENDINGS if e != Ending.RELEASED], random_.randint(1, len(ENDINGS) - 1))
+    task, runs = a_task(status="in_progress"), 0
+    while task.status == Status.IN_PROGRESS:
+        assert runs < bound(limits), f"seed {seed}: still going after {runs} runs with {endings}"
+        outcome = Outcome(ending=random_.choice(endings), tool_calls=random_.randint(0, 1))
+        task = decide(task, outcome, now=NOON, limits=limits, jitter=random_.random()).on(task, NOON)
+        runs += 1
+        if task.status == Status.OPEN:
+            task = task.claimed("host", NOON, NOON + HOUR)
+    assert task.status in (Status.BLOCKED, Status.CLOSED) and task.reason
+    counts = Counts.of(task)
+    assert counts.failures <= limits.retry_limit and counts.continues <= limits.continue_limit + 1
+    assert counts.fresh_starts <= limits.context_limit + 1 and counts.losses <= limits.lost_limit + 1
+    assert counts.waits <= limits.limit_waits + 1
+
+
+@pytest.mark.parametrize("ending", [e for e in ENDINGS if e != Ending.RELEASED])
+def test_the_same_outcome_over_and_over_ends(ending: str) -> None:
+    task, runs = a_task(status="in_progress"), 0
+    while task.status == Status.IN_PROGRESS:
+        task = verdict(ending, task=task, tool_calls=0).on(task, NOON)
+        runs += 1
+        if task.status == Status.OPEN:
+            task = task.claimed("host", NOON, NOON + HOUR)
+    assert runs <= 21

@@ -1,0 +1,315 @@
+"""A fleet with a fake clock: policy, admission and watchdogs against everything that goes wrong, invariants checked."""
+
+import heapq
+import os
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from time import process_time
+from typing import Any
+
+import pytest
+
+from builders import HOUR, MINUTE, NOON, FakeClock, a_task
+from fleet.config.load import Layer, Origin, merge
+from fleet.core.errors import ClaimLost
+from fleet.core.run import Account, Ending, Outcome
+from fleet.core.task import Claim, Status, Task, Verdict
+from fleet.engine.admission import BURST, HEADLESS, INTERACTIVE, Ramp, Situation, admit
+from fleet.engine.policy import Counts, bound, decide
+from fleet.engine.watchdog import check, next_check, watchdog_for
+from unit.engine.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent, QuickQueue
+
+OWNER = "host"
+
+
+class World:
+    """Tasks, agents, people, and a supervisor that now and then is killed."""
+
+    def __init__(self, seed: int, tasks: int, slots: int) -> None:
+        self.random, self.clock = random.Random(seed), FakeClock()
+        self.queue = QuickQueue(now=self.clock)
+        self.slots, self.cap = slots, max(1, slots // 5)
+        self.settings = merge([Layer(Origin("runtime", ""), self._said())])
+        self.ttl = timedelta(seconds=self.settings.supervisor.claim_seconds)
+        self.agenda: list[tuple[datetime, int, Callable[[], None]]] = []
+        self.steps = 0
+        self.agents: dict[str, Agent] = {}  # the truth
+        self.unheard: dict[str, Outcome] = {}  # agents that ended while nobody listened
+        self.claims: dict[str, Claim] = {}  # what the supervisor knows
+        self.is_up, self.is_paused, self.gemini = True, False, "not installed"
+        self.ramp, self.turn = Ramp(), 0
+        self.looked_at = self.look_at = NOON - HOUR  # the last look, and the next if it is later
+        self.parked: dict[str, datetime] = {}
+        self.life, self.starts = 1, [(0, NOON)]  # which life of the supervisor started an agent, and when
+        self.runs: Counter[str] = Counter()
+        self.uncounted: Counter[str] = Counter()  # ways back that are nobody's fault
+        self.ended: dict[str, Counter[str]] = defaultdict(Counter)
+        self.cursed: dict[str, str] = {}  # tasks that meet the same fate over and over
+        for number in range(tasks):
+            self.queue.add(task := self._new_task(number))
+            if self.random.random() < 0.06:
+                self.cursed[task.id] = self.random.choice(CURSES)
+        self._plan()
+
+    def _said(self) -> dict[tuple[str, ...], Any]:
+        return {
+            ("max_concurrent",): self.slots,
+            ("coders", "codex", "max_concurrent"): self.cap,
+            ("limits", "max_interactive"): 5,
+            ("limits", "limit_waits"): 6,
+            ("watchdog", "max_tokens"): 500_000,
+            ("watchdog", "wall_seconds"): 3_600,
+            ("supervisor", "claim_seconds"): 600,
+            ("supervisor", "start_interval_seconds"): 1,
+        }
+
+    def _new_task(self, number: int) -> Task:
+        coder = self.random.choices(["", "claude", "codex", "gemini"], [40, 30, 20, 10])[0]
+        mode = self.random.choices(["", HEADLESS, INTERACTIVE], [90, 7, 3])[0]
+        return a_task(id=f"t-{number:04}", priority=self.random.randint(0, 4), coder=coder, mode=mode)
+
+    def _plan(self) -> None:
+        self.at(NOON, self.look)
+        self.at(NOON + self.ttl / 3, self.renew)
+        self.at(NOON + HOUR, self.install)
+        for _ in range(4):
+            self.at(NOON + self.random.uniform(0.01, 1.5) * HOUR, self.crash)
+            self.at(NOON + self.random.uniform(0.01, 1.5) * HOUR, self.pause)
+
+    def at(self, moment: datetime, what: Callable[[], None]) -> None:
+        self.steps += 1
+        heapq.heappush(self.agenda, (moment, self.steps, what))
+
+    def run(self) -> None:
+        """Until nothing is left that could happen."""
+        while self.agenda:
+            moment, _, what = heapq.heappop(self.agenda)
+            self.clock.advance(moment - self.clock())
+            what()
+            assert self.clock() < NOON + timedelta(days=30), "something goes on for ever"
+
+    def wake(self, moment: datetime) -> None:
+        """Have the supervisor look soon after; several reasons within ten seconds are one look."""
+        moment = max(moment, self.clock(), self.looked_at + 10 * SECOND)
+        if self.look_at <= self.looked_at or moment < self.look_at:
+            self.look_at = moment
+            self.at(moment, self.look)
+
+    # The supervisor
+
+    def look(self) -> None:
+        """Claim what there is room for, and start it."""
+        self.looked_at, self.turn = self.clock(), self.turn + 1
+        if not self.is_up:
+            return
+        for mode in (HEADLESS, INTERACTIVE):
+            if not self.queue.has_open(mode):
+                continue
+            room = admit(self.settings, self._situation(), mode)
+            claims = self.queue.claim(OWNER, room.lanes, room=room.room, ttl=self.ttl) if room.lanes else []
+            self.ramp = self.ramp.started(len(claims), self.clock(), 1)
+            if claims and self.random.random() < 0.02:
+                self.crash()  # claimed, and killed before anything was started
+                return
+            for claim in claims:
+                self.start(claim)
+            self.wake(room.ramp_at or self.clock() + 2 * MINUTE)
+
+    def _situation(self) -> Situation:
+        return Situation(
+            now=self.clock(),
+            default_coder="claude",
+            coders={"claude": "", "codex": "", "gemini": self.gemini},
+            running=Counter((agent.coder, agent.mode) for agent in self.agents.values()),
+            accounts=[Account(coder=coder, parked_until=until) for coder, until in self.parked.items()],
+            ramp=self.ramp,
+            paused=self.is_paused,
+            turn=self.turn,
+        )
+
+    def start(self, claim: Claim) -> None:
+        now, key = self.clock(), claim.task.id
+        coder = claim.task.coder or "claude"
+        assert key not in self.agents, f"{key} would have two agents"
+        assert not self.is_paused and (coder != "gemini" or not self.gemini)
+        assert coder not in self.parked or self.parked[coder] <= now, f"{coder} is parked"
+        fate = self.cursed.get(key) or self.random.choices(list(FATES), list(FATES.values()))[0]
+        if claim.task.mode == INTERACTIVE and fate in WATCHED:
+            fate = "finished"
+        agent = Agent(claim, coder, fate, self.random.uniform(5, 900) * SECOND, now)
+        self.claims[key], self.agents[key] = claim, agent
+        self.starts.append((self.life, now))
+        self.runs[key] += 1
+        self._check_room()
+        if fate not in WATCHED:
+            self.at(agent.turns_at, lambda: self.end(agent, self._outcome(fate)))
+        self.at(agent.turns_at, lambda: self.watch(agent, again=False))  # output is news
+        self.watch(agent)
+
+    def _check_room(self) -> None:
+        count = Counter(agent.mode for agent in self.agents.values())
+        assert count[HEADLESS] <= self.slots and count[INTERACTIVE] <= 5
+        codex = [agent for agent in self.agents.values() if (agent.coder, agent.mode) == ("codex", HEADLESS)]
+        assert len(codex) <= self.cap
+
+    def watch(self, agent: Agent, again: bool = True) -> None:
+        """Ask the watchdogs, and again when they say so."""
+        if not self.is_up or self.agents.get(agent.task.id) is not agent:
+            return
+        now, limits = self.clock(), watchdog_for(self.settings, agent.task)
+        facts = agent.facts(now)
+        alarm = check(facts, limits, now)
+        if alarm is not None:
+            overdue = now - agent.started_at >= HOUR  # nobody watched for long
+            assert alarm.ending == ("timed_out" if overdue else agent.fate), f"{agent.fate} taken for {alarm.ending}"
+            self.end(agent, alarm.replace(tool_calls=1))
+        elif again and (pause := next_check(facts, limits, now)) < 10**6:
+            self.at(now + pause * SECOND, lambda: self.watch(agent))
+
+    def _outcome(self, fate: str) -> Outcome:
+        ends = self.random.choice([None, self.clock() + self.random.uniform(-1, 2) * HOUR])
+        resume_at = ends if fate == Ending.RATE_LIMITED else None
+        return Outcome(ending=fate, reason=f"it was {fate}", resume_at=resume_at, tool_calls=1)
+
+    def end(self, agent: Agent, outcome: Outcome) -> None:
+        """An agent is gone; a supervisor that lives hears of it."""
+        key = agent.task.id
+        if self.agents.get(key) is not agent:
+            return
+        del self.agents[key]
+        if self.is_up:
+            self.settle(self.claims.pop(key), outcome)
+        else:
+            self.unheard[key] = outcome
+
+    def settle(self, claim: Claim, outcome: Outcome) -> None:
+        now, limits, task = self.clock(), self.settings.limits, self.queue.get(claim.task.id)
+        verdict = decide(task, outcome, now=now, limits=limits, jitter=self.random.random())
+        after = self.queue.settle(claim, verdict)
+        self.ended[after.id][outcome.ending] += 1
+        if outcome.ending == Ending.RATE_LIMITED:
+            assert verdict.not_before is not None
+            self.parked[task.coder or "claude"] = verdict.not_before
+        if outcome.ending == Ending.BLOCKED and self.ended[after.id][Ending.BLOCKED] <= 3:
+            self.at(now + self.random.uniform(1, 60) * MINUTE, lambda: self.answer(after.id))
+        self.wake(verdict.not_before or now)
+
+    def renew(self) -> None:
+        """Keep the claims, and give back what somebody let expire."""
+        if self.is_up:
+            held = self.queue.renew(self.claims.values(), ttl=self.ttl)
+            assert len(held) == len(self.claims), "a claim was lost under a living supervisor"
+            self.claims = {claim.task.id: claim for claim in held}
+        for task in self.queue.reap(spare=self.agents):
+            assert not self.is_up
+            self.uncounted[task.id] += 1
+        if self.agents or self.unheard or self.queue.has_open(HEADLESS, INTERACTIVE) or not self.is_up:
+            self.at(self.clock() + self.ttl / 3, self.renew)
+
+    # What happens to it
+
+    def crash(self) -> None:
+        """kill -9: it forgets everything, its agents live on."""
+        if self.is_up:
+            self.is_up, self.claims, self.ramp = False, {}, Ramp()
+            down = self.random.choice([self.random.uniform(1, 30), self.random.uniform(600, 2_000)])
+            self.at(self.clock() + down * SECOND, self.recover)
+
+    def recover(self) -> None:
+        """Adopt what lives, settle what ended or vanished, give back what was never started."""
+        self.is_up, self.life = True, self.life + 1
+        for task in [each for each in self.queue._state.tasks.values() if each.claim_owner == OWNER]:
+            claim = self.queue.adopt(task.id, OWNER, epoch=task.epoch, ttl=self.ttl)
+            with pytest.raises(ClaimLost):
+                self.queue.settle(claim.replace(epoch=task.epoch), Verdict(status=Status.OPEN))
+            if task.id in self.agents:
+                self.claims[task.id] = claim
+                self.watch(self.agents[task.id])
+            elif task.id in self.unheard:
+                self.settle(claim, self.unheard[task.id])
+            else:
+                self.queue.release(claim)
+        self.unheard = {}
+        self.wake(self.clock())
+        assert set(self.claims) == set(self.agents)
+
+    def pause(self) -> None:
+        self.is_paused = not self.is_paused
+        if self.is_paused:
+            self.at(self.clock() + self.random.uniform(1, 30) * MINUTE, self.resume)
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self.wake(self.clock())
+
+    def install(self) -> None:
+        assert all(run == 0 for key, run in self.runs.items() if self.queue.get(key).coder == "gemini")
+        self.gemini = ""
+        self.wake(self.clock())
+
+    def answer(self, key: str) -> None:
+        """A person answers, and the task goes on."""
+        with self.queue.atomic():
+            self.queue.save(self.queue.get(key).reopened(self.clock()))
+        self.uncounted[key] += 1
+        self.wake(self.clock())
+
+    # What must be true in the end
+
+    def check(self) -> None:
+        assert not self.agents and not self.claims and not self.unheard
+        tasks = list(self.queue._state.tasks.values())
+        waiting = [task.id for task in tasks if task.status not in (Status.CLOSED, Status.BLOCKED)]
+        assert not waiting, f"left waiting: {waiting}"
+        for task in tasks:
+            self._check_task(task)
+        for (life, earlier), (same, later) in zip(self.starts, self.starts[BURST:], strict=False):
+            assert life != same or later - earlier >= SECOND, "more at once than the ramp allows"
+
+    def _check_task(self, task: Task) -> None:
+        counts, ended, limits = Counts.of(task), self.ended[task.id], self.settings.limits
+        assert task.reason and not task.is_claimed
+        assert self.runs[task.id] <= bound(limits) + self.uncounted[task.id]
+        assert counts.failures == sum(ended[ending] for ending in FAILURES) <= limits.retry_limit
+        assert counts.waits == ended["rate_limited"] <= limits.limit_waits + 1
+        assert counts.fresh_starts == ended["context_full"] <= limits.context_limit + 1
+        assert counts.losses == ended["lost"] <= limits.lost_limit + 1
+        assert counts.continues == ended["incomplete"] <= limits.continue_limit + 1
+        assert (task.status == Status.CLOSED) == (task.finding == "unverified")
+
+
+def simulate(seed: int, tasks: int, slots: int) -> World:
+    world = World(seed, tasks, slots)
+    try:
+        world.run()
+        world.check()
+    except BaseException as error:
+        error.add_note(f"seed {seed}, {tasks} tasks, {slots} slots; FLEET_SEED={seed} runs it alone")
+        raise
+    return world
+
+
+def seeds(count: int) -> list[int]:
+    said = os.environ.get("FLEET_SEED")
+    return [int(said)] if said else list(range(count))
+
+
+def test_two_hundred_small_fleets_come_to_rest() -> None:
+    for seed in seeds(200):
+        simulate(seed, 16, 4)
+
+
+def test_a_thousand_tasks_over_two_hundred_slots_come_to_rest_within_ten_seconds() -> None:
+    before = process_time()
+    world = simulate(seeds(1)[0], 1_000, 200)
+    assert process_time() - before < 10
+    assert sum(world.runs.values()) > 1_000
+    assert {ending for ended in world.ended.values() for ending in ended} == set(FATES)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", seeds(200))
+def test_two_hundred_large_fleets_come_to_rest(seed: int) -> None:
+    simulate(seed, 1_000, 200)

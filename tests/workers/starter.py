@@ -1,0 +1,36 @@
+"""Starts agents and then waits to be killed: `starter.py folder… -- behaviour [argument…]`; prints a line each."""
+
+import asyncio
+import sys
+
+from fleet.core.errors import FleetError
+from fleet.launchers.base import Agent
+from fleet.launchers.headless import HeadlessLauncher
+from launching import scripted
+
+
+async def main() -> None:
+    """Start one in each folder, say how that went, hold them."""
+    split = sys.argv.index("--")
+    folders, behaviour = sys.argv[1:split], sys.argv[split + 1 :]
+    launcher = HeadlessLauncher()
+    held: list[Agent] = []
+    for folder in folders:
+        try:
+            held.append(await launcher.start(folder, scripted(*behaviour, keep_stdin=True)))
+            say(launcher.containment)
+        except FleetError as error:
+            say(f"refused: {error} ({error.hint})")
+    say("done")
+    await asyncio.gather(*(agent.ended() for agent in held))
+    say("ended")
+
+
+def say(word: str) -> None:
+    """One line, at once."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
