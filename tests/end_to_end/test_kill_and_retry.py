@@ -1,6 +1,11 @@
 """`fleet kill`, `retry`, `pause`, `resume`: what they do to a task, whoever holds it."""
 
 import json
+import os
+import pty
+import subprocess
+
+import pytest
 
 from fleet.core.filter import Lane
 from fleet.core.task import Caller, Status, Verdict
@@ -54,6 +59,21 @@ def test_a_glob_means_what_could_run(store: Store) -> None:
     told = store.fleet.ok("retry", "fleet-*").splitlines()
     assert sorted(line.partition(":")[0] for line in told) == sorted([first, second])
     assert store.queue.get(over).status == Status.CLOSED
+
+
+@pytest.mark.parametrize(("typed", "status"), [("n\n", Status.OPEN), ("y\n", Status.BLOCKED)])
+def test_a_glob_asks_on_a_terminal(store: Store, typed: str, status: str) -> None:
+    task = store.create("a task")
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, typed.encode())
+        argv = [*store.fleet.argv, "kill", "fleet-*"]
+        done = subprocess.run(argv, env=store.fleet.env, stdin=theirs, capture_output=True, text=True, timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert f"stop {task}? [y/N]" in done.stderr
+    assert store.queue.get(task).status == status
 
 
 def test_names_that_mean_nothing_or_too_much_change_nothing(store: Store) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -80,7 +81,7 @@ def pid_of_shim_by_lock(folder: str) -> int:
 async def test_a_weak_shim_killed_with_9_takes_at_least_the_agent_along(folder: str) -> None:
     token = a_token()
     agent = await HeadlessLauncher(WEAK).start(folder, scripted("sleep", 1000, token))
-    await until(lambda: living(token))
+    await until(lambda: read(folder, "stdout"))
     os.kill(pid_of_shim(agent), signal.SIGKILL)
     assert await soon(agent.ended(), 5) is None
     await until(lambda: living(token) == [], 5)
@@ -147,6 +148,7 @@ async def test_a_shim_that_does_not_answer_is_killed_with_its_tree(
 async def test_only_9_ends_a_shim(folder: str, number: int, containment: str) -> None:
     require(containment == WEAK or namespace_command(), "PID namespaces")
     agent = await HeadlessLauncher(containment).start(folder, scripted("echo", keep_stdin=True))
+    assert os.getsid(pid_of_shim(agent)) != os.getsid(0)
     os.kill(pid_of_shim(agent), number)
     await agent.write("still\n")
     await agent.close_stdin()
@@ -157,28 +159,46 @@ async def test_only_9_ends_a_shim(folder: str, number: int, containment: str) ->
 @asynchronous
 async def test_rude_clients_harm_nobody(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    shim = pid_of_shim(agent)
     rude = []
-    for number in range(40):
+    for number in range(60):
         client = socket.socket(socket.AF_UNIX)
         client.connect(f"{folder}/control")
         client.setblocking(False)
         rude.append(client)
         try:
-            if number % 2:
+            if number % 3 == 1:
                 client.send(b'not json\n{"do": "nothing"}\n[]\n{"do": "signal", "number": "x"}\n\xff\n' * 500)
-            else:
+            elif number % 3 == 2:
                 client.send(b'{"id": 1, "do": "state"}\n' * 5000)  # and never reads the answers
         except OSError:
             pass
+    await until(lambda: select.select(rude[-1:], [], [], 0)[0])  # all were let in, so the first, which is us, is out
+    assert len(os.listdir(f"/proc/{shim}/fd")) <= 30  # noqa: PTH208
+    await agent.cpu_seconds()
+    assert agent.connected  # again, by itself
     text = "line\n" * 10_000
     await agent.write(text)
-    assert len(os.listdir(f"/proc/{agent.shim_pid}/fd")) <= 32  # noqa: PTH208
+    status = read(f"/proc/{shim}", "status")
+    assert int(status.partition(b"VmHWM:")[2].split()[0]) <= 14 * 1024  # KiB
     await until(lambda: read(folder, "stdout") == text.encode())
     await agent.close_stdin()
     ended = await soon(agent.ended())
     assert ended is not None and ended.status == 0
     for client in rude:
         client.close()
+
+
+@asynchronous
+async def test_a_lost_connection_is_made_again(launcher: HeadlessLauncher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    assert agent._link is not None
+    agent._link.writer.transport.abort()
+    await agent.cpu_seconds()
+    assert agent.connected
+    await agent.close_stdin()
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.status == 0
 
 
 @asynchronous

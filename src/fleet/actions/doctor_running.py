@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import subprocess
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fleet.assembly import open_launcher
 from fleet.core.filter import READY, Filter
 from fleet.core.jsontext import decode
 from fleet.core.task import Status
@@ -25,6 +24,7 @@ Found = tuple[str, str, str, str]
 START = "`fleet run start` starts one."
 SETTLING = timedelta(seconds=30)  # a task that was claimed just now has no run yet
 SHOWN = 5
+WEAK = "weak"  # as the launchers' port has it
 
 
 def supervisor(home: Home) -> Iterator[Found]:
@@ -61,20 +61,13 @@ def wake_pipe(home: Home) -> Iterator[Found]:
 
 
 def containment() -> Iterator[Found]:
-    """Whether agents can be held in a process namespace of their own, so that nothing of theirs survives them."""
-    weak = "agents are held by subreaper and environment mark instead"
-    remedy = "install util-linux and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)."
-    program = shutil.which("unshare")
-    if program is None:
-        yield "containment", "warning", f"there is no unshare on PATH: {weak}", remedy
+    """How well agents are held: judged by the launcher itself, so that a run says the same."""
+    found = open_launcher().containment
+    if found != WEAK:
+        yield "containment", "ok", found, ""
         return
-    argv = [program, "--user", "--map-current-user", "--pid", "--fork", "--kill-child", "true"]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no reason given"]
-        yield "containment", "warning", f"no PID namespaces here ({said[0]}): {weak}", remedy
-    else:
-        yield "containment", "ok", "PID namespaces can be made", ""
+    fact = "no PID namespaces here: agents are held by subreaper and environment mark, which a hostile one can escape"
+    yield "containment", "warning", fact, "install util-linux (unshare) and allow user namespaces."
 
 
 def tasks(fleet: Fleet) -> Iterator[Found]:

@@ -11,6 +11,7 @@ from fleet.actions.agents import Running, running
 from fleet.actions.outlook import Outlook, outlook
 from fleet.assembly import open_fleet
 from fleet.cli.amounts import count, duration, instant, money, percent
+from fleet.cli.bd.text import clean
 from fleet.cli.tables import cell, console, show, table
 from fleet.core.jsontext import encode
 from fleet.home import find
@@ -99,7 +100,7 @@ def _remarks(rows: list[Running], ahead: Outlook, limit: int) -> list[str]:
     lines = [f"{hidden} more; --limit 0 shows all"] if hidden else []
     counts = f"{len(rows)} running, {ahead.ready} ready, {ahead.waiting} waiting for others, {ahead.blocked} blocked"
     lines.append(counts if rows or ahead.ready or ahead.waiting or ahead.blocked else "nothing is running or waiting")
-    lines += [f"nothing {'more ' if rows else ''}starts: {reason}" for reason in ahead.reasons]
+    lines += [f"nothing {'more ' if rows else ''}starts: {clean(reason)}" for reason in ahead.reasons]
     if ahead.blocked:
         lines.append("`fleet questions` lists what agents ask; `fleet bd list --status blocked` all that need you")
     return lines

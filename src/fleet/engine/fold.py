@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
 
 LONGEST_REASON = 500
+LARGEST = 2**53  # more than any count can mean, and few enough for every database
 
 
 def fold(run: Run, event: Event, at: datetime) -> Run:
@@ -37,12 +38,8 @@ def fold(run: Run, event: Event, at: datetime) -> Run:
 
 
 def _tokens(run: Run, usage: Usage) -> dict[str, Any]:
-    told = {
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-    }
+    names = ("input", "output", "cache_read", "cache_write")
+    told = {name: min(max(getattr(usage, name), 0), LARGEST) for name in names}
     if usage.total:
         return {f"{name}_tokens": max(count, getattr(run, f"{name}_tokens")) for name, count in told.items()}
     notes = decode(run.folded)

@@ -33,7 +33,7 @@ def outcome_of(seen: Seen) -> Outcome:
     words = decode(seen.run.folded)
     if seen.task.cancel_requested_at is not None:
         return _ended(seen, Ending.CANCELLED, seen.task.cancel_reason or "stopped by hand")
-    if seen.alarm is not None:
+    if seen.alarm is not None and not (seen.alarm.ending == Ending.HUNG_AFTER_RESULT and words.get("ok") is False):
         return _ended(seen, seen.alarm.ending, seen.alarm.reason)
     if seen.task.status == Status.BLOCKED or seen.asked:
         return _ended(seen, Ending.BLOCKED, "the agent asks a person")

@@ -6,7 +6,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import ClaimLost, TaskNotFound
+from fleet.core.errors import ClaimLost, FleetError, TaskNotFound
 from fleet.core.filter import Filter
 from fleet.engine.folder import TaskFolder
 from fleet.engine.runner import Runner
@@ -38,7 +38,11 @@ class Recovery:
             if claim is None:
                 continue
             runner = Runner(office, claim)
-            agent = await office.launcher.find(TaskFolder(office.home, run.task_id).run_folder(run.number))
+            try:
+                agent = await office.launcher.find(TaskFolder(office.home, run.task_id).run_folder(run.number))
+            except (FleetError, OSError) as error:  # one shim that does not answer must not keep the others waiting
+                log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
+                continue
             log.info("%s %s", "adopted" if agent else "found ended:", run.id)
             found.append((runner, runner.adopt(run.replace(epoch=claim.epoch), agent)))
         await office.ask(self._give_back_unstarted, {run.task_id for run in live})
@@ -61,6 +65,8 @@ class Recovery:
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
         try:
             task = office.queue.get(run.task_id)
+            if task.run_id != run.id:  # claimed again since, and not yet begun: that claim is not this run's
+                raise ClaimLost(run.task_id, run.epoch)
             return office.queue.adopt(run.task_id, office.owner, epoch=task.epoch, ttl=ttl)
         except (ClaimLost, TaskNotFound):
             office.history.end(run.replace(ended_at=office.now(), ending="lost", reason="its claim was lost"))

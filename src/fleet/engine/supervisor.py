@@ -85,9 +85,6 @@ class Supervisor:
             return poll
         return min(poll, max(0.01, (self._again_at - self._office.now()).total_seconds()))
 
-    def _starting(self) -> int:
-        return sum(1 for runner in self._runners.values() if runner.live is None)
-
     def _tell(self, reasons: list[str]) -> None:
         """Say why nothing more is started, once per reason and not every two seconds."""
         lasting = [reason for reason in reasons if "slots" not in reason and "one after the other" not in reason]
@@ -104,7 +101,8 @@ class Supervisor:
         office = self._office
         office.reload()
         await self._look_at_held()
-        running = [r.live.run.coder for r in self._runners.values() if r.live] + [""] * self._starting()
+        default = office.coder or office.settings.coder
+        running = [r.live.run.coder if r.live else r.claim.task.coder or default for r in self._runners.values()]
         room = admission.admit(office.settings, await office.ask(self._watch.look, running))
         self._tell(room.reasons)
         self._again_at = room.ramp_at

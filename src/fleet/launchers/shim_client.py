@@ -61,10 +61,10 @@ class ShimAgent:
         await self._ask("signal", number=int(number))
 
     async def write(self, text: str) -> None:
-        """Write to its stdin, if that was kept open; FleetError when it was closed."""
-        answer = await self._ask("write", text=text)
+        """Write to its stdin, if that was kept open. FleetError when it was closed or nobody knows: never twice."""
+        answer = await self._ask("write", once=True, text=text)
         if answer is None or "error" in answer:
-            raise FleetError(f"cannot write to the agent: {answer['error'] if answer else 'it has ended'}")
+            raise FleetError(f"cannot write to the agent: {answer['error'] if answer else 'it is not reached'}")
 
     async def close_stdin(self) -> None:
         """End its stdin."""
@@ -141,19 +141,22 @@ class ShimAgent:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 1.0)
 
-    async def _ask(self, what: str, **values: object) -> dict[str, Any] | None:
-        """The shim's answer; none when it is gone."""
+    async def _ask(self, what: str, *, once: bool = False, **values: object) -> dict[str, Any] | None:
+        """The shim's answer; none when it is gone. Asked again when the connection was lost, unless once only."""
         self._asked += 1
-        number = self._asked
+        number, answer = self._asked, None
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._settled.wait()
-                if self._link is None:
-                    return None
-                waiting: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
-                self._answers[number] = waiting
-                self._link.writer.write(json.dumps({"id": number, "do": what, **values}).encode() + b"\n")
-                return await waiting
+                while self._link and answer is None:
+                    waiting: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+                    self._answers[number] = waiting
+                    self._link.writer.write(json.dumps({"id": number, "do": what, **values}).encode() + b"\n")
+                    answer = await waiting
+                    if once:
+                        break
+                    await self._settled.wait()
+                return answer
         except TimeoutError:
             raise FleetError(f"the shim in {self._folder} does not answer") from None
         finally:

@@ -58,6 +58,7 @@ class Agent:
     def __init__(self, claim: Claim, coder: str, fate: str, lasts: timedelta, now: datetime) -> None:
         self.task, self.coder, self.mode = claim.task, coder, claim.task.mode or HEADLESS
         self.fate, self.started_at, self.turns_at = fate, now, now + lasts
+        self.life = 0  # which life of the supervisor started it
 
     def facts(self, now: datetime) -> Facts:
         """What can be seen of it."""

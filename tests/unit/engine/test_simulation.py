@@ -139,6 +139,7 @@ class World:
         if claim.task.mode == INTERACTIVE and fate in WATCHED:
             fate = "finished"
         agent = Agent(claim, coder, fate, self.random.uniform(5, 900) * SECOND, now)
+        agent.life = self.life
         self.claims[key], self.agents[key] = claim, agent
         self.starts.append((self.life, now))
         self.runs[key] += 1
@@ -162,7 +163,7 @@ class World:
         facts = agent.facts(now)
         alarm = check(facts, limits, now)
         if alarm is not None:
-            overdue = now - agent.started_at >= HOUR  # nobody watched for long
+            overdue = now - agent.started_at >= HOUR and agent.life != self.life  # nobody watched for long
             assert alarm.ending == ("timed_out" if overdue else agent.fate), f"{agent.fate} taken for {alarm.ending}"
             self.end(agent, alarm.replace(tool_calls=1))
         elif again and (pause := next_check(facts, limits, now)) < 10**6:

@@ -82,6 +82,8 @@ class Control:
         *lines, rest = bytes(client.heard).split(b"\n")
         client.heard = bytearray(rest)
         for line in lines:
+            if client not in self._clients:
+                break  # it asks and does not read
             self._send(client, _line(self._reply(line)))
 
     def _reply(self, line: bytes) -> "dict[str, Any]":
