@@ -159,6 +159,3 @@ class Supervising(Section, frozen=True):
     max_output_mb: Annotated[
         Annotated[int, Meta(ge=1, le=10**6)], Meta(description="How much of what a run prints is kept.")
     ] = 512
-    raw_days: Annotated[
-        Annotated[int, Meta(ge=0, le=36_500)], Meta(description="How many days the raw output of a run is kept.")
-    ] = 30
