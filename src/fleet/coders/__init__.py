@@ -43,14 +43,17 @@ def load(name: str) -> Coder:
             f"coder {name!r} is not there yet",
             hint=f"coders that work: {', '.join(sorted(CODERS))}, or an import string pkg.mod:Class of your own.",
         )
-    made: Coder = _imported(CODERS.get(name, name))()
-    missing = [part for part in ("name", "stop_steps", "command", "parse") if not hasattr(made, part)]
-    if missing:
-        raise FleetError(f"{name!r} is no coder: it has no {', '.join(missing)}", hint="see fleet/coders/base.py.")
+    from fleet.coders.base import Coder
+
+    made = _imported(CODERS.get(name, name))()
+    if not isinstance(made, Coder):
+        raise FleetError(
+            f"{name!r} is no coder: it is no fleet.coders.base.Coder", hint="see docs/howto/add-a-coder.md."
+        )
     return made
 
 
-def _imported(place: str) -> type[Coder]:
+def _imported(place: str) -> type:
     from importlib import import_module  # a command that only names a coder loads none
 
     module, _, attribute = place.partition(":")

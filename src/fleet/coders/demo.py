@@ -8,7 +8,7 @@ Each line of its output is one JSON object with a `type`:
     tool_result  id, tool, ok, text
     usage        tokens: {input, output, cache_read, cache_write} and cost_usd, both of the whole session so far;
                  context: tokens in the context now, window: how many fit
-    limit        kind: rate, overload or auth; resets_at: RFC 3339 or seconds since 1970; text
+    limit        kind: rate, plan, overload or auth; resets_at: RFC 3339 or seconds since 1970; text
     error        text
     result       ok, text: always the last
     turn         parts: a list of the above, said at once
@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fleet.coders.base import Command
+from fleet.coders.base import Coder, Command
+from fleet.coders.said import LARGEST, clean
 from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from fleet.coders.base import Order
 
 DEEPEST = 32
-LARGEST = 2**53  # what every reader of JSON agrees on
-LIMIT_KINDS = ("rate", "overload", "auth")
+LIMIT_KINDS = ("rate", "plan", "overload", "auth")
 
 
-class DemoCoder:
+class DemoCoder(Coder):
     """Runs `fleet.coders.demo_agent`."""
 
     name = "demo"
-    stop_steps: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
+    tells_cost = True
+    tells_context = True
 
     def command(self, order: Order) -> Command:
         """The agent's program; the prompt goes in by stdin."""
@@ -134,12 +134,7 @@ def _text(said: dict[str, Any], key: str) -> str:
     text = said.get(key, "")
     if not isinstance(text, str):
         raise ValueError(f"{key} is text")
-    return _clean(text)
-
-
-def _clean(text: str) -> str:
-    """Text that any file and database can hold: JSON can name half characters and NULs."""
-    return text if text.isprintable() else text.encode("utf-8", "replace").decode().replace("\0", "")
+    return clean(text)
 
 
 def _flag(said: dict[str, Any], key: str) -> bool:
@@ -174,9 +169,9 @@ def _plain(value: Any, depth: int) -> Any:
     if depth > DEEPEST:
         raise ValueError("too deep")
     if isinstance(value, str):
-        return _clean(value)
+        return clean(value)
     if isinstance(value, dict):
-        return {_clean(key): _plain(item, depth + 1) for key, item in value.items()}
+        return {clean(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item, depth + 1) for item in value]
     if isinstance(value, int | float) and not (math.isfinite(value) and abs(value) < LARGEST):

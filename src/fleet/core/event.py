@@ -41,7 +41,8 @@ class Usage(Record):
 class Limit(Record):
     """An account's limit, as the coder told it."""
 
-    kind: str  # rate, overload or auth
+    #: rate: too many requests just now; plan: the subscription is used up; overload: the other side is; auth: no login
+    kind: str
     resets_at: datetime | None = None
     text: str = ""
 
@@ -51,6 +52,7 @@ class Event(Record):
 
     kind: str
     text: str = ""
+    delta: bool = False  # the text goes on where the text before it ended
     tool: str = ""
     tool_id: str = ""
     data: dict[str, Any] = {}  # noqa: RUF012 - a tool's input, or whatever else is worth keeping
