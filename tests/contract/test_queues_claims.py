@@ -201,6 +201,36 @@ def test_nobody_adopts_what_another_holds_or_nobody_does(queue: Queue) -> None:
         queue.adopt("nope", "host", epoch=1, ttl=HOUR)
 
 
+def test_an_expired_claim_is_taken_over_with_its_run_and_the_first_holder_can_write_no_more(
+    queue: Queue, clock: FakeClock
+) -> None:
+    claim = a_claim(queue)
+    token = queue.admit(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
+    clock.advance(HOUR)
+    with pytest.raises(ClaimLost):  # not expired yet, only due
+        queue.adopt(claim.task.id, "other", epoch=claim.epoch, ttl=HOUR)
+    clock.advance(SECOND)
+    taken = queue.adopt(claim.task.id, "other", epoch=claim.epoch, ttl=HOUR)
+    assert (taken.owner, taken.epoch) == ("other", claim.epoch + 1)
+    assert (taken.task.claim_owner, taken.task.assignee) == ("other", "other")
+    assert lost(queue, claim)
+    assert queue.renew([claim], ttl=HOUR) == []
+    with pytest.raises(ClaimLost):
+        queue.release(claim)
+    with pytest.raises(ClaimLost):
+        queue.adopt(claim.task.id, "host", epoch=claim.epoch, ttl=HOUR)
+    assert queue.caller(token) == Caller(task_id=claim.task.id, run_id="r", epoch=taken.epoch)
+
+
+def test_what_a_person_holds_is_never_taken_over(queue: Queue, clock: FakeClock) -> None:
+    task = a_task()
+    queue.add(task)
+    held = queue.take(task.id, "ann")
+    clock.advance(100 * HOUR)
+    with pytest.raises(ClaimLost):
+        queue.adopt(task.id, "host", epoch=held.epoch, ttl=HOUR)
+
+
 def test_only_expired_claims_are_reaped(queue: Queue, clock: FakeClock) -> None:
     early = a_claim(queue)
     clock.advance(MINUTE)
@@ -272,6 +302,15 @@ def test_a_token_of_an_earlier_claim_is_worth_nothing_in_the_next(queue: Queue) 
     caller = Caller(task_id=new.task.id, run_id="r2", epoch=new.epoch)
     assert queue.caller(token) is None
     assert queue.caller(queue.admit(new, caller)) == caller
+
+
+def test_a_token_that_is_worth_nothing_any_more_is_still_known_as_a_runs(queue: Queue) -> None:
+    claim = a_claim(queue)
+    token = queue.admit(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
+    queue.release(claim)
+    assert queue.caller(token) is None
+    assert queue.gave_out(token)
+    assert not queue.gave_out("nope") and not queue.gave_out("")
 
 
 def test_a_token_goes_on_working_when_its_run_is_adopted(queue: Queue) -> None:

@@ -157,8 +157,23 @@ CASES = {
     ],
     "blocked": [Case(True, {}, {}, blocked("fleet-fits")), Case(True, {}, {"status": "closed"}, blocked("fleet-fits"))],
     "coder": [Case("claude", {"coder": "claude"}, {"coder": "codex"}), Case("", {}, {"coder": "codex"})],
+    "coders": [
+        Case(("", "a"), {"coder": "a"}, {"coder": "A"}),
+        Case(("", "a"), {}, {"coder": "b"}),
+        Case(("b",), {"coder": "b"}, {}),
+    ],
     "account": [Case("work", {"account": "work"}, {}), Case("", {}, {"account": "work"})],
+    "accounts": [
+        Case(("", "a"), {"account": "a"}, {"account": "A"}),
+        Case(("", "a"), {}, {"account": "b"}),
+        Case(("b",), {"account": "b"}, {}),
+    ],
     "mode": [Case("headless", {"mode": "headless"}, {"mode": "interactive"})],
+    "modes": [
+        Case(("", "a"), {"mode": "a"}, {"mode": "A"}),
+        Case(("", "a"), {}, {"mode": "b"}),
+        Case(("b",), {"mode": "b"}, {}),
+    ],
     "origins": [Case(("create", "fanout"), {"origin": "fanout"}, {"origin": "bd"})],
     "batch": [Case("b1", {"batch": "b1"}, {"batch": "b12"})],
     "repo": [Case("/r", {"repo": "/r"}, {"repo": "/r2"})],

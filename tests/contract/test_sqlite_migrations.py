@@ -20,10 +20,10 @@ from fleet.store import named_sql
 from fleet.store.sqlite import SqliteQueue
 from fleet.store.sqlite_connection import SCHEMA_VERSION, Connection
 from needs import require
-from workers.migrate import TABLES
+from workers.migrate import FIRST, TABLES
 
 WORKERS = Path(__file__).parent.parent / "workers"
-LAST = 6
+LAST = FIRST + 4
 
 MAKE = "import sys; from fleet.store.sqlite import SqliteQueue; SqliteQueue(sys.argv[1], make=True).config()"
 READ_AS_NOBODY = """
@@ -55,7 +55,7 @@ def steps_in(path: Path) -> dict[int, int]:
     connection = apsw.Connection(str(path))
     names = [name for (name,) in connection.execute("select name from sqlite_schema where name glob 'step_*'")]
     connection.close()
-    return {number: sum(name.startswith(f"step_{number}_") for name in names) for number in range(2, LAST + 1)}
+    return {number: sum(name.startswith(f"step_{number}_") for name in names) for number in range(FIRST, LAST + 1)}
 
 
 def migrate(path: Path, stop: str) -> subprocess.Popen[str]:
@@ -140,7 +140,9 @@ def test_processes_that_make_the_same_file_at_once_all_succeed(tmp_path: Path) -
         assert version_of(path) == SCHEMA_VERSION
 
 
-@pytest.mark.parametrize("stop", ["before-2", "in-2", "before-4", "in-4", "before-6", "in-6", "after"])
+@pytest.mark.parametrize(
+    "stop", [*(f"{where}-{FIRST + step}" for step in (0, 2, 4) for where in ("before", "in")), "after"]
+)
 def test_an_upgrade_killed_anywhere_leaves_a_whole_version_and_can_go_on(tmp_path: Path, stop: str) -> None:
     path = tmp_path / "fleet.db"
     queue = SqliteQueue(str(path), make=True)
@@ -150,11 +152,11 @@ def test_an_upgrade_killed_anywhere_leaves_a_whole_version_and_can_go_on(tmp_pat
     killed(migrate(path, stop))
     version = version_of(path)
     assert version == (LAST if stop == "after" else int(stop.split("-")[1]) - 1)
-    assert steps_in(path) == {number: TABLES if number <= version else 0 for number in range(2, LAST + 1)}
+    assert steps_in(path) == {number: TABLES if number <= version else 0 for number in range(FIRST, LAST + 1)}
     finish(path)
     assert (version_of(path), set(steps_in(path).values())) == (LAST, {TABLES})
     connection = apsw.Connection(str(path))
-    assert connection.execute("select x from step_3_0").get == 103
+    assert connection.execute(f"select x from step_{FIRST + 1}_0").get == FIRST + 101
     assert connection.execute("select id from tasks").get == task.id
 
 
@@ -175,21 +177,23 @@ def test_an_upgrade_killed_again_and_again_gets_there(tmp_path: Path) -> None:
 def test_two_upgrades_at_once_do_each_step_once(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     SqliteQueue(str(path), make=True).close()
-    first = migrate(path, "before-3")
+    first = migrate(path, f"before-{FIRST + 1}")
     finish(path)
     first.communicate()
     assert first.returncode == 0
     assert set(steps_in(path).values()) == {TABLES}
-    assert apsw.Connection(str(path)).execute("select count(*), max(x) from step_5_0").get == (1, 105)
+    step = FIRST + 3
+    assert apsw.Connection(str(path)).execute(f"select count(*), max(x) from step_{step}_0").get == (1, step + 100)
 
 
 def test_a_step_that_fails_leaves_the_version_before_it(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     connection = Connection(str(path), make=True)
     with pytest.raises(StoreFault, match="the database refused"):
-        connection.migrate([(2, "create table step_2_0 (x)"), (3, "create table step_3_0 (x); create nonsense")])
+        good = (FIRST, f"create table step_{FIRST}_0 (x)")
+        connection.migrate([good, (FIRST + 1, f"create table step_{FIRST + 1}_0 (x); create nonsense")])
     connection.close()
-    assert (version_of(path), steps_in(path)[2], steps_in(path)[3]) == (2, 1, 0)
+    assert (version_of(path), steps_in(path)[FIRST], steps_in(path)[FIRST + 1]) == (FIRST, 1, 0)
 
 
 def test_a_file_killed_while_it_was_made_can_be_made_again(tmp_path: Path) -> None:

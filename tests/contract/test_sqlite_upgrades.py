@@ -15,6 +15,7 @@ from fleet.core.errors import SchemaMismatch, StoreFault
 from fleet.core.filter import Filter
 from fleet.home import Home
 from fleet.store import named_sql
+from fleet.store.run_rules import MOST_TOKENS
 from fleet.store.sqlite import SqliteQueue
 from fleet.store.sqlite_connection import SCHEMA_VERSION
 from fleet.store.sqlite_history import SqliteHistory
@@ -152,3 +153,34 @@ def test_a_home_is_upgraded_only_when_it_is_opened_for_that(old: Path, tmp_path:
     with open_fleet(home, migrate=True) as fleet:
         assert [run.id for run in fleet.history.live()] == ["t-1/1"]
         assert fleet.history is fleet.history
+
+
+def test_a_database_of_the_first_schema_keeps_all_and_gets_the_sums_of_its_runs(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    (_, first), *_ = named_sql.migrations("sqlite")
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    connection.execute(first)
+    connection.pragma("user_version", 1)
+    runs = [("a/1", 5, 0.5, 9), ("b/1", 2**61, 2.5, 9), ("c/1", 2**61, -1.0, 9), ("d/1", 7, 7.0, None)]
+    for key, tokens, cost, ended_at in runs:
+        connection.execute(
+            "insert into runs (id, task, number, epoch, owner, started_at, coder, account, input_tokens, output_tokens,"
+            " cost_usd, ended_at) values (?, ?, 1, 1, 'host', 1, 'claude', ?, ?, ?, ?, ?)",
+            (key, key[0], "work" if key[0] == "a" else "", tokens, tokens, cost, ended_at),
+        )
+    connection.execute("insert into accounts (coder, name, parked_until) values ('claude', 'work', 5)")
+    connection.execute("insert into messages (id, task, text, queued_at) values ('m', 'a', 'hi', 1)")
+    connection.close()
+    queue = SqliteQueue(str(path), migrate=True)
+    history = SqliteHistory(queue)
+    (work,) = history.accounts()
+    assert (work.name, work.strikes, work.used_at, work.parked_until is not None) == ("work", 0, None, True)
+    assert [(each.account, each.runs, each.tokens, each.cost_usd) for each in history.account_totals()] == [
+        ("", 2, MOST_TOKENS, 2.5),
+        ("work", 1, 10, 0.5),
+    ]
+    assert [each.id for each in history.messages("a")] == ["m"]
+    history.end(history.live()[0])
+    assert history.account_totals()[0].runs == 3
+    queue.close()

@@ -10,6 +10,7 @@ from fleet.store import sqlite_connection
 from fleet.store.sqlite_connection import Connection
 
 TABLES = 4
+FIRST = sqlite_connection.SCHEMA_VERSION + 1  # the step after those that fleet has
 
 
 def script(number: int, tables: int = TABLES) -> str:
@@ -18,7 +19,7 @@ def script(number: int, tables: int = TABLES) -> str:
         f"create table step_{number}_{table} (x); insert into step_{number}_{table} values ({number});"
         for table in range(tables)
     ]
-    before = [f"update step_{number - 1}_0 set x = x + 100;"] if number > 2 else []
+    before = [f"update step_{number - 1}_0 set x = x + 100;"] if number > FIRST else []
     return "\n".join([*made[: tables // 2], "select here();", *made[tables // 2 :], *before])
 
 
@@ -29,7 +30,7 @@ def main() -> None:
     connection = Connection(path, make=True)
     calls = iter(range(sqlite_connection.SCHEMA_VERSION + 1, last + 1))
     connection.add_function("here", lambda: wait_if(f"in-{next(calls)}", stop))
-    for number in range(2, last + 1):
+    for number in range(FIRST, last + 1):
         wait_if(f"before-{number}", stop)
         connection.migrate([(number, script(number))])
     wait_if("after", stop)
@@ -37,13 +38,13 @@ def main() -> None:
 
 
 def version_of(path: str) -> int:
-    """The schema that a file has; a new one gets the first."""
+    """The schema that a file has; a new one gets the one that fleet has."""
     try:
         return Connection(path).rows("pragma user_version")[0][0]  # type: ignore[no-any-return]
     except SchemaMismatch as mismatch:
-        return int(str(mismatch).split(" has schema ")[1].split(",")[0]) or 1
+        return int(str(mismatch).split(" has schema ")[1].split(",")[0]) or FIRST - 1
     except StoreFault:
-        return 1
+        return FIRST - 1
 
 
 def wait_if(place: str, stop: str) -> None:

@@ -82,8 +82,11 @@ class Filter(Record):
     claimable: bool | None = None  # ready, and nobody's
     blocked: bool | None = None
     coder: str | None = None
+    coders: tuple[str, ...] | None = None  # one of these; "" stands for tasks that name none, here and below
     account: str | None = None
+    accounts: tuple[str, ...] | None = None
     mode: str | None = None
+    modes: tuple[str, ...] | None = None
     origins: tuple[str, ...] | None = None
     batch: str | None = None
     repo: str | None = None
@@ -102,3 +105,25 @@ READY = Filter(ready=True, due_to_start=True, work=True, ephemeral=False)
 def claimable_in(lane: Lane) -> Filter:
     """What a supervisor may take in a lane: ready work that is nobody's."""
     return lane.where.replace(ready=True, due_to_start=True, work=True, claimable=True)
+
+
+def by_coder_and_account(where: Filter) -> list[Filter]:
+    """Filters of one coder and one account each that find the same together; alone if it does not name both.
+
+    An index can give the tasks of one such pair in order, and not those of several.
+    """
+    coders = _named(where.coder, where.coders)
+    accounts = _named(where.account, where.accounts)
+    if coders is None or accounts is None:
+        return [where]
+    return [
+        where.replace(coder=coder, account=account, coders=None, accounts=None)
+        for coder in coders
+        for account in accounts
+    ]
+
+
+def _named(one: str | None, several: tuple[str, ...] | None) -> list[str] | None:
+    if several is None:
+        return None if one is None else [one]
+    return [name for name in dict.fromkeys(several) if one in (None, name)]

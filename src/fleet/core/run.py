@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fleet.core.jsontext import decode
 from fleet.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Any
 
 
 class Ending:
@@ -18,6 +20,8 @@ class Ending:
     BLOCKED = "blocked"  # the agent asks a person
     CANCELLED = "cancelled"
     RATE_LIMITED = "rate_limited"
+    OVERLOADED = "overloaded"  # the model's service is: nobody's fault
+    NOT_LOGGED_IN = "not_logged_in"  # the account needs a person
     CONTEXT_FULL = "context_full"
     TIMED_OUT = "timed_out"  # wall clock
     STALLED = "stalled"  # silent for too long
@@ -25,6 +29,7 @@ class Ending:
     HUNG_AFTER_RESULT = "hung_after_result"  # finished, but did not end by itself
     OVER_BUDGET = "over_budget"  # tokens or money
     LOST = "lost"  # it vanished with its shim
+    INTERRUPTED = "interrupted"  # a person had it stop what it was doing
     RELEASED = "released"  # given back because the supervisor stopped: nobody's fault
 
 
@@ -33,6 +38,7 @@ class Outcome(Record):
 
     ending: str
     reason: str = ""
+    limit: str = ""  # which kind of limit it met: rate, plan, overload or auth
     resume_at: datetime | None = None  # when a limit ends
     handed_in: bool = False  # `bd close` or result.json
     tool_calls: int = 0
@@ -55,6 +61,7 @@ class Run(Record):
     account: str = ""
     session: str = ""
     workspace: str = ""
+    home: str = ""  # the home in whose folder it lies, on the host of its owner
     branch: str = ""
     base_commit: str = ""
     started_at: datetime
@@ -88,6 +95,17 @@ class Run(Record):
         return self.ended_at is None
 
     @property
+    def notes(self) -> dict[str, Any]:
+        """What is folded from its output and has no field of its own; see `engine.fold`."""
+        found: dict[str, Any] = decode(self.folded)
+        return found
+
+    @property
+    def context_is_estimated(self) -> bool:
+        """Whether nobody told how full its context is."""
+        return bool(self.notes.get("estimated"))
+
+    @property
     def tokens(self) -> int:
         """All tokens of the run."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
@@ -115,3 +133,57 @@ class Account(Record):
     max_running: int | None = None
     parked_until: datetime | None = None
     parked_reason: str = ""
+    strikes: int = 0  # how often in a row it met too many requests at once
+    used_at: datetime | None = None  # when a run last began with it
+
+
+class AccountTotal(Record):
+    """What the ended runs of one account took in all; an empty account is the coder's own login."""
+
+    coder: str
+    account: str = ""
+    runs: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0  # as far as the coder told it
+
+
+class Delivery:
+    """The words for how far a message to an agent has come; the last two are ends."""
+
+    QUEUED = "queued"
+    SENT = "sent"  # written to the agent
+    DELIVERED = "delivered"  # seen in its stream
+    CARRIED = "carried"  # part of the next run's prompt instead
+
+
+class Message(Record):
+    """What a person tells a working agent. Facts are kept; its state follows from them."""
+
+    id: str
+    task_id: str
+    run_id: str = ""  # the run it went to last
+    author: str = ""
+    text: str
+    interrupts: bool = False  # the agent stops what it is doing for it
+    queued_at: datetime
+    sent_at: datetime | None = None
+    delivered_at: datetime | None = None
+    carried_at: datetime | None = None
+
+    @property
+    def state(self) -> str:
+        """How far it has come."""
+        if self.delivered_at is not None:
+            return Delivery.DELIVERED
+        if self.carried_at is not None:
+            return Delivery.CARRIED
+        return Delivery.QUEUED if self.sent_at is None else Delivery.SENT
+
+    def marked(self, state: str, at: datetime, run_id: str) -> Message:
+        """This message further on its way, in a run; unchanged where that would be a step back, or it is at an end."""
+        if _WAY[state] <= _WAY[self.state]:
+            return self
+        return self.replace(run_id=run_id, **{f"{state}_at": at})
+
+
+_WAY = {Delivery.QUEUED: 0, Delivery.SENT: 1, Delivery.DELIVERED: 2, Delivery.CARRIED: 2}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core.errors import AlreadyClaimed, NotClaimable
+from fleet.core.errors import AlreadyClaimed, ClaimLost, NotClaimable
 from fleet.core.record import Record
 
 TYPE_CHECKING = False
@@ -220,6 +220,16 @@ class Task(Record):
             run_id="",
         )
 
+    def adopted(self, owner: str, epoch: int, now: datetime, expires_at: datetime) -> Task:
+        """This task held on by a supervisor: its own after a restart, or another's once its claim has expired.
+
+        Raises ClaimLost."""
+        expired = self.claim_expires_at is not None and self.claim_expires_at < now
+        if self.epoch != epoch or not (self.claim_owner == owner or (self.claim_owner and expired)):
+            raise ClaimLost(self.id, epoch)
+        assignee = owner if self.assignee == self.claim_owner else self.assignee
+        return self.replace(claim_owner=owner, assignee=assignee, epoch=epoch + 1, claim_expires_at=expires_at)
+
     def handed_in(self, reason: str, now: datetime) -> Task:
         """This task with its run's word that it is done; the status waits for the receipt."""
         return self.replace(handed_in_at=now, hand_in_reason=reason, updated_at=now)
@@ -291,3 +301,8 @@ class Caller(Record):
     depth: int = 0
     budget_usd: float | None = None
     repos: tuple[str, ...] = ()
+
+    @classmethod
+    def over(cls) -> Caller:
+        """Whoever shows a token that is worth nothing: an agent whose run is over, with no task of its own."""
+        return cls(task_id="(a run that is over)", run_id="(a run that is over)", epoch=0)

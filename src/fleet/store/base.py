@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from fleet.core.dependency import Edge
     from fleet.core.filter import Filter, Lane
-    from fleet.core.run import Account, Question, Run
+    from fleet.core.health import Vital
+    from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.tally import Tally
     from fleet.core.task import Caller, Claim, Comment, Task, Verdict
 
@@ -25,6 +26,9 @@ class Queue(Protocol):
 
     def close(self) -> None:
         """Let go of the database; safe to call twice."""
+
+    def health(self) -> list[Vital]:
+        """What this queue says of its own health; reads all of it, never raises, and changes nothing."""
 
     def now(self) -> datetime:
         """The queue's clock, the only one that claims are judged by."""
@@ -108,7 +112,10 @@ class Queue(Protocol):
         """Give a task back as if it had not been claimed. Raises ClaimLost."""
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
-        """Claim again what this owner holds, after a restart: next epoch, same run and token. Raises ClaimLost."""
+        """Claim again what this owner holds, after a restart, or what another let expire. Raises ClaimLost.
+
+        It is the next epoch of the same run, whose token goes on working.
+        """
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
         """Give back every task whose claim has expired, but for those known to be alive."""
@@ -122,6 +129,9 @@ class Queue(Protocol):
     def caller(self, token: str) -> Caller | None:
         """The live run that this token was given to."""
 
+    def gave_out(self, token: str) -> bool:
+        """Whether this token was ever given to a run here, be it worth something still or not."""
+
     # The queue's own settings
 
     def config(self) -> dict[str, str]:
@@ -132,7 +142,7 @@ class Queue(Protocol):
 
 
 class History(Protocol):
-    """What is on record about running tasks: runs, questions, accounts. It shares the queue's transactions.
+    """What is on record about running tasks: runs, questions, messages, accounts. It shares the queue's transactions.
 
     A run bears the owner and epoch of its claim. `Queue.adopt` raises both epochs at once, so that an adopted run goes
     on under its id and an earlier holder can no longer write about it; read the run again, or take the claim's epoch.
@@ -141,7 +151,7 @@ class History(Protocol):
     def begin(self, claim: Claim, run: Run) -> Run:
         """Record the next run of a claimed task, numbered here, and name it in the task. Raises ClaimLost.
 
-        A run of that task that nobody ended is ended as lost: at most one is live.
+        A run of that task that nobody ended is ended as lost: at most one is live. Its account is used from now on.
         """
 
     def fold(self, claim: Claim, run: Run) -> None:
@@ -151,8 +161,9 @@ class History(Protocol):
         """Fold many runs at once; the ids of those that were not kept, since their claim is lost or they ended."""
 
     def end(self, run: Run) -> None:
-        """Record how a run ended, now unless it says when. A run ends once: a second end changes nothing.
+        """Record how a run ended, now unless it says when, and add what it took to its account's totals.
 
+        A run ends once: a second end changes nothing.
         It is judged by the run's own epoch, for the claim is given back in the same transaction, or was taken away.
         Raises ClaimLost when the run was adopted since, or never begun.
         """
@@ -165,6 +176,12 @@ class History(Protocol):
 
     def live(self, owner: str | None = None) -> list[Run]:
         """The runs that have not ended, of one owner or of all, oldest first."""
+
+    def ended(self, *, before: datetime, after: tuple[datetime, str] | None = None, limit: int) -> list[Run]:
+        """A part of the runs that ended before a moment, earliest end first, then by id.
+
+        `after` is the end and the id of the last run of the part before: the work grows with the part, not the history.
+        """
 
     def ask(self, question: Question) -> None:
         """Record a question; the same text asked again by the same task while open is one question."""
@@ -183,3 +200,21 @@ class History(Protocol):
 
     def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
         """Keep an account from being used until a moment; None takes that back. The last word counts."""
+
+    def note_account(self, coder: str, name: str, *, strikes: int) -> None:
+        """Keep how often in a row an account met too many requests at once. The last word counts."""
+
+    def account_totals(self) -> list[AccountTotal]:
+        """What the ended runs of each account took, kept as sums: the history is not read. The sums have a bound."""
+
+    def say(self, message: Message) -> None:
+        """Keep a message to a task's agent; one whose id is there already changes nothing."""
+
+    def messages(self, task_id: str | None = None, *, state: str | None = None) -> list[Message]:
+        """Messages of one task or all, in one state or any, oldest first."""
+
+    def mark_message(self, message_id: str, state: str, at: datetime, run: str) -> bool:
+        """Note how far a message has come, and with which run; whether it moved.
+
+        It moves only forward, and delivered and carried are ends. One that is not there does not move.
+        """

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.core import clock
-from fleet.core.dependency import ANY_CHILDREN, BLOCKING, EXTERNAL, HARD, PARENT_CHILD, SCHEDULING, WAITS_FOR, Edge
+from fleet.core.dependency import BLOCKING, EXTERNAL, PARENT_CHILD, Edge
 from fleet.core.errors import ClaimLost, TaskExists, TaskNotFound
 from fleet.core.filter import SORTS, Filter, Lane, claimable_in
+from fleet.core.health import State as Health
+from fleet.core.health import Vital
 from fleet.core.matching import matches, may_be_claimed
 from fleet.core.tally import Tally
 from fleet.core.task import RESOLVED, Caller, Claim, Comment, Task, Verdict
 from fleet.core.tokens import hashed, new_token
+from fleet.store import memory_edges
 from fleet.store.edge_rules import check_edge
+from fleet.store.memory_state import Holder, State, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
-    from types import TracebackType
     from typing import Any
 
     from fleet.core.clock import Clock
-    from fleet.core.run import Account, Question, Run
 
 
 class MemoryQueue:
@@ -32,36 +34,39 @@ class MemoryQueue:
 
     def __init__(self, *, now: Clock = clock.now) -> None:
         self.now = now
-        self._lock = threading.RLock()
-        self._depth = 0
-        self._state = _State()
+        self._holder = Holder()
 
     @property
-    def state(self) -> _State:
+    def state(self) -> State:
         """What the history shares, so that this queue's transactions take its writes back too."""
-        return self._state
+        return self._holder.state
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def atomic(self) -> _Transaction:
-        return _Transaction(self)
+    def health(self) -> list[Vital]:
+        return [
+            Vital(name="memory", state=Health.OK, fact=f"{len(self.state.tasks)} tasks, kept until this process ends")
+        ]
+
+    def atomic(self) -> Transaction:
+        return Transaction(self._holder)
 
     snapshot = atomic
 
     def add(self, task: Task) -> None:
         with self.atomic():
-            if task.id in self._state.tasks:
+            if task.id in self.state.tasks:
                 raise TaskExists(f"task {task.id} exists already")
             self._put(task.replace(is_blocked=False))
             parent, _, number = task.id.rpartition(".")
             if parent and number.isdigit():
-                last = max(self._state.counters.get(parent, 0), int(number))
-                self._state.counters = {**self._state.counters, parent: last}
+                last = max(self.state.counters.get(parent, 0), int(number))
+                self.state.counters = {**self.state.counters, parent: last}
 
     def get(self, task_id: str) -> Task:
         try:
-            return self._state.tasks[task_id]
+            return self.state.tasks[task_id]
         except KeyError:
             raise TaskNotFound(task_id) from None
 
@@ -70,24 +75,28 @@ class MemoryQueue:
             before = self.get(task.id)
             self._put(task.replace(is_blocked=before.is_blocked))
             if (before.status in RESOLVED) != (task.status in RESOLVED):
-                self._refresh_blocked(self._watchers(task.id))
+                memory_edges.refresh(self.state, memory_edges.watchers(self.state, task.id))
 
     def remove(self, task_id: str) -> None:
         with self.atomic():
             self.get(task_id)
-            affected = self._watchers(task_id) + self._children(task_id)
-            affected += [e.task for e in self._state.edges.values() if e.needs == task_id and e.type == WAITS_FOR]
-            state = self._state
+            state = self.state
+            affected = memory_edges.watchers(state, task_id) + memory_edges.children(state, task_id)
+            affected += memory_edges.waiters(state, task_id)
             del state.tasks[task_id]
             state.edges = {key: edge for key, edge in state.edges.items() if task_id not in key}
             state.comments = [each for each in state.comments if each.task_id != task_id]
             state.callers = {key: each for key, each in state.callers.items() if each.task_id != task_id}
-            self._refresh_blocked([key for key in affected if key in state.tasks])
+            memory_edges.refresh(state, [key for key in affected if key in state.tasks])
 
     def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
-        with self._lock:
+        with self._holder.lock:
             now = self.now()
-            found = [task for task in self._state.tasks.values() if matches(task, where, now=now, kin=self._kin)]
+            found = [
+                task
+                for task in self.state.tasks.values()
+                if matches(task, where, now=now, kin=partial(memory_edges.kin, self.state))
+            ]
         found.sort(key=lambda task: task.id, reverse=reverse)
         for name, descending in reversed(SORTS[sort]):
             _sort_by(found, name, now, descending != reverse)
@@ -102,21 +111,21 @@ class MemoryQueue:
         return dict(Counter(str(getattr(task, by)) for task in found))
 
     def size(self, prefix: str) -> int:
-        return sum(1 for key in self._state.tasks if "." not in key and key.startswith(prefix + "-"))
+        return sum(1 for key in self.state.tasks if "." not in key and key.startswith(prefix + "-"))
 
     def next_child(self, parent: str) -> int:
         with self.atomic():
             start = parent + "."
-            tails = [key[len(start) :] for key in self._state.tasks if key.startswith(start)]
+            tails = [key[len(start) :] for key in self.state.tasks if key.startswith(start)]
             highest = max((int(tail) for tail in tails if tail.isdigit()), default=0)
-            number = max(self._state.counters.get(parent, 0), highest) + 1
-            self._state.counters = {**self._state.counters, parent: number}
+            number = max(self.state.counters.get(parent, 0), highest) + 1
+            self.state.counters = {**self.state.counters, parent: number}
             return number
 
     def tallies(self, task_ids: Sequence[str]) -> dict[str, Tally]:
-        with self._lock:
-            edges = list(self._state.edges.values())
-            said = Counter(each.task_id for each in self._state.comments)
+        with self._holder.lock:
+            edges = list(self.state.edges.values())
+            said = Counter(each.task_id for each in self.state.comments)
         hard = [each for each in edges if each.type in BLOCKING]
         counts = [Counter(each.task for each in some) for some in (edges, hard)]
         counts += [Counter(each.needs for each in some) for some in (edges, hard)]
@@ -137,25 +146,26 @@ class MemoryQueue:
             self.get(edge.task)
             if not edge.needs.startswith(EXTERNAL):
                 self.get(edge.needs)
-            existing = [each for key, each in self._state.edges.items() if key == (edge.task, edge.needs)]
-            check_edge(edge, existing, reaches=self._reaches if check_cycles else None, ancestors=self.ancestors)
+            existing = [each for key, each in self.state.edges.items() if key == (edge.task, edge.needs)]
+            reaches = partial(memory_edges.reaches, self.state) if check_cycles else None
+            check_edge(edge, existing, reaches=reaches, ancestors=self.ancestors)
             if not existing:
-                self._state.edges = {**self._state.edges, (edge.task, edge.needs): edge}
+                self.state.edges = {**self.state.edges, (edge.task, edge.needs): edge}
                 self._edge_changed(edge)
 
     def unlink(self, task_id: str, needs: str) -> bool:
         with self.atomic():
-            edges = dict(self._state.edges)
+            edges = dict(self.state.edges)
             edge = edges.pop((task_id, needs), None)
-            self._state.edges = edges
+            self.state.edges = edges
             if edge is not None:
                 self._edge_changed(edge)
             return edge is not None
 
     def edges(self, task_ids: Iterable[str] | None = None, *, up: bool = False) -> list[Edge]:
-        with self._lock:
+        with self._holder.lock:
             edges = sorted(
-                self._state.edges.values(), key=lambda each: (each.needs, each.task) if up else (each.task, each.needs)
+                self.state.edges.values(), key=lambda each: (each.needs, each.task) if up else (each.task, each.needs)
             )
         if task_ids is None:
             return edges
@@ -163,21 +173,15 @@ class MemoryQueue:
         return [each for each in edges if (each.needs if up else each.task) in wanted]
 
     def ancestors(self, task_id: str) -> list[str]:
-        found: list[str] = []
-        frontier = [task_id]
-        while frontier:
-            above = [e.needs for e in self._state.edges.values() if e.type == PARENT_CHILD and e.task in frontier]
-            frontier = [key for key in above if key not in found]
-            found += frontier
-        return found
+        return memory_edges.ancestors(self.state, task_id)
 
     def comment(self, comment: Comment) -> None:
         with self.atomic():
             self.get(comment.task_id)
-            self._state.comments = [*self._state.comments, comment]
+            self.state.comments = [*self.state.comments, comment]
 
     def comments(self, task_ids: Sequence[str]) -> list[Comment]:
-        found = [each for each in self._state.comments if each.task_id in task_ids]
+        found = [each for each in self.state.comments if each.task_id in task_ids]
         return sorted(found, key=lambda each: (each.task_id, each.created_at, each.id))
 
     def labels(self) -> dict[str, int]:
@@ -195,7 +199,7 @@ class MemoryQueue:
             return [_claim_of(self._saved(task.claimed(owner, now, now + ttl))) for task in chosen]
 
     def waiting_coders(self) -> list[str]:
-        return sorted({task.coder for task in self._state.tasks.values() if may_be_claimed(task)})
+        return sorted({task.coder for task in self.state.tasks.values() if may_be_claimed(task)})
 
     def take(self, task_id: str, actor: str) -> Task:
         with self.atomic():
@@ -205,7 +209,7 @@ class MemoryQueue:
         with self.atomic():
             held = []
             for claim in claims:
-                task = self._state.tasks.get(claim.task.id)
+                task = self.state.tasks.get(claim.task.id)
                 if task is not None and (task.claim_owner, task.epoch) == (claim.owner, claim.epoch):
                     held.append(_claim_of(self._saved(task.replace(claim_expires_at=self.now() + ttl))))
             return held
@@ -220,27 +224,26 @@ class MemoryQueue:
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
         with self.atomic():
-            task = self.get(task_id)
-            if (task.claim_owner, task.epoch) != (owner, epoch):
-                raise ClaimLost(task_id, epoch)
-            self._state.callers = {
+            now = self.now()
+            task = self.get(task_id).adopted(owner, epoch, now, now + ttl)
+            self.state.callers = {
                 key: each.replace(epoch=epoch + 1) if (each.task_id, each.epoch) == (task_id, epoch) else each
-                for key, each in self._state.callers.items()
+                for key, each in self.state.callers.items()
             }
-            self._state.runs = {
-                key: run.replace(epoch=epoch + 1)
+            self.state.runs = {
+                key: run.replace(epoch=epoch + 1, owner=owner)
                 if run.is_live and (run.task_id, run.epoch) == (task_id, epoch)
                 else run
-                for key, run in self._state.runs.items()
+                for key, run in self.state.runs.items()
             }
-            return _claim_of(self._saved(task.replace(epoch=epoch + 1, claim_expires_at=self.now() + ttl)))
+            return _claim_of(self._saved(task))
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
         spared, now = set(spare), self.now()
         with self.atomic():
             expired = [
                 task
-                for task in self._state.tasks.values()
+                for task in self.state.tasks.values()
                 if task.claim_expires_at is not None and task.claim_expires_at < now and task.id not in spared
             ]
             expired.sort(key=lambda task: _sortable(task.claim_expires_at))
@@ -254,24 +257,27 @@ class MemoryQueue:
         with self.atomic():
             self._held(claim)
             token = new_token()
-            self._state.callers = {**self._state.callers, hashed(token): caller}
+            self.state.callers = {**self.state.callers, hashed(token): caller}
             return token
 
     def caller(self, token: str) -> Caller | None:
-        caller = self._state.callers.get(hashed(token))
-        task = self._state.tasks.get(caller.task_id) if caller else None
+        caller = self.state.callers.get(hashed(token))
+        task = self.state.tasks.get(caller.task_id) if caller else None
         return caller if caller and task and task.epoch == caller.epoch and task.is_claimed else None
 
+    def gave_out(self, token: str) -> bool:
+        return hashed(token) in self.state.callers
+
     def config(self) -> dict[str, str]:
-        return dict(sorted(self._state.config.items()))
+        return dict(sorted(self.state.config.items()))
 
     def set_config(self, key: str, value: str | None) -> None:
         with self.atomic():
-            config = {name: each for name, each in self._state.config.items() if name != key}
-            self._state.config = config if value is None else {**config, key: value}
+            config = {name: each for name, each in self.state.config.items() if name != key}
+            self.state.config = config if value is None else {**config, key: value}
 
     def _put(self, task: Task) -> None:
-        self._state.tasks[task.id] = task.replace(labels=tuple(sorted(set(task.labels))))
+        self.state.tasks[task.id] = task.replace(labels=tuple(sorted(set(task.labels))))
 
     def _saved(self, task: Task) -> Task:
         self.save(task)
@@ -283,97 +289,9 @@ class MemoryQueue:
             raise ClaimLost(task.id, claim.epoch)
         return task
 
-    def _kin(self, task_id: str) -> tuple[list[Task], list[Task]]:
-        tasks = self._state.tasks
-        near = [e.needs for e in self._state.edges.values() if e.task == task_id and e.type == PARENT_CHILD]
-        return [tasks[key] for key in near], [tasks[key] for key in self.ancestors(task_id)]
-
-    def _children(self, task_id: str) -> list[str]:
-        return [e.task for e in self._state.edges.values() if e.needs == task_id and e.type == PARENT_CHILD]
-
-    def _watchers(self, task_id: str) -> list[str]:
-        edges = self._state.edges.values()
-        above = [e.needs for e in edges if e.task == task_id and e.type == PARENT_CHILD]
-        waiting = [e.task for e in edges if e.needs in above and e.type == WAITS_FOR]
-        return [e.task for e in edges if e.needs == task_id and e.type in HARD] + waiting
-
     def _edge_changed(self, edge: Edge) -> None:
-        waiting = [e.task for e in self._state.edges.values() if e.needs == edge.needs and e.type == WAITS_FOR]
-        self._refresh_blocked([edge.task, *(waiting if edge.type == PARENT_CHILD else [])])
-
-    def _refresh_blocked(self, ids: list[str]) -> None:
-        while ids:
-            changed = []
-            for key in set(ids):
-                task = self._state.tasks[key]
-                if task.is_blocked != self._is_blocked(key):
-                    self._state.tasks[key] = task.replace(is_blocked=not task.is_blocked)
-                    changed.append(key)
-            ids = [child for key in changed for child in self._children(key)]
-
-    def _is_blocked(self, task_id: str) -> bool:
-        return any(self._holds_up(edge) for edge in self._state.edges.values() if edge.task == task_id)
-
-    def _holds_up(self, edge: Edge) -> bool:
-        target = self._state.tasks.get(edge.needs)
-        if edge.type in HARD:
-            return edge.needs.startswith(EXTERNAL) or (target is not None and target.status not in RESOLVED)
-        if edge.type == PARENT_CHILD:
-            return target is not None and target.is_blocked
-        if edge.type == WAITS_FOR:
-            resolved = [self._state.tasks[key].status in RESOLVED for key in self._children(edge.needs)]
-            return not all(resolved) and not (edge.gate == ANY_CHILDREN and any(resolved))
-        return False
-
-    def _reaches(self, start: str, goal: str) -> bool:
-        seen, frontier = {start}, [start]
-        while frontier:
-            here = frontier.pop()
-            ahead = [e.needs for e in self._state.edges.values() if e.task == here and e.type in SCHEDULING]
-            frontier += [key for key in ahead if key not in seen]
-            seen |= set(ahead)
-        return goal in seen
-
-
-class _State:
-    """Everything the queue knows; a transaction keeps a shallow copy to go back to."""
-
-    def __init__(self) -> None:
-        self.tasks: dict[str, Task] = {}
-        self.edges: dict[tuple[str, str], Edge] = {}
-        self.comments: list[Comment] = []
-        self.counters: dict[str, int] = {}
-        self.config: dict[str, str] = {}
-        self.callers: dict[str, Caller] = {}
-        self.runs: dict[str, Run] = {}
-        self.questions: dict[str, Question] = {}
-        self.accounts: dict[tuple[str, str], Account] = {}
-
-    def copy(self) -> _State:
-        copy = _State()
-        copy.__dict__ = {**self.__dict__, "tasks": dict(self.tasks)}
-        return copy
-
-
-class _Transaction:
-    """All or nothing; a nested one is part of the outer."""
-
-    def __init__(self, queue: MemoryQueue) -> None:
-        self._queue = queue
-
-    def __enter__(self) -> None:
-        self._queue._lock.acquire()
-        self._queue._depth += 1
-        if self._queue._depth == 1:
-            self._before = self._queue._state.copy()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._queue._depth -= 1
-        if kind is not None and self._queue._depth == 0:
-            self._queue._state = self._before
-        self._queue._lock.release()
+        waiting = memory_edges.waiters(self.state, edge.needs) if edge.type == PARENT_CHILD else []
+        memory_edges.refresh(self.state, [edge.task, *waiting])
 
 
 def _claim_of(task: Task) -> Claim:

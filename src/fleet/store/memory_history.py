@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import AlreadyAnswered, ClaimLost, QuestionNotFound
 from fleet.core.run import Account
-from fleet.store.run_rules import begun, left_over
+from fleet.store.run_rules import added, begun, left_over, taken_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.run import Question, Run
+    from fleet.core.run import AccountTotal, Message, Question, Run
     from fleet.core.task import Claim
     from fleet.store.memory import MemoryQueue
 
@@ -22,7 +22,7 @@ _ENDED_WITH = ("ended_at", "ending", "reason", "resume_at", "exit_status", "exit
 
 
 class MemoryHistory:
-    """Runs, questions and accounts in the queue's state: its transactions take them back too.
+    """Runs, questions, messages and accounts in the queue's state: its transactions take them back too.
 
     Their dictionaries are replaced, never changed: the copy that a transaction keeps is a shallow one.
     """
@@ -36,7 +36,12 @@ class MemoryHistory:
                 raise ClaimLost(claim.task.id, claim.epoch)
             earlier = self.runs(claim.task.id)
             run = begun(run, claim, earlier)
-            self._put(*(left_over(each, self._queue.now()) for each in earlier if each.is_live), run)
+            for each in earlier:
+                if each.is_live:
+                    self.end(left_over(each, self._queue.now()))
+            self._put(run)
+            if run.coder:
+                self._note(run.coder, run.account, used_at=run.started_at)
             self._queue.save(self._queue.get(run.task_id).replace(run_id=run.id))
             return run
 
@@ -63,7 +68,12 @@ class MemoryHistory:
             if kept is None or (kept.owner, kept.epoch) != (run.owner, run.epoch):
                 raise ClaimLost(run.task_id, run.epoch)
             changes = {**_without(run, *_BEGUN_WITH), "ended_at": run.ended_at or self._queue.now()}
-            self._put(kept.replace(**changes))
+            ended = kept.replace(**changes)
+            self._put(ended)
+            taken = taken_by(ended)
+            key = (taken.coder, taken.account)
+            known = self._queue.state.totals
+            self._queue.state.totals = {**known, key: added(known[key], taken) if key in known else taken}
 
     def run(self, run_id: str) -> Run | None:
         return self._queue.state.runs.get(run_id)
@@ -75,6 +85,11 @@ class MemoryHistory:
     def live(self, owner: str | None = None) -> list[Run]:
         found = [run for run in self._queue.state.runs.values() if run.is_live and owner in (None, run.owner)]
         return sorted(found, key=lambda run: (run.started_at, run.task_id, run.number))
+
+    def ended(self, *, before: datetime, after: tuple[datetime, str] | None = None, limit: int) -> list[Run]:
+        over = [((run.ended_at, run.id), run) for run in self._queue.state.runs.values() if run.ended_at is not None]
+        found = [each for each in over if each[0][0] < before and (after is None or each[0] > after)]
+        return [run for _, run in sorted(found, key=lambda each: each[0])[:limit]]
 
     def ask(self, question: Question) -> None:
         with self._queue.atomic():
@@ -111,14 +126,40 @@ class MemoryHistory:
 
     def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
         with self._queue.atomic():
-            known = self._queue.state.accounts
-            account = known.get((coder, name))
-            if account is None and until is None:
-                return
-            parked = (account or Account(coder=coder, name=name)).replace(
-                parked_until=until, parked_reason=reason if until else ""
-            )
-            self._queue.state.accounts = {**known, (coder, name): parked}
+            if until is not None:
+                self._note(coder, name, parked_until=until, parked_reason=reason)
+            elif (coder, name) in self._queue.state.accounts:
+                self._note(coder, name, parked_until=None, parked_reason="")
+
+    def note_account(self, coder: str, name: str, *, strikes: int) -> None:
+        with self._queue.atomic():
+            self._note(coder, name, strikes=strikes)
+
+    def account_totals(self) -> list[AccountTotal]:
+        return [total for _, total in sorted(self._queue.state.totals.items())]
+
+    def say(self, message: Message) -> None:
+        with self._queue.atomic():
+            self._queue.state.messages = {message.id: message, **self._queue.state.messages}
+
+    def messages(self, task_id: str | None = None, *, state: str | None = None) -> list[Message]:
+        said = self._queue.state.messages.values()
+        found = [each for each in said if task_id in (None, each.task_id) and state in (None, each.state)]
+        return sorted(found, key=lambda each: (each.queued_at, each.id))
+
+    def mark_message(self, message_id: str, state: str, at: datetime, run: str) -> bool:
+        with self._queue.atomic():
+            kept = self._queue.state.messages.get(message_id)
+            moved = kept.marked(state, at, run) if kept else None
+            if moved is None or moved is kept:
+                return False
+            self._queue.state.messages = {**self._queue.state.messages, message_id: moved}
+            return True
+
+    def _note(self, coder: str, name: str, **facts: Any) -> None:
+        known = self._queue.state.accounts
+        account = known.get((coder, name)) or Account(coder=coder, name=name)
+        self._queue.state.accounts = {**known, (coder, name): account.replace(**facts)}
 
     def _holds(self, claim: Claim) -> bool:
         task = self._queue.state.tasks.get(claim.task.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.core import clock, dependency
 from fleet.core.errors import ClaimLost, TaskExists, TaskNotFound
-from fleet.core.filter import claimable_in
+from fleet.core.filter import by_coder_and_account, claimable_in
 from fleet.core.jsontext import encode
 from fleet.core.tally import Tally
 from fleet.core.task import RESOLVED, Claim
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fleet.core.clock import Clock
     from fleet.core.dependency import Edge
     from fleet.core.filter import Filter, Lane
+    from fleet.core.health import Vital
     from fleet.core.task import Caller, Comment, Task, Verdict
     from fleet.store.sqlite_connection import Transaction
 
@@ -43,6 +44,11 @@ class SqliteQueue:
 
     def close(self) -> None:
         self._db.close()
+
+    def health(self) -> list[Vital]:
+        from fleet.store.sqlite_health import health  # for `fleet doctor` alone
+
+        return health(self._db)
 
     def atomic(self) -> Transaction:
         return self._db.writing()
@@ -152,9 +158,7 @@ class SqliteQueue:
             found: set[tuple[int, int, str]] = set()
             for where, limit in wanted:
                 # A task may fit several lanes: look past those that another lane has taken already.
-                rows = self._select("task_ids", where, "urgent", False, limit + len(found))
-                new = [row for key, priority, created_at in rows if (row := (priority, created_at, key)) not in found]
-                found.update(new[:limit])
+                found.update([row for row in self._first_in(where, limit + len(found)) if row not in found][:limit])
             ids = [key for _, _, key in sorted(found)[:room]]
             if not ids:
                 return []
@@ -196,12 +200,10 @@ class SqliteQueue:
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
         with self._db.writing():
-            task = self.get(task_id)
-            if (task.claim_owner, task.epoch) != (owner, epoch):
-                raise ClaimLost(task_id, epoch)
-            self.save(task.replace(epoch=epoch + 1, claim_expires_at=self.now() + ttl))
-            for block in ("move_callers", "move_runs"):
-                self._rows(block, id=task_id, before=epoch, after=epoch + 1)
+            now = self.now()
+            self.save(self.get(task_id).adopted(owner, epoch, now, now + ttl))
+            self._rows("move_callers", id=task_id, before=epoch, after=epoch + 1)
+            self._rows("move_runs", id=task_id, before=epoch, after=epoch + 1, owner=owner)
             return self._claim_of(self.get(task_id))
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
@@ -233,6 +235,9 @@ class SqliteQueue:
             return caller_from(row)
         return None
 
+    def gave_out(self, token: str) -> bool:
+        return bool(self._rows("gave_out", token_hash=hashed(token)))
+
     def config(self) -> dict[str, str]:
         return dict(self._rows("config"))
 
@@ -242,6 +247,12 @@ class SqliteQueue:
                 self._rows("unset_config", key=key)
             else:
                 self._rows("set_config", key=key, value=value)
+
+    def _first_in(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
+        """The most urgent tasks that fit, each as (priority, created_at, id)."""
+        parts = [self._select("task_ids", each, "urgent", False, limit) for each in by_coder_and_account(where)]
+        found = [(priority, created_at, key) for rows in parts for key, priority, created_at in rows]
+        return found if len(parts) == 1 else sorted(found)
 
     def _rows(self, block: str, **values: Any) -> list[tuple[Any, ...]]:
         return self._db.rows(_SQL[block], values)

@@ -7,23 +7,32 @@ from typing import TYPE_CHECKING
 from fleet.core.clock import to_micros
 from fleet.core.errors import AlreadyAnswered, ClaimLost, QuestionNotFound
 from fleet.store import named_sql
-from fleet.store.run_rules import begun, left_over
-from fleet.store.sqlite_history_rows import account_from, question_from, run_from, storable, values_of
+from fleet.store.run_rules import MOST_TOKENS, MOST_USD, begun, left_over, taken_by
+from fleet.store.sqlite_history_rows import (
+    account_from,
+    message_from,
+    question_from,
+    run_from,
+    storable,
+    total_from,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.run import Account, Question, Run
+    from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.task import Claim
     from fleet.store.sqlite import SqliteQueue
 
 _SQL = named_sql.load("sqlite", "history")
+_BEFORE_ALL = -(2**63)
 
 
 class SqliteHistory:
-    """Runs, questions and accounts in the queue's file; whatever is written inside `queue.atomic()` is part of it."""
+    """All of it in the queue's file; whatever is written inside `queue.atomic()` is part of it."""
 
     def __init__(self, queue: SqliteQueue) -> None:
         self._db = queue.connection
@@ -40,6 +49,9 @@ class SqliteHistory:
                 if each.is_live:
                     self.end(left_over(each, self._now()))
             self._db.rows(_SQL["insert_run"], values_of(run))
+            if run.coder:
+                used = {"coder": storable(run.coder), "name": storable(run.account)}
+                self._rows("note_use", **used, used_at=to_micros(run.started_at))
             return run
 
     def fold(self, claim: Claim, run: Run) -> None:
@@ -61,10 +73,12 @@ class SqliteHistory:
         ended = run if run.ended_at else run.replace(ended_at=self._now())
         with self._db.writing():
             self._db.rows(_SQL["end_run"], values_of(ended))
-            if not self._db.changes():
-                kept = self.run(run.id)
-                if kept is None or kept.is_live:
-                    raise ClaimLost(run.task_id, run.epoch)
+            if self._db.changes():
+                self._add_to_totals(ended)
+                return
+            kept = self.run(run.id)
+            if kept is None or kept.is_live:
+                raise ClaimLost(run.task_id, run.epoch)
 
     def run(self, run_id: str) -> Run | None:
         return next(iter(self._runs("with_id", id=run_id)), None)
@@ -74,6 +88,10 @@ class SqliteHistory:
 
     def live(self, owner: str | None = None) -> list[Run]:
         return self._runs("live") if owner is None else self._runs("live_of_owner", owner=owner)
+
+    def ended(self, *, before: datetime, after: tuple[datetime, str] | None = None, limit: int) -> list[Run]:
+        at, run_id = (to_micros(after[0]), after[1]) if after else (_BEFORE_ALL, "")
+        return self._runs("ended", before=to_micros(before), after=at, after_id=run_id, limit=limit)
 
     def ask(self, question: Question) -> None:
         with self._db.writing():
@@ -107,6 +125,47 @@ class SqliteHistory:
                 self._rows("unpark", coder=coder, name=name)
             else:
                 self._rows("park", coder=coder, name=name, until=to_micros(until), reason=storable(reason))
+
+    def note_account(self, coder: str, name: str, *, strikes: int) -> None:
+        with self._db.writing():
+            self._rows("note_strikes", coder=coder, name=name, strikes=strikes)
+
+    def account_totals(self) -> list[AccountTotal]:
+        return [total_from(row) for row in self._rows("account_totals")]
+
+    def say(self, message: Message) -> None:
+        with self._db.writing():
+            self._db.rows(_SQL["insert_message"], values_of(message))
+
+    def messages(self, task_id: str | None = None, *, state: str | None = None) -> list[Message]:
+        blocks = ["messages_of_task"] if task_id is not None else []
+        blocks += [f"messages_{state}"] if state is not None else []
+        return self._messages(*blocks, task=task_id)
+
+    def mark_message(self, message_id: str, state: str, at: datetime, run: str) -> bool:
+        with self._db.writing():
+            for kept in self._messages("message_with_id", id=message_id):
+                moved = kept.marked(state, at, run)
+                if moved is not kept:
+                    self._db.rows(_SQL["move_message"], values_of(moved))
+                    return True
+        return False
+
+    def _messages(self, *blocks: str, **values: Any) -> list[Message]:
+        sql = " ".join(_SQL[block] for block in ("messages", *blocks, "messages_in_order"))
+        return [message_from(row) for row in self._db.rows(sql, values)]
+
+    def _add_to_totals(self, run: Run) -> None:
+        taken = taken_by(run)
+        self._rows(
+            "add_to_totals",
+            coder=storable(taken.coder),
+            account=storable(taken.account),
+            tokens=taken.tokens,
+            cost_usd=taken.cost_usd,
+            most_tokens=MOST_TOKENS,
+            most_usd=MOST_USD,
+        )
 
     def _runs(self, condition: str, **values: Any) -> list[Run]:
         return [run_from(row) for row in self._db.rows(f"{_SQL['runs']} {_SQL[condition]}", values)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import from_micros, to_micros
-from fleet.core.run import Account, Question, Run
+from fleet.core.run import Account, AccountTotal, Message, Question, Run
 
 if TYPE_CHECKING:
     from typing import Any, TypeVar
@@ -30,7 +30,17 @@ def account_from(row: tuple[Any, ...]) -> Account:
     return _record(Account, row)
 
 
-def values_of(record: Run | Question) -> dict[str, Any]:
+def total_from(row: tuple[Any, ...]) -> AccountTotal:
+    """An account's sums from the columns of the query `account_totals`."""
+    return _record(AccountTotal, row)
+
+
+def message_from(row: tuple[Any, ...]) -> Message:
+    """A message from the columns of the query `messages`."""
+    return _record(Message, row)
+
+
+def values_of(record: Run | Question | Message) -> dict[str, Any]:
     """A record's columns, under the names of its fields."""
     values = record.as_dict()
     for name, value in values.items():
@@ -58,6 +68,6 @@ def _is_instant(name: str) -> bool:
     return name.endswith(("_at", "_until"))
 
 
-_KINDS: tuple[type[Record], ...] = (Run, Question, Account)
+_KINDS: tuple[type[Record], ...] = (Run, Question, Account, AccountTotal, Message)
 _INSTANTS = {name for kind in _KINDS for name in kind._fields if _is_instant(name)}
 _INSTANT_AT = {kind: [at for at, name in enumerate(kind._fields) if _is_instant(name)] for kind in _KINDS}

@@ -121,10 +121,16 @@ t.status in ('open', 'deferred') and t.is_blocked = 0 and t.pinned = 0 and t.is_
 t.is_blocked and t.status not in ('closed', 'pinned')
 -- coder --
 t.coder = :coder
+-- coders --
+t.coder in (select value from json_each(:coders))
 -- account --
 t.account = :account
+-- accounts --
+t.account in (select value from json_each(:accounts))
 -- mode --
 t.mode = :mode
+-- modes --
+t.mode in (select value from json_each(:modes))
 -- origins --
 t.origin in (select value from json_each(:origins))
 -- batch --

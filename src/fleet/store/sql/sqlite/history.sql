@@ -2,7 +2,7 @@
 -- The columns stand in the order of Run's fields. A condition and an order are added from the blocks below.
 select
     r.id, r.task, r.number, r.epoch, r.owner, r.launcher, r.containment, r.coder, r.model, r.account, r.session,
-    r.workspace, r.branch, r.base_commit, r.started_at, r.first_event_at, r.last_event_at, r.result_at, r.ended_at,
+    r.workspace, r.home, r.branch, r.base_commit, r.started_at, r.first_event_at, r.last_event_at, r.result_at, r.ended_at,
     r.ending, r.reason, r.resume_at, r.exit_status, r.exit_signal, r.finding, r.receipt, r.events, r.tool_calls,
     r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.context_peak,
     r.context_window, r.stdout_offset, r.stderr_offset, r.folded
@@ -20,18 +20,22 @@ where r.ended_at is null order by r.started_at, r.task, r.number
 -- live_of_owner --
 where r.ended_at is null and r.owner = :owner order by r.started_at, r.task, r.number
 
+-- ended --
+-- A part of the runs that ended before a moment, from where an earlier part stopped, along the index on the end.
+where r.ended_at < :before and (r.ended_at, r.id) > (:after, :after_id) order by r.ended_at, r.id limit :limit
+
 -- name_in_task --
 update tasks set run_id = :run where id = :task and claim_owner = :owner and epoch = :epoch
 
 -- insert_run --
 insert into runs (
-    id, task, number, epoch, owner, launcher, containment, coder, model, account, session, workspace, branch,
+    id, task, number, epoch, owner, launcher, containment, coder, model, account, session, workspace, home, branch,
     base_commit, started_at, first_event_at, last_event_at, result_at, ended_at, ending, reason, resume_at, exit_status,
     exit_signal, finding, receipt, events, tool_calls, input_tokens, output_tokens, cache_read_tokens,
     cache_write_tokens, cost_usd, context_peak, context_window, stdout_offset, stderr_offset, folded
 ) values (
     :id, :task_id, :number, :epoch, :owner, :launcher, :containment, :coder, :model, :account, :session, :workspace,
-    :branch, :base_commit, :started_at, :first_event_at, :last_event_at, :result_at, :ended_at, :ending, :reason,
+    :home, :branch, :base_commit, :started_at, :first_event_at, :last_event_at, :result_at, :ended_at, :ending, :reason,
     :resume_at, :exit_status, :exit_signal, :finding, :receipt, :events, :tool_calls, :input_tokens, :output_tokens,
     :cache_read_tokens, :cache_write_tokens, :cost_usd, :context_peak, :context_window, :stdout_offset, :stderr_offset,
     :folded
@@ -41,7 +45,7 @@ insert into runs (
 -- All that changes while a run lives: not what it was begun with, and not how it ended.
 update runs set
     launcher = :launcher, containment = :containment, coder = :coder, model = :model, account = :account,
-    session = :session, workspace = :workspace, branch = :branch, base_commit = :base_commit,
+    session = :session, workspace = :workspace, home = :home, branch = :branch, base_commit = :base_commit,
     first_event_at = :first_event_at, last_event_at = :last_event_at, result_at = :result_at, events = :events,
     tool_calls = :tool_calls, input_tokens = :input_tokens, output_tokens = :output_tokens,
     cache_read_tokens = :cache_read_tokens, cache_write_tokens = :cache_write_tokens, cost_usd = :cost_usd,
@@ -53,7 +57,7 @@ where id = :id and task = :task and owner = :owner and epoch = :epoch and ended_
 -- end_run --
 update runs set
     launcher = :launcher, containment = :containment, coder = :coder, model = :model, account = :account,
-    session = :session, workspace = :workspace, branch = :branch, base_commit = :base_commit,
+    session = :session, workspace = :workspace, home = :home, branch = :branch, base_commit = :base_commit,
     first_event_at = :first_event_at, last_event_at = :last_event_at, result_at = :result_at, events = :events,
     tool_calls = :tool_calls, input_tokens = :input_tokens, output_tokens = :output_tokens,
     cache_read_tokens = :cache_read_tokens, cache_write_tokens = :cache_write_tokens, cost_usd = :cost_usd,
@@ -85,7 +89,7 @@ where (:task is null or q.task = :task) and (not :unanswered or q.answered_at is
 
 -- accounts --
 -- The columns stand in the order of Account's fields.
-select coder, name, max_running, parked_until, parked_reason from accounts order by coder, name
+select coder, name, max_running, parked_until, parked_reason, strikes, used_at from accounts order by coder, name
 
 -- park --
 insert into accounts (coder, name, parked_until, parked_reason) values (:coder, :name, :until, :reason)
@@ -93,3 +97,57 @@ on conflict (coder, name) do update set parked_until = excluded.parked_until, pa
 
 -- unpark --
 update accounts set parked_until = null, parked_reason = '' where coder = :coder and name = :name
+
+-- note_strikes --
+insert into accounts (coder, name, strikes) values (:coder, :name, :strikes)
+on conflict (coder, name) do update set strikes = excluded.strikes
+
+-- note_use --
+insert into accounts (coder, name, used_at) values (:coder, :name, :used_at)
+on conflict (coder, name) do update set used_at = excluded.used_at
+
+-- add_to_totals --
+insert into account_totals (coder, account, runs, tokens, cost_usd) values (:coder, :account, 1, :tokens, :cost_usd)
+on conflict (coder, account) do update set
+    runs = runs + 1, tokens = min(tokens + excluded.tokens, :most_tokens),
+    cost_usd = min(cost_usd + excluded.cost_usd, :most_usd)
+
+-- account_totals --
+-- The columns stand in the order of AccountTotal's fields.
+select coder, account, runs, tokens, cost_usd from account_totals order by coder, account
+
+-- insert_message --
+insert into messages (id, task, run, author, text, interrupts, queued_at, sent_at, delivered_at, carried_at)
+values (:id, :task_id, :run_id, :author, :text, :interrupts, :queued_at, :sent_at, :delivered_at, :carried_at)
+on conflict (id) do nothing
+
+-- messages --
+-- The columns stand in the order of Message's fields. Conditions are added from the blocks below.
+select m.id, m.task, m.run, m.author, m.text, m.interrupts, m.queued_at, m.sent_at, m.delivered_at, m.carried_at
+from messages m where 1
+
+-- message_with_id --
+and m.id = :id
+
+-- messages_of_task --
+and m.task = :task
+
+-- messages_queued --
+and m.delivered_at is null and m.carried_at is null and m.sent_at is null
+
+-- messages_sent --
+and m.delivered_at is null and m.carried_at is null and m.sent_at is not null
+
+-- messages_delivered --
+and m.delivered_at is not null
+
+-- messages_carried --
+and m.delivered_at is null and m.carried_at is not null
+
+-- messages_in_order --
+order by m.queued_at, m.id
+
+-- move_message --
+update messages set
+    run = :run_id, sent_at = :sent_at, delivered_at = :delivered_at, carried_at = :carried_at
+where id = :id

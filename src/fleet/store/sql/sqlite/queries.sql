@@ -256,12 +256,15 @@ select c.task, c.run, c.epoch, c.depth, c.budget_usd, c.repos
 from callers c join tasks t on t.id = c.task
 where c.token_hash = :token_hash and t.epoch = c.epoch and t.claim_owner <> ''
 
+-- gave_out --
+select 1 from callers where token_hash = :token_hash
+
 -- move_callers --
 update callers set epoch = :after where task = :id and epoch = :before
 
 -- move_runs --
 -- An adopted run goes on under its new claim.
-update runs set epoch = :after where task = :id and epoch = :before and ended_at is null
+update runs set epoch = :after, owner = :owner where task = :id and epoch = :before and ended_at is null
 
 -- keep_child_number --
 insert into child_counters (parent, last) values (:parent, :number)

@@ -1,0 +1,40 @@
+"""Removing what is kept for some time only: the raw output of ended runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.rights import refuse_agents
+from fleet.config import load
+from fleet.engine.retention import due_before, sweep_all
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.core.task import Caller
+    from fleet.engine.retention import Removed
+
+
+class Collected(NamedTuple):
+    """What `gc` removed, or with `dry_run` would remove."""
+
+    removed: Removed
+    raw_days: int
+    before: datetime
+    dry_run: bool
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        told = {"dry_run": self.dry_run, "raw_days": self.raw_days, "before": self.before.isoformat(timespec="seconds")}
+        return told | self.removed.as_dict()
+
+
+def gc(fleet: Fleet, *, dry_run: bool = False, caller: Caller | None = None) -> Collected:
+    """Remove the raw output of runs that ended more than `raw_days` ago; everything else about them stays."""
+    refuse_agents(caller, "remove raw output")
+    days = load(fleet.home, env={}).supervisor.raw_days
+    before = due_before(fleet.queue.now(), days)
+    removed = sweep_all(fleet.home, fleet.queue, fleet.history, before=before, dry_run=dry_run)
+    return Collected(removed, days, before, dry_run)

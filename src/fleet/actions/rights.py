@@ -1,0 +1,164 @@
+"""What a run may do: change its own task and the tasks it made, read all, and nothing that is for people.
+
+This is the one place that judges. A face hands its verbs `as_seen_by(queue, caller)`: no verb can forget to ask.
+"""
+
+from __future__ import annotations
+
+from fleet.core.errors import IllegalMove
+from fleet.core.filter import Filter
+from fleet.core.task import RESOLVED, Caller
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.core.dependency import Edge
+    from fleet.core.task import Comment, Task
+    from fleet.store.base import Queue
+
+#: A person's task may lead to tasks made by its runs, and these to others; there it ends.
+DEEPEST = 2
+
+#: What a run may call as it is: reading, and whatever changes no task.
+FREE = frozenset(
+    {"close", "health", "now", "atomic", "snapshot", "get", "find", "count", "size", "next_child", "tallies"}
+    | {"edges", "ancestors", "comments", "labels", "waiting_coders", "caller", "gave_out", "config"}
+)
+#: What only a supervisor does, or a person.
+REFUSED = {
+    **dict.fromkeys(("claim", "renew", "settle", "release", "adopt", "reap", "admit"), "supervise tasks"),
+    "request_cancel": "stop tasks",
+    "set_config": "change the queue's settings",
+}
+
+#: What is not a run's to say about any task: who made it and how, what its receipt shows and why it is where it is.
+_NOT_ITS_WORD = ("made_by", "origin", "finding", "reason")
+#: And about its own: how it is judged, and what it may spend.
+_NOT_OF_ITS_OWN = (*_NOT_ITS_WORD, "verify", "limits", "account")
+
+
+def refuse_agents(caller: Caller | None, doing: str) -> None:
+    """Raise IllegalMove when it is an agent that calls: some things are for people."""
+    if caller is not None:
+        raise IllegalMove(f"an agent may not {doing}", hint="ask: append a `## Q:` block to Q&A.md.")
+
+
+def caller_of(queue: Queue, token: str | None) -> Caller | None:
+    """The run that shows this token; one whose run is over may change nothing any more. Another queue's is a person."""
+    if not token:
+        return None
+    return queue.caller(token) or (Caller.over() if queue.gave_out(token) else None)
+
+
+def may_change(caller: Caller, task: Task) -> bool:
+    """Whether a task is the run's own, or one that it or an earlier run of its task made."""
+    return caller.task_id in (task.id, task.made_by)
+
+
+def as_seen_by(queue: Queue, caller: Caller | None) -> Queue:
+    """The queue as this caller may use it: for a person the queue itself, for a run one that raises IllegalMove."""
+    seen: Any = queue if caller is None else Restricted(queue, caller)
+    return seen  # type: ignore[no-any-return]
+
+
+class Restricted:
+    """A queue that lets a run change what is its own. A method that is not named here is refused."""
+
+    def __init__(self, queue: Queue, caller: Caller) -> None:
+        self._queue = queue
+        self._caller = caller
+
+    def __getattr__(self, name: str) -> Any:
+        """Reading is free."""
+        if name in FREE:
+            return getattr(self._queue, name)
+        if name in REFUSED:
+            refuse_agents(self._caller, REFUSED[name])
+        raise AttributeError(name)
+
+    def add(self, task: Task) -> None:
+        """Put a task in that says who made it, unless tasks have led to tasks often enough."""
+        own = self._caller.task_id
+        if self._caller == Caller.over():
+            refuse_agents(self._caller, "make tasks once its run is over")
+        depth = max(self._caller.depth, self._depth())
+        if depth >= DEEPEST:
+            raise IllegalMove(
+                f"an agent of {own} may not make tasks: {own} is {depth} deep already, and {DEEPEST} is the most",
+                hint=f"say what is left to do: `bd comment {own} TEXT`.",
+            )
+        self._queue.add(task.replace(made_by=own))
+
+    def save(self, task: Task) -> None:
+        """Keep a changed task, but for what is not the run's to say."""
+        kept = self._judged(task.id)
+        if kept.is_supervised and task.claim_owner != kept.claim_owner:
+            raise IllegalMove(
+                f"an agent may not give {task.id} back", hint="end: what is not handed in goes back by itself."
+            )
+        own = task.id == self._caller.task_id
+        if own:
+            _check_own(kept, task)
+        names = _NOT_OF_ITS_OWN if own else _NOT_ITS_WORD
+        self._queue.save(task.replace(**{name: getattr(kept, name) for name in names}))
+
+    def remove(self, task_id: str) -> None:
+        """Take a task out that nobody works on."""
+        task = self._judged(task_id)
+        if task_id == self._caller.task_id or task.is_supervised:
+            raise IllegalMove(
+                f"an agent may not delete {task_id}: it is being worked on", hint=f"`bd close {task_id}` ends it."
+            )
+        self._queue.remove(task_id)
+
+    def link(self, edge: Edge, *, check_cycles: bool = True) -> None:
+        """Add an edge: it changes the task that waits or belongs, not the one that is waited for."""
+        self._judged(edge.task)
+        self._queue.link(edge, check_cycles=check_cycles)
+
+    def unlink(self, task_id: str, needs: str) -> bool:
+        """Remove an edge of a task of the run's own."""
+        self._judged(task_id)
+        return self._queue.unlink(task_id, needs)
+
+    def take(self, task_id: str, actor: str) -> Task:
+        """Claim one by hand."""
+        self._judged(task_id, "claim")
+        return self._queue.take(task_id, actor)
+
+    def comment(self, comment: Comment) -> None:
+        """Keep a comment on any task; it bears the name of the run, whatever it says of its author."""
+        self._queue.comment(comment.replace(author=self._caller.run_id))
+
+    def _judged(self, task_id: str, doing: str = "change") -> Task:
+        task = self._queue.get(task_id)
+        if may_change(self._caller, task):
+            return task
+        raise IllegalMove(
+            f"an agent may not {doing} {task_id}: it neither works on it ({self._caller.task_id}) nor made it",
+            hint=f"`bd comment {task_id} TEXT` tells whoever does; `bd create` makes a task of your own.",
+        )
+
+    def _depth(self) -> int:
+        """How many runs led to the caller's task. A deleted one could hide any number, and counts as the most."""
+        key, depth = self._caller.task_id, 0
+        while depth < DEEPEST:
+            found = self._queue.find(Filter(ids=(key,)), sort="id", limit=1)
+            if not found:
+                return DEEPEST
+            if not found[0].made_by:
+                return depth
+            key, depth = found[0].made_by, depth + 1
+        return depth
+
+
+def _check_own(kept: Task, task: Task) -> None:
+    """A run's own task is ended by its receipt or by a person, and never by the run's word."""
+    if kept.status in RESOLVED and task.status != kept.status:
+        raise IllegalMove(f"{task.id} is {kept.status}: a person ended it", hint="stop here.")
+    if task.status in RESOLVED and task.status != kept.status:
+        raise IllegalMove(
+            f"{task.id} becomes {task.status} once it is settled, not by its agent's word",
+            hint=f"`bd close {task.id}` hands it in.",
+        )

@@ -1,0 +1,131 @@
+"""What every queue promises about lanes that name several coders, accounts and modes."""
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import HOUR, NOON, FakeClock, a_task
+from fleet.core.filter import Filter, Lane, by_coder_and_account
+from fleet.store.base import Queue
+from fleet.store.memory import MemoryQueue
+from fleet.store.sqlite import SqliteQueue
+
+CODERS, ACCOUNTS, MODES = ("", "claude", "codex"), ("", "work", "home"), ("", "headless", "interactive")
+SPELLINGS = Filter(coders=("", "claude"), accounts=("", "work"), modes=("", "headless"))
+
+
+def claimed(queue: Queue, *lanes: Lane, room: int = 1000) -> str:
+    """The ids that these lanes give, in order."""
+    return " ".join(claim.task.id for claim in queue.claim("host", lanes, room=room, ttl=HOUR))
+
+
+def test_one_lane_serves_every_spelling_of_a_coder_by_urgency(queue: Queue) -> None:
+    said: list[dict[str, Any]] = [
+        {"id": "t-1", "coder": "claude", "priority": 3},
+        {"id": "t-2", "priority": 1},
+        {"id": "t-3", "coder": "claude", "account": "work", "mode": "headless", "priority": 0},
+        {"id": "t-4", "mode": "headless", "account": "work", "priority": 2},
+        {"id": "t-5", "coder": "codex", "priority": 0},
+        {"id": "t-6", "account": "home", "priority": 0},
+        {"id": "t-7", "mode": "interactive", "priority": 0},
+    ]
+    for each in said:
+        queue.add(a_task(**each))
+    assert claimed(queue, Lane(room=3, where=SPELLINGS)) == "t-3 t-2 t-4"
+    assert claimed(queue, Lane(room=3, where=SPELLINGS)) == "t-1"
+    assert claimed(queue, Lane(room=3, where=SPELLINGS)) == ""
+
+
+def test_the_room_of_a_lane_is_shared_by_its_spellings(queue: Queue) -> None:
+    for number in range(4):
+        queue.add(a_task(id=f"t-{number}", coder=("", "claude")[number % 2], account=("", "work")[number // 2]))
+    assert claimed(queue, Lane(room=1, where=SPELLINGS)) == "t-0"
+    assert claimed(queue, Lane(room=2, where=SPELLINGS), room=1) == "t-1"
+
+
+def test_a_lane_that_names_nobody_gives_nothing(queue: Queue) -> None:
+    queue.add(a_task())
+    for where in (
+        Filter(coders=()),
+        Filter(coders=(), accounts=("",)),
+        Filter(coders=("",), accounts=()),
+        Filter(modes=()),
+    ):
+        assert claimed(queue, Lane(room=1, where=where)) == ""
+
+
+def test_every_condition_of_a_lane_must_hold(queue: Queue) -> None:
+    queue.add(a_task(id="t-1", coder="claude"))
+    queue.add(a_task(id="t-2", coder="codex"))
+    both = Filter(coder="codex", coders=("claude", "codex"), accounts=("", ""))
+    assert claimed(queue, Lane(room=2, where=both)) == "t-2"
+    assert claimed(queue, Lane(room=2, where=both.replace(coder="gemini"))) == ""
+
+
+def test_both_queues_give_the_same_to_any_lanes(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    sys.stdout.write(f"seed {seed}\n")
+    chance = random.Random(seed)
+    clock = FakeClock()
+    queues: list[Queue] = [MemoryQueue(now=clock), SqliteQueue(str(tmp_path / "fleet.db"), make=True, now=clock)]
+    for number in range(150):
+        task = a_task(
+            id=f"t-{number:03}",
+            coder=chance.choice(CODERS),
+            account=chance.choice(ACCOUNTS),
+            mode=chance.choice(MODES),
+            priority=chance.randrange(5),
+            created_at=NOON - chance.randrange(5) * HOUR,
+        )
+        for queue in queues:
+            queue.add(task)
+    for _ in range(12):
+        lanes = [Lane(room=chance.randrange(5), where=_any_lane(chance)) for _ in range(chance.randrange(1, 4))]
+        room = chance.randrange(1, 12)
+        first, second = (claimed(queue, *lanes, room=room) for queue in queues)
+        assert first == second, lanes
+    queues[1].close()
+
+
+def _any_lane(chance: random.Random) -> Filter:
+    def some(names: tuple[str, ...]) -> tuple[str, ...] | None:
+        return None if chance.random() < 0.2 else tuple(chance.sample(names, chance.randrange(1, 3)))
+
+    return Filter(coders=some(CODERS), accounts=some(ACCOUNTS), modes=some(MODES))
+
+
+def test_a_lane_that_names_coders_and_accounts_is_looked_up_one_pair_at_a_time() -> None:
+    pairs = by_coder_and_account(SPELLINGS.replace(coders=("", "claude", "")))
+    assert [(each.coder, each.account) for each in pairs] == [
+        ("", ""),
+        ("", "work"),
+        ("claude", ""),
+        ("claude", "work"),
+    ]
+    assert {(each.coders, each.accounts, each.modes) for each in pairs} == {(None, None, ("", "headless"))}
+    for where in (Filter(), Filter(coders=("a", "b")), Filter(accounts=("a",)), Filter(account="a")):
+        assert by_coder_and_account(where) == [where]
+
+
+@pytest.mark.parametrize(
+    "where", [SPELLINGS, Filter(coder="claude", accounts=("", "work")), Filter(coder="", account="")]
+)
+def test_sqlite_finds_a_lane_in_its_index_without_sorting(tmp_path: Path, where: Filter) -> None:
+    queue = SqliteQueue(str(tmp_path / "fleet.db"), make=True)
+    plans = []
+    ask = queue.connection.rows
+
+    def explained(sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        if "tasks_claimable" in sql:
+            plans.append(" ".join(row[3] for row in ask(f"explain query plan {sql}", values)))
+        return ask(sql, values)
+
+    queue.connection.rows = explained  # type: ignore[method-assign]
+    queue.claim("host", [Lane(room=3, where=where)], room=3, ttl=HOUR)
+    assert len(plans) == len(by_coder_and_account(where))
+    assert all("INDEX tasks_claimable_by_lane (coder=? AND account=?)" in plan for plan in plans)
+    assert not any("TEMP B-TREE" in plan for plan in plans)
+    queue.close()

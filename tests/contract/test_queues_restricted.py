@@ -1,0 +1,199 @@
+"""What any queue lets a run do: change its own task and those it made, read all, comment, and no more."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from builders import HOUR, a_comment, a_task, an_edge
+from fleet.actions.rights import DEEPEST, FREE, REFUSED, Restricted, as_seen_by
+from fleet.core.errors import IllegalMove, TaskNotFound
+from fleet.core.filter import Filter, Lane
+from fleet.core.task import Caller, Claim, Status, Verdict
+from fleet.store.base import Queue
+
+
+def methods() -> set[str]:
+    """Everything the port has."""
+    return {name for name in vars(Queue) if not name.startswith("_")}
+
+
+@pytest.fixture
+def claim(queue: Queue) -> Claim:
+    """The run's own task, held by its supervisor, beside one it made and one of somebody else."""
+    queue.add(a_task(id="own", priority=0, verify="make test", limits="{}", finding="unverified"))
+    (claim,) = queue.claim("host", [Lane(room=1)], room=1, ttl=HOUR)
+    queue.add(a_task(id="made", made_by="own", assignee="own/1"))
+    queue.add(a_task(id="other", assignee="ada"))
+    return claim
+
+
+@pytest.fixture
+def seen(queue: Queue, claim: Claim) -> Queue:
+    """The queue as the run sees it."""
+    return as_seen_by(queue, Caller(task_id="own", run_id="own/1", epoch=claim.epoch))
+
+
+def test_every_method_of_a_queue_is_judged() -> None:
+    judged = {name for name in vars(Restricted) if not name.startswith("_")}
+    assert FREE | set(REFUSED) | judged == methods()
+    assert not FREE & set(REFUSED) and not judged & (FREE | set(REFUSED))
+
+
+def test_a_person_has_the_queue_itself(queue: Queue) -> None:
+    assert as_seen_by(queue, None) is queue
+
+
+CHANGES: dict[str, Callable[[Queue, str], Any]] = {
+    "save": lambda queue, key: queue.save(queue.get(key).replace(title="changed")),
+    "link": lambda queue, key: queue.link(an_edge(key, "target")),
+    "unlink": lambda queue, key: queue.unlink(key, "target"),
+    "remove": lambda queue, key: queue.remove(key),
+    "take": lambda queue, key: queue.take(key, "own/1"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_somebody_elses_stays_as_it_is(queue: Queue, seen: Queue, name: str) -> None:
+    queue.add(a_task(id="target", assignee="ada"))
+    before, edges = queue.get("other"), queue.edges()
+    with pytest.raises(
+        IllegalMove, match=r"an agent may not .* other: it neither works on it .own. nor made it"
+    ) as refused:
+        CHANGES[name](seen, "other")
+    assert "bd comment other" in refused.value.hint
+    assert (queue.get("other"), queue.edges()) == (before, edges)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_the_run_made_is_its_own(queue: Queue, seen: Queue, name: str) -> None:
+    queue.add(a_task(id="target", assignee="ada"))
+    CHANGES[name](seen, "made")
+
+
+def test_what_is_not_there_is_told_as_ever(seen: Queue) -> None:
+    for change in (CHANGES["unlink"], CHANGES["remove"], CHANGES["take"]):
+        with pytest.raises(TaskNotFound):
+            change(seen, "nope")
+
+
+def test_reading_is_free(queue: Queue, seen: Queue) -> None:
+    assert seen.get("other") == queue.get("other")
+    assert seen.find(Filter(), sort="id") == queue.find(Filter(), sort="id")
+    with seen.snapshot():
+        assert seen.count(Filter()) == {"": 3}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda queue, claim: queue.set_config("issue_prefix", "x"),
+        lambda queue, claim: queue.request_cancel("other", "no"),
+        lambda queue, claim: queue.claim("me", [Lane(room=1)], room=1, ttl=HOUR),
+        lambda queue, claim: queue.renew([claim], ttl=HOUR),
+        lambda queue, claim: queue.settle(claim, Verdict(status="closed")),
+        lambda queue, claim: queue.release(claim),
+        lambda queue, claim: queue.adopt("own", "host", epoch=claim.epoch, ttl=HOUR),
+        lambda queue, claim: queue.reap(),
+        lambda queue, claim: queue.admit(claim, Caller(task_id="own", run_id="own/9", epoch=claim.epoch)),
+    ],
+)
+def test_what_is_for_people_and_supervisors_is_refused(queue: Queue, seen: Queue, claim: Claim, call: Any) -> None:
+    before = (queue.find(Filter(), sort="id"), queue.config())
+    with pytest.raises(IllegalMove, match="an agent may not"):
+        call(seen, claim)
+    assert (queue.find(Filter(), sort="id"), queue.config()) == before
+
+
+def test_a_task_that_a_run_makes_says_so_whatever_it_claims(queue: Queue, seen: Queue) -> None:
+    seen.add(a_task(id="new", made_by="other"))
+    assert queue.get("new").made_by == "own"
+
+
+def test_what_is_not_a_runs_to_say_stays_as_it_was(queue: Queue, seen: Queue) -> None:
+    lies = {"made_by": "", "origin": "x", "finding": "verified", "reason": "x"}
+    for key in ("own", "made"):
+        kept = queue.get(key)
+        seen.save(kept.replace(title="changed", **lies))
+        assert queue.get(key) == kept.replace(title="changed")
+    judging = {"verify": "true", "limits": '{"max_cost_usd": 9}', "account": "rich"}
+    own, made = queue.get("own"), queue.get("made")
+    seen.save(own.replace(**judging))
+    seen.save(made.replace(**judging))
+    assert (queue.get("own"), queue.get("made")) == (own, made.replace(**judging))
+
+
+@pytest.mark.parametrize("status", [Status.CLOSED, Status.PINNED])
+def test_a_run_does_not_end_its_own_task_by_its_word(queue: Queue, seen: Queue, status: str) -> None:
+    with pytest.raises(IllegalMove, match="once it is settled") as refused:
+        seen.save(queue.get("own").moved(status, queue.now()))
+    assert "bd close own" in refused.value.hint
+    seen.save(queue.get("own").moved(Status.BLOCKED, queue.now()))
+    assert queue.get("own").status == Status.BLOCKED
+    seen.save(queue.get("made").moved(status, queue.now()))
+    assert queue.get("made").status == status
+
+
+def test_a_run_does_not_open_its_own_task_again_after_a_person_closed_it(queue: Queue, seen: Queue) -> None:
+    queue.save(queue.get("own").closed("not needed", queue.now()))
+    with pytest.raises(IllegalMove, match="a person ended it"):
+        seen.save(queue.get("own").reopened(queue.now()))
+    assert queue.get("own").status == Status.CLOSED
+
+
+def test_nothing_a_supervisor_works_on_is_given_back_or_deleted(queue: Queue, seen: Queue, claim: Claim) -> None:
+    queue.save(queue.get("made").replace(assignee=""))
+    queue.claim("host", [Lane(room=1)], room=1, ttl=HOUR)
+    for key in ("own", "made"):
+        assert queue.get(key).is_supervised
+        with pytest.raises(IllegalMove, match=r"give .* back"):
+            seen.save(queue.get(key).freed(queue.now()))
+        with pytest.raises(IllegalMove, match="being worked on"):
+            seen.remove(key)
+        assert queue.get(key).is_supervised
+
+
+def test_a_reopened_task_fences_its_earlier_holder_also_for_a_run(queue: Queue, seen: Queue) -> None:
+    queue.save(queue.get("made").closed("done", queue.now()))
+    before = queue.get("made").epoch
+    seen.save(queue.get("made").reopened(queue.now()))
+    assert queue.get("made").epoch == before + 1
+
+
+def test_a_run_comments_on_any_task_under_its_own_name(queue: Queue, seen: Queue) -> None:
+    seen.comment(a_comment("other", author="the boss"))
+    assert [each.author for each in queue.comments(["other"])] == ["own/1"]
+
+
+def a_run_of(queue: Queue, task_id: str, **said: Any) -> Queue:
+    return as_seen_by(queue, Caller(task_id=task_id, run_id=f"{task_id}/1", epoch=1, **said))
+
+
+def test_tasks_lead_to_tasks_only_so_deep(queue: Queue) -> None:
+    queue.add(a_task(id="level-0"))
+    for level in range(DEEPEST):
+        a_run_of(queue, f"level-{level}").add(a_task(id=f"level-{level + 1}"))
+    with pytest.raises(IllegalMove, match="2 deep already, and 2 is the most"):
+        a_run_of(queue, f"level-{DEEPEST}").add(a_task())
+
+
+def test_a_deleted_link_in_the_chain_does_not_make_it_shorter(queue: Queue) -> None:
+    queue.add(a_task(id="level-0"))
+    for level in range(DEEPEST):
+        a_run_of(queue, f"level-{level}").add(a_task(id=f"level-{level + 1}"))
+    a_run_of(queue, "level-0").remove("level-1")
+    with pytest.raises(IllegalMove, match="deep already"):
+        a_run_of(queue, "level-2").add(a_task())
+
+
+def test_a_chain_that_bites_its_tail_ends(queue: Queue) -> None:
+    queue.add(a_task(id="a", made_by="a"))
+    with pytest.raises(IllegalMove, match="deep already"):
+        a_run_of(queue, "a").add(a_task())
+
+
+def test_a_run_that_was_told_to_be_deep_is(queue: Queue) -> None:
+    queue.add(a_task(id="a"))
+    with pytest.raises(IllegalMove, match="deep already"):
+        a_run_of(queue, "a", depth=DEEPEST).add(a_task())
+    a_run_of(queue, "a", depth=DEEPEST - 1).add(a_task())

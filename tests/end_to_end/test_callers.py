@@ -1,0 +1,285 @@
+"""What an agent may do through the command line: its own task, the tasks it made, and nothing that is for people."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from builders import a_task, an_edge
+from fleet.cli.bd.verbs import VERBS, WRITES
+from fleet.core.dependency import PARENT_CHILD
+from fleet.core.filter import Filter, Lane
+from fleet.core.task import Caller, Status
+from live_runs import OWNER, TTL, Store, store
+from program import Result
+
+__all__ = ["store"]
+
+
+class Agent:
+    """A live run with its token, its own task, one it made, and others' tasks around it."""
+
+    own, made, other = "fleet-own", "fleet-made", "fleet-other"
+
+    def __init__(self, store: Store) -> None:
+        self.store, queue = store, store.queue
+        queue.add(a_task(id=self.own))
+        self.claim, self.run = store.begin(self.own)
+        caller = Caller(task_id=self.own, run_id=self.run.id, epoch=self.claim.epoch)
+        self.token = queue.admit(self.claim, caller)
+        with queue.atomic():
+            queue.add(a_task(id=self.made, made_by=self.own))
+            queue.add(a_task(id=self.other, labels=("theirs",)))
+            queue.add(a_task(id="fleet-closed", status="closed"))
+            queue.add(a_task(id="fleet-child"))
+            queue.add(a_task(id="fleet-related"))
+            queue.add(a_task(id="fleet-off", status="deferred", defer_until=queue.now() + TTL))
+            queue.add(a_task(id="fleet-held"))
+            queue.take("fleet-held", "ada")
+            queue.link(an_edge("fleet-child", self.other, PARENT_CHILD))
+            queue.link(an_edge(self.other, "fleet-closed"))
+            queue.link(an_edge(self.other, "fleet-related", "relates-to"))
+            queue.set_config("custom.key", "theirs")
+
+    def __call__(self, *words: str, stdin: str = "") -> Result:
+        """Run `bd` as the agent does."""
+        return self.fleet("bd", *words, stdin=stdin)
+
+    def ok(self, *words: str, stdin: str = "") -> str:
+        result = self(*words, stdin=stdin)
+        assert result.code == 0, result
+        return result.out
+
+    def fleet(self, *words: str, stdin: str = "") -> Result:
+        return self.store.fleet(*words, stdin=stdin, FLEET_RUN_TOKEN=self.token, BEADS_ACTOR=self.run.id)
+
+    def state(self) -> tuple[Any, ...]:
+        """All that an agent could have changed."""
+        queue = self.store.queue
+        return queue.find(Filter(), sort="id"), queue.edges(), queue.config()
+
+
+@pytest.fixture
+def agent(store: Store) -> Iterator[Agent]:
+    yield Agent(store)
+
+
+class Try(NamedTuple):
+    """A line of words, and what is piped into it."""
+
+    words: str
+    stdin: str = ""
+
+
+#: Every verb that writes, aimed at somebody else's task.
+REFUSED = {
+    "create": [Try("create new --deps blocks:fleet-other")],
+    "update": [
+        Try("update fleet-other --title mine"),
+        Try("update fleet-other --claim"),
+        Try("update fleet-other --parent fleet-own"),
+        Try("update fleet-other --status closed --force"),
+        Try("update fleet-other --assignee me --force"),
+        Try("update fleet-other --set-metadata fleet.made_by=fleet-own"),
+    ],
+    "close": [Try("close fleet-other"), Try("close fleet-other --force")],
+    "done": [Try("done fleet-other because")],
+    "reopen": [Try("reopen fleet-closed")],
+    "delete": [
+        Try("delete fleet-other --force"),
+        Try("delete fleet-other --force --cascade"),
+        Try("delete fleet-own --force"),
+    ],
+    "dep": [Try("dep fleet-own --blocks fleet-other")],
+    "dep add": [
+        Try("dep add fleet-other fleet-own"),
+        Try("dep add --file -", '{"from": "fleet-other", "to": "fleet-own"}\n'),
+    ],
+    "dep remove": [Try("dep remove fleet-other fleet-closed")],
+    "dep relate": [Try("dep relate fleet-own fleet-other")],
+    "dep unrelate": [Try("dep unrelate fleet-other fleet-related")],
+    "label add": [Try("label add fleet-other mine"), Try("label add fleet-own fleet-other mine")],
+    "label remove": [Try("label remove fleet-other theirs")],
+    "label propagate": [Try("label propagate fleet-other mine")],
+    "tag": [Try("tag fleet-other mine")],
+    "import": [Try("import -", '{"id": "fleet-other", "title": "mine", "updated_at": "2099-01-01T00:00:00Z"}\n')],
+    "batch": [
+        Try("batch", "create task 2 new\nclose fleet-other\n"),
+        Try("batch", "update fleet-other title=mine\n"),
+        Try("batch", "dep add fleet-other fleet-own\n"),
+        Try("batch", "dep remove fleet-other fleet-closed\n"),
+    ],
+    "config set": [Try("config set custom.key value")],
+    "config unset": [Try("config unset custom.key")],
+    "init": [Try("init --prefix mine")],
+    "assign": [Try("assign fleet-other me")],
+    "priority": [Try("priority fleet-other 0")],
+    "note": [Try("note fleet-other mine")],
+    "defer": [Try("defer fleet-other --until tomorrow")],
+    "undefer": [Try("undefer fleet-off")],
+    "unclaim": [Try("unclaim fleet-held --force"), Try("unclaim fleet-own --force")],
+    "ready": [Try("ready --claim --label theirs")],
+}
+#: What an agent may write wherever it likes: comments, and tasks of its own.
+ALLOWED = {"q", "comment", "comments add"}
+
+
+def test_every_verb_that_writes_is_tried() -> None:
+    writing = {name for name, (_, _, writes, _, _) in VERBS.items() if writes == WRITES}
+    assert set(REFUSED) - {"ready"} | ALLOWED == writing
+
+
+@pytest.mark.parametrize("verb", REFUSED)
+def test_what_is_somebody_elses_stays_as_it_is(agent: Agent, verb: str) -> None:
+    before = agent.state()
+    for attempt in REFUSED[verb]:
+        done = agent(*attempt.words.split(), stdin=attempt.stdin)
+        assert agent.state() == before, attempt
+        assert done.code == 1 and "an agent may not" in done.err, (attempt, done)
+
+
+def test_a_refusal_says_what_to_do_instead_also_in_json(agent: Agent) -> None:
+    done = agent("label", "add", agent.other, "mine", "--json")
+    told = json.loads(done.out)
+    assert done.code == 1 and f"an agent may not change {agent.other}" in told["error"]
+    assert f"`bd comment {agent.other} TEXT`" in told["hint"] and told["hint"] in done.err
+
+
+MINE = [
+    *("create another --parent fleet-other", "create another --deps discovered-from:fleet-other", "q another"),
+    *("update fleet-made --claim", "unclaim fleet-made", "update fleet-made --title changed", "note fleet-made well"),
+    *("label add fleet-made x", "priority fleet-made 0", "assign fleet-made me", "defer fleet-made --until tomorrow"),
+    *("undefer fleet-made", "dep add fleet-made fleet-other", "dep remove fleet-made fleet-other"),
+    *("dep add fleet-own fleet-made", "close fleet-made --force", "reopen fleet-made", "delete fleet-made --force"),
+    *("update fleet-own --append-notes well", "label add fleet-own x", "update fleet-own --status blocked"),
+]
+
+
+def test_its_own_task_and_those_it_made_are_the_agents_to_change(agent: Agent) -> None:
+    for words in MINE:
+        before = agent.state()
+        agent.ok(*words.split())
+        assert agent.state() != before, words
+
+
+READING = [
+    *(
+        "show fleet-other",
+        "list --all",
+        "ready",
+        "search other",
+        "dep tree fleet-other",
+        "dep list fleet-other",
+        "comments fleet-other",
+    ),
+    *(
+        "children fleet-other",
+        "count",
+        "status",
+        "export",
+        "label list fleet-other",
+        "config list",
+        "blocked",
+        "delete fleet-child",
+    ),
+]
+
+
+def test_reading_is_free(agent: Agent) -> None:
+    before = agent.state()
+    for words in READING:
+        agent.ok(*words.split())
+    assert agent.state() == before
+
+
+def test_an_agent_comments_on_any_task_under_its_own_name(agent: Agent) -> None:
+    made = json.loads(agent.ok("comment", agent.other, "mind the gap", "--author", "the boss", "--json"))
+    assert made["author"] == agent.run.id
+    agent.ok("comments", "add", agent.other, "and the other gap")
+    assert [each.author for each in agent.store.queue.comments([agent.other])] == [agent.run.id] * 2
+
+
+FOR_PEOPLE = [
+    *("pause", "resume", "kill fleet-other", "retry fleet-closed", "answer fleet-other yes", "gc", "gc --dry-run"),
+    *("config set max_concurrent=9", "config edit", "init --permissions skip", "init --force"),
+    *("run stop", "run start", "run restart", "run foreground", "run"),
+]
+
+
+def test_what_is_for_people_is_refused(agent: Agent) -> None:
+    settings = agent.store.fleet.home / "runtime.toml"
+    before = (agent.state(), settings.read_bytes())
+    for words in FOR_PEOPLE:
+        done = agent.fleet(*words.split())
+        assert done.code == 1 and "an agent may not" in done.err, (words, done)
+        assert (agent.state(), settings.read_bytes()) == before, words
+
+
+def test_without_the_token_all_of_it_is_a_persons_to_do(agent: Agent) -> None:
+    fleet, other = agent.store.fleet, agent.other
+    fleet.ok("bd", "update", other, "--title", "changed")
+    fleet.ok("bd", "label", "add", agent.made, "x")
+    fleet.ok("bd", "config", "set", "custom.key", "value")
+    fleet.ok("pause")
+    fleet.ok("resume")
+    fleet.ok("config", "set", "max_concurrent=9")
+
+
+def test_an_agent_whose_run_is_over_is_no_person(agent: Agent) -> None:
+    """Late writes are refused, also those that say `bd close` about what somebody else works on now."""
+    agent.store.queue.release(agent.claim)
+    before = agent.state()
+    for words in (
+        f"close {agent.own}",
+        f"update {agent.own} --title x",
+        f"update {agent.other} --title x",
+        "create new",
+    ):
+        done = agent(*words.split())
+        assert done.code == 1 and "an agent may not" in done.err, (words, done)
+    assert agent.fleet("pause").code == 1
+    assert agent.state() == before
+    assert agent.ok("show", agent.own, "--json")
+
+
+def test_handing_in_by_an_update_closes_nothing_either(agent: Agent) -> None:
+    (row,) = json.loads(agent.ok("update", agent.own, "--status", "closed", "--title", "changed", "--json"))
+    assert (row["status"], row["title"]) == ("closed", "changed")
+    task = agent.store.queue.get(agent.own)
+    assert (task.status, task.title, task.handed_in_at is not None) == (Status.IN_PROGRESS, "changed", True)
+
+
+def test_a_hand_in_counts_also_when_no_other_task_may_be_taken(agent: Agent) -> None:
+    agent.ok("close", agent.made)
+    done = agent("close", agent.own, "--claim-next", "--json")
+    assert done.code == 0 and "an agent may not claim" in done.err
+    assert agent.store.queue.get(agent.own).handed_in_at is not None
+
+
+def test_an_agent_cannot_judge_itself(agent: Agent) -> None:
+    lies = ("fleet.finding=verified", "fleet.made_by=", "fleet.verify=true", "fleet.limits={}", "fleet.reason=done")
+    before = agent.store.queue.get(agent.own)
+    agent.ok("update", agent.own, "--title", "changed", *(word for lie in lies for word in ("--set-metadata", lie)))
+    after = agent.store.queue.get(agent.own)
+    assert after == before.replace(title="changed", updated_at=after.updated_at)
+
+
+def test_tasks_made_by_agents_lead_to_more_only_so_deep(agent: Agent) -> None:
+    store = agent.store
+    for depth in (1, 2):
+        key = str(json.loads(agent.ok("create", f"depth {depth}", "--json"))["id"])
+        assert store.queue.get(key).made_by == agent.own
+        lane = Lane(room=1, where=Filter(ids=(key,)))
+        (claim,) = store.queue.claim(OWNER, [lane], room=1, ttl=TTL)
+        agent.token = store.queue.admit(claim, Caller(task_id=key, run_id=f"{key}/1", epoch=claim.epoch))
+        agent.own = key
+    plan = json.dumps({"nodes": [{"key": "a", "title": "deeper"}]})
+    (store.fleet.cwd / "plan.json").write_text(plan)
+    before = agent.state()
+    ways = ["create deeper", "q deeper", f"create deeper --parent {agent.other}", "create --graph plan.json"]
+    for words in [*(way.split() for way in ways), ["batch"], ["import", "-"]]:
+        stdin = {"batch": "create task 2 deeper", "import": '{"title": "deeper"}\n'}.get(words[0], "")
+        done = agent(*words, stdin=stdin)
+        assert done.code == 1 and "2 deep already, and 2 is the most" in done.err, (words, done)
+    assert agent.state() == before

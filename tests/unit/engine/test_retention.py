@@ -1,0 +1,185 @@
+"""Which raw output is due to go, how far a sweep gets, and what it never touches."""
+
+import os
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from builders import HOUR, MINUTE, NOON, FakeClock
+from contract.history_builders import a_claim, a_run
+from fleet.assembly import open_launcher
+from fleet.core.run import Run
+from fleet.engine.office import Office
+from fleet.engine.retention import PART, RAW, SWEPT, Mark, Removed, due_before, read_mark, remove, sweep, sweep_all
+from fleet.home import Home
+from fleet.store.memory import MemoryQueue
+from fleet.store.memory_history import MemoryHistory
+
+DAY = timedelta(days=1)
+LONG_AGO = NOON - 40 * DAY
+
+
+class Place:
+    """A home with runs on record and on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.home = Home(str(folder / "home"))
+        self.home.make()
+        self.queue = MemoryQueue(now=self.clock)
+        self.history = MemoryHistory(self.queue)
+        self.office = Office(self.home, self.queue, self.history, open_launcher(), owner="host")
+
+    def run(self, ended_at: datetime | None = LONG_AGO, *, text: str = "raw") -> Run:
+        """A run with everything in its folder that a run has."""
+        run = self.history.begin(a_claim(self.queue), a_run())
+        folder = self.folder(run)
+        folder.mkdir(parents=True)
+        for name in (*RAW, "exit.json", "shim.log"):
+            (folder / name).write_text(text)
+        (folder.parent.parent / "events.jsonl").write_text("{}")
+        if ended_at is not None:
+            self.history.end(run.replace(ended_at=ended_at))
+        return run
+
+    def folder(self, run: Run) -> Path:
+        return Path(self.home.task(run.task_id)) / "runs" / str(run.number)
+
+    def left(self, run: Run) -> set[str]:
+        return {each.name for each in self.folder(run).iterdir()}
+
+    def kept(self, run: Run) -> bool:
+        return set(RAW) <= self.left(run)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.office.close()
+
+
+def test_only_the_raw_output_of_runs_that_ended_long_ago_goes(place: Place) -> None:
+    old, young, live = place.run(), place.run(NOON - 29 * DAY), place.run(None)
+    assert sweep(place.office) == 1
+    assert place.left(old) == {"exit.json", "shim.log"}
+    assert place.kept(young) and place.kept(live)
+    assert (place.folder(old).parent.parent / "events.jsonl").exists()
+
+
+def test_a_run_is_due_when_its_days_are_over_and_not_before(place: Place) -> None:
+    before = due_before(NOON, 30)
+    at, earlier = place.run(before), place.run(before - MINUTE / 60_000_000)
+    sweep(place.office)
+    assert place.kept(at) and not place.kept(earlier)
+
+
+def test_a_sweep_looks_once_a_day_and_goes_on_where_it_stopped(place: Place) -> None:
+    first = place.run()
+    assert sweep(place.office) == 1
+    late = place.run(LONG_AGO + HOUR)
+    place.clock.advance(23 * HOUR)
+    assert sweep(place.office) == 0 and place.kept(late)
+    (place.folder(first) / "stdout").write_text("behind the mark")
+    place.clock.advance(HOUR)
+    assert sweep(place.office) == 1
+    assert not place.kept(late) and "stdout" in place.left(first)
+
+
+def test_much_is_removed_in_parts_one_part_a_call(place: Place) -> None:
+    runs = [place.run(LONG_AGO) for _ in range(PART + 3)]  # all at one moment: the id tells them apart
+    assert (sweep(place.office), sweep(place.office), sweep(place.office)) == (PART, 3, 0)
+    assert not any(place.kept(run) for run in runs)
+
+
+def test_a_clock_that_was_turned_back_does_not_stop_sweeping(place: Place) -> None:
+    sweep(place.office)
+    run = place.run(LONG_AGO - 5 * DAY)
+    place.clock.advance(-DAY)
+    assert sweep(place.office) == 1 and not place.kept(run)
+
+
+def test_a_mark_that_makes_no_sense_begins_again(place: Place) -> None:
+    for text in ("", "nonsense", "- ", "2026-03-01T12:00:00 - run", f"{NOON.isoformat()} never x", "\x00" * 9):
+        run = place.run()
+        place.queue.set_config(SWEPT, text)
+        sweep(place.office)
+        assert not place.kept(run), text
+
+
+@pytest.mark.parametrize(
+    "mark", [Mark(), Mark(looked_at=NOON), Mark(ended_at=LONG_AGO, run_id="a b/1"), Mark(ended_at=NOON, looked_at=NOON)]
+)
+def test_a_mark_comes_back_as_it_was(mark: Mark) -> None:
+    assert read_mark(mark.text()) == mark
+
+
+def test_a_sweep_by_hand_takes_all_that_is_left_wherever_the_mark_is(place: Place) -> None:
+    place.queue.set_config(SWEPT, Mark(ended_at=NOON, run_id="z", looked_at=NOON).text())
+    runs = [place.run(text="123") for _ in range(2 * PART + 1)]
+    before = due_before(NOON, 30)
+    would = sweep_all(place.home, place.queue, place.history, before=before, dry_run=True)
+    assert would == Removed(runs=len(runs), files=4 * len(runs), bytes=12 * len(runs))
+    assert all(place.kept(run) for run in runs)
+    assert sweep_all(place.home, place.queue, place.history, before=before) == would
+    assert not any(place.kept(run) for run in runs)
+    assert sweep(place.office) == 0
+
+
+@pytest.mark.parametrize("part", ["task", "runs", "number"])
+def test_no_link_is_followed_wherever_an_agent_puts_one(place: Place, tmp_path: Path, part: str) -> None:
+    run, other = place.run(), place.run(NOON)
+    steps = {"task": Path(place.home.task(run.task_id)), "runs": place.folder(run).parent, "number": place.folder(run)}
+    target = {
+        "task": Path(place.home.task(other.task_id)),
+        "runs": place.folder(other).parent,
+        "number": place.folder(other),
+    }
+    steps[part].rename(tmp_path / "aside")
+    steps[part].symlink_to(target[part])
+    for dry_run in (True, False):
+        assert remove(place.home, [place.history.runs(run.task_id)[0]], dry_run=dry_run) == Removed(failed=1)
+    assert place.kept(other)
+
+
+def test_a_link_in_the_place_of_a_file_goes_and_what_it_points_to_stays(place: Place, tmp_path: Path) -> None:
+    run, precious = place.run(), tmp_path / "precious"
+    precious.write_text("mine")
+    (place.folder(run) / "stdout").unlink()
+    (place.folder(run) / "stdout").symlink_to(precious)
+    assert sweep(place.office) == 1
+    assert precious.read_text() == "mine" and place.left(run) == {"exit.json", "shim.log"}
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_cannot_be_removed_is_counted_and_the_rest_goes_on(place: Place, dry_run: bool) -> None:
+    odd, next_one = place.run(text="123"), place.run(text="123")
+    (place.folder(odd) / "stdout").unlink()
+    (place.folder(odd) / "stdout").mkdir()
+    done = sweep_all(place.home, place.queue, place.history, before=NOON, dry_run=dry_run)
+    assert done == Removed(runs=2, files=7, bytes=21, failed=1)
+    assert place.kept(next_one) is dry_run
+
+
+def test_pipes_and_sockets_do_not_hold_a_sweep_up(place: Place) -> None:
+    run = place.run()
+    (place.folder(run) / "stderr").unlink()
+    os.mkfifo(place.folder(run) / "stderr")
+    assert sweep(place.office) == 1 and place.left(run) == {"exit.json", "shim.log"}
+
+
+def test_a_run_without_a_folder_or_with_an_odd_name_harms_nothing(place: Place) -> None:
+    gone = place.run()
+    for name in (*RAW, "exit.json", "shim.log"):
+        (place.folder(gone) / name).unlink()
+    place.folder(gone).rmdir()
+    odd = a_run(id="../1", task_id="..", number=1, ended_at=LONG_AGO)
+    ended = place.history.runs(gone.task_id)
+    assert remove(place.home, [*ended, odd]) == Removed(failed=1)
+
+
+def test_a_live_run_is_passed_over_even_when_it_is_named(place: Place) -> None:
+    live = place.run(None)
+    assert remove(place.home, [live]) == Removed() and place.kept(live)
