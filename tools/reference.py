@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleet.cli.bd.verbs import VERBS
 from fleet.cli.main import COMMANDS
-from fleet.config.keys import ALIASES, KEYS, PROJECT, SCOPES
+from fleet.config.keys import ALIASES, PROJECT, SCOPES, documented, in_scope
 
 FLEET = str(Path(sys.executable).with_name("fleet"))
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
@@ -54,12 +54,12 @@ def settings() -> str:
     """Every setting, from the one place where it is declared."""
     spellings = {path: ".".join(other) for other, path in ALIASES.items()}
     rows = ["| key | where | value | default | what it is |", "|---|---|---|---|---|"]
-    for key in KEYS.values():
-        where = " and ".join(scope for scope in SCOPES if key.path[0] in SCOPES[scope])
+    for name, key in documented():
+        where = " and ".join(scope for scope in SCOPES if in_scope(key.path, scope))
         also = f" (also `{spellings[key.path]}`)" if key.path in spellings else ""
         default = "not set" if key.default is None else f"`{_toml(key.default)}`"
         help_text = key.help.replace("\n", " ").replace("|", "\\|")
-        rows.append(f"| `{'.'.join(key.path)}`{also} | {where} | {key.shape()} | {default} | {help_text} |")
+        rows.append(f"| `{name}`{also} | {where} | {key.shape()} | {default} | {help_text} |")
     intro = (
         f"*home* is `$FLEET_HOME/runtime.toml`; *{PROJECT}* is `.fleet/config.toml` in a repository. What a task says "
         "counts before the project, the project before the home, the home before the default; "

@@ -198,3 +198,12 @@ async def test_a_folder_can_be_used_again(launcher: Launcher, folder: str) -> No
     assert read(folder, "stdout") == b""
     await agent.kill_tree()
     await soon(agent.ended())
+
+
+@asynchronous
+async def test_a_folder_knows_whether_there_ever_was_an_agent(launcher: Launcher, folder: str) -> None:
+    assert not launcher.was_started(folder)
+    agent = await soon(launcher.start(folder, scripted("end", 0)))
+    assert launcher.was_started(folder)
+    await soon(agent.ended())
+    assert launcher.was_started(folder)

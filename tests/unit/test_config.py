@@ -9,10 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.config import HOME, KEYS, PROJECT, Settings, load, model_for, permissions_for
+from fleet.config import (
+    HOME,
+    KEYS,
+    OF_SUPERVISORS,
+    PROJECT,
+    Settings,
+    load,
+    model_for,
+    permissions_for,
+)
 from fleet.config.assign import assignment
 from fleet.config.check import check, path_of
-from fleet.config.keys import SCOPES, Declared
+from fleet.config.keys import ELEMENTS, SCOPES, Declared, documented, in_scope
 from fleet.config.save import create, keep_copy, reset, save
 from fleet.config.text import default_text, toml_value, with_values
 from fleet.core.errors import BadInput
@@ -44,10 +53,13 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_every_setting_explains_itself_and_belongs_to_a_file() -> None:
-    for path, key in KEYS.items():
-        assert key.help.endswith("."), path
-        assert key.shape(), path
-        assert any(path[0] in scope for scope in SCOPES.values()), path
+    for name, key in documented():
+        assert key.help.endswith("."), name
+        assert key.shape(), name
+        assert any(in_scope(key.path, scope) for scope in SCOPES), name
+    assert {"accounts[].secrets", "coders.<name>.output.success", "prices.<name>.cache_read"} <= dict(
+        documented()
+    ).keys()
 
 
 def test_the_seed_keys_have_the_seed_defaults() -> None:
@@ -82,8 +94,11 @@ def test_without_files_the_defaults_hold(place: Place) -> None:
 def test_the_default_file_names_every_key_and_is_valid(scope: Any) -> None:
     text = default_text(scope)
     assert check(tomllib.loads(text), scope).problems == []
-    for path in (path for path in KEYS if path[0] in SCOPES[scope]):
+    taken = [path for path in KEYS if in_scope(path, scope) and path not in ELEMENTS]
+    inner = [key.path for path in ELEMENTS if in_scope(path, scope) for key in ELEMENTS[path].values()]
+    for path in (*taken, *inner):
         assert f"{path[-1]} = " in text
+    assert ("# [[accounts]]" in text) == ("argv" in text) == (scope == HOME)
     live = "\n".join(
         line.removeprefix("# ") if " = " in line or line.startswith("# [") else "" for line in text.splitlines()
     )
@@ -106,6 +121,26 @@ def test_an_empty_variable_is_not_set_and_a_bad_one_is_named(place: Place) -> No
     assert place.settings(FLEET_CODER="").coder == "claude"
     with pytest.raises(BadInput, match='FLEET_PERMISSIONS: permissions must be "skip" or "user"'):
         place.settings(FLEET_PERMISSIONS="all")
+
+
+def test_the_variables_of_codefleet_set_how_an_account_slows_down(place: Place) -> None:
+    assert OF_SUPERVISORS == (
+        "FLEET_RATE_LIMIT_MAX_RETRIES",
+        "FLEET_RATE_LIMIT_BASE_DELAY",
+        "FLEET_RATE_LIMIT_MAX_DELAY",
+    )
+    limits = place.settings().limits
+    assert (limits.rate_limit_retries, limits.rate_limit_base_seconds, limits.rate_limit_max_seconds) == (3, 4.0, 60.0)
+    held = place.settings(
+        "[limits]\nrate_limit_retries = 9", **dict(zip(OF_SUPERVISORS, ("5", "0.5", "7"), strict=True))
+    )
+    limits = held.limits
+    assert (limits.rate_limit_retries, limits.rate_limit_base_seconds, limits.rate_limit_max_seconds) == (5, 0.5, 7)
+    assert str(held.origin("limits.rate_limit_retries")) == "FLEET_RATE_LIMIT_MAX_RETRIES"
+    with pytest.raises(
+        BadInput, match=r"FLEET_RATE_LIMIT_MAX_RETRIES: limits.rate_limit_retries must be .* not 'many'"
+    ):
+        place.settings(FLEET_RATE_LIMIT_MAX_RETRIES="many")
 
 
 def test_max_concurrent_of_the_mcp_server_is_left_alone(place: Place) -> None:

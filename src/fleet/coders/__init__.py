@@ -9,22 +9,29 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from fleet.coders.base import Coder
+    from fleet.config import Settings
 
-NAMES = ("claude", "codex", "agy", "gemini", "opencode", "qwen", "copilot", "pi", "demo")
-ALIASES = {"codecs": "codex"}
-
-#: Where the adapter of each name lies, for those that exist.
+#: Where the adapter of each name lies.
 CODERS: dict[str, str] = {
+    "agy": "fleet.coders.agy:AgyCoder",
+    "claude": "fleet.coders.claude:ClaudeCoder",
+    "codex": "fleet.coders.codex:CodexCoder",
+    "copilot": "fleet.coders.copilot:CopilotCoder",
     "demo": "fleet.coders.demo:DemoCoder",
+    "gemini": "fleet.coders.gemini:GeminiCoder",
+    "opencode": "fleet.coders.opencode:OpencodeCoder",
+    "pi": "fleet.coders.pi:PiCoder",
+    "qwen": "fleet.coders.qwen:QwenCoder",
 }
+ALIASES = {"codecs": "codex"}
 
 
 def known(name: str, *, described: Collection[str] = ()) -> str:
     """The coder this name means: a built-in, one described in settings, or an import string. Raises BadInput."""
     name = ALIASES.get(name, name)
-    if name in NAMES or name in described or ":" in name:
+    if name in CODERS or name in described or ":" in name:
         return name
-    choices = sorted({*NAMES, *described})
+    choices = sorted({*CODERS, *described})
     from difflib import get_close_matches  # costs a regex engine: only to help with a typing error
 
     near = get_close_matches(name, choices, n=1)
@@ -35,13 +42,21 @@ def known(name: str, *, described: Collection[str] = ()) -> str:
     )
 
 
-def load(name: str) -> Coder:
-    """The coder of this name, or of an import string pkg.mod:Class. Raises BadInput, or FleetError where it is not."""
-    name = known(name)
+def load(name: str, settings: Settings | None = None) -> Coder:
+    """The coder of this name: one that the settings describe, a built-in, or an import string pkg.mod:Class.
+
+    Raises BadInput for a name or a description that is wrong, FleetError where the coder cannot be had.
+    """
+    own = settings.coders if settings is not None else {}
+    name = known(name, described=own)
+    if name in own and own[name].argv:
+        from fleet.coders.command import CommandCoder
+
+        return CommandCoder(name, own[name])
     if name not in CODERS and ":" not in name:
         raise FleetError(
-            f"coder {name!r} is not there yet",
-            hint=f"coders that work: {', '.join(sorted(CODERS))}, or an import string pkg.mod:Class of your own.",
+            f"coder {name!r} has settings, but no argv that says how to start it",
+            hint=f"describe it, see docs/howto/add-a-coder.md, or choose another: {', '.join(sorted(CODERS))}.",
         )
     from fleet.coders.base import Coder
 
@@ -50,6 +65,8 @@ def load(name: str) -> Coder:
         raise FleetError(
             f"{name!r} is no coder: it is no fleet.coders.base.Coder", hint="see docs/howto/add-a-coder.md."
         )
+    if ":" in name:
+        made.name = name  # what finds it again: in the settings, and for a run that is gone on with
     return made
 
 

@@ -27,6 +27,7 @@ class Order(Record):
     prompt: str
     model: str | None = None
     session: str = ""  # go on in this session, where the coder can
+    fresh: str = ""  # an id for a new session, where the coder takes one
     permissions: str = "user"  # or skip
     flags: tuple[str, ...] = ()  # the user's own options for the program
     folder: str = ""  # the run's own, private: where `Command.files` lie when the program starts
@@ -39,6 +40,7 @@ class Command(Record):
     env: dict[str, str] = {}  # noqa: RUF012
     stdin: str = ""
     keep_stdin: bool = False  # more may be written while it runs
+    session: str = ""  # the session it begins, where that is known before it says so
     files: dict[str, str] = {}  # noqa: RUF012 - by name, what lies in the order's folder when it starts
 
 
@@ -50,8 +52,12 @@ class Coder:
     program: str = ""
     #: How to ask it to stop, in order; what is left after that is killed.
     stop_steps: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
+    #: Variables of the user's environment that it reads, as globs; the others stay out of its agents.
+    reads_env: tuple[str, ...] = ()
     #: Whether its stream ends with a word of its own; one that has none must hand in to be believed.
     tells_result: bool = True
+    #: Whether that word counts only together with exit code 0: where it ends a step, and more could have followed.
+    result_needs_exit_0: bool = False
     tells_tokens: bool = True
     tells_cost: bool = False
     tells_context: bool = False

@@ -26,14 +26,16 @@ def prompt_for(
     task: Task,
     *,
     run_number: int = 1,
+    resumed: bool = False,  # the session that hears this knows the task and how work is done here
     answers: Sequence[tuple[str, str]] = (),  # each a question and what was answered
     messages: Sequence[str] = (),
     reason: str = "",
 ) -> str:
     """What an agent is told at the start of a run."""
     values = _values(home, task)
-    parts = [_filled(_template(home, name), values) for name in ("task.md", "protocol.md")]
-    parts += [_again(run_number, reason), _answered(answers), _said(messages)]
+    names = () if resumed else ("task.md", "protocol.md")
+    parts = [_filled(_template(home, name), values) for name in names]
+    parts += [_again(run_number, reason), _answered(answers), _said(messages), _go_on(task) if resumed else ""]
     return "\n\n---\n\n".join(part.strip() for part in parts if part.strip()).replace("\0", "") + "\n"
 
 
@@ -75,6 +77,13 @@ def _again(run_number: int, reason: str) -> str:
     return (
         f"# This is run {run_number} of this task\n\nIt runs again because: {why}\n\n"
         "Earlier runs may have changed files. Look at the artifacts and at what is there before you change anything."
+    )
+
+
+def _go_on(task: Task) -> str:
+    return (
+        f"Go on with task {task.id} where this session stopped, as you were told at its beginning: keep your artifacts "
+        "current, hand in result.json and close the task when it is done."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,14 @@ _EMPTY: dict[str, Any] = {}
 
 
 def decoded(line: str) -> Said | None:
-    """The JSON object on a line; none where there is something else."""
+    """The JSON object on a line, with texts that any file and database can hold; none where there is something else."""
     try:
         said = _decode(line)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        said = _with_half_characters(line)
+    if type(said) is not dict:
         return None
-    return said if type(said) is dict else None
+    return _cleaned(said) if "\\u0000" in line else said
 
 
 def text(said: Said, key: str) -> str:
@@ -73,7 +76,35 @@ def instant(value: object) -> datetime | None:
 
 def clean(value: str) -> str:
     """Text without half characters and NULs: JSON can name both."""
+    if value.isascii():
+        return value.replace("\0", "")
     return value if value.isprintable() else value.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def _with_half_characters(line: str) -> object:
+    """A line that msgspec refuses because a program cut a text in the midst of a character, as JavaScript lets it."""
+    if "\\ud" not in line and "\\uD" not in line:
+        return None
+    try:
+        return _cleaned(json.loads(line, parse_constant=_refuse))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _cleaned(value: Any) -> Any:
+    if type(value) is str:
+        return clean(value)
+    if type(value) is dict:
+        return {clean(key): _cleaned(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_cleaned(item) for item in value]
+    if type(value) is float and not abs(value) < LARGEST:  # json reads 1e999 as infinite, msgspec refuses it
+        return None
+    return value
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
 
 
 def _number(value: object) -> float | None:

@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 from fleet.config.check import check_value, dotted, key_at, path_of
-from fleet.config.keys import Key, Path, Scope
+from fleet.config.keys import ELEMENTS, Key, Path, Scope
 from fleet.core.errors import BadInput
 
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -15,15 +15,19 @@ def assignment(text: str, scope: Scope) -> tuple[Path, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise BadInput(f"{text!r} is not key=value", hint="for example: fleet config set max_concurrent=5")
-    key = key_at(path_of(name.strip()), scope)
+    path = path_of(name.strip())
+    if path[:1] in ELEMENTS:
+        hint = f"`fleet config edit` opens the file; each of them is a [[{path[0]}]] table there."
+        raise BadInput(f"{path[0]} is a list of tables, and not set one by one", hint=hint)
+    key = key_at(path, scope)
     if key.path[0] == "consent":
         raise BadInput(f"{dotted(key.path)} is not set by hand", hint="`fleet init --permissions skip` records it.")
-    parsed = _parsed(value.strip(), key)
+    parsed = typed(value.strip(), key)
     check_value(key, parsed)
     return key.path, parsed
 
 
-def _parsed(text: str, key: Key) -> Any:
+def typed(text: str, key: Key) -> Any:
     """Typed text by the type of its key; what cannot be understood stays text, and is refused as such."""
     if key.kind is tuple and not text.startswith("["):
         return [part.strip() for part in text.split(",")] if text else []

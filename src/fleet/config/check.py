@@ -2,16 +2,18 @@
 
 import difflib
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from fleet.config.keys import ALIASES, ANY, HOME, KEYS, PROJECT, SCOPES, CoderName, Key, Path, Scope
+from fleet.config.keys import ALIASES, ELEMENTS, HOME, KEYS, NAMED, PROJECT, Key, Path, Scope, in_scope, wild
 from fleet.core.errors import BadInput
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_NAMED = {"coders": "coder", "prices": "model"}
 _FILE = {HOME: "runtime.toml", PROJECT: "a project's .fleet/config.toml"}
 
 
@@ -40,15 +42,14 @@ def check(table: Mapping[str, Any], scope: Scope) -> Checked:
 def key_at(path: Path, scope: Scope) -> Key:
     """The setting a path of either spelling means. Raises BadInput, naming the nearest, when there is none."""
     path = canonical(path, scope)
-    wild = (path[0], ANY, *path[2:]) if path[0] == "coders" and len(path) == 3 else path
-    key = KEYS.get(wild)
+    key = KEYS.get(wild(path))
     if key is None:
         raise BadInput(f"unknown key {dotted(path)}", hint=_nearest(path, scope))
-    if path[0] not in SCOPES[scope]:
+    if not in_scope(path, scope):
         other = HOME if scope is PROJECT else PROJECT
         raise BadInput(f"{dotted(path)} cannot be set here", hint=f"it belongs in {_FILE[other]}.")
-    if wild != path and not _fits(path[1], CoderName):
-        raise BadInput(f"{path[1]!r} cannot be the name of a coder")
+    if wild(path) != path and not _fits(path[1], NAMED[path[0]]):
+        raise BadInput(f"{path[1]!r} cannot be the name of a {_NAMED[path[0]]}")
     return key._replace(path=path)
 
 
@@ -56,6 +57,8 @@ def check_value(key: Key, value: Any) -> None:
     """Raise BadInput unless the setting takes the value."""
     if not _fits(value, key.type):
         raise BadInput(f"{dotted(key.path)} must be {key.shape()}, not {_short(value)}")
+    if key.path == ("agent", "claude_flags"):
+        _check_words(key, value)
 
 
 def canonical(path: Path, scope: Scope) -> Path:
@@ -94,8 +97,8 @@ def _leaves(table: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, 
 
 
 def _is_section(path: Path) -> bool:
-    wild = (path[0], ANY, *path[2:]) if path[0] == "coders" and len(path) > 1 else path
-    return any(key[: len(wild)] == wild and len(key) > len(wild) for key in KEYS)
+    start = wild(path)
+    return any(key[: len(start)] == start and len(key) > len(start) for key in KEYS)
 
 
 def _take(checked: Checked, path: Path, value: Any, scope: Scope) -> None:
@@ -104,14 +107,61 @@ def _take(checked: Checked, path: Path, value: Any, scope: Scope) -> None:
         return
     try:
         key = key_at(path, scope)
-        check_value(key, value)
+        problems = _in_tables(key, value) if path in ELEMENTS and type(value) is list else []
+        if not problems:
+            check_value(key, value)
     except BadInput as error:
-        checked.problems.append(Problem(str(error), error.hint))
+        problems = [Problem(str(error), error.hint)]
+    if problems:
+        checked.problems.extend(problems)
         return
     if checked.values.setdefault(key.path, value) != value:
         checked.problems.append(
             Problem(f"{dotted(key.path)} is said twice, and differently: also as {dotted(path)}", "keep one of them.")
         )
+
+
+def _in_tables(key: Key, tables: list[Any]) -> list[Problem]:
+    """What is wrong with the tables of a list; each is named by its place in the file, from 1."""
+    found: list[Problem] = []
+    said: set[tuple[Any, Any]] = set()
+    for number, table in enumerate(tables, 1):
+        name = f"{dotted(key.path)}[{number}]"
+        hint = f"it is [[{dotted(key.path)}]] table number {number} of the file; `fleet config edit` opens it."
+        if type(table) is not dict:
+            found.append(Problem(f"{name} must be a table, not {_short(table)}", hint))
+            continue
+        wrong = _in_table(key, name, table)
+        again = not wrong and (table["coder"], table["name"]) in said
+        if again:
+            wrong = [f"{name}: {table['coder']} has an account {table['name']!r} already"]
+            hint = "give each account of a coder its own name."
+        said.add((table.get("coder"), table.get("name")) if not wrong else (None, number))
+        found += [Problem(message, hint) for message in wrong]
+    return found
+
+
+def _in_table(key: Key, name: str, table: Mapping[str, Any]) -> list[str]:
+    known = ELEMENTS[key.path]
+    unknown = [f"unknown key {name}.{dotted((each,))}" for each in table if each not in known]
+    missing = [f"{name} needs a {each}" for each in ("name", "coder") if each not in table]
+    return [
+        *unknown,
+        *missing,
+        *(
+            f"{name}.{each} must be {known[each].shape()}, not {_short(value)}"
+            for each, value in table.items()
+            if each in known and not _fits(value, known[each].type)
+        ),
+    ]
+
+
+def _check_words(key: Key, value: str) -> None:
+    try:
+        shlex.split(value)
+    except ValueError as error:
+        hint = "close the quotes, or write coders.claude.flags, a list with one word in each element."
+        raise BadInput(f"{dotted(key.path)} cannot be split into words: {str(error).lower()}", hint=hint) from error
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -128,7 +178,7 @@ def _short(value: Any) -> str:
 
 
 def _nearest(path: Path, scope: Scope) -> str:
-    known = {dotted(key): key for key in KEYS if key[0] in SCOPES[scope]}
+    known = {dotted(key): key for key in KEYS if in_scope(key, scope)}
     if scope == PROJECT:
         known |= {dotted(alias): alias for alias in ALIASES}
     wanted = dotted(path)

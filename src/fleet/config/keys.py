@@ -1,23 +1,22 @@
 """Every setting, once: its type, default, bounds and help. Files, messages and documents are made from this."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
+from fleet.config.kinds import CoderName, Line, ModelGlob, Permissions, Section, Slots
 from fleet.config.sections import (
+    AccountSettings,
     Agent,
-    CoderName,
     CoderSettings,
     Consent,
     Limits,
-    Line,
-    Permissions,
+    Price,
     Project,
-    Section,
     Setup,
-    Slots,
     Supervising,
     Tmux,
     Watchdogs,
@@ -26,8 +25,11 @@ from fleet.config.sections import (
 __all__ = [
     "ALIASES",
     "ANY",
+    "DESCRIBING",
+    "ELEMENTS",
     "HOME",
     "KEYS",
+    "NAMED",
     "PROJECT",
     "SCOPES",
     "CoderName",
@@ -36,6 +38,9 @@ __all__ = [
     "Path",
     "Permissions",
     "Scope",
+    "documented",
+    "in_scope",
+    "wild",
 ]
 
 
@@ -69,6 +74,11 @@ class Declared(Section, frozen=True):
     supervisor: Supervising = Supervising()
     consent: Consent = Consent()
     coders: dict[CoderName, CoderSettings] = msgspec.field(default_factory=dict)
+    accounts: Annotated[
+        Annotated[tuple[AccountSettings, ...], Meta(title="a list of [[accounts]] tables")],
+        Meta(description="Subscriptions and keys of coders. Without one, a coder uses the login you have."),
+    ] = ()
+    prices: dict[ModelGlob, Price] = msgspec.field(default_factory=dict)
 
 
 Scope = Literal["home", "project"]
@@ -87,6 +97,8 @@ SCOPES: dict[Scope, tuple[str, ...]] = {
         "supervisor",
         "consent",
         "coders",
+        "accounts",
+        "prices",
     ),
     PROJECT: ("coder", "model", "permissions", "project", "agent", "setup", "tmux", "watchdog", "coders"),
 }
@@ -104,6 +116,10 @@ ALIASES: dict[Path, Path] = {
     ("tmux_prefix",): ("tmux", "prefix"),
 }
 ANY = "<name>"
+#: Tables of tables, and what the names in them are.
+NAMED: dict[str, Any] = {"coders": CoderName, "prices": ModelGlob}
+#: What describes a coder belongs to the home: tasks of every project must be able to name it.
+DESCRIBING = ("argv", "resume_argv", "prompt", "skip_flags", "pass_env", "config_env", "output")
 
 
 class Key(NamedTuple):
@@ -124,6 +140,26 @@ class Key(NamedTuple):
         return _kind(self.type)
 
 
+def wild(path: Path) -> Path:
+    """A path with the name a user chose made ANY: the way it is declared."""
+    return (path[0], ANY, *path[2:]) if path[0] in NAMED and len(path) > 1 else path
+
+
+def in_scope(path: Path, scope: Scope) -> bool:
+    """Whether a file of this scope takes the setting."""
+    if scope == PROJECT and path[0] == "coders" and len(path) > 2 and path[2] in DESCRIBING:
+        return False
+    return path[0] in SCOPES[scope]
+
+
+def documented() -> Iterator[tuple[str, Key]]:
+    """Every setting as documents spell it; those of a list of tables one by one."""
+    for key in KEYS.values():
+        yield ".".join(key.path), key
+        for each in ELEMENTS.get(key.path, {}).values():
+            yield f"{'.'.join(key.path)}[].{each.path[-1]}", each
+
+
 def _keys(section: Any, above: Path) -> dict[Path, Key]:
     found: dict[Path, Key] = {}
     hints = get_type_hints(section, include_extras=True)
@@ -136,8 +172,14 @@ def _keys(section: Any, above: Path) -> dict[Path, Key]:
         else:
             help_text = next(meta.description for meta in reversed(kind.__metadata__) if meta.description)
             default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-            found[path] = Key(path, kind, default, help_text)
+            found[path] = Key(path, kind, None if default is msgspec.NODEFAULT else default, help_text)
     return found
+
+
+def _elements() -> dict[Path, dict[str, Key]]:
+    lists = {path: get_args(get_args(key.type)[0])[0] for path, key in KEYS.items() if key.kind is tuple}
+    sections = {path: kind for path, kind in lists.items() if isinstance(kind, type) and issubclass(kind, Section)}
+    return {path: {each[-1]: key for each, key in _keys(kind, path).items()} for path, kind in sections.items()}
 
 
 def _kind(kind: Any) -> Any:
@@ -166,3 +208,5 @@ def _shape(kind: Any) -> str:
 
 
 KEYS: dict[Path, Key] = _keys(Declared, ())
+#: The keys of each table in a list of tables.
+ELEMENTS: dict[Path, dict[str, Key]] = _elements()

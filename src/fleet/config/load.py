@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fleet.config.check import Checked, Problem, check, dotted
-from fleet.config.keys import HOME, PROJECT, Declared, Path, Permissions, Scope
+from fleet.config.assign import typed
+from fleet.config.check import Problem, check, check_value, dotted
+from fleet.config.keys import HOME, KEYS, PROJECT, Declared, Path, Permissions, Scope
 from fleet.core.errors import BadInput
 from fleet.home import Home, find_project, project_files
 
@@ -21,7 +22,15 @@ VARIABLES: dict[str, Path] = {
     "FLEET_CODER": ("coder",),
     "FLEET_MODEL": ("model",),
     "FLEET_PERMISSIONS": ("permissions",),
+    # The names of codefleet, so that its users keep their environment.
+    "FLEET_RATE_LIMIT_MAX_RETRIES": ("limits", "rate_limit_retries"),
+    "FLEET_RATE_LIMIT_BASE_DELAY": ("limits", "rate_limit_base_seconds"),
+    "FLEET_RATE_LIMIT_MAX_DELAY": ("limits", "rate_limit_max_seconds"),
 }
+#: Those that tell a supervisor how to work; the others are for the tasks that a caller makes.
+OF_SUPERVISORS = tuple(name for name, path in VARIABLES.items() if path[0] == "limits")
+#: What may hold secrets, and is not told to a log.
+_PRIVATE = ("env", "accounts")
 RANKS = ("default", "runtime", "project", "environment")
 
 
@@ -87,7 +96,7 @@ def merge(layers: list[Layer]) -> Settings:
             # The default file spells out claude's model; it stays claude's when only the coder is changed.
             owner = coder if layer.values["model",] != model else Declared().coder
     for path, origin in origins.items():
-        log.debug("%s = %r from %s", dotted(path), values[path], origin)
+        log.debug("%s = %s from %s", dotted(path), "…" if path[-1] in _PRIVATE else repr(values[path]), origin)
     merged = msgspec.convert(_nested(values), Declared)
     return Settings(**msgspec.structs.asdict(merged), origins=origins, model_owner=owner)
 
@@ -153,10 +162,14 @@ def _layer(kind: str, path: str, scope: Scope) -> Layer:
 def _environment(env: Mapping[str, str]) -> list[Layer]:
     layers = []
     for name, path in VARIABLES.items():
-        if value := env.get(name):
-            checked: Checked = check({path[0]: value}, PROJECT)
-            refuse(checked.problems, name)
-            layers.append(Layer(Origin("environment", name), checked.values))
+        if text := env.get(name):
+            key = KEYS[path]
+            value = typed(text.strip(), key) if key.kind in (int, float) else text
+            try:
+                check_value(key, value)
+            except BadInput as error:
+                raise BadInput(f"{name}: {error}", hint=f"set {name} to something else, or unset it.") from error
+            layers.append(Layer(Origin("environment", name), {path: value}))
     return layers
 
 

@@ -3,26 +3,29 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
-# A leading dash would be read as an option by the program the word is handed to.
-_LINE = r"\A[^\s\-\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\Z"
-_CODER = r"\A[A-Za-z0-9][A-Za-z0-9_.-]*(:[A-Za-z_][A-Za-z0-9_.]*)?\Z"
+from fleet.config.described import Output, Template
+from fleet.config.kinds import (
+    AccountName,
+    CoderName,
+    Commands,
+    Dollars,
+    Folder,
+    Line,
+    Permissions,
+    Program,
+    Seconds,
+    Section,
+    Slots,
+    Text,
+    Times,
+    Tokens,
+    Variable,
+    Variables,
+)
+
 _PREFIX = r"\A[A-Za-z0-9_-]{0,32}\Z"
-
-CoderName = Annotated[str, Meta(pattern=_CODER, max_length=200, title="the name of a coder, or module:Class")]
-Line = Annotated[str, Meta(pattern=_LINE, max_length=500, title="one line of text that does not start with a dash")]
-Text = Annotated[str, Meta(pattern=r"\A[^\x00]*\Z", title="text")]
-Variable = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", max_length=200, title="the name of a variable")]
-Permissions = Literal["skip", "user"]
-Slots = Annotated[int, Meta(ge=1, le=1000)]
-Times = Annotated[int, Meta(ge=0, le=500)]  # below a thousand: the policy packs three of them into one number
-Seconds = Annotated[float, Meta(ge=0.1, le=2_592_000)]
-
-
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of settings: never changed, and an unknown key is refused."""
 
 
 class CoderSettings(Section, frozen=True):
@@ -36,6 +39,95 @@ class CoderSettings(Section, frozen=True):
     ] = None
     max_concurrent: Annotated[
         Slots | None, Meta(description="How many agents of this coder may work at the same time; unset: any number.")
+    ] = None
+    flags: Annotated[tuple[Text, ...], Meta(description="Further options for its program, each word by itself.")] = ()
+    env: Annotated[Variables, Meta(description="Variables that agents of this coder get, by name.")] = field(
+        default_factory=dict
+    )
+    context_limit: Annotated[
+        Tokens | None, Meta(description="How many tokens fit into its context; unset: what the coder itself tells.")
+    ] = None
+    program: Annotated[
+        Program | None, Meta(description="The program to start in place of the coder's own; unset: its own, from PATH.")
+    ] = None
+    argv: Annotated[
+        Template | None,
+        Meta(
+            description="Describes a coder of your own: the program and its arguments, in which {model}, {session},\n"
+            "{prompt_file}, {prompt} and {folder} are filled in. See docs/howto/add-a-coder.md."
+        ),
+    ] = None
+    resume_argv: Annotated[
+        Template | None, Meta(description="The same for a run that goes on in an earlier session; unset: argv.")
+    ] = None
+    prompt: Annotated[
+        Literal["stdin", "file", "argument"],
+        Meta(description="How a coder of your own gets its prompt. Everybody on the machine can read an argument."),
+    ] = "stdin"
+    skip_flags: Annotated[
+        tuple[Text, ...],
+        Meta(description="What lets a coder of your own run tools unasked; added where permissions are skip."),
+    ] = ()
+    pass_env: Annotated[
+        tuple[Variable, ...],
+        Meta(description="Variables of the supervisor that agents of a coder of your own get, besides those all get."),
+    ] = ()
+    config_env: Annotated[
+        Variable | None,
+        Meta(description="The variable by which a coder of your own finds the config_dir of an account."),
+    ] = None
+    output: Output = Output()
+
+
+class AccountSettings(Section, frozen=True, omit_defaults=True):
+    """One subscription or key of a coder."""
+
+    name: Annotated[AccountName, Meta(description="Needed: what the account is called; once per coder.")]
+    coder: Annotated[CoderName, Meta(description="Needed: the coder whose account it is.")]
+    config_dir: Annotated[
+        Folder | None, Meta(description="The folder with its login and settings; unset: the coder's usual one.")
+    ] = None
+    env: Annotated[Variables, Meta(description="Variables that agents with this account get, by name.")] = field(
+        default_factory=dict
+    )
+    secrets: Annotated[
+        Commands,
+        Meta(
+            description="Variables whose values a command tells, in the first line it prints; each a list of words,\n"
+            "and no shell reads them."
+        ),
+    ] = field(default_factory=dict)
+    order: Annotated[
+        Annotated[int, Meta(ge=-1000, le=1000)],
+        Meta(
+            description="Accounts with a lower number are used first; those with the same, as they stand in the file."
+        ),
+    ] = 0
+    max_concurrent: Annotated[
+        Slots | None, Meta(description="How many agents of this account may work at the same time; unset: any number.")
+    ] = None
+    start_interval_seconds: Annotated[
+        Annotated[float, Meta(ge=0, le=3_600)],
+        Meta(
+            description="The pause between two starts with this account: a crowd that starts at once meets its limits."
+        ),
+    ] = 1.0
+
+
+class Price(Section, frozen=True):
+    """What a model costs, in dollars per million tokens."""
+
+    input: Annotated[
+        Dollars | None, Meta(description="Dollars per million tokens sent; without it the model has no price.")
+    ] = None
+    output: Annotated[
+        Dollars | None, Meta(description="Dollars per million tokens received; without it the model has no price.")
+    ] = None
+    cache_read: Annotated[
+        Dollars | None, Meta(description="Dollars per million tokens read from a cache; unset: as input.")
+    ] = None
+    cache_write: Annotated[
+        Dollars | None, Meta(description="Dollars per million tokens put into a cache; unset: as input.")
     ] = None
 
 
@@ -60,11 +152,12 @@ class Project(Section, frozen=True):
 class Agent(Section, frozen=True):
     """How agents are started."""
 
-    claude_flags: Annotated[Text | None, Meta(description="Further options for the claude program.")] = None
-    env: Annotated[
-        Annotated[dict[Variable, Text], Meta(title="a table of names and texts")],
-        Meta(description="Variables that every agent gets, by name."),
-    ] = {}
+    claude_flags: Annotated[
+        Text | None, Meta(description="Further options for the claude program, as a shell would split them.")
+    ] = None
+    env: Annotated[Variables, Meta(description="Variables that every agent gets, by name.")] = field(
+        default_factory=dict
+    )
     pass_env: Annotated[
         tuple[Variable, ...],
         Meta(description="Variables of the supervisor that agents get besides the usual ones; the others stay out."),
@@ -104,6 +197,16 @@ class Limits(Section, frozen=True):
     ] = 5
     lost_limit: Annotated[Times, Meta(description="How often a task starts again because its agent vanished.")] = 5
     limit_waits: Annotated[Times, Meta(description="How often a task may wait for the limits of an account.")] = 20
+    rate_limit_retries: Annotated[
+        Times, Meta(description="How often in a row an account may be told to slow down before it is parked.")
+    ] = 3
+    rate_limit_base_seconds: Annotated[
+        Annotated[float, Meta(ge=0.1, le=3_600)],
+        Meta(description="The first pause of an account that is told to slow down; it doubles each time."),
+    ] = 4.0
+    rate_limit_max_seconds: Annotated[
+        Annotated[float, Meta(ge=0.1, le=86_400)], Meta(description="The longest of these pauses.")
+    ] = 60.0
     max_interactive: Annotated[
         Slots, Meta(description="How many interactive agents may be open; they take no slot of max_concurrent.")
     ] = 100
@@ -122,11 +225,14 @@ class Watchdogs(Section, frozen=True):
     result_grace_seconds: Annotated[
         Seconds, Meta(description="Stop an agent that is still there so long after its result.")
     ] = 30
+    limit_seconds: Annotated[
+        Seconds, Meta(description="Stop an agent that for so long was only refused: fleet, not its coder, waits.")
+    ] = 30
     stop_grace_seconds: Annotated[
         Seconds, Meta(description="How long an agent that is asked to stop may take before it is killed.")
     ] = 10
     max_tokens: Annotated[
-        Annotated[int, Meta(ge=1, le=10**12)] | None,
+        Tokens | None,
         Meta(description="Stop an agent that has used so many tokens; unset: never."),
     ] = None
     max_cost_usd: Annotated[
@@ -159,3 +265,7 @@ class Supervising(Section, frozen=True):
     max_output_mb: Annotated[
         Annotated[int, Meta(ge=1, le=10**6)], Meta(description="How much of what a run prints is kept.")
     ] = 512
+    raw_days: Annotated[
+        Annotated[int, Meta(ge=1, le=3650)],
+        Meta(description="For how many days the raw output of an ended run is kept; all else of it stays."),
+    ] = 30

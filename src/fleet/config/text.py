@@ -8,7 +8,7 @@ from typing import Any
 import tomlkit
 
 from fleet.config.check import canonical, dotted
-from fleet.config.keys import ALIASES, ANY, HOME, KEYS, SCOPES, Key, Path, Scope
+from fleet.config.keys import ALIASES, ANY, DESCRIBING, ELEMENTS, HOME, KEYS, NAMED, Key, Path, Scope, in_scope
 from fleet.core.errors import BadInput, FleetError
 
 _TITLES = {
@@ -21,20 +21,33 @@ _EXAMPLES = {
     "max_concurrent": "2",
     "max_tokens": "2000000",
     "max_cost_usd": "5.0",
+    "context_limit": "200000",
+    "program": '"~/bin/codex"',
+    "argv": '["mycli", "--json", ["--model", "{model}"]]',
+    "resume_argv": '["mycli", "--json", ["--model", "{model}"], "--resume", "{session}"]',
+    "config_env": '"MYCLI_HOME"',
+    "name": '"work"',
+    "coder": '"claude"',
+    "config_dir": '"~/.claude-work"',
+    "input": "3.0",
+    "output": "15.0",
+    "cache_read": "0.3",
+    "cache_write": "3.75",
 }
 
 
 def default_text(scope: Scope) -> str:
     """A file with every key explained. In the home the plain defaults are spelled out; tables are comments."""
-    parts = [_TITLES[scope]]
-    section: Path = ()
-    for key in KEYS.values():
-        if key.path[0] not in SCOPES[scope]:
+    parts, title = [_TITLES[scope]], ""
+    for key in (key for key in KEYS.values() if in_scope(key.path, scope)):
+        if key.path in ELEMENTS:
+            title = f"# {key.help}\n# [[{dotted(key.path)}]]"
+            parts += [title, *(_explained(each, live=False) for each in ELEMENTS[key.path].values())]
             continue
-        if key.path[:-1] != section:
-            section = key.path[:-1]
-            parts.append(f"# [{'.'.join('codex' if part == ANY else part for part in section)}]")
-        parts.append(_explained(key, live=scope == HOME and not section and key.default is not None))
+        if _title(key.path) != title:
+            title = _title(key.path)
+            parts.append(title)
+        parts.append(_explained(key, live=scope == HOME and not title and key.default is not None))
     return "\n\n".join(parts) + "\n"
 
 
@@ -60,13 +73,19 @@ def with_values(text: str, changes: Mapping[Path, Any], scope: Scope) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML writes it."""
+    """A value as TOML writes it, on one line."""
     if isinstance(value, Mapping):
-        table = tomlkit.inline_table()
-        table.update(value)
-        return str(table.as_string())
-    item = tomlkit.item(list(value) if isinstance(value, tuple) else value)
-    return str(item.as_string())
+        return "{" + ", ".join(f"{dotted((name,))} = {toml_value(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return str(tomlkit.item(value).as_string())
+
+
+def _title(path: Path) -> str:
+    """The commented-out header above a key; tables with names are shown under a name that serves as an example."""
+    names = {"coders": "mycli" if path[2:3] and path[2] in DESCRIBING else "codex", "prices": '"claude-sonnet-*"'}
+    section = ".".join(names[path[0]] if part == ANY else part for part in path[:-1])
+    return f"# [{section}]" if section else ""
 
 
 def _explained(key: Key, *, live: bool) -> str:
@@ -101,7 +120,7 @@ def _put(table: Any, path: Path, value: Any) -> None:
     *sections, name = path
     for part in sections:
         if part not in table:
-            table[part] = tomlkit.table(is_super_table=part == "coders") if type(table) is not dict else {}
+            table[part] = tomlkit.table(is_super_table=part in NAMED) if type(table) is not dict else {}
         table = table[part]
         if not isinstance(table, dict):
             raise BadInput(f"{part} is not a table in this file", hint="`fleet config edit` opens it.")

@@ -1,0 +1,130 @@
+"""Claude Code: `claude -p` with a stream of JSON in both directions, so that it can be spoken to while it works."""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+from typing import TYPE_CHECKING
+
+from fleet.coders.base import SAME_CWD, STDIN, Coder, Command
+from fleet.coders.claude_stream import Dialect, events
+from fleet.coders.refusals import refusal
+from fleet.coders.said import count, table
+from fleet.core.event import Event, Kind, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fleet.coders.base import Order
+    from fleet.coders.said import Said
+
+ARGV = (
+    *("claude", "-p", "--verbose", "--output-format=stream-json"),
+    *("--input-format=stream-json", "--replay-user-messages"),
+)
+ENV = {
+    "CLAUDE_CODE_MAX_RETRIES": "2",  # of 10, which take three minutes even where nobody is logged in
+    "DISABLE_AUTOUPDATER": "1",  # a fleet must not change its program in the midst of its work
+}
+USUAL_WINDOW, LONG_WINDOW = 200_000, 1_000_000
+LONGEST_FOLDER = 200  # of a directory's name; beyond it claude goes on with a hash
+_COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+
+
+class ClaudeCoder(Coder, Dialect):
+    """Runs `claude`."""
+
+    name = "claude"
+    program = "claude"
+    tells_cost = True
+    tells_context = True
+    steering = STDIN
+    resumes = SAME_CWD
+    #: Not all of CLAUDE_*: claude gives some to its tools, and fleet may be one of them.
+    reads_env = (
+        *("ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*"),
+        *("AWS_PROFILE", "AWS_REGION", "CLOUD_ML_REGION"),
+        *("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"),
+    )
+
+    def command(self, order: Order) -> Command:
+        """The prompt is the first line of its input: a plain text, which messages are not, when it is said again."""
+        argv = [*ARGV]
+        if order.model:
+            argv.append(f"--model={order.model}")
+        if order.session:
+            argv.append(f"--resume={order.session}")
+        env = dict(ENV)
+        if order.permissions == "skip":
+            argv.append("--dangerously-skip-permissions")
+            env["IS_SANDBOX"] = "1"  # else it refuses to skip them for root
+        # The user's own come last: some options take every word that follows.
+        return Command(argv=(*argv, *order.flags), env=env, stdin=_line(order.prompt), keep_stdin=True)
+
+    def parse(self, line: str) -> list[Event]:
+        """The events of one line."""
+        return events(line, self)
+
+    def explain(self, status: int | None, stderr: str) -> Event | None:
+        """Where claude refuses to start it says so on stderr alone."""
+        complaint = stderr.strip()
+        if "root/sudo" in complaint:
+            text = "claude does not skip permissions as root: set IS_SANDBOX=1, or run fleet as another user"
+            return Event(kind=Kind.ERROR, text=text)
+        if "unknown option" in complaint:
+            return Event(kind=Kind.ERROR, text=f"{complaint[-300:]} (check the coder's flags, or update claude)")
+        return refusal(complaint) if status else None
+
+    def window(self, model: str) -> int:
+        """A model's name ends in [1m] where it has the long one."""
+        return LONG_WINDOW if "[1m]" in model else USUAL_WINDOW
+
+    def config_env(self, folder: str) -> dict[str, str]:
+        """Login, settings and sessions."""
+        return {"CLAUDE_CONFIG_DIR": folder}
+
+    def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """A key, a token, a cloud's own login, or the file that /login leaves."""
+        names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+        clouds = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
+        return (*names, *clouds, f"{_config(env)}/.credentials.json")
+
+    def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
+        """One file for each session, in a folder named after the directory."""
+        if not re.fullmatch(r"[\w-]+", session):
+            return ""
+        folder = re.sub("[^a-zA-Z0-9]", "-", cwd)
+        if len(folder) > LONGEST_FOLDER:
+            folder = folder[:LONGEST_FOLDER] + "*"
+        return f"{glob.escape(_config(env))}/projects/{folder}/{session}.jsonl"
+
+    def message(self, text: str) -> str:
+        """A user's message; claude says it again when it has reached the model."""
+        return _line([{"type": "text", "text": text}])
+
+    def interruption(self) -> str:
+        """It stops its tool and ends the turn with an error; the session goes on with the next message."""
+        request = {"type": "control_request", "request_id": "fleet", "request": {"subtype": "interrupt"}}
+        return json.dumps(request) + "\n"
+
+    def tokens(self, told: Said) -> tuple[int, int, int, int]:
+        """The output is what it was when the message began: only a result knows it."""
+        fresh, output = count(told, "input_tokens"), count(told, "output_tokens")
+        return fresh, output, count(told, "cache_read_input_tokens"), count(told, "cache_creation_input_tokens")
+
+    def total(self, said: Said) -> Usage | None:
+        """Of all models and turns of this process: `usage` is of one turn, and leaves out what sub-agents used."""
+        models = [told for told in table(said, "modelUsage").values() if type(told) is dict]
+        if not models:
+            return None
+        fresh, output, read, written = (sum(count(told, name) for told in models) for name in _COUNTS)
+        return Usage(input=fresh, output=output, cache_read=read, cache_write=written, total=True)
+
+
+def _line(content: str | list[dict[str, str]]) -> str:
+    return json.dumps({"type": "user", "message": {"role": "user", "content": content}}) + "\n"
+
+
+def _config(env: Mapping[str, str]) -> str:
+    return env.get("CLAUDE_CONFIG_DIR") or f"{env.get('HOME', '')}/.claude"

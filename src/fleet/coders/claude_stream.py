@@ -1,0 +1,222 @@
+"""The stream of claude, and of those who took over its shape: one JSON object with a `type` on each line.
+
+    system/init       a session begins: session_id, model, cwd; again for each further turn
+    system/api_retry  a request was refused and is tried again
+    assistant         one block of a message: text, thinking or a call of a tool; every block tells the message's usage
+    user              what a tool gave back, or, with isReplay, a message that has reached the model
+    rate_limit_event  how much of a subscription is used
+    result            the end of a turn, for better or worse
+
+Programs differ in how they count tokens and in how they say that a request was refused: see `Dialect`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.coders.refusals import refusal, status_in
+from fleet.coders.said import amount, count, decoded, instant, table, tables
+from fleet.core.event import Event, Kind, Limit, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from fleet.coders.said import Said
+
+#: What a model did not say itself, but the program in its place.
+SYNTHETIC = "<synthetic>"
+API_ERROR = ("API Error: ", "[API Error: ")
+
+
+class Dialect:
+    """What differs between the programs that speak this stream."""
+
+    def window(self, model: str) -> int | None:
+        """How many tokens fit, by the model's name."""
+        raise NotImplementedError
+
+    def tokens(self, told: Said) -> tuple[int, int, int, int]:
+        """Input beyond the caches, output, read from a cache, written to one."""
+        raise NotImplementedError
+
+    def total(self, said: Said) -> Usage | None:
+        """All tokens so far, as a result tells them."""
+        raise NotImplementedError
+
+
+def events(line: str, dialect: Dialect) -> list[Event]:
+    """The events of one line; none for a line that is not of this stream."""
+    said = decoded(line)
+    if said is None:
+        return []
+    kind = said.get("type")
+    read = _READERS.get(kind) if type(kind) is str else None
+    return read(said, dialect) if read else []
+
+
+def string(said: Said, key: str) -> str:
+    """A text within; what `decoded` gives needs no cleaning."""
+    value = said.get(key)
+    return value if type(value) is str else ""
+
+
+def _assistant(said: Said, dialect: Dialect) -> list[Event]:
+    message = table(said, "message")
+    blocks = tables(message, "content")
+    if message.get("model") == SYNTHETIC or "error" in said or _is_api_error(blocks):
+        return _refused(said, blocks)
+    made = [fields for block in blocks if (fields := _block(block)) is not None] or [{"kind": Kind.USAGE}]
+    told = message.get("usage")
+    if type(told) is dict:
+        fresh, output, read, written = dialect.tokens(told)
+        made[-1]["usage"] = Usage(
+            input=fresh, output=output, cache_read=read, cache_write=written, message=string(message, "id")
+        )
+        # A sub-agent has a context of its own.
+        if said.get("parent_tool_use_id") is None and (context := fresh + read + written):
+            made[-1]["context"] = context
+    return [Event(**fields) for fields in made]
+
+
+def _block(block: Said) -> dict[str, Any] | None:
+    kind = string(block, "type")
+    if kind == "text":
+        return {"kind": Kind.TEXT, "text": string(block, "text")}
+    if kind.endswith("tool_use"):  # also server_tool_use and mcp_tool_use
+        name, data = string(block, "name"), table(block, "input")
+        return {"kind": Kind.TOOL_USE, "tool": name, "tool_id": string(block, "id"), "data": data}
+    if kind == "thinking":
+        return {"kind": Kind.THINKING, "text": string(block, "thinking")}
+    if kind.endswith("tool_result"):
+        return {
+            "kind": Kind.TOOL_RESULT,
+            "tool_id": string(block, "tool_use_id"),
+            "text": _text(block.get("content")),
+            "ok": not block.get("is_error"),
+        }
+    return None
+
+
+def _refused(said: Said, blocks: list[Said]) -> list[Event]:
+    """What the program says in the model's place: no text, for the model did not answer."""
+    words, what = string(said, "error"), _text(blocks)
+    if not words and not _is_api_error(blocks) and said.get("is_api_error_message") is not True:
+        return []
+    found = refusal(what, status=status_in(what), word=words)
+    return [found or Event(kind=Kind.ERROR, text=what or words)]
+
+
+def _is_api_error(blocks: list[Said]) -> bool:
+    return bool(blocks) and string(blocks[0], "text").startswith(API_ERROR)
+
+
+def _user(said: Said, dialect: Dialect) -> list[Event]:
+    content = table(said, "message").get("content")
+    blocks = content if type(content) is list else []
+    if said.get("isReplay") is True:
+        # A plain text is the prompt, or what the program says to itself: messages of ours come in blocks.
+        return [Event(kind=Kind.DELIVERED, text=_text(blocks))] if blocks else []
+    made = [_block(block) for block in blocks if type(block) is dict]
+    return [Event(**fields) for fields in made if fields is not None and fields["kind"] == Kind.TOOL_RESULT]
+
+
+def _text(content: object) -> str:
+    if type(content) is str:
+        return content
+    if type(content) is not list:
+        return ""
+    return "\n".join(string(block, "text") for block in content if type(block) is dict and "text" in block)
+
+
+def _system(said: Said, dialect: Dialect) -> list[Event]:
+    match said.get("subtype"):
+        case "init":
+            model = string(said, "model")
+            data = {"model": model, "cwd": string(said, "cwd")}
+            session = string(said, "session_id")
+            return [Event(kind=Kind.SESSION_STARTED, session=session, data=data, window=dialect.window(model))]
+        case "api_retry":
+            return [_retried(said)]
+    return []
+
+
+def _retried(said: Said) -> Event:
+    status, word = count(said, "error_status"), string(said, "error")
+    text = (
+        f"{word or 'no answer'} ({status or 'no status'}), attempt {count(said, 'attempt')} "
+        f"of {count(said, 'max_retries')}, retrying in {(amount(said, 'retry_delay_ms') or 0) / 1000:.0f} s"
+    )
+    return refusal(text, status=status, word=word) or Event(kind=Kind.ERROR, text=text)
+
+
+def _account(said: Said, dialect: Dialect) -> list[Event]:
+    told = table(said, "rate_limit_info")
+    status, which = told.get("status"), string(told, "rateLimitType").replace("_", " ") or "plan"
+    if status not in ("allowed_warning", "rejected"):
+        return []
+    refused = status == "rejected" and told.get("isUsingOverage") is not True
+    used = amount(told, "utilization")
+    text = f"the {which} limit is " + (f"used to {used:.0%}" if used is not None else "reached")
+    limit = Limit(kind="plan" if refused else "warning", resets_at=instant(told.get("resetsAt")), text=text)
+    return [Event(kind=Kind.LIMIT, text=text, limit=limit)]
+
+
+def _result(said: Said, dialect: Dialect) -> list[Event]:
+    text = string(said, "result")
+    ok = (
+        said.get("is_error") is False
+        and said.get("subtype") == "success"
+        and said.get("api_error_status") is None
+        and not text.startswith(API_ERROR)  # some say so and call it a success
+    )
+    found = None
+    if not ok:
+        text = _complaint(said, text)
+        found = refusal(text, status=count(said, "api_error_status") or status_in(text))
+    last = Event(
+        kind=Kind.RESULT,
+        ok=ok,
+        text=text,
+        session=string(said, "session_id"),
+        usage=dialect.total(said),
+        cost_usd=amount(said, "total_cost_usd"),
+        window=_window(said),
+    )
+    return [*_denials(said), *([found] if found else ()), last]
+
+
+def _complaint(said: Said, text: str) -> str:
+    errors = said.get("errors")
+    told = [each for each in errors if type(each) is str] if type(errors) is list else []
+    told = [each for each in told if not each.startswith("[ede_diagnostic]")]  # for claude's makers
+    why = string(said, "terminal_reason").replace("_", " ")
+    reason = f"{string(said, 'subtype')}: {why}" if why else string(said, "subtype")
+    return text or "; ".join(told) or string(table(said, "error"), "message") or reason
+
+
+def _denials(said: Said) -> list[Event]:
+    return [
+        Event(
+            kind=Kind.DENIED,
+            tool=string(each, "tool_name") or "a tool",
+            tool_id=string(each, "tool_use_id"),
+            data=table(each, "tool_input"),
+        )
+        for each in tables(said, "permission_denials")
+    ]
+
+
+def _window(said: Said) -> int | None:
+    """Where several models had a part, nothing says which of them has the main thread."""
+    models = [told for told in table(said, "modelUsage").values() if type(told) is dict]
+    return (count(models[0], "contextWindow") or None) if len(models) == 1 else None
+
+
+_READERS: dict[str, Callable[[Said, Dialect], list[Event]]] = {
+    "assistant": _assistant,
+    "user": _user,
+    "system": _system,
+    "rate_limit_event": _account,
+    "result": _result,
+}

@@ -1,0 +1,79 @@
+"""Agy: plain text, from a program whose last word is what it hands in."""
+
+from typing import Any
+
+import pytest
+
+from builders import a_task
+from fleet.coders.agy import AgyCoder
+from fleet.coders.base import NEXT_RUN, Order
+from fleet.core.event import Event, Kind
+
+AGY = AgyCoder()
+
+
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", "folder": "/runs/a run", **changes})
+
+
+def test_the_prompt_lies_in_the_runs_folder_and_the_agent_is_told_where() -> None:
+    command = AGY.command(an_order())
+    (name,) = command.files
+    assert command.files[name] == "mend it\n"
+    assert command.argv[:2] == ("agy", "-p")
+    assert f'"/runs/a run/{name}"' in command.argv[2]
+    assert len(command.argv) == 3
+    assert command.stdin == ""
+
+
+def test_a_prompt_of_any_length_leaves_the_arguments_short() -> None:
+    assert max(map(len, AGY.command(an_order(prompt="x" * 400_000)).argv)) < 200
+
+
+def test_permissions_are_skipped_only_where_the_order_says_so_and_the_users_own_options_come_last() -> None:
+    argv = AGY.command(an_order(permissions="skip", flags=("--add-dir", "a"))).argv
+    assert argv[3:] == ("--dangerously-skip-permissions", "--add-dir", "a")
+
+
+def test_a_model_is_not_its_business() -> None:
+    assert AGY.command(an_order(model="m-1", session="s-1")) == AGY.command(an_order())
+
+
+def test_what_it_does_not_tell_is_not_promised() -> None:
+    assert not (AGY.tells_result or AGY.tells_tokens or AGY.tells_cost or AGY.tells_context)
+    assert (AGY.resumes, AGY.steering) == ("", NEXT_RUN)
+
+
+@pytest.mark.parametrize(
+    ("line", "events"),
+    [
+        ("I read the file.", [Event(kind=Kind.TEXT, text="I read the file.")]),
+        ("{ not JSON }", [Event(kind=Kind.TEXT, text="{ not JSON }")]),
+        ("half a \0character", [Event(kind=Kind.TEXT, text="half a character")]),
+        ("  ", []),
+        ('{"type": "message", "content": "done"}', [Event(kind=Kind.TEXT, text="done")]),
+        ('{"error": "no such model", "text": "x"}', [Event(kind=Kind.ERROR, text="no such model")]),
+        ('{"type": "result", "ok": true, "subtype": "success"}', []),
+    ],
+)
+def test_a_line_is_a_text_even_where_it_is_json(line: str, events: list[Event]) -> None:
+    assert AGY.parse(line) == events
+
+
+@pytest.mark.parametrize("line", ["429 rate limit reached", "please run /login", "Task finished successfully."])
+def test_what_an_agent_says_of_limits_and_success_decides_nothing(line: str) -> None:
+    assert [event.kind for event in AGY.parse(line)] == [Kind.TEXT]
+
+
+def test_a_failure_is_explained_by_what_it_complained_of() -> None:
+    limit = AGY.explain(1, "Error: not logged in\n")
+    assert limit is not None and limit.limit is not None and limit.limit.kind == "auth"
+    assert AGY.explain(2, "x" * 5_000 + " unknown flag --y\n") == Event(
+        kind=Kind.ERROR, text=("x" * 300 + " unknown flag --y")[-300:]
+    )
+    assert AGY.explain(0, "not logged in") is None
+    assert AGY.explain(1, " ") is None
+
+
+def test_its_settings_are_the_sign_that_it_was_set_up() -> None:
+    assert AGY.login_signs({"HOME": "/home/user"}) == ("/home/user/.gemini/antigravity-cli/settings.json",)

@@ -1,0 +1,176 @@
+"""Gemini: its options and defaults, its refusals, and what its exit codes say."""
+
+import json
+import os
+import signal
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from builders import a_task
+from contract.coder_recordings import lines_of
+from fleet.coders.base import RESUME, SAME_CWD, Order
+from fleet.coders.gemini import GeminiCoder
+from fleet.core.event import Event, Kind, Usage
+
+GEMINI = GeminiCoder()
+
+
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", **changes})
+
+
+def said(**line: Any) -> list[Event]:
+    return GEMINI.parse(json.dumps(line))
+
+
+def failed(message: str) -> list[Event]:
+    return said(type="result", status="error", error={"type": "unknown", "message": message}, stats={})
+
+
+def test_the_prompt_is_its_input_and_its_session_is_gone_on_with_in_its_directory() -> None:
+    command = GEMINI.command(an_order(session="s", model="-x", flags=("--policy", "a", "b")))
+    options = ("--output-format=stream-json", "--model=-x", "--resume=s")
+    assert command.argv == ("gemini", "--policy", "a", "b", *options), "the next option ends the user's list"
+    assert (command.stdin, command.keep_stdin) == ("mend it\n", False)
+    assert (GEMINI.steering, GEMINI.resumes) == (RESUME, SAME_CWD)
+
+
+def test_only_who_skips_permissions_trusts_the_directory_unseen() -> None:
+    skipping, asking = GEMINI.command(an_order(permissions="skip")), GEMINI.command(an_order(permissions="user"))
+    assert "--approval-mode=yolo" in skipping.argv
+    assert skipping.env["GEMINI_CLI_TRUST_WORKSPACE"] == "true"
+    assert asking.argv == ("gemini", "--output-format=stream-json")
+    assert "GEMINI_CLI_TRUST_WORKSPACE" not in asking.env
+
+
+def test_it_is_one_process_so_that_a_signal_reaches_it() -> None:
+    assert GEMINI.command(an_order()).env["GEMINI_CLI_NO_RELAUNCH"] == "true"
+    assert GEMINI.stop_steps == (signal.SIGTERM, signal.SIGTERM)
+
+
+def test_its_retries_are_cut_by_defaults_which_it_takes_from_root_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    command = GEMINI.command(an_order(folder="/runs/1"))
+    ((name, content),) = command.files.items()
+    assert command.env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] == f"/runs/1/{name}"
+    assert json.loads(content) == {"general": {"maxAttempts": 2}}
+    assert GEMINI.command(an_order()).files == {}, "there is no folder to put them in"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    command = GEMINI.command(an_order(folder="/runs/1"))
+    assert command.files == {} and "GEMINI_CLI_SYSTEM_DEFAULTS_PATH" not in command.env
+
+
+def test_what_it_says_goes_on_where_it_ended_and_the_prompt_is_not_its_own() -> None:
+    told = [event for line in lines_of("gemini", "ok") for event in GEMINI.parse(line)]
+    assert [(event.text, event.delta) for event in told if event.kind == Kind.TEXT] == [
+        ("Working on it.", True),
+        ("All done: hello.txt created.", True),
+    ]
+    assert said(type="message", role="assistant", content="whole") == [Event(kind=Kind.TEXT, text="whole")]
+
+
+def test_a_tool_is_known_by_its_call_and_by_its_result() -> None:
+    told = [event for line in lines_of("gemini", "ok") for event in GEMINI.parse(line)]
+    use, result = (event for event in told if event.kind in (Kind.TOOL_USE, Kind.TOOL_RESULT))
+    assert (use.tool, use.data["description"]) == ("run_shell_command", "scripted")
+    assert (result.tool, result.tool_id, result.ok, result.text) == (use.tool, use.tool_id, True, "wrote-hello")
+
+
+def a_result(name: str, why: str) -> list[Event]:
+    error = {"type": why, "message": "no"}
+    return said(type="tool_result", tool_id=f"{name}__{name}_17_0", status="error", output="no", error=error)
+
+
+def test_a_tool_it_left_out_or_refused_was_not_allowed() -> None:
+    for name, why in (("write_file", "tool_not_registered"), ("read_file", "policy_violation")):
+        result, denied = a_result(name, why)
+        assert (result.kind, result.ok) == (Kind.TOOL_RESULT, False)
+        assert (denied.kind, denied.tool) == (Kind.DENIED, name)
+
+
+def test_a_tool_that_failed_or_that_the_model_made_up_was_not_refused() -> None:
+    for name, why in (("make_coffee", "tool_not_registered"), ("write_file", "permission_denied")):
+        assert [event.kind for event in a_result(name, why)] == [Kind.TOOL_RESULT]
+
+
+def test_thoughts_are_output_and_the_cache_is_not_input_too() -> None:
+    stats = {"total_tokens": 2281, "input_tokens": 2201, "output_tokens": 60, "cached": 2000, "input": 201}
+    (last,) = said(type="result", status="success", stats=stats)
+    assert last.usage == Usage(input=201, output=80, cache_read=2000), "of this run alone: no total of the session"
+    (bare,) = said(type="result", status="success", stats={"input_tokens": 5, "output_tokens": 3, "cached": 9})
+    assert bare.usage == Usage(input=0, output=3, cache_read=5)
+
+
+REFUSALS = {
+    "[API Error: Resource has been exhausted (e.g. check quota).\nSuggested retry after 20s.]": "rate",
+    '[API Error: {"error":{"code":503,"message":"x","status":"UNAVAILABLE"}}]': "overload",
+    '[API Error: {"error":{"code":403,"message":"x","status":"PERMISSION_DENIED"}}]': "auth",
+    "[API Error: You have exhausted your daily quota on this model.]": "plan",
+    "You have exhausted your capacity on this model. Your quota will reset after 3h20m5s.": "plan",
+}
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_a_refused_request_tells_its_limit_and_then_the_end(text: str) -> None:
+    limited, last = failed(text)
+    assert limited.limit is not None and (limited.limit.kind, limited.limit.text) == (REFUSALS[text], text)
+    assert (last.kind, last.ok, last.text) == (Kind.RESULT, False, text)
+
+
+def test_an_end_for_another_reason_has_no_limit_and_anything_but_success_is_no_success() -> None:
+    assert [event.kind for event in failed("Reached max session turns for this session.")] == [Kind.RESULT]
+    for status in ("error", "Success", None, True, ""):
+        assert [event.ok for event in said(type="result", status=status)] == [False]
+    assert said(type="error", severity="warning", message="loop detected") == [
+        Event(kind=Kind.ERROR, text="loop detected")
+    ]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(41, "auth"), (173, "rate"), (244, "overload"), (145, "auth")])
+def test_an_exit_code_tells_the_limit_where_the_stream_did_not(status: int, kind: str) -> None:
+    event = GEMINI.explain(status, "\x1b[31mit said so\x1b[0m\n")
+    assert event is not None and event.limit is not None
+    assert event.limit.kind == kind
+    assert event.limit.text.endswith("it said so"), "without its colours"
+
+
+@pytest.mark.parametrize(("status", "advice"), [(55, "trust it in gemini"), (42, "session"), (53, "maxSessionTurns")])
+def test_an_exit_code_tells_what_to_do(status: int, advice: str) -> None:
+    event = GEMINI.explain(status, "so it is")
+    assert event is not None and event.kind == Kind.ERROR
+    assert advice in event.text and event.text.endswith(": so it is")
+
+
+WAITING = "Attempt 4 failed: {}. Retrying after 20384ms...\n"
+
+
+def test_one_that_was_stopped_while_it_waited_to_try_again_met_a_limit() -> None:
+    before = WAITING.format('{"error":{"code":500}}')
+    event = GEMINI.explain(0, before + WAITING.format("Resource has been exhausted.\nSuggested retry after 20s."))
+    assert event is not None and event.limit is not None
+    assert event.limit.kind == "rate" and event.text.count("Attempt") == 1, "the last attempt counts"
+    odd = GEMINI.explain(None, WAITING.format("fetch failed"))
+    assert odd is not None and odd.kind == Kind.ERROR
+
+
+def test_one_that_went_on_after_a_failed_attempt_did_not_end_for_it() -> None:
+    later = WAITING.format("Resource has been exhausted.") + "Error executing tool write_file: no space left\n"
+    assert GEMINI.explain(1, later) is None
+    assert GEMINI.explain(0, "") is None and GEMINI.explain(None, "x" * 100_000) is None
+
+
+def test_its_login_lies_in_a_folder_within_the_accounts_own() -> None:
+    assert "/h/.gemini/oauth_creds.json" in GEMINI.login_signs({"HOME": "/h"})
+    signs = GEMINI.login_signs({"HOME": "/h", **GEMINI.config_env("/a")})
+    assert "/a/.gemini/oauth_creds.json" in signs and "GEMINI_API_KEY" in signs
+    assert not any(sign.startswith("/h") for sign in signs)
+
+
+def test_its_agents_get_what_it_reads_and_nothing_of_one_around_fleet() -> None:
+    def passed(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in GEMINI.reads_env)
+
+    assert all(map(passed, ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME")))
+    assert not any(map(passed, ("GEMINI_CLI", "GEMINI_CLI_IDE_SERVER_PORT", "OPENAI_API_KEY")))

@@ -1,0 +1,120 @@
+"""Installs the real coding agents that tests run, once, into the cache: `python3 -m tools.get_clis` prints the folder.
+
+Their programs lie in its `bin`. Versions and hashes stand in tests/real/clis/package-lock.json; where npm fetches from
+is npm's own setting. To change a version, edit package.json beside the lock, then `python3 -m tools.get_clis --lock`.
+Only the standard library.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tools.venv import ROOT, cache, named_lock, run, say
+
+PINS = ROOT / "tests" / "real" / "clis"
+
+#: Where the program of each lies, the one built for this machine first. claude and opencode come as binaries, which
+#: their installers would link into place; here that is done without running what a package brings along.
+PROGRAMS = {
+    "claude": "@anthropic-ai/claude-code-*/claude",
+    "codex": "@openai/codex/bin/codex.js",
+    "copilot": "@github/copilot/npm-loader.js",
+    "gemini": "@google/gemini-cli/bundle/gemini.js",
+    "opencode": "opencode-*/bin/opencode",
+    "pi": "@mariozechner/pi-coding-agent/dist/cli.js",
+    "qwen": "@qwen-code/qwen-code/cli.js",
+}
+
+
+def main() -> None:
+    """Install what is missing, and print where it lies."""
+    if not shutil.which("npm"):
+        sys.exit("error: npm is not on this machine\nhint:  sudo apt-get install nodejs npm")
+    if sys.argv[1:] == ["--lock"]:
+        return relock()
+    lock = (PINS / "package-lock.json").read_bytes()
+    place = cache() / f"clis-{hashlib.sha256(lock).hexdigest()[:16]}"
+    with named_lock(place):
+        if not (place / "complete").is_file():
+            install(place)
+    return print(place)
+
+
+def install(place: Path) -> None:
+    """Fill the folder anew from the lock; the hashes in it are npm's to check."""
+    say(f"installing coding agents into {place}")
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "bin").mkdir(parents=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(PINS / name, place)
+    npm("ci", place)
+    for name, pattern in PROGRAMS.items():
+        link(place, name, pattern)
+    (place / "complete").touch()
+
+
+def relock() -> None:
+    """Write the lock anew from package.json."""
+    (PINS / "package-lock.json").unlink(missing_ok=True)
+    npm("install", PINS, "--package-lock-only")
+    lock = json.loads((PINS / "package-lock.json").read_text("utf-8"))
+    (PINS / "package-lock.json").write_text(json.dumps(tidy(lock), indent=2) + "\n", "utf-8")
+
+
+def tidy(lock: "dict[str, Any]") -> "dict[str, Any]":
+    """A lock that names no place, and that `npm ci` takes although a registry lacks packages for other machines."""
+    packages = lock["packages"]
+    present = {path.rpartition("node_modules/")[2] for path in packages}
+    for path, package in packages.items():
+        for name in ("resolved", "funding"):
+            package.pop(name, None)
+        if path and "optionalDependencies" in package:
+            wanted = package["optionalDependencies"].items()
+            package["optionalDependencies"] = {name: pin for name, pin in wanted if name in present}
+    return lock
+
+
+def npm(verb: str, place: Path, *options: str) -> None:
+    """Run npm in a folder, without the scripts that packages bring along."""
+    quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
+    # Its report on stdout would be taken for the answer.
+    run(["sh", "-c", 'exec "$@" >&2', "sh", "npm", verb, "--prefix", str(place), *quiet, *options])
+
+
+def link(place: Path, name: str, pattern: str) -> None:
+    """Put one program into `bin`, or say why this machine cannot have it."""
+    found = sorted((place / "node_modules").glob(pattern))
+    if not found:
+        return say(f"{name} is not made for this machine")
+    if found[0].suffix == ".js" and node_version() < wanted_node(found[0]):
+        return say(f"{name} needs node {wanted_node(found[0])} or newer, and here it is {node_version()}")
+    return (place / "bin" / name).symlink_to(found[0])
+
+
+def wanted_node(program: Path) -> int:
+    """The oldest node, by its first number, that the package of a program says it runs on."""
+    manifests = (folder / "package.json" for folder in program.parents)
+    manifest = json.loads(next(file for file in manifests if file.is_file()).read_text("utf-8"))
+    return first_number(manifest.get("engines", {}).get("node", ""))
+
+
+def node_version() -> int:
+    """The first number of node's version; 0 where there is none."""
+    if not shutil.which("node"):
+        return 0
+    return first_number(subprocess.run(["node", "--version"], capture_output=True, text=True).stdout)
+
+
+def first_number(text: str) -> int:
+    """The first whole number in a text, or 0."""
+    found = re.search(r"\d+", text)
+    return int(found[0]) if found else 0
+
+
+if __name__ == "__main__":
+    main()
