@@ -6,10 +6,11 @@ PYTHON ?= python3
 BIN = $(shell FLEET_CACHE='$(FLEET_CACHE)' $(PYTHON) tools/venv.py --path)/bin
 PYTEST = $(BIN)/python -m pytest
 # Where tests find programs that come from a package registry.
-FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tests/real/beads-mcp.lock)"
+FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tests/real/beads-mcp.lock)" \
+	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)"
 
 # Programs that tests need, from Debian's packages.
-PROGRAMS = git
+PROGRAMS = git faketime nodejs npm
 
 .DEFAULT_GOAL := help
 .PHONY: demo test check bench soak docs lock clean help venv programs

@@ -1,0 +1,71 @@
+"""What a request gets: the turn of its scenario in its own wire format, decided without touching a socket."""
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from model_server import anthropic, chat, gemini, responses
+from model_server.scenario import SPOILING, Fault, Script, Turn
+from model_server.tools import NotOffered
+from model_server.wire import SIDE_ANSWER, Asked, Json, Reply, Wire, texts, whole
+
+WIRES: dict[str, Wire] = {"anthropic": anthropic, "responses": responses, "chat": chat, "gemini": gemini}
+
+#: What reading a body of another shape than its format's can raise.
+MISREAD = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+
+
+class Answered(NamedTuple):
+    """A reply, how it is spoiled on its way, and what the request was."""
+
+    reply: Reply
+    spoiled: Fault | None = None
+    wire: str = ""
+    asked: Asked | None = None
+    turn: int | None = None
+    text: str = ""
+
+
+def answer(script: Script, method: str, path: str, headers: Mapping[str, str], raw: bytes, *, now: int) -> Answered:
+    """The answer to one request of a scenario; a body that nobody could read is refused, not an error here."""
+    wire = next((name for name, each in WIRES.items() if each.claims(path)), "")
+    if method != "POST" or not wire:
+        return Answered(beside(path))
+    try:
+        body: Json = json.loads(raw)
+        asked = WIRES[wire].read(path, body, headers)
+        text = "\n".join(texts(body))
+    except (*MISREAD, RecursionError) as error:
+        return Answered(refused(400, f"not a request of {wire}: {type(error).__name__}: {error}"), wire=wire)
+    if asked.is_side:
+        return Answered(WIRES[wire].answer(SIDE_ANSWER, asked, now=now), wire=wire, asked=asked, text=text)
+    place, turn = script.take(asked.conversation, text.__contains__)
+    reply = say(WIRES[wire], turn, asked, now=now)
+    spoiled = turn.fault if turn.fault in SPOILING else None
+    return Answered(reply, spoiled, wire, asked, place, text)
+
+
+def say(wire: Wire, turn: Turn, asked: Asked, *, now: int) -> Reply:
+    """A turn in a wire format; one that wants a tool nobody offered is refused in a way that fails a run at once."""
+    if turn.fault and turn.fault not in SPOILING:
+        return wire.refusal(turn, now=now)
+    try:
+        return wire.answer(turn, asked, now=now)
+    except NotOffered as error:
+        return refused(400, str(error))
+
+
+def beside(path: str) -> Reply:
+    """What CLIs ask beside answers: how long a text is, and which models there are."""
+    if path.endswith("/count_tokens"):
+        return whole({"input_tokens": 1_234})
+    if path.endswith(":countTokens"):
+        return whole({"totalTokens": 1_234})
+    if path.endswith("/models"):
+        return whole({"object": "list", "data": [{"id": "scripted", "object": "model"}], "models": []})
+    return refused(404, f"nothing at {path}")
+
+
+def refused(status: int, message: str) -> Reply:
+    """A refusal of the server itself, in a shape that every CLI prints."""
+    return whole({"type": "error", "error": {"type": "scripted_model", "message": message}}, status=status)

@@ -1,0 +1,74 @@
+"""A network with nothing in it but its own loopback: what runs inside reaches the model server and nobody else.
+
+A child process in a network namespace of its own holds it open. It opens the server's socket in there and hands it out,
+so that the server itself stays in the process of the tests. Linux only, as root or where users may make namespaces.
+"""
+
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+import sys
+from typing import Self
+
+# From the kernel's headers: set the flags of an interface, and the flag that says it is up.
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+
+
+class NoNetwork(OSError):
+    """This machine does not let us make a network namespace."""
+
+
+class ClosedNetwork:
+    """A network namespace with only `lo`; a context manager."""
+
+    def __init__(self) -> None:
+        """Make it. Raises NoNetwork."""
+        ours, theirs = socket.socketpair()
+        # A user who is not root has the right to do so in a user namespace of their own.
+        self._options = [] if os.geteuid() == 0 else ["--user"]
+        mapped = [] if os.geteuid() == 0 else ["--map-current-user", "--keep-caps"]
+        argv = ["unshare", *self._options, *mapped, "--net", sys.executable, "-P", __file__, str(theirs.fileno())]
+        with ours, theirs:
+            try:
+                self._holder = subprocess.Popen(
+                    argv, pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+                )
+            except OSError as error:
+                raise NoNetwork(str(error)) from None
+            theirs.close()
+            _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+        if not descriptors:
+            _, complaint = self._holder.communicate()
+            raise NoNetwork(complaint.decode(errors="replace").strip())
+        self.listener = socket.socket(fileno=descriptors[0])
+
+    def enter(self, *argv: str) -> list[str]:
+        """The command that runs another inside: it becomes that other, with the same process id."""
+        user = ["--user", "--preserve-credentials"] if self._options else []
+        return ["nsenter", f"--target={self._holder.pid}", *user, "--net", "--", *argv]
+
+    def close(self) -> None:
+        """Let go of it; it ends with the last process inside."""
+        self.listener.close()
+        self._holder.communicate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def hold(channel: int) -> None:
+    """In the namespace: bring loopback up, open a socket there, hand it out, and wait until nobody needs it."""
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
+    with socket.socket(fileno=channel) as way_out, socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        socket.send_fds(way_out, [b"."], [listener.fileno()])
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    hold(int(sys.argv[1]))

@@ -1,0 +1,56 @@
+"""Which tool of the many that CLIs offer runs a command or writes a file, and how it wants to be called."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from model_server.scenario import Turn
+
+Arguments = dict[str, Any]
+
+#: The shell of each CLI, by the name of its tool.
+SHELLS: dict[str, Callable[[str], Arguments]] = {
+    "Bash": lambda command: {"command": command, "description": "scripted"},  # claude
+    "exec_command": lambda command: {"cmd": command, "yield_time_ms": 30_000},  # codex
+    "shell_command": lambda command: {"command": command},  # codex, for models it does not know
+    "bash": lambda command: {"command": command, "description": "scripted"},  # opencode, pi, copilot
+    "run_shell_command": lambda command: {"command": command, "description": "scripted"},  # gemini, qwen
+}
+
+#: The tool that writes a whole file, likewise.
+WRITERS: dict[str, Callable[[str, str], Arguments]] = {
+    "Write": lambda path, content: {"file_path": path, "content": content},  # claude
+    "apply_patch": lambda path, content: {"input": patch(path, content)},  # codex
+    "write": lambda path, content: {"filePath": path, "path": path, "content": content},  # opencode; pi
+    "write_file": lambda path, content: {"file_path": path, "content": content},  # gemini; qwen
+    "create": lambda path, content: {"path": path, "file_text": content},  # copilot
+}
+
+
+class NotOffered(LookupError):
+    """A turn wants a tool that the request does not offer."""
+
+
+def call_for(turn: Turn, offered: Mapping[str, str]) -> tuple[str, Arguments] | None:
+    """The tool call of a turn in the words of the CLI that asks; None when it has none. Raises NotOffered."""
+    if turn.shell:
+        name = _first(SHELLS, offered, "a shell")
+        return name, SHELLS[name](turn.shell)
+    if turn.write:
+        name = _first(WRITERS, offered, "a tool that writes files")
+        return name, WRITERS[name](turn.write, turn.content)
+    if turn.tool:
+        return _first({turn.tool: None}, offered, turn.tool), dict(turn.arguments)
+    return None
+
+
+def patch(path: str, content: str) -> str:
+    """A new file as codex's apply_patch takes it."""
+    lines = "".join(f"+{line}\n" for line in content.splitlines())
+    return f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n"
+
+
+def _first(known: Mapping[str, object], offered: Mapping[str, str], what: str) -> str:
+    for name in known:
+        if name in offered:
+            return name
+    raise NotOffered(f"the turn wants {what}, and the request offers only: {', '.join(offered) or 'nothing'}")

@@ -1,0 +1,16 @@
+"""More real CLIs, bare, against the scripted model: those that speak Chat Completions as opencode does."""
+
+from pathlib import Path
+
+import pytest
+
+from model_server import ModelServer
+from model_server.network import ClosedNetwork
+from real import cli_runs
+
+
+@pytest.mark.parametrize("cli", ["copilot", "pi", "qwen"])
+def test_another_real_cli_does_what_the_script_says(
+    cli: str, server: ModelServer, network: ClosedNetwork, work: Path
+) -> None:
+    cli_runs.follow_a_script(network, cli, server, work)

@@ -1,0 +1,153 @@
+"""Nine traps that real CLIs set for whoever runs them, each walked into on purpose: fleet must not fall for them."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_server import Fault, ModelServer, Turn
+from real.through_fleet import HELD, PATIENCE, Real, RealFleet
+from supervised import commands
+
+ALL = ("claude", "codex", "gemini", "opencode")
+BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
+
+
+def started(real: Real, server: ModelServer, cli: str, *turns: Turn) -> tuple[RealFleet, str]:
+    """A supervisor at work on one task; the model does these turns."""
+    home = real(cli, server.scenario(turns, name=cli))
+    key = home.ask()
+    home.start()
+    return home, key
+
+
+def printed(home: RealFleet, key: str) -> list[dict[str, Any]]:
+    """What the CLI itself printed in the first run."""
+    lines = (home.fleet.home / "tasks" / key / "runs" / "1" / "stdout").read_text().splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def tools(home: RealFleet) -> list[int]:
+    """The processes of the command HELD, without the CLI and what keeps it."""
+    agents = set(home.agents())
+    return [pid for pid, words in commands() if pid in agents and b"begun" in b" ".join(words) and b"bash" in words[0]]
+
+
+@pytest.mark.parametrize(("cli", "step"), [("claude", signal.SIGINT), ("gemini", signal.SIGTERM)])
+def test_rule_1_an_exit_code_of_0_is_not_success(
+    cli: str, step: signal.Signals, real: Real, server: ModelServer
+) -> None:
+    home, key = started(real, server, cli, Turn(fault=Fault.HANG), BEGIN, DONE)
+    home.scenario.wait_for(1, seconds=PATIENCE)
+    for pid in home.clis():
+        os.kill(pid, step)
+    first = home.ended(key)[0]
+    assert (first["exit_status"], first["exit_signal"], first["result_at"]) == (0, None, None)
+    assert first["ending"] == "incomplete"
+    assert home.done(key)["status"] == "closed"
+    assert [run["ending"] for run in home.runs(key)] == ["incomplete", "finished"]
+
+
+def test_rule_2_what_claude_calls_a_success_can_be_an_error(real: Real, server: ModelServer) -> None:
+    home, key = started(real, server, "claude", BEGIN, Turn(tool="a tool that nobody offers"))
+    assert home.done(key)["status"] == "blocked"
+    last = printed(home, key)[-1]
+    assert (last["type"], last["subtype"], last["is_error"]) == ("result", "success", True)
+    (run,) = home.runs(key)
+    assert (run["ending"], run["tool_calls"]) == ("failed", 1)
+
+
+def test_rule_3_an_error_of_codex_is_not_its_end(real: Real, server: ModelServer) -> None:
+    home = real("codex", server.scenario([BEGIN, Turn(fault=Fault.SERVER_ERROR), DONE], name="codex"))
+    config = Path(home.fleet.env["CODEX_HOME"]) / "config.toml"
+    config.write_text(config.read_text().replace("stream_max_retries = 0", "stream_max_retries = 2"))
+    home.set("model=a-model-that-codex-does-not-know")
+    key = home.ask()
+    home.start()
+    assert home.done(key)["status"] == "closed"
+    said = printed(home, key)
+    assert "error" in [each["type"] for each in said]
+    assert "error" in [each["item"]["type"] for each in said if "item" in each]
+    assert home.kinds(key).count("session_ended") == 1
+    (run,) = home.runs(key)
+    assert (run["ending"], run["reason"]) == ("finished", "All done.")
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex", "gemini"])
+def test_rule_4_a_tool_in_a_session_of_its_own_does_not_outlive_its_cli(
+    cli: str, real: Real, server: ModelServer
+) -> None:
+    home, key = started(real, server, cli, Turn(shell=HELD), DONE)
+    home.wait_held()
+    cli_groups = {os.getpgid(pid) for pid in home.clis()}
+    assert cli_groups and not cli_groups & {os.getpgid(pid) for pid in tools(home)}
+    assert tools(home)
+    home.kill_cli()
+    assert home.done(key)["status"] == "blocked"
+    assert tools(home) == home.agents() == []
+
+
+@pytest.mark.parametrize("cli", ALL)
+def test_rule_5_every_cli_is_stopped_in_the_way_it_understands(cli: str, real: Real, server: ModelServer) -> None:
+    home, key = started(real, server, cli, Turn(shell=HELD), DONE)
+    home.wait_held()
+    home.fleet.ok("kill", key)
+    home.done(key, "blocked")
+    (run,) = home.runs(key)
+    assert run["ending"] == "cancelled"
+    assert run["exit_signal"] != signal.SIGKILL
+    assert home.agents() == []
+
+
+@pytest.mark.parametrize("cli", ALL)
+def test_rule_6_a_cli_that_was_killed_in_the_midst_of_a_tool_goes_on_in_its_session(
+    cli: str, real: Real, server: ModelServer
+) -> None:
+    home = real(cli, server.scenario([Turn(text="I begin.", shell=HELD), BEGIN, DONE], name=cli))
+    home.set("limits.retry_limit=2")
+    key = home.ask()
+    home.start()
+    home.wait_held()
+    home.kill_cli()
+    assert home.done(key)["status"] == "closed"
+    first, second = home.runs(key)
+    assert first["session"] == second["session"] != ""
+    assert home.scenario.turns()[1].holds("I begin.")
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex"])
+def test_rule_7_a_prompt_may_be_longer_than_any_argument(cli: str, real: Real, server: ModelServer) -> None:
+    home = real(cli, server.scenario([BEGIN, DONE], name=cli))
+    long = home.fleet.user / "long"
+    long.write_text("all work and no play\n" * 19_000 + "THE-VERY-END")
+    key = home.ask("long", "--body-file", str(long))
+    home.start()
+    assert home.done(key)["status"] == "closed"
+    asked = home.scenario.turns()[0]
+    assert asked.holds("THE-VERY-END") and len(asked.text) > 399_000
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex"])
+def test_rule_8_nothing_waits_for_more_on_stdin(cli: str, real: Real, server: ModelServer) -> None:
+    home, key = started(real, server, cli, BEGIN, DONE)
+    assert home.done(key)["status"] == "closed"
+    (run,) = home.runs(key)
+    assert (run["ending"], run["exit_status"]) == ("finished", 0)
+    assert not home.scenario.turns()[0].holds("<stdin>")
+    prompts = [words for words in home.scenario.turns()[0].said if "You have been given the task" in words]
+    assert len(prompts) == 1
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex", "gemini"])
+def test_rule_9_a_sum_of_tokens_is_not_the_size_of_the_context(cli: str, real: Real, server: ModelServer) -> None:
+    home, key = started(real, server, cli, BEGIN, BEGIN, BEGIN, DONE)
+    assert home.done(key)["status"] == "closed"
+    (run,) = home.runs(key)
+    used = run["input_tokens"] + run["cache_read_tokens"] + run["cache_write_tokens"]
+    assert used == 4 * 1_120
+    assert 0 < run["context_peak"] < used
+    if cli != "gemini":  # which does not tell: it is an estimate
+        assert run["context_peak"] in (1_120, 1_150)
