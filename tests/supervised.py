@@ -1,17 +1,20 @@
 """A supervisor in a home of its own, watched from outside: what it must keep is checked without importing fleet."""
 
 import json
+import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from needs import require
 from program import Program
 
 CODER = "workers.scripted:ScriptedCoder"
@@ -40,6 +43,19 @@ class Supervised:
 
     def start(self) -> None:
         """Start a supervisor and wait until it holds the home."""
+        self.spawn()
+        process = self.process
+        assert process is not None
+        lock = self.fleet.home / "supervisor.lock"
+        mine = f'"pid": {process.pid},'
+        wait_for(
+            lambda: process.poll() is not None or (lock.exists() and mine in lock.read_text()),
+            "its start",
+            self.describe,
+        )
+
+    def spawn(self) -> None:
+        """Start a supervisor and wait for nothing."""
         if self.process is not None:
             self.process.wait(30)
         log = (self.fleet.user / "supervisor.out").open("ab")
@@ -47,14 +63,6 @@ class Supervised:
             [*self.fleet.argv, "run"], env=self.fleet.env, stdout=log, stderr=log, cwd=self.fleet.cwd
         )
         log.close()
-        lock = self.fleet.home / "supervisor.lock"
-        mine = f'"pid": {self.process.pid},'
-        process = self.process
-        wait_for(
-            lambda: process.poll() is not None or (lock.exists() and mine in lock.read_text()),
-            "its start",
-            self.describe,
-        )
 
     def kill(self) -> None:
         """kill -9, and no goodbye."""
@@ -79,6 +87,13 @@ class Supervised:
         """A task whose agent does this; its id."""
         made = json.loads(self.fleet.ok("bd", "create", do[:80], "-d", f"do: {do}", *argv, "--json"))
         return str(made["id"])
+
+    def create_many(self, orders: list[str]) -> list[str]:
+        """As many tasks, made by one call; their ids."""
+        plan = self.fleet.user / "plan.md"
+        plan.write_text("".join(f"## {do[:80]}\n\n### Description\ndo: {do}\n\n" for do in orders))
+        made = json.loads(self.fleet.ok("bd", "create", "--file", str(plan), "--json"))
+        return [str(row["id"]) for row in made]
 
     def task(self, key: str) -> dict[str, Any]:
         """A task as the database has it."""
@@ -130,6 +145,22 @@ class Supervised:
                 found.append(int(entry.name))
         return found
 
+    def strays(self) -> list[int]:
+        """The processes that agents left behind, also those that hid everything: their command names the audit."""
+        mark = str(self.audit).encode()
+        return [pid for pid, command in commands() if mark in command]
+
+    def memory_kb(self, what: str) -> int:
+        """What the supervisor's own process has (VmRSS) or had at most (VmHWM)."""
+        assert self.process is not None
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """The supervisor's own log; each line must be JSON."""
+        files = sorted((self.fleet.home / "logging").glob("fleet-*.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
     def describe(self) -> str:
         tasks = self.rows("select id, status, reason, failures, claim_owner, epoch from tasks where status <> 'closed'")
         said = (self.fleet.user / "supervisor.out").read_text(errors="replace")[-3000:]
@@ -145,6 +176,38 @@ def wait_for(
         if time.monotonic() > end:
             pytest.fail(f"waited {patience:g} s for {what}\n{tell()}")
         time.sleep(0.03)
+
+
+def commands() -> Iterator[tuple[int, list[bytes]]]:
+    """Every process of this machine with the words of its command."""
+    for entry in Path("/proc").iterdir():
+        try:
+            yield int(entry.name), (entry / "cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            continue
+
+
+@contextmanager
+def small_disk(place: Path, size: str) -> Iterator[Callable[[], Path]]:
+    """A file system of its own over a folder, which keeps what lies there; and how to fill it: the file to remove."""
+    require(os.geteuid() == 0, "mounting a small file system (needs root)")
+    place.mkdir(exist_ok=True)
+    kept = place.with_name(f"{place.name}.kept")
+    shutil.copytree(place, kept)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(place)], check=True)
+    try:
+        shutil.copytree(kept, place, dirs_exist_ok=True)
+        yield lambda: fill(place / "filler")
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(path: Path) -> Path:
+    """Write until nothing more fits."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"\0" * 4096)
+    return path
 
 
 @pytest.fixture

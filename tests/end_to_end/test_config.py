@@ -274,3 +274,69 @@ def test_changes_made_at_the_same_time_all_arrive(made: Program) -> None:
     ]
     assert [call.wait(60) for call in calls] == [0] * len(names)
     assert sorted(tomllib.loads(runtime(made))["coders"]) == names
+
+
+ACCOUNTS = """
+# mine
+[[accounts]]
+name = "work"
+coder = "claude"
+secrets = { ANTHROPIC_API_KEY = ["pass", "show", "claude"] }
+
+[[accounts]]
+name = "home"
+coder = "claude"
+config_dir = "~/.claude-home"
+"""
+SHOWN = (
+    '[{name = "work", coder = "claude", secrets = {ANTHROPIC_API_KEY = ["pass", "show", "claude"]}}, '
+    '{name = "home", coder = "claude", config_dir = "~/.claude-home"}]'
+)
+
+
+def test_accounts_are_listed_and_read_as_one_value(made: Program) -> None:
+    assert made.ok("config", "get", "accounts") == "[]\n"
+    (made.home / "runtime.toml").write_text(runtime(made) + ACCOUNTS)
+    made.ok("config", "validate")
+    assert made.ok("config", "get", "accounts") == f"{SHOWN}\n"
+    [line] = [line for line in made.ok("config", "--show-origin").splitlines() if line.startswith("accounts ")]
+    assert line.split(maxsplit=1)[1] == f"{SHOWN}  {made.home}/runtime.toml"
+    listed = json.loads(made.ok("config", "--json"))["accounts"]["value"]
+    assert listed[1] == {"name": "home", "coder": "claude", "config_dir": "~/.claude-home"}
+
+
+def test_accounts_are_changed_in_the_file_alone(made: Program) -> None:
+    (made.home / "runtime.toml").write_text(runtime(made) + ACCOUNTS)
+    for text in ("accounts.0.name=x", "accounts=[]"):
+        result = made("config", "set", text)
+        assert result.code == 1 and "accounts is a list of tables" in result.err and "fleet config edit" in result.err
+    made.ok("config", "set", "max_concurrent=7", "coders.codex.flags=--a, --b", 'prices."gpt-5*".input=1.25')
+    assert ACCOUNTS in runtime(made)
+    assert made.ok("config", "get", "coders.codex.flags") == '["--a", "--b"]\n'
+    assert made.ok("config", "get", 'prices."gpt-5*".input') == "1.25\n"
+    assert ['prices."gpt-5*".input', "1.25"] in [line.split() for line in made.ok("config").splitlines()]
+
+
+def test_validate_names_what_is_wrong_with_an_account_and_a_described_coder(made: Program) -> None:
+    good = runtime(made)
+    for text, said in (
+        ("[[accounts]]\nname = 'a'\ncoder = 'claude'\n" * 2, "accounts[2]: claude has an account 'a' already"),
+        ("[[accounts]]\nname = 'a'\ncoder = 'cluade'\n", "unknown coder 'cluade'"),
+        ("[coders.mine]\nargv = ['x']\nprompt = 'file'\n", "argv does not name {prompt_file}"),
+        ('[agent]\nclaude_flags = "--a \'b"\n', "agent.claude_flags cannot be split into words"),
+    ):
+        (made.home / "runtime.toml").write_text(good + text)
+        result = made("config", "validate")
+        assert result.code == 1 and said in result.err and "hint:" in result.err
+
+
+def test_a_coder_is_described_by_commands_alone(made: Program) -> None:
+    made.ok("config", "set", 'coders.mine.argv=["mycli", ["--model", "{model}"]]', "coders.mine.output.format=jsonl")
+    made.ok("config", "set", 'coders.mine.output.success={type = "end"}', "coders.mine.output.text=message.text")
+    made.ok("config", "set", "coder=mine")
+    made.ok("config", "validate")
+    assert made.ok("config", "get", "coders.mine.argv") == '["mycli", ["--model", "{model}"]]\n'
+    table = tomllib.loads(runtime(made))["coders"]["mine"]
+    assert table["output"] == {"format": "jsonl", "success": {"type": "end"}, "text": "message.text"}
+    result = made("config", "set", "coders.mine.output.text=message..text")
+    assert result.code == 1 and 'must be a path such as "message.text"' in result.err

@@ -52,3 +52,10 @@ def test_a_task_that_was_never_run_says_so(store: Store) -> None:
     assert (done.code, done.out) == (0, "") and "has not been run yet" in done.err
     assert json.loads(store.fleet.ok("runs", task, "--json")) == []
     assert store.fleet("runs", "nope").code == 1
+
+
+def test_a_glob_that_fits_several_tasks_is_refused_with_their_names(store: Store) -> None:
+    first, second = store.create("one"), store.create("two")
+    for words in (("runs", "fleet-*"), ("task", "fleet-*", "log")):
+        done = store.fleet(*words)
+        assert done.code == 2 and first in done.err and second in done.err, done

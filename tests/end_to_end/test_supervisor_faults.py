@@ -1,20 +1,18 @@
 """Faults around the supervisor: a locked database, few descriptors, a full disk, a rival that was thought dead."""
 
+import fcntl
 import json
 import os
 import resource
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
-from contextlib import closing
-from pathlib import Path
+from contextlib import closing, suppress
 
 import pytest
 
-from needs import require
-from supervised import Supervised, home, wait_for
+from supervised import Supervised, home, small_disk, wait_for
 
 __all__ = ["home"]
 
@@ -44,37 +42,59 @@ def test_few_descriptors_slow_it_down_and_lose_nothing(home: Supervised) -> None
     home.wait_all(keys, "closed", patience=120)
 
 
-def test_a_full_disk_of_the_home_is_waited_out(home: Supervised, tmp_path: Path) -> None:
-    require(os.geteuid() == 0, "mounting a small file system (needs root)")
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)], check=True)
-    try:
-        small = home
-        small.fleet.home = place / "home"
-        small.fleet.env["FLEET_HOME"] = str(small.fleet.home)
-        small.__init__(small.fleet)  # type: ignore[misc]
-        small.start()
-        first = small.create("ok")
-        small.wait_status(first, "closed")
-        filler = place / "filler"
-        with filler.open("wb") as file:
-            try:
-                while True:
-                    file.write(b"\0" * 65536)
-            except OSError:
-                pass
-        time.sleep(3)
-        assert small.process is not None and small.process.poll() is None
+def test_a_full_disk_of_the_home_is_waited_out(home: Supervised) -> None:
+    """Fault test 21: claims stop, the agent that ends meanwhile keeps what it did, all goes on afterwards."""
+    with small_disk(home.fleet.home, "24m") as fill_up:
+        home.start()
+        working = home.create("ok seconds=2")
+        home.wait_started(1)
+        filler = fill_up()
+        wait_for(lambda: home.agents() == [], "the agent to end", home.describe)
+        time.sleep(2)
+        assert home.process is not None and home.process.poll() is None
         filler.unlink()
-        small.wait_status(small.create("ok"), "closed")
-        small.stop()
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        home.wait_all([working, home.create("ok")], "closed")
+        assert [run["ending"] for run in home.runs(working)] == ["finished"]
+        assert home.rows("pragma integrity_check") == [{"integrity_check": "ok"}]
+        home.stop()
+
+
+def test_a_full_disk_of_the_log_costs_log_lines_and_no_work(home: Supervised) -> None:
+    """Fault test 22: the database's disk is fine, so tasks are claimed, run and settled; then it logs again."""
+    with small_disk(home.fleet.home / "logging", "256k") as fill_up:
+        home.start()
+        home.wait_status(home.create("ok"), "closed")
+        filler = fill_up()
+        keys = home.create_many(["ok"] * 8)
+        home.wait_all(keys, "closed")
+        assert all([run["ending"] for run in home.runs(key)] == ["finished"] for key in keys)
+        filler.unlink()
+        last = home.create("ok")
+        home.wait_status(last, "closed")
+        wait_for(lambda: any(last in line["event"] for line in home.log_lines()), "the log to go on", home.describe)
+        home.stop()
+
+
+def test_a_full_disk_of_the_tasks_folders_stops_new_work_and_loses_none(home: Supervised) -> None:
+    """Fault test 22: who works goes on and is heard, who waits is not to blame for it."""
+    with small_disk(home.fleet.home / "tasks", "4m") as fill_up:
+        home.start()
+        working = home.create("talk seconds=5 rate=20")
+        home.wait_started(1)
+        filler = fill_up()
+        waiting = home.create_many(["ok"] * 3)
+        time.sleep(2.5)
+        assert [home.task(key)["status"] for key in (working, *waiting)] == ["in_progress", "open", "open", "open"]
+        filler.unlink()
+        home.wait_all([working, *waiting], "closed")
+        assert [home.task(key)["failures"] for key in (working, *waiting)] == [0] * 4
+        (run,) = home.runs(working)
+        assert (run["ending"], run["events"]) == ("finished", 104)
+        home.stop()
 
 
 def test_a_supervisor_stopped_past_its_claims_goes_on_with_what_is_still_its_own(home: Supervised) -> None:
-    key = home.create("ok seconds=25")
+    key = home.create("ok seconds=18")
     home.start()
     home.wait_started(1)
     assert home.process is not None
@@ -87,3 +107,106 @@ def test_a_supervisor_stopped_past_its_claims_goes_on_with_what_is_still_its_own
         home.process.send_signal(signal.SIGCONT)
     home.wait_status(key, "closed")
     assert [run["ending"] for run in home.runs(key)] == ["finished"]
+
+
+def test_whoever_only_looks_keeps_no_supervisor_from_starting(home: Supervised) -> None:
+    """To see whether one runs, its lock is tried for an instant; the one that starts then must not give up."""
+    with (home.fleet.home / "supervisor.lock").open("a+") as lock:
+        for _ in range(6):
+            home.spawn()
+            process = home.process
+            assert process is not None
+            while process.poll() is None and f'"pid": {process.pid},' not in os.pread(lock.fileno(), 4096, 0).decode():
+                with suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                time.sleep(0.05)
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                time.sleep(0.05)
+            assert process.poll() is None, home.describe()
+            home.kill()
+
+
+def test_how_each_odd_end_is_named(home: Supervised) -> None:
+    """Section 1, modes 1 and 2; fault test 18: neither exit codes nor cheerful words decide; a crash loop ends."""
+    home.set("max_concurrent=8")
+    expected = {
+        "done_exit1": ["finished"],
+        "result_file": ["finished"],
+        "hand_in": ["finished"],
+        "turn": ["finished"],
+        "crash signal=11": ["failed"] * 2,
+        "ask_bd": ["blocked"],
+    }
+    keys = {do: home.create(do) for do in expected}
+    home.start()
+    home.wait_all([*keys.values()], "closed", "blocked")
+    assert {do: [run["ending"] for run in home.runs(key)] for do, key in keys.items()} == expected
+    tasks = {do: home.task(key) for do, key in keys.items()}
+    assert tasks["hand_in"]["close_reason"] == "handed in"
+    assert (tasks["crash signal=11"]["status"], tasks["ask_bd"]["status"]) == ("blocked", "blocked")
+    assert "ended by signal 11" in tasks["crash signal=11"]["reason"]
+    (question,) = home.rows("select * from questions where task = ?", keys["ask_bd"])
+    assert question["text"] == "which size?"
+    time.sleep(2.5)  # longer than a poll
+    assert len([note for note in home.notes("start") if note[1] == keys["crash signal=11"]]) == 2
+
+
+def test_budgets_and_the_wall_clock_end_what_would_go_on(home: Supervised) -> None:
+    """Section 1, mode 5; fault test 9: who ignores TERM is dead, with its children, two seconds after the grace."""
+    home.set("watchdog.max_tokens=1000", "watchdog.max_cost_usd=1.5", "watchdog.wall_seconds=3")
+    home.set("watchdog.stop_grace_seconds=1", "limits.retry_limit=1", "max_concurrent=5")
+    expected = {
+        "spend tokens=1001": "over_budget",
+        "spend usd=2": "over_budget",
+        "chatter": "timed_out",
+        "ignore_term_with_child": "timed_out",
+        "spend tokens=10 usd=0.1": "timed_out",
+    }
+    keys = {do: home.create(do) for do in expected}
+    home.start()
+    wait_for(lambda: len(home.strays()) >= 1, "the stubborn one's daemon to run", home.describe)
+    home.wait_all([*keys.values()], "blocked")
+    runs = {do: home.runs(key) for do, key in keys.items()}
+    assert {do: [run["ending"] for run in each] for do, each in runs.items()} == {
+        do: [ending] for do, ending in expected.items()
+    }
+    (stubborn,) = runs["ignore_term_with_child"]
+    assert stubborn["exit_signal"] == signal.SIGKILL
+    assert (stubborn["ended_at"] - stubborn["started_at"]) / 1e6 <= 3 + 1 + 2
+    assert (home.strays(), home.agents()) == ([], [])
+
+
+def test_daemons_with_a_scrubbed_environment_end_with_their_agent(home: Supervised) -> None:
+    """Fault test 8: none survives, and the other tasks' agents do."""
+    home.start()
+    other = home.create("ok seconds=4")
+    key = home.create("daemons seconds=1")
+    wait_for(lambda: len(home.strays()) == 2, "both daemons to run", home.describe)
+    home.wait_status(key, "closed")
+    wait_for(lambda: home.strays() == [], "both daemons to be gone", home.describe, 5)
+    assert home.task(other)["status"] == "in_progress" and len(home.agents()) == 1
+    home.wait_status(other, "closed")
+    assert len(home.runs(other)) == 1
+
+
+def test_a_child_that_holds_stdout_holds_nobody_up(home: Supervised) -> None:
+    """Fault test 12: the slot is free as soon as the agent has ended."""
+    home.set("max_concurrent=1")
+    home.start()
+    first, second = home.create("hold_stdout"), home.create("ok")
+    home.wait_all([first, second], "closed", patience=15)
+    assert [run["ending"] for run in home.runs(first)] == ["finished"]
+    assert home.agents() == []
+
+
+def test_a_gap_of_405_seconds_is_no_stall_and_one_of_900_is(home: Supervised) -> None:
+    """Fault test 11, a hundred times faster: the agents wait for something and use no processor."""
+    home.set("watchdog.silence_seconds=9", "watchdog.stop_grace_seconds=1", "limits.retry_limit=1")
+    gap, stall = home.create("pause seconds=4.05"), home.create("pause seconds=300")
+    home.start()
+    home.wait_status(gap, "closed")
+    assert [run["ending"] for run in home.runs(gap)] == ["finished"]
+    home.wait_status(stall, "blocked")
+    (run,) = home.runs(stall)
+    assert run["ending"] == "stalled"
+    assert 9 <= (run["ended_at"] - run["started_at"]) / 1e6 <= 20

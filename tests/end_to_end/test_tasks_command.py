@@ -41,6 +41,14 @@ def test_a_live_run_is_shown_with_what_it_took(store: Store) -> None:
         assert part in drawn
 
 
+def test_a_context_nobody_told_is_shown_as_an_estimate(store: Store) -> None:
+    claim, run = store.begin(store.create("guess"))
+    store.history.fold(claim, run.replace(context_peak=74_000, context_window=200_000, folded='{"estimated": true}'))
+    (row,) = json.loads(store.fleet.ok("tasks", "--json"))
+    assert (row["context_percent"], row["context_estimated"]) == (37, True)
+    assert "≈37%" in store.fleet.ok("tasks")
+
+
 def test_what_is_inherited_and_what_the_task_says_are_told_apart(store: Store) -> None:
     own, plain = store.create("own", "--coder", "demo", "--model", "m2"), store.create("plain")
     store.begin(own, model="m2")
@@ -49,6 +57,11 @@ def test_what_is_inherited_and_what_the_task_says_are_told_apart(store: Store) -
     assert (rows[own]["coder_inherited"], rows[own]["model_inherited"]) == (False, False)
     assert (rows[plain]["coder"], rows[plain]["coder_inherited"]) == ("claude", True)
     assert (rows[plain]["held_by"], rows[plain]["run"]) == ("ada", None)
+
+
+def test_what_is_put_off_is_not_passed_over_in_silence(store: Store) -> None:
+    store.create("tomorrow", "--defer", "+1d")
+    assert "0 running, 0 ready, 1 put off, 0 waiting for others, 0 blocked" in store.fleet("tasks").err
 
 
 def test_a_limit_is_kept_and_the_rest_counted(store: Store) -> None:
@@ -72,7 +85,9 @@ def test_it_says_why_nothing_starts(store: Store) -> None:
 
 def test_a_coder_that_is_not_there_and_a_full_disk_are_named(store: Store) -> None:
     store.create("for nobody", "--coder", "nowhere.at_all:Coder")
+    store.create("for another", "--coder", "agy")
     assert "nowhere.at_all:Coder cannot be used" in store.fleet("tasks").err
+    assert "agy cannot be used: no program 'agy' is on the PATH" in store.fleet("tasks").err
     store.fleet.ok("config", "set", "supervisor.min_free_disk_mb=999999999")
     assert "min_free_disk_mb is 999999999" in store.fleet("tasks").err
 

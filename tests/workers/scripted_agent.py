@@ -38,13 +38,12 @@ def done(text: str = "all done") -> None:
 
 
 def daemon(scrub: bool) -> None:
-    """A grandchild in a session of its own that outlives everything it can."""
+    """A grandchild in a session of its own that outlives everything it can; its command names the audit file."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            if scrub:
-                os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)"], {})
-            time.sleep(300)
+            argv = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)", os.environ["AUDIT"]]
+            os.execve(sys.executable, argv, {} if scrub else os.environ)
         os._exit(0)
 
 
@@ -53,6 +52,31 @@ def sleep(seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.02)
+
+
+def put(*parts: bytes) -> None:
+    """Bytes as they are, to stdout."""
+    sys.stdout.flush()
+    for part in parts:
+        sys.stdout.buffer.write(part)
+    sys.stdout.buffer.flush()
+
+
+def end(status: int) -> None:
+    """Leave at once."""
+    note("end")
+    os._exit(status)
+
+
+def bd(*words: str) -> None:
+    """Call the `bd` that it finds on its PATH, from a directory that has nothing to do with the queue."""
+    pid = os.fork()
+    if pid == 0:
+        os.chdir("/")
+        os.dup2(2, 1)
+        os.execvp("bd", ["bd", *words])
+    if os.waitpid(pid, 0)[1]:
+        end(9)
 
 
 def main() -> None:
@@ -71,8 +95,16 @@ def main() -> None:
     note("end")
 
 
-def behave(word: str, seconds: float, options: dict[str, str]) -> None:  # noqa: C901, PLR0915 - a table of behaviours
-    """One behaviour each."""
+def behave(word: str, seconds: float, options: dict[str, str]) -> None:
+    """One behaviour each: honest work, odd ends, silence, noise, protocol, malice."""
+    for kind in (works, ends_oddly, is_silent, is_noisy, follows_the_protocol, is_hostile):
+        if kind(word, seconds, options):
+            return
+    sys.exit(f"unknown behaviour {word}")
+
+
+def works(word: str, seconds: float, options: dict[str, str]) -> bool:
+    """Does something and says so."""
     match word:
         case "ok":
             work()
@@ -85,32 +117,59 @@ def behave(word: str, seconds: float, options: dict[str, str]) -> None:  # noqa:
                 say("text", text=f"line {number} of what it has to say, which is about as long as such lines are")
             work()
             done()
+        case "turn":  # several things said at once, the tool inside
+            use = {"type": "tool_use", "id": "1", "tool": "Write", "input": {"path": "x"}}
+            result = {"type": "tool_result", "id": "1", "tool": "Write", "ok": True, "text": "written"}
+            say("turn", parts=[{"type": "text", "text": "I write"}, use, result])
+            done()
+        case "write":  # into its directory, and looks who else wrote there
+            with open("mine", "x") as file:  # noqa: PTH123
+                file.write(TASK)
+            work()
+            sleep(seconds)
+            done(" ".join(sorted(os.listdir("."))))  # noqa: PTH208
+        case "silent_work":
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                sum(range(10_000))
+            work()
+            done()
+        case "pause":  # waits for something elsewhere, without using the processor
+            time.sleep(seconds)
+            work()
+            done()
+        case _:
+            return False
+    return True
+
+
+def ends_oddly(word: str, seconds: float, options: dict[str, str]) -> bool:  # noqa: C901 - a table of behaviours
+    """Ends, but not as it should."""
+    match word:
         case "nothing":
             done("nothing to do")
         case "exit0":
             pass
         case "fail":
             sys.stderr.write("it broke\n")
+            end(int(options.get("code", "3")))
+        case "crash":
             note("end")
-            os._exit(int(options.get("code", "3")))
+            os.kill(os.getpid(), int(options.get("signal", "11")))
         case "error":
             say("result", ok=False, text="the model refused")
-        case "hang_start" | "hang" | "ignore_term":
-            sleep(seconds or 300)
-        case "silent_work":
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                sum(range(10_000))
+        case "done_exit1":  # some programs end so although all went well
             work()
             done()
-        case "hang_after_result":
-            work()
-            done()
-            sleep(300)
+            end(1)
+        case "limit":
+            say("limit", kind="rate", resets_at=time.time() + float(options.get("in", "3600")), text="come back later")
+            end(1)
         case "daemons":
             daemon(scrub=False)
             daemon(scrub=True)
             work()
+            sleep(seconds)
             done()
         case "hold_stdout":
             if os.fork() == 0:
@@ -118,44 +177,127 @@ def behave(word: str, seconds: float, options: dict[str, str]) -> None:  # noqa:
                 os._exit(0)
             work()
             done()
-        case "limit":
-            say("limit", kind="rate", resets_at=time.time() + float(options.get("in", "3600")), text="come back later")
-            note("end")
-            os._exit(1)
+        case _:
+            return False
+    return True
+
+
+def is_silent(word: str, seconds: float, options: dict[str, str]) -> bool:
+    """Does not end by itself."""
+    match word:
+        case "hang_start" | "hang" | "ignore_term":
+            sleep(seconds or 300)
+        case "ignore_term_with_child":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            daemon(scrub=True)
+            if os.fork() == 0:
+                time.sleep(300)
+            say("text", text="I have children")
+            sleep(300)
+        case "hang_after_result":
+            work()
+            done()
+            sleep(300)
         case "context":
             work()
             say("usage", tokens={"input": 10}, context=95, window=100)
             sleep(seconds or 300)
-        case "garbage":
-            sys.stdout.buffer.write(b"\xff\xfe\x00\x00 not json\n{half\n" + b"\x00" * 1000 + b"\n")
-            sys.stdout.flush()
+        case "spend":
             work()
-            done()
+            say("usage", tokens={"input": int(options.get("tokens", "0"))}, cost_usd=float(options.get("usd", "0")))
+            sleep(300)
+        case "chatter":  # never silent, never done
+            while True:
+                say("text", text="still at it")
+                time.sleep(0.1)
+        case _:
+            return False
+    return True
+
+
+def is_noisy(word: str, seconds: float, options: dict[str, str]) -> bool:  # noqa: C901 - a table of behaviours
+    """Prints what nobody asked for, and then ends well: what it says before and after must be heard."""
+    megabytes = int(options.get("megabytes", "100"))
+    match word:
         case "long_line":
-            chunk = "x" * (1 << 20)
-            sys.stdout.write('{"type": "text", "text": "')
-            for _ in range(int(options.get("megabytes", "100"))):
-                sys.stdout.write(chunk)
-            sys.stdout.write('"}\n')
-            sys.stdout.flush()
-            work()
-            done()
+            put(b'{"type": "text", "text": "', *[b"x" * (1 << 20)] * megabytes, b'"}\n')
+        case "flood":
+            line = b'{"type": "text", "text": "%s"}\n' % (b"x" * 994)
+            put(*[line * 1024] * megabytes)
         case "lines":
             for number in range(int(options["count"])):
                 sys.stdout.write(f'{{"type": "text", "text": "{number}"}}\n')
+        case "stderr":
+            for _ in range(megabytes):
+                os.write(2, b"it went on and on, and complained\n" * 30_840)
+            os.write(2, b"the last complaint\n")
+        case "garbage":
+            put(b"\xff\xfe\x00\x00 not json\n{half\n" + b"\x00" * 1000 + b"\n")
+        case "nuls":
+            put(b"\0" * (1 << 20), b'\n{"type": "text", "text": "b\0etween"}\n\0\n')
+        case "utf8":
+            put(b'{"type": "text", "text": "\xff\xc3( \xed\xa0\x80"}\n\x80\x81\xfe\n')
+        case "ansi":
+            put(b'\x1b[2J\x1b]0;owned\x07{"type": "text", "text": "\\u001b[31mred"}\r\n\x1b[2J\n')
+            say("text", text="\x1b]0;owned\x07")
+        case "half_json":
+            put(b'{"type": "text", "te\n{"type": "tool_use", "id": "2", "tool": "Write", "inp\n[[[[{"a":\n')
             work()
+            put(b'{"type": "result", "ok": true, "text": "without an end of line"}')
+            return True
+        case _:
+            return False
+    work()
+    done()
+    return True
+
+
+def follows_the_protocol(word: str, seconds: float, options: dict[str, str]) -> bool:
+    """Speaks to the queue and to people."""
+    page, result = (f"{os.environ['FLEET_ARTIFACT_DIR']}/{name}" for name in ("Q&A.md", "result.json"))
+    match word:
+        case "hand_in":
+            bd("close", TASK, "--reason", "handed in")
             done()
+        case "result_file":
+            with open(result, "w") as file:  # noqa: PTH123
+                json.dump({"summary": "did it", "status": "completed"}, file)
+            done("see result.json")
+        case "ask_bd":
+            bd("update", TASK, "--status", "blocked", "--notes", "QUESTION: which size?")
+            done("I asked")
         case "ask":
-            page = f"{os.environ['FLEET_ARTIFACT_DIR']}/Q&A.md"
-            file = os.open(page, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            if b"## A:" in os.pread(file, 65536, 0):
+            handle = os.open(page, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            if b"## A:" in os.pread(handle, 65536, 0):
                 work()
                 done("thanks for the answer")
-                return
-            os.write(file, b"\n## Q: which colour?\n\n")
-            done("I asked")
+            else:
+                os.write(handle, b"\n## Q: which colour?\n\n")
+                done("I asked")
         case _:
-            sys.exit(f"unknown behaviour {word}")
+            return False
+    return True
+
+
+def is_hostile(word: str, seconds: float, options: dict[str, str]) -> bool:
+    """Uses against fleet that it may write where fleet reads."""
+    folder = os.environ["FLEET_TASK_DIR"]
+    match word:
+        case "swap_stdout":  # whoever reads its output finds a pipe that nobody writes to
+            output = f"{folder}/runs/{RUN.rpartition('/')[2]}/stdout"
+            os.rename(output, f"{output}.gone")  # noqa: PTH104
+            os.mkfifo(output)
+            say("text", text="come and read")
+            sleep(seconds)
+        case "leak":
+            secret = options["secret"]
+            say("tool_use", id="1", tool="Bash", input={"argv": [["deep", {"list": [secret]}]], "plain": secret})
+            say("tool_result", id="1", tool="Bash", ok=True, text=f"key={secret}")
+            sys.stderr.write(f"with {secret}\n")
+            done(f"I used {secret}")
+        case _:
+            return False
+    return True
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.rights import refuse_agents
 from fleet.actions.tasks import find_id
 from fleet.config import load, model_for
 from fleet.core.errors import AmbiguousId, BadInput, FleetError, IllegalMove, TaskNotFound, Usage
@@ -80,6 +81,7 @@ class Running(NamedTuple):
             "elapsed_seconds": _rounded(self.elapsed_seconds),
             "idle_seconds": _rounded(self.idle_seconds),
             "context_percent": _rounded(self.context_percent),
+            "context_estimated": run.context_is_estimated if run else False,
             "events": run.events if run else 0,
             "tool_calls": run.tool_calls if run else 0,
             "tokens": run.tokens if run else 0,
@@ -156,6 +158,15 @@ def find_tasks(fleet: Fleet, names: Iterable[str], *, among: Filter | None = Non
     return list(found)
 
 
+def find_task(fleet: Fleet, name: str, *, among: Filter | None = None) -> str:
+    """The id of the one task that a name means. Raises as `find_tasks`, and Usage where it fits several."""
+    found = find_tasks(fleet, [name], among=among)
+    if len(found) > 1:
+        shown = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
+        raise Usage(f"{name!r} fits {len(found)} tasks: {shown}", hint="name one of them.")
+    return found[0]
+
+
 def kill(fleet: Fleet, ids: Sequence[str], *, reason: str = BY_HAND, caller: Caller | None = None) -> list[Stopped]:
     """Stop the agents of these tasks, and keep those that wait from starting: all of them, or none.
 
@@ -178,12 +189,6 @@ def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> 
             fleet.queue.save(task)
     wake(fleet.home)
     return tasks
-
-
-def refuse_agents(caller: Caller | None, doing: str) -> None:
-    """Raise IllegalMove when it is an agent that calls: some things are for people."""
-    if caller is not None:
-        raise IllegalMove(f"an agent may not {doing}", hint="ask: append a `## Q:` block to Q&A.md.")
 
 
 def _one(fleet: Fleet, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from fleet.actions.rights import refuse_agents
 from fleet.assembly import open_fleet, open_launcher
 from fleet.config import load
 from fleet.core.errors import FleetError, SupervisorRunning
@@ -23,6 +25,7 @@ from fleet.wake import wake
 if TYPE_CHECKING:
     from typing import Any
 
+    from fleet.core.task import Caller
     from fleet.home import Home
 
 START_PATIENCE = 10.0
@@ -55,15 +58,17 @@ def status(home: Home) -> dict[str, Any]:
     }
 
 
-def pause(home: Home) -> None:
+def pause(home: Home, *, caller: Caller | None = None) -> None:
     """Have no new agents started until `resume`; those that run go on."""
+    refuse_agents(caller, "pause the fleet")
     with open_fleet(home) as fleet:
         fleet.queue.set_config(PAUSED, fleet.queue.now().isoformat(timespec="seconds"))
     wake(home)
 
 
-def resume(home: Home) -> bool:
+def resume(home: Home, *, caller: Caller | None = None) -> bool:
     """Have agents started again; whether that was off."""
+    refuse_agents(caller, "resume the fleet")
     with open_fleet(home) as fleet:
         was_paused = PAUSED in fleet.queue.config()
         fleet.queue.set_config(PAUSED, None)
@@ -132,5 +137,6 @@ async def _serve(home: Home, fleet: Any, coder: str, origins: tuple[str, ...] | 
 
 
 def owner_of(home: Home) -> str:
-    """A name for this supervisor that stays the same over restarts."""
-    return f"fleet@{socket.gethostname()}"
+    """A name for this supervisor that stays the same over restarts; homes that share a database have their own."""
+    place = os.path.realpath(home.root)
+    return f"fleet@{socket.gethostname()}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fleet.actions.rights import refuse_agents
 from fleet.assembly import open_fleet
 from fleet.config.keys import HOME, Permissions
 from fleet.config.load import load
 from fleet.config.save import create, reset, save
 from fleet.core.clock import now
+from fleet.core.task import Caller
 from fleet.home import Home, write_programs
 
 
@@ -24,8 +26,11 @@ def init(
     force: bool = False,
     permissions: Permissions | None = None,
     ask: Callable[[], Permissions] | None = None,
+    caller: Caller | None = None,
 ) -> Made:
     """Make what is missing of a home, and record the permissions given or asked for. Raises HomeRefused, BadInput."""
+    if force or permissions or ask:
+        refuse_agents(caller, "change settings")
     changes = _make(home)
     if force and (copy := reset(home.settings, HOME)):
         changes.append(f"wrote the default settings; the old ones are in {copy}")

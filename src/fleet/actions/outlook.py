@@ -22,6 +22,7 @@ class Outlook(NamedTuple):
     """How much waits, and why nothing more starts."""
 
     ready: int
+    later: int  # put off until a moment
     waiting: int  # for other tasks
     blocked: int  # for a person
     reasons: list[str]
@@ -32,20 +33,24 @@ def outlook(fleet: Fleet) -> Outlook:
     queue = fleet.queue
     with queue.snapshot():
         ready = queue.count(READY)[""]
+        put_off = Filter(statuses=(Status.OPEN, Status.DEFERRED), defer_after=queue.now(), blocked=False)
+        later = queue.count(put_off)[""]
         waiting = queue.count(Filter(blocked=True, statuses=(Status.OPEN,)))[""]
         blocked = queue.count(Filter(statuses=(Status.BLOCKED,)))[""]
         reasons = _reasons(fleet) if ready else []
-    return Outlook(ready, waiting, blocked, reasons)
+    return Outlook(ready, later, waiting, blocked, reasons)
 
 
 def situation(fleet: Fleet, settings: Settings) -> Situation:
     """What the supervisor would look at now, but for what only it can remember."""
+    live = fleet.history.live()
     named = {name or settings.coder for name in fleet.queue.waiting_coders()}
     return Situation(
         now=fleet.queue.now(),
         default_coder=settings.coder,
-        coders={name: unusable(name) for name in sorted(named)},
-        running=Counter((run.coder, HEADLESS) for run in fleet.history.live()),
+        coders={name: unusable(name, settings) for name in sorted(named)},
+        running=Counter((run.coder, HEADLESS) for run in live),
+        busy=Counter((run.coder, run.account) for run in live),
         accounts=fleet.history.accounts(),
         free_disk_mb=free_disk_mb(fleet.home.root),
         free_memory_mb=free_memory_mb(),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions.agents import refuse_agents
+from fleet.actions.rights import refuse_agents
+from fleet.actions.runs import task_home
 from fleet.actions.tasks import find_id
 from fleet.core.errors import AlreadyAnswered, BadInput, FleetError, QuestionNotFound, TaskNotFound, Usage
 from fleet.core.filter import Filter
@@ -110,7 +111,7 @@ def answer(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None
 
 
 def _write(fleet: Fleet, question: Question, text: str) -> None:
-    folder = TaskFolder(fleet.home, question.task_id, now=fleet.queue.now)
+    folder = TaskFolder(task_home(fleet, question.task_id), question.task_id, now=fleet.queue.now)
     try:
         folder.make()
         is_new = folder.append_answer(question.text, text, fleet.queue.now())
@@ -135,7 +136,7 @@ def _with_tasks(fleet: Fleet, found: list[Question]) -> list[Asked]:
 
 def _in_file(fleet: Fleet, task_id: str) -> dict[str, str]:
     """The answers that stand in a task's Q&A.md; of a question asked twice, the last one counts."""
-    return {_key(each.text): each.answer for each in TaskFolder(fleet.home, task_id).questions()}
+    return {_key(each.text): each.answer for each in TaskFolder(task_home(fleet, task_id), task_id).questions()}
 
 
 def _key(text: str) -> str:

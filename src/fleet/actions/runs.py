@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.actions.agents import find_tasks
+from fleet.actions.agents import find_task
 from fleet.core.errors import FleetError
+from fleet.engine.folder import home_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from fleet.assembly import Fleet
     from fleet.core.run import Run
+    from fleet.home import Home
 
 #: What is compared, in this order.
 COMPARED = (
@@ -24,8 +26,14 @@ COMPARED = (
 
 def runs(fleet: Fleet, name: str) -> tuple[str, list[dict[str, Any]]]:
     """A task's id and what every face shows of each of its runs, oldest first."""
-    (key,) = find_tasks(fleet, [name])
+    key = find_task(fleet, name)
     return key, [view(fleet, run) for run in fleet.history.runs(key)]
+
+
+def task_home(fleet: Fleet, task_id: str) -> Home:
+    """The home in which a task's folder lies: supervisors of several homes may share one queue."""
+    found = fleet.history.runs(task_id)
+    return home_of(fleet.home, found[-1] if found else None)
 
 
 def two_runs(fleet: Fleet, name: str, numbers: tuple[int, int]) -> list[dict[str, Any]]:
@@ -76,11 +84,12 @@ def view(fleet: Fleet, run: Run) -> dict[str, Any]:
         "cache_write_tokens": run.cache_write_tokens,
         "cost_usd": run.cost_usd,
         "context_percent": _percent(run.context_peak, run.context_window),
+        "context_estimated": run.context_is_estimated,
         "exit_status": run.exit_status,
         "exit_signal": run.exit_signal,
         "workspace": run.workspace,
         "branch": run.branch,
-        "folder": f"{fleet.home.task(run.task_id)}/runs/{run.number}",
+        "folder": f"{home_of(fleet.home, run).task(run.task_id)}/runs/{run.number}",
     }
 
 

@@ -1,27 +1,25 @@
 """Looking at settings, changing them, and finding what is wrong with them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from pathlib import Path as File
 from typing import Any, NamedTuple
 
 from fleet.actions.homes import ensure
+from fleet.actions.rights import refuse_agents
 from fleet.coders import known as known_coder
+from fleet.coders import load as load_coder
+from fleet.config import described_coders
 from fleet.config.assign import assignment
-from fleet.config.check import Problem, check, dotted, key_at, path_of
-from fleet.config.keys import ANY, HOME, KEYS, PROJECT, SCOPES, Path, Scope
-from fleet.config.load import DEFAULT, Origin, Settings, load, model_for, read_table
+from fleet.config.check import Problem, check, key_at, path_of
+from fleet.config.keys import HOME, PROJECT, Path, Scope
+from fleet.config.listing import Row as Row
+from fleet.config.listing import row
+from fleet.config.listing import rows as rows
+from fleet.config.load import Settings, load, model_for, read_table
 from fleet.config.save import create, keep_copy, read_bytes, save
-from fleet.core.errors import BadInput
+from fleet.core.errors import BadInput, FleetError
+from fleet.core.task import Caller
 from fleet.home import PROJECT_FILES, Home, find_project, project_files
-
-
-class Row(NamedTuple):
-    """One setting as it holds; None is a setting that is not set."""
-
-    key: str
-    value: Any
-    origin: Origin
 
 
 class Place(NamedTuple):
@@ -45,15 +43,6 @@ def effective(home: Home, *, cwd: str, env: Mapping[str, str]) -> Settings:
     return load(home, cwd, env)
 
 
-def rows(settings: Settings, *, in_project: bool) -> list[Row]:
-    """Every setting that matters here, in the order of the file."""
-    scopes = (HOME, PROJECT) if in_project else (HOME,)
-    wanted = [key.path for key in KEYS.values() if any(key.path[0] in SCOPES[scope] for scope in scopes)]
-    plain = [path for path in wanted if ANY not in path]
-    named = [("coders", name, path[2]) for name in settings.coders for path in wanted if ANY in path]
-    return [_row(settings, path) for path in plain] + [row for path in named if (row := _row(settings, path)).value]
-
-
 def one(settings: Settings, key: str) -> Row:
     """One setting by its key, in either spelling. Raises BadInput when there is no such key."""
     path = path_of(key)
@@ -61,7 +50,7 @@ def one(settings: Settings, key: str) -> Row:
         found = key_at(path, HOME)
     except BadInput:
         found = key_at(path, PROJECT)
-    return _row(settings, found.path)
+    return row(settings, found.path)
 
 
 def raw(home: Home) -> bytes:
@@ -73,8 +62,11 @@ def raw(home: Home) -> bytes:
     return data
 
 
-def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool) -> tuple[Place, bool]:
+def change(
+    home: Home, assignments: Sequence[str], *, cwd: str, project: bool, caller: Caller | None = None
+) -> tuple[Place, bool]:
     """Set all of `key=value …`, or nothing. The file that was written, and whether the home had to be made for it."""
+    refuse_agents(caller, "change settings")
     place = place_to_write(home, cwd=cwd, project=project)
     changes = dict(assignment(text, place.scope) for text in assignments)
     _refuse_change(home, place, changes)
@@ -95,9 +87,12 @@ def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
     if not problems:
         try:
             settings = load(home, cwd, env)
-            known_coder(settings.coder, described=settings.coders)
+            for name in (settings.coder, *(account.coder for account in settings.accounts)):
+                known_coder(name, described=settings.coders)
+            for name in described_coders(settings):
+                load_coder(name, settings)
             notes += _notes(settings)
-        except BadInput as error:
+        except FleetError as error:
             problems.append(Problem(str(error), error.hint))
     return Report([place.path for place in files], problems, notes)
 
@@ -111,8 +106,11 @@ def problems_of(place: Place) -> list[Problem]:
     return [Problem(f"{place.path}: {problem.message}", problem.hint) for problem in found]
 
 
-def edit(home: Home, editor: Callable[[str], None], *, cwd: str, project: bool) -> tuple[list[Problem], str]:
+def edit(
+    home: Home, editor: Callable[[str], None], *, cwd: str, project: bool, caller: Caller | None = None
+) -> tuple[list[Problem], str]:
     """Let an editor change a file, then look at it: what is wrong with it now, and where the file as it was is kept."""
+    refuse_agents(caller, "change settings")
     folder = find_project(cwd, home)
     inside = project or bool(folder and project_files(folder, home))
     place = place_to_write(home, cwd=cwd, project=inside)
@@ -137,15 +135,6 @@ def place_to_write(home: Home, *, cwd: str, project: bool) -> Place:
     # The file that exists is the one to change: a new .fleet beside an .aifleet would hide all that stands in it.
     found = project_files(folder, home) or [str(File(folder, PROJECT_FILES[0]))]
     return Place(found[0], PROJECT)
-
-
-def _row(settings: Settings, path: Path) -> Row:
-    origin = settings.origins.get(path, DEFAULT)
-    return Row(dotted(path), reduce(_step, path, settings), origin)
-
-
-def _step(holder: Any, name: str) -> Any:
-    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
 def _refuse_change(home: Home, place: Place, changes: Mapping[Path, Any]) -> None:

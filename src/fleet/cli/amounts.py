@@ -35,9 +35,9 @@ def money(dollars: float | None) -> str:
     return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}"
 
 
-def percent(number: float | None) -> str:
-    """Like 37%."""
-    return NOTHING if number is None else f"{number:.0f}%"
+def percent(number: float | None, *, estimated: bool = False) -> str:
+    """Like 37%, or ≈37%."""
+    return NOTHING if number is None else f"{'≈' if estimated else ''}{number:.0f}%"
 
 
 def instant(moment: datetime | None) -> str:

@@ -12,6 +12,7 @@ import click
 
 from fleet.actions import settings
 from fleet.actions.settings import Report, Row
+from fleet.cli import person
 from fleet.cli.errors import tell
 from fleet.config.text import toml_value
 from fleet.core.errors import FleetError
@@ -81,7 +82,7 @@ def get_one(key: str, show_origin: bool, as_json: bool) -> None:
 def set_values(assignments: tuple[str, ...], project: bool) -> None:
     """Change settings: all that are named, or none if one of them is wrong."""
     home = find()
-    place, made = settings.change(home, assignments, cwd=_cwd(), project=project)
+    place, made = settings.change(home, assignments, cwd=_cwd(), project=project, caller=person.calling(home))
     if made:
         click.echo(f"Fleet home initialized at {home.root}", err=True)
     click.echo(f"Updated {place.path}")
@@ -91,7 +92,8 @@ def set_values(assignments: tuple[str, ...], project: bool) -> None:
 @click.option("--project", is_flag=True, help="Edit the project's file, making it if need be.")
 def edit(project: bool) -> int:
     """Open the project's settings in $VISUAL or $EDITOR; outside of a project, runtime.toml."""
-    problems, copy = settings.edit(find(), _editor, cwd=_cwd(), project=project)
+    caller = person.calling(find())
+    problems, copy = settings.edit(find(), _editor, cwd=_cwd(), project=project, caller=caller)
     for problem in problems:
         tell(problem.message, problem.hint)
     if copy:

@@ -5,6 +5,7 @@ import sys
 import click
 
 from fleet.actions import homes
+from fleet.cli import person
 from fleet.config.keys import Permissions
 from fleet.home import find
 
@@ -23,7 +24,8 @@ CHOICE = click.Choice(["skip", "user"])
 def init(force: bool, permissions: Permissions | None) -> None:
     """Make or mend the home of fleet: folders, database, settings, programs for agents."""
     home = find()
-    made = homes.init(home, force=force, permissions=permissions, ask=_ask if sys.stdin.isatty() else None)
+    ask = _ask if sys.stdin.isatty() else None
+    made = homes.init(home, force=force, permissions=permissions, ask=ask, caller=person.calling(home))
     click.echo(f"Fleet home initialized at {home.root}")
     for line in made.changes or ["nothing to change"]:
         click.echo(f"  {line}")

@@ -29,12 +29,17 @@ COMMANDS = {
     "runs": ("fleet.cli.runs:runs", "show every run of a task, or two side by side"),
     "questions": ("fleet.cli.questions:questions", "list what agents ask"),
     "answer": ("fleet.cli.questions:answer", "answer a question; its task goes on"),
+    "prompt": ("fleet.cli.steering:prompt", "tell an agent something, while it works or for its next run"),
+    "interrupt": ("fleet.cli.steering:interrupt", "have an agent stop what it does"),
     "kill": ("fleet.cli.stopping:kill", "stop tasks and the agents working on them"),
     "retry": ("fleet.cli.stopping:retry", "open blocked or closed tasks again"),
     "pause": ("fleet.cli.stopping:pause", "start no more agents for now"),
     "resume": ("fleet.cli.stopping:resume", "start agents again"),
     "wait": ("fleet.cli.stopping:wait", "wait until tasks are over"),
+    "accounts": ("fleet.cli.accounts:accounts", "show the accounts of coders: ready or parked, and what they took"),
+    "coders": ("fleet.cli.coders:coders", "show the coders: installed, logged in, and what each can do"),
     "doctor": ("fleet.cli.doctor:doctor", "find what is wrong, each with its remedy"),
+    "gc": ("fleet.cli.gc:gc", "remove the raw output of runs that ended long ago"),
     "demo": ("fleet.cli.demo:demo", "see it all work, in a home of its own"),
 }
 

@@ -2,15 +2,24 @@
 
 import os
 
-from fleet.assembly import Fleet
+from fleet.actions.rights import caller_of
+from fleet.assembly import Fleet, open_fleet
 from fleet.cli.bd.session import git_identity
 from fleet.core.task import Caller
+from fleet.home import Home
 
 
 def caller(fleet: Fleet) -> Caller | None:
-    """The live run this call comes from, if it comes from one."""
-    token = os.environ.get("FLEET_RUN_TOKEN")
-    return fleet.queue.caller(token) if token else None
+    """The run this call comes from, if it comes from one; one that is over is no person either."""
+    return caller_of(fleet.queue, os.environ.get("FLEET_RUN_TOKEN"))
+
+
+def calling(home: Home) -> Caller | None:
+    """The same, for a command that opens no queue of its own."""
+    if not os.environ.get("FLEET_RUN_TOKEN") or not home.exists:
+        return None
+    with open_fleet(home) as fleet:
+        return caller(fleet)
 
 
 def name() -> str:

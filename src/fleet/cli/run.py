@@ -5,6 +5,8 @@ import sys
 import click
 
 from fleet.actions import control, homes
+from fleet.actions.rights import refuse_agents
+from fleet.cli import person
 from fleet.core.jsontext import encode
 from fleet.home import find
 
@@ -33,6 +35,7 @@ def foreground(context: click.Context, coder: str, quiet: bool) -> None:
 @click.pass_context
 def start(context: click.Context, coder: str) -> None:
     """Start it in the background."""
+    _refuse_agents()
     homes.ensure(find())
     click.echo(f"supervisor started: pid {control.start(find(), coder=coder or context.obj)}")
 
@@ -41,6 +44,7 @@ def start(context: click.Context, coder: str) -> None:
 @click.option("--stop-agents", is_flag=True, help="Stop the agents too, and give their tasks back.")
 def stop(stop_agents: bool) -> None:
     """Stop it; agents go on working unless told otherwise."""
+    _refuse_agents()
     stopped = control.stop(find(), stop_agents=stop_agents)
     click.echo("supervisor stopped" if stopped else "no supervisor runs here")
 
@@ -50,6 +54,7 @@ def stop(stop_agents: bool) -> None:
 @click.pass_context
 def restart(context: click.Context, coder: str) -> None:
     """Stop it and start it again; the agents do not notice."""
+    _refuse_agents()
     control.stop(find())
     click.echo(f"supervisor started: pid {control.start(find(), coder=coder or context.obj)}")
 
@@ -71,7 +76,12 @@ def status(as_json: bool) -> int:
     return 0 if found["running"] else 1
 
 
+def _refuse_agents() -> None:
+    refuse_agents(person.calling(find()), "run or stop the supervisor")
+
+
 def _foreground(coder: str, *, quiet: bool) -> None:
+    _refuse_agents()
     if homes.ensure(find()):
         click.echo(f"fleet home initialized at {find().root}", err=True)
     control.supervise(find(), coder=coder, to_terminal=not quiet and sys.stderr is not None)

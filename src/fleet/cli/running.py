@@ -65,7 +65,7 @@ def _cells(row: Running) -> tuple[str | Text, ...]:
         instant(row.started_at),
         duration(row.elapsed_seconds),
         duration(row.idle_seconds),
-        percent(row.context_percent),
+        percent(row.context_percent, estimated=run is not None and run.context_is_estimated),
         count(run.events if run else None),
         count(run.tokens if run else None),
         money(run.cost_usd if run else None),
@@ -98,8 +98,11 @@ def _first(rows: list[Running], limit: int) -> list[Running]:
 def _remarks(rows: list[Running], ahead: Outlook, limit: int) -> list[str]:
     hidden = len(rows) - len(_first(rows, limit))
     lines = [f"{hidden} more; --limit 0 shows all"] if hidden else []
-    counts = f"{len(rows)} running, {ahead.ready} ready, {ahead.waiting} waiting for others, {ahead.blocked} blocked"
-    lines.append(counts if rows or ahead.ready or ahead.waiting or ahead.blocked else "nothing is running or waiting")
+    later = f", {ahead.later} put off" if ahead.later else ""
+    counts = f"{len(rows)} running, {ahead.ready} ready{later}"
+    counts += f", {ahead.waiting} waiting for others, {ahead.blocked} blocked"
+    some = rows or ahead.ready or ahead.later or ahead.waiting or ahead.blocked
+    lines.append(counts if some else "nothing is running or waiting")
     lines += [f"nothing {'more ' if rows else ''}starts: {clean(reason)}" for reason in ahead.reasons]
     if ahead.blocked:
         lines.append("`fleet questions` lists what agents ask; `fleet bd list --status blocked` all that need you")

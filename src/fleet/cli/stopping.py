@@ -49,14 +49,15 @@ def retry(names: tuple[str, ...]) -> None:
 @click.command()
 def pause() -> None:
     """Start no more agents until `fleet resume`; those at work go on."""
-    control.pause(find())
+    control.pause(find(), caller=person.calling(find()))
     click.echo("paused: no new agents are started; `fleet resume` goes on")
 
 
 @click.command()
 def resume() -> None:
     """Start agents again after `fleet pause`."""
-    click.echo("agents are started again" if control.resume(find()) else "it was not paused")
+    was_paused = control.resume(find(), caller=person.calling(find()))
+    click.echo("agents are started again" if was_paused else "it was not paused")
 
 
 @click.command()

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 import click
 
-from fleet.actions.agents import find_tasks, running
+from fleet.actions.agents import find_task, running
 from fleet.actions.reading import PARTS, follow, part, text_of
+from fleet.actions.runs import task_home
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli.bd.text import clean, shown
 from fleet.core.errors import FleetError
@@ -36,8 +37,8 @@ class WithRunning(click.Command):
 def task(task_id: str, what: str, to_follow: bool, lines: int | None) -> None:
     """Print one part of a task's record. Of a very large file the end is shown."""
     with open_fleet(find()) as fleet:
-        (key,) = find_tasks(fleet, [task_id])
-        place = part(fleet.home, key, what)
+        key = find_task(fleet, task_id)
+        place = part(task_home(fleet, key), key, what)
         write(follow(place, lambda: _is_over(fleet, key), lines=lines) if to_follow else text_of(place, lines=lines))
 
 

@@ -20,12 +20,15 @@ class Kind:
     TOOL_RESULT = "tool_result"
     USAGE = "usage"
     LIMIT = "limit"
+    CONTEXT_FULL = "context_full"  # the coder cannot go on: nothing more fits into its context
+    DENIED = "denied"  # a tool was not allowed, and `tool` names it
+    DELIVERED = "delivered"  # a message written to its stdin has reached the model
     ERROR = "error"  # the coder complains; the run may go on
     RESULT = "result"  # the coder's own last word: `ok` says whether it is without error
 
 
 class Usage(Record):
-    """Tokens of a run: to be added, or, with `total`, all of the session so far.
+    """Tokens of a run: to be added, or, with `total`, all so far; with `session` also those of its earlier runs.
 
     A coder that tells the usage of one message several times names the message: the last telling counts.
     """
@@ -35,13 +38,15 @@ class Usage(Record):
     cache_read: int = 0
     cache_write: int = 0
     total: bool = False
+    session: bool = False
     message: str = ""
 
 
 class Limit(Record):
     """An account's limit, as the coder told it."""
 
-    #: rate: too many requests just now; plan: the subscription is used up; overload: the other side is; auth: no login
+    #: rate: too many requests just now; plan: the subscription is used up; overload: the other side is; auth: no login;
+    #: warning: nearly used up, and nothing is refused yet
     kind: str
     resets_at: datetime | None = None
     text: str = ""
@@ -59,6 +64,7 @@ class Event(Record):
     session: str = ""
     usage: Usage | None = None
     cost_usd: float | None = None  # of the whole session so far
+    cost_added: float | None = None  # what this step alone cost, to be added
     context: int | None = None  # tokens in the model's context now
     window: int | None = None  # how many fit
     limit: Limit | None = None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fleet.config import coder_settings
 from fleet.core.filter import Filter, Lane
 from fleet.core.record import Record
+from fleet.engine.accounts import seats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from fleet.config import Settings
     from fleet.core.run import Account
+    from fleet.engine.accounts import Seat
 
 HEADLESS, INTERACTIVE = "headless", "interactive"
 #: How a task may spell its mode.
@@ -55,13 +58,14 @@ class Situation(Record):
     default_coder: str  # whose the tasks are that name none
     coders: Mapping[str, str]  # every coder a task may name, and why it cannot be used: empty when it can
     running: Mapping[tuple[str, str], int] = {}  # agents that live, by coder and mode
-    accounts: Sequence[Account] = ()
+    accounts: Sequence[Account] = ()  # what is known of them
+    busy: Mapping[tuple[str, str], int] = {}  # agents that live, by coder and account
     ramp: Ramp = Ramp()
     free_disk_mb: float | None = None  # none: not known, and not held against anybody
     free_memory_mb: float | None = None
     paused: bool = False
     origins: tuple[str, ...] | None = None  # claim only tasks made in these ways
-    turn: int = 0  # must grow with each look: where spellings share a coder's last room, they take turns
+    turn: int = 0  # must grow with each look: where lanes share a coder's or an account's last room, they take turns
 
 
 class Room(Record):
@@ -69,7 +73,7 @@ class Room(Record):
 
     lanes: list[Lane]
     room: int
-    ramp_at: datetime | None = None  # when the start ramp lets more start, if it is in the way
+    again_at: datetime | None = None  # when more may start, where only the pause between starts is in the way
     reasons: list[str]
 
 
@@ -85,14 +89,17 @@ def admit(settings: Settings, situation: Situation, mode: str = HEADLESS) -> Roo
     allowed = situation.ramp.allowed(situation.now, interval)
     ramp_at = situation.ramp.more_at(situation.now, interval) if allowed < free else None
     room = min(free, allowed)
-    lanes = []
+    lanes: list[Lane] = []
+    soon = [ramp_at] if ramp_at else []
     for coder in situation.coders:
-        own, reason = _coder_room(settings, situation, coder, mode)
+        own, found, reason = _coder_room(settings, situation, coder, mode)
         reasons += [reason] if reason else []
-        lanes += _lanes(situation, coder, mode, own, room)
+        free_seats = [seat for seat in found if seat.room]
+        lanes += _lanes(situation, coder, mode, own, free_seats, room) if free_seats else []
+        soon += [seat.opens_at for seat in found if seat.opens_at is not None]
     if ramp_at:
         reasons.append(f"agents are started one after the other, {interval:g} s apart")
-    return Room(lanes=lanes, room=room if lanes else 0, ramp_at=ramp_at, reasons=reasons)
+    return Room(lanes=lanes, room=room if lanes else 0, again_at=min(soon, default=None), reasons=reasons)
 
 
 def _closed(settings: Settings, situation: Situation) -> Iterator[str]:
@@ -119,32 +126,35 @@ def _running(situation: Situation, *, coder: str | None = None, mode: str | None
     )
 
 
-def _coder_room(settings: Settings, situation: Situation, coder: str, mode: str) -> tuple[int, str]:
-    """How many more agents of a coder may start, and why none where that is so. One account per coder, for now."""
+def _coder_room(settings: Settings, situation: Situation, coder: str, mode: str) -> tuple[int, list[Seat], str]:
+    """How many more agents of a coder may start, with which accounts, and why none where that is so."""
     if situation.coders[coder]:
-        return 0, f"{coder} cannot be used: {situation.coders[coder]}"
-    rooms = [_slots(settings, mode)]
-    cap = settings.coders[coder].max_concurrent if coder in settings.coders else None
+        return 0, [], f"{coder} cannot be used: {situation.coders[coder]}"
+    own = _slots(settings, mode)
+    cap = coder_settings(settings, coder).max_concurrent
     if cap is not None and mode == HEADLESS:
-        rooms.append(cap - _running(situation, coder=coder, mode=mode))
-    for account in (each for each in situation.accounts if each.coder == coder and not each.name):
-        if account.parked_until is not None and account.parked_until > situation.now:
-            return 0, f"{coder} is parked until {account.parked_until:%Y-%m-%d %H:%M}: {account.parked_reason}"
-        if account.max_running is not None:
-            rooms.append(account.max_running - _running(situation, coder=coder))
-    left = max(0, min(rooms))
-    return left, "" if left else f"{coder} has as many agents as it may have"
+        own = min(own, cap - _running(situation, coder=coder, mode=mode))
+    found = seats(settings, coder, situation.accounts, situation.busy, situation.now)
+    if own <= 0:
+        return 0, [], f"{coder} has as many agents as it may have"
+    return own, found, "" if any(seat.room for seat in found) else found[0].reason
 
 
-def _lanes(situation: Situation, coder: str, mode: str, own: int, room: int) -> list[Lane]:
-    """The lanes of one coder: one for each way in which a task can say that it belongs there."""
+def _lanes(situation: Situation, coder: str, mode: str, own: int, free: list[Seat], room: int) -> list[Lane]:
+    """The lanes of one coder: one for tasks that name no account, and one for each account that tasks may name."""
     names = ("", coder) if coder == situation.default_coder else (coder,)
-    ways = [(name, word) for name in names for word in SPELLINGS[mode]]
+    named = [seat for seat in free if seat.account]
+    parts = [_shares(seat.room, 2, situation.turn) if seat.room < room else [room, room] for seat in named]
+    unnamed = sum(part[0] for part in parts) if named else sum(seat.room for seat in free)
+    ways = [("", unnamed), *((seat.account, part[1]) for seat, part in zip(named, parts, strict=True))]
     shares = _shares(own, len(ways), situation.turn) if own < room else [room] * len(ways)
     return [
-        Lane(room=share, where=Filter(coder=name, mode=word, origins=situation.origins))
-        for (name, word), share in zip(ways, shares, strict=True)
-        if share > 0
+        Lane(
+            room=min(most, share),
+            where=Filter(coders=names, accounts=(account,), modes=SPELLINGS[mode], origins=situation.origins),
+        )
+        for (account, most), share in zip(ways, shares, strict=True)
+        if min(most, share) > 0
     ]
 
 

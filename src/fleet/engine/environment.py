@@ -1,24 +1,24 @@
-"""What an agent's environment holds: an allow-list, the settings' own, and how to reach the queue."""
+"""An agent's environment: an allow-list, what its coder reads, the settings' own, and how to reach the queue."""
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from fleet.home import Home
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fleet.core.run import Run
     from fleet.core.task import Task
-    from fleet.home import Home
 
 ALLOWED = (
-    *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "COLORTERM"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "ALL_PROXY"),
+    *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "COLORTERM", "LC_*"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"),
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
     *("SSH_AUTH_SOCK", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
-    *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"),
-    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
 )
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -30,17 +30,16 @@ def agent_environment(
     *,
     token: str,
     ours: Mapping[str, str],
-    passed: tuple[str, ...] = (),
+    passed: Iterable[str] = (),
     added: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The whole environment of an agent; nothing else of the supervisor's reaches it."""
-    names = (*ALLOWED, *passed)
-    env = {name: value for name, value in ours.items() if name in names or name.startswith("LC_")}
+    globs = (*ALLOWED, *passed)
+    env = {name: value for name, value in ours.items() if any(fnmatchcase(name, glob) for glob in globs)}
     env |= added or {}
-    folder = home.task(task.id)
-    path = task.path or ours.get("PATH") or DEFAULT_PATH
+    folder = (Home(run.home) if run.home else home).task(task.id)
     return env | {
-        "PATH": f"{home.bin}:{path}",
+        "PATH": agent_path(home, task, ours),
         "FLEET_HOME": home.root,
         "FLEET_TASK_ID": task.id,
         "FLEET_TASK_DIR": folder,
@@ -50,3 +49,8 @@ def agent_environment(
         "BEADS_DIR": home.root,
         "BEADS_ACTOR": run.id,
     }
+
+
+def agent_path(home: Home, task: Task, ours: Mapping[str, str]) -> str:
+    """Where an agent finds programs: fleet's own `bd` first, then as whoever made the task would."""
+    return f"{home.bin}:{task.path or ours.get('PATH') or DEFAULT_PATH}"

@@ -1,71 +1,169 @@
-"""Folding events into a run: pure, so that reading an agent's output twice gives the same record."""
+"""Folding events into a run: pure, so that reading an agent's output twice gives the same record.
+
+What decides how the run ends, and is no column of its own, is kept as notes in `Run.folded`:
+
+    ok, said    the coder's last word, as long as nothing came after it
+    text        what was said last: the last word of a coder whose result has no text of its own
+    limit       the last limit it met, unless the model answered after that
+    error       its last complaint
+    answered    the model said something
+    full        it said that its context is full
+    overflows   how often it said so since its last tool
+    denied      tools that were not allowed
+    messages    the usage of the last few messages: some coders tell it several times
+    before      what the session had used and done when this run began: some coders count on over a resumed session
+    first       tokens in the context at its first request: what the coder loads before anything is said
+    estimated   its coder does not tell how full the context is
+    read        characters that went through the stream: an estimate of the context where the coder tells none
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fleet.core.event import Kind, Usage
-from fleet.core.jsontext import decode, encode
+from fleet.core.event import Kind
+from fleet.core.jsontext import encode
+from fleet.core.resets import resets_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
+    from typing import Any
 
-    from fleet.core.event import Event
+    from fleet.core.event import Event, Limit, Usage
     from fleet.core.run import Run
 
 LONGEST_REASON = 500
+MOST_MESSAGES, MOST_DENIED = 8, 10
 LARGEST = 2**53  # more than any count can mean, and few enough for every database
+TOKENS = ("input", "output", "cache_read", "cache_write")
+WARNING = "warning"
+
+_ANSWERS = frozenset((Kind.TEXT, Kind.THINKING, Kind.TOOL_USE))
 
 
-def fold(run: Run, event: Event, at: datetime) -> Run:
-    """The run after one more event."""
-    changes: dict[str, Any] = {"events": run.events + 1, "last_event_at": at}
-    if run.first_event_at is None:
-        changes["first_event_at"] = at
-    if event.session:
-        changes["session"] = event.session
-    if event.kind == Kind.TOOL_USE:
-        changes["tool_calls"] = run.tool_calls + 1
-    if event.cost_usd is not None:
-        changes["cost_usd"] = event.cost_usd
-    if event.context is not None:
-        changes["context_peak"] = max(event.context, run.context_peak or 0)
-    if event.window is not None:
-        changes["context_window"] = event.window
-    if event.usage is not None:
-        changes |= _tokens(run, event.usage)
-    return _with_words(run.replace(**changes), event, at)
+def fold(run: Run, events: Iterable[Event], at: datetime) -> Run:
+    """The run after these events, all read at one moment."""
+    folding = _Folding(run)
+    for event in events:
+        folding.take(event, at)
+    return folding.run()
 
 
-def _tokens(run: Run, usage: Usage) -> dict[str, Any]:
-    names = ("input", "output", "cache_read", "cache_write")
-    told = {name: min(max(getattr(usage, name), 0), LARGEST) for name in names}
-    if usage.total:
-        return {f"{name}_tokens": max(count, getattr(run, f"{name}_tokens")) for name, count in told.items()}
-    notes = decode(run.folded)
-    before = notes.get("usage", {}) if usage.message and notes.get("message") == usage.message else {}
-    counts = {
-        f"{name}_tokens": getattr(run, f"{name}_tokens") + count - before.get(name, 0) for name, count in told.items()
-    }
-    if usage.message:
-        counts["folded"] = encode({**notes, "message": usage.message, "usage": told})
-    return counts
+def going_on(run: Run, earlier: Run) -> Run:
+    """A new run that goes on in the session of an earlier one, whose tokens are not counted again."""
+    before = earlier.notes.get("before", {})
+    total = {name: before.get(name, 0) + getattr(earlier, f"{name}_tokens") for name in TOKENS}
+    total["tool_calls"] = before.get("tool_calls", 0) + earlier.tool_calls
+    return run.replace(session=earlier.session, folded=encode(run.notes | {"before": total}))
 
 
-def _with_words(run: Run, event: Event, at: datetime) -> Run:
-    """What decides how the run ends: its last word, its last limit, its last complaint."""
-    notes = decode(run.folded)
-    if event.kind == Kind.RESULT:
-        notes = {**notes, "ok": event.ok is True, "said": event.text[:LONGEST_REASON]}
-        run = run.replace(result_at=at)
-    elif event.limit is not None:
-        until = event.limit.resets_at.isoformat() if event.limit.resets_at else None
-        notes = {
-            **notes,
-            "limit": {"kind": event.limit.kind, "until": until, "text": event.limit.text[:LONGEST_REASON]},
-        }
-    elif event.kind == Kind.ERROR:
-        notes = {**notes, "error": event.text[:LONGEST_REASON]}
-    else:
-        return run
-    return run.replace(folded=encode(notes))
+class _Folding:
+    """A run being added to: records are made anew once for many events."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._new: dict[str, Any] = {}
+        self._notes = run.notes
+
+    def run(self) -> Run:
+        if not self._new:
+            return self._run
+        return self._run.replace(**self._new, folded=encode(self._notes))
+
+    def take(self, event: Event, at: datetime) -> None:
+        self._new["events"] = self._get("events") + 1
+        self._new["last_event_at"] = at
+        if self._get("first_event_at") is None:
+            self._new["first_event_at"] = at
+        if event.session:
+            self._new["session"] = event.session
+        if event.kind == Kind.SESSION_STARTED and not self._get("model"):
+            self._new["model"] = str(event.data.get("model") or "")[:200]
+        if event.kind == Kind.TOOL_USE:
+            self._new["tool_calls"] = self._get("tool_calls") + 1
+        self._amounts(event)
+        self._words(event, at)
+
+    def _get(self, name: str) -> Any:
+        return self._new[name] if name in self._new else getattr(self._run, name)
+
+    def _amounts(self, event: Event) -> None:
+        if event.cost_usd is not None:
+            self._new["cost_usd"] = event.cost_usd
+        if event.cost_added is not None:
+            self._new["cost_usd"] = (self._get("cost_usd") or 0.0) + event.cost_added
+        if event.context is not None:
+            self._notes.setdefault("first", event.context)
+            self._new["context_peak"] = max(event.context, self._get("context_peak") or 0)
+        if event.window is not None:
+            self._new["context_window"] = event.window
+        if event.usage is not None:
+            self._tokens(event.usage)
+
+    def _tokens(self, usage: Usage) -> None:
+        told = {name: min(max(getattr(usage, name), 0), LARGEST) for name in TOKENS}
+        if usage.total:
+            before = self._notes.get("before", {}) if usage.session else {}
+            for name, count in told.items():
+                own = count - before.get(name, 0)
+                self._new[f"{name}_tokens"] = max(own, self._get(f"{name}_tokens"))
+            return
+        counted = self._notes.get("messages", {}).get(usage.message, {}) if usage.message else {}
+        for name, count in told.items():
+            self._new[f"{name}_tokens"] = min(self._get(f"{name}_tokens") + count - counted.get(name, 0), LARGEST)
+        if usage.message:
+            others = {key: value for key, value in self._notes.get("messages", {}).items() if key != usage.message}
+            kept = dict(list(others.items())[-MOST_MESSAGES + 1 :])
+            self._notes["messages"] = {**kept, usage.message: told}
+
+    def _words(self, event: Event, at: datetime) -> None:
+        notes = self._notes
+        if event.text:
+            notes["read"] = notes.get("read", 0) + len(event.text)
+        if event.kind in _ANSWERS or event.kind == Kind.SESSION_STARTED:
+            self._goes_on(answered=event.kind in _ANSWERS)
+        match event.kind:
+            case Kind.TEXT:
+                notes["text"] = ((notes.get("text", "") if event.delta else "") + event.text)[:LONGEST_REASON]
+            case Kind.TOOL_USE | Kind.TOOL_RESULT:
+                notes.pop("text", None)
+                notes.pop("overflows", None)
+            case Kind.RESULT:
+                self._last_word(event, at)
+            case Kind.ERROR:
+                notes["error"] = event.text[:LONGEST_REASON]
+            case Kind.CONTEXT_FULL:
+                notes["full"] = event.text[:LONGEST_REASON] or "its context is full"
+                notes["overflows"] = notes.get("overflows", 0) + 1
+            case Kind.DENIED:
+                notes["denied"] = sorted({*notes.get("denied", ()), event.tool[:100]})[:MOST_DENIED]
+        if event.limit is not None and event.limit.kind != WARNING:
+            notes["limit"] = _limit(event.limit, notes.get("limit", {}), at)
+
+    def _last_word(self, event: Event, at: datetime) -> None:
+        notes = self._notes
+        self._new["result_at"] = at
+        if notes.get("ok") is False:
+            return  # a bad one stays until the agent goes on: some programs end what was interrupted with a good one
+        notes["ok"] = event.ok is True
+        notes["said"] = event.text[:LONGEST_REASON] or notes.get("text", "")
+
+    def _goes_on(self, *, answered: bool) -> None:
+        """A last word with something after it was not the last; a limit that was got over is none."""
+        if "ok" in self._notes:
+            del self._notes["ok"]
+            self._new["result_at"] = None
+        if answered:
+            self._notes["answered"] = True
+            self._notes.pop("limit", None)
+            self._notes.pop("full", None)
+
+
+def _limit(limit: Limit, before: dict[str, Any], at: datetime) -> dict[str, Any]:
+    """A moment that was told exactly outlives the sentences that follow about the same limit: those are rounded."""
+    told = limit.resets_at.isoformat() if limit.resets_at else None
+    exact = told or (before.get("exact") if before.get("kind") == limit.kind else None)
+    read = None if exact else resets_at(limit.text, at)
+    until = exact or (read.isoformat() if read else None)
+    return {"kind": limit.kind, "until": until, "exact": exact, "text": limit.text[:LONGEST_REASON]}

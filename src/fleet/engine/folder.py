@@ -17,6 +17,7 @@ from fleet.engine.agent_files import AgentFiles
 from fleet.engine.event_line import bounded, event_line
 from fleet.engine.result_file import ResultFile, read_result
 from fleet.engine.tail import LINES_AT_ONCE, LineReader
+from fleet.home import Home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from fleet.core.clock import Clock
     from fleet.core.event import Event
+    from fleet.core.run import Run
     from fleet.core.task import Task
-    from fleet.home import Home
 
 MIB = 1024 * 1024
 LOG_CAP = 20_000_000
@@ -38,10 +39,28 @@ EVENTS, LOG, STDERR, TASK, QA, RESULT = (
     *("Q&A.md", "result.json"),
 )
 HAND_MADE = ("cwd", "coder", "model")
+#: What the shim keeps in the folder of a run.
+RUN_FILES = (
+    "lock",
+    "control",
+    "spec.json",
+    "exit.json",
+    "shim.error",
+    "stdout",
+    "stderr",
+    "stdout.tail",
+    "stderr.tail",
+)
 
 # A file's time is kept in ticks that can lie a little before the clock.
 _TICK = timedelta(milliseconds=50)
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN PRIVATE KEY-----\n", "-----END "
+
+
+def home_of(home: Home, run: Run | None) -> Home:
+    """The home in whose folder the last run of a task lies, where that is on this host; else this one."""
+    there = Home(run.home) if run is not None and run.home else home
+    return there if run is not None and os.path.isdir(there.task(run.task_id)) else home  # noqa: PTH112
 
 
 class TaskFolder:
@@ -49,6 +68,7 @@ class TaskFolder:
 
     def __init__(self, home: Home, task_id: str, *, redactor: Redactor | None = None, now: Clock = clock.now) -> None:
         self.task_id = task_id
+        self.home = home
         self.path = home.task(task_id)
         self._tasks = home.tasks
         self._own = AgentFiles(home.tasks, task_id)
@@ -76,6 +96,12 @@ class TaskFolder:
         """The directory of a task that names none."""
         AgentFiles(self._tasks, self.task_id, "work").make()
         return os.path.join(self.path, "work")  # noqa: PTH118
+
+    def write_run_file(self, run: int, name: str, text: str) -> None:
+        """Put a file that a coder needs into a run's folder; the run's own files are not its to name."""
+        if "/" in name or name in RUN_FILES:
+            raise ValueError(f"{name!r} cannot be the name of a coder's file")
+        AgentFiles(self._tasks, self.task_id, "runs", str(run)).write(name, text.encode("utf-8", "replace"))
 
     def write_task_json(self, task: Task, coder: str, model: str, *, depends_on: Sequence[str] = ()) -> None:
         """A readable copy of the task; its cwd, coder and model may be changed there by hand until the next claim."""
@@ -155,6 +181,19 @@ class TaskFolder:
         while some := "".join(f"{line.text}\n" for line in islice(lines, LINES_AT_ONCE)):
             self.append_stderr(some, redactor)
         return reader.offset
+
+    def complaint(self, run: int) -> str:
+        """The end of what a working agent has written to stderr since it last printed anything; empty for nothing."""
+        out, err = (os.path.join(self.run_folder(run), name) for name in ("stdout", "stderr"))  # noqa: PTH118
+        try:
+            with open(err, "rb") as file:  # noqa: PTH123
+                found = os.fstat(file.fileno())
+                if os.path.exists(out) and os.stat(out).st_mtime_ns >= found.st_mtime_ns:  # noqa: PTH110, PTH116
+                    return ""  # what it complained of is over
+                file.seek(max(0, found.st_size - STDERR_TAIL))
+                return file.read(STDERR_TAIL).decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def stderr_tail(self) -> str:
         """The end of what was taken over from stderr by this object."""

@@ -5,77 +5,138 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.coders.base import STDIN
+from fleet.config import price_of, window_for
+from fleet.core.errors import FleetError
+from fleet.core.event import Kind
+from fleet.core.jsontext import encode
 from fleet.engine import watchdog
 from fleet.engine.fold import fold
+from fleet.engine.sessions import did_resume
+from fleet.engine.signs import Signs
 from fleet.engine.tail import LineReader
+from fleet.engine.transcript import Transcript
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Mapping
     from typing import Any
 
     from fleet.coders.base import Coder
+    from fleet.config import Settings
+    from fleet.core.event import Event
     from fleet.core.run import Outcome, Run
+    from fleet.core.task import Task
     from fleet.engine.folder import TaskFolder
     from fleet.engine.office import Office
     from fleet.launchers.base import Agent
 
 log = logging.getLogger(__name__)
 
-LONGEST_PAUSE = 30.0
+TRANSCRIPT_SECONDS = 2.0
+#: Who has printed nothing for so long may have complained elsewhere.
+COMPLAINT_SECONDS = 10.0
+#: A token is about so many characters, for coders that do not tell how full their context is.
+CHARACTERS_OF_A_TOKEN = 4
+
+
+class Terms(NamedTuple):
+    """What a run works under."""
+
+    task: Task
+    coder: Coder
+    settings: Settings
+    env: Mapping[str, str]
 
 
 class Live:
     """The state of one run in this process; the record of it is in the history."""
 
-    def __init__(
-        self, office: Office, run: Run, coder: Coder, folder: TaskFolder, limits: watchdog.Watchdog, agent: Agent | None
-    ) -> None:
+    def __init__(self, office: Office, run: Run, terms: Terms, folder: TaskFolder, agent: Agent | None) -> None:
         self._office = office
         self.run = run
-        self.coder = coder
+        self.coder = coder = terms.coder
         self.folder = folder
         self.agent = agent
         self.place = folder.run_folder(run.number)
         self.dirty = False  # folded further than the history knows
+        self.delivered: list[str] = []  # messages that were seen to arrive; whoever keeps them takes them out
+        self._settings = terms.settings
+        self._limits = watchdog.watchdog_for(terms.settings, terms.task)
         self._reader = LineReader(f"{self.place}/stdout", run.stdout_offset)
-        self._limits = limits
-        now = office.now()
-        self._last_output_at = run.last_event_at or run.started_at
-        self._cpu, self._last_cpu_at = 0.0, now
+        known = run.notes.get("transcript")
+        start = None if known is None and did_resume(run) else known or 0
+        self._transcript = Transcript(coder, run.workspace, terms.env, start)
+        self._transcript_at = office.steady()
+        self._has_news = True  # it printed something since the transcript was looked at
+        age = agent.age_seconds if agent else None
+        if age is None:
+            age = (office.now() - run.started_at).total_seconds()
+        self._signs = Signs(run, office.steady(), age)
+        self._complaint = ""  # the end of its stderr, as last looked at
+        self._stdin_open = coder.steering == STDIN
 
     def read_some(self) -> bool:
         """Take in a bounded part of what the agent printed; whether there may be more."""
-        now = self._office.now()
         lines = self._reader.read()
         if not lines:
             return False
-        self._take([line.text for line in lines], now)
-        self._last_output_at = now
+        self._take([line.text for line in lines])
         self.run = self.run.replace(stdout_offset=self._reader.offset)
-        self.dirty = True
+        self._signs.printed(self.run, self._office.steady())
+        self._has_news = self.dirty = True
         return True
 
     def read_all(self) -> None:
         """Take in the rest after the end; also what the shim kept beyond its cap."""
         while self.read_some() or self._reader.behind:
             pass
-        self._take([line.text for line in self._reader.rest(f"{self.place}/stdout.tail")], self._office.now())
-        self.folder.take_stderr(f"{self.place}/stderr", self._office.redactor)
+        self._take([line.text for line in self._reader.rest(f"{self.place}/stdout.tail")])
+        self.look_at_transcript()
+        self.folder.take_stderr(f"{self.place}/stderr")
 
-    def _take(self, lines: list[str], now: datetime) -> None:
-        events = [event for line in lines for event in self.coder.parse(line)]
-        for event in events:
-            self.run = fold(self.run, event, now)
+    def explain(self, status: int | None) -> None:
+        """Where the coder had no last word, add what its exit code and its complaints mean."""
+        if self.run.result_at is None:
+            event = self.coder.explain(status, self.folder.stderr_tail())
+            self._fold([event] if event else [])
+
+    def look_at_transcript(self) -> None:
+        """Take in what the coder writes about the session elsewhere than on its stdout."""
+        events, grew = self._transcript.look(self.run.session)
+        self._transcript_at = self._office.steady()
+        self._has_news = False
+        if grew:
+            self._signs.wrote_transcript(self._transcript_at)
+        if events:
+            self._fold(events)
+            self.run = self.run.replace(folded=encode(self.run.notes | {"transcript": self._transcript.offset}))
+            self.dirty = True
+
+    async def say(self, text: str, *, interrupt: bool) -> bool:
+        """Write a message to the agent; whether it could be."""
+        if self.agent is None or not self._stdin_open:
+            return False
+        words = (self.coder.interruption() if interrupt else "") + (self.coder.message(text) if text else "")
         try:
-            self.folder.append_events(events, now)
-        except OSError as error:  # a full disk costs the readable copy, not the run
-            log.warning("events of %s not written: %s", self.run.id, error)
+            await self.agent.write(words)
+        except FleetError as error:
+            log.info("%s takes no message: %s", self.run.id, error)
+            return False
+        self._signs.has_more_to_read(self._office.steady())
+        return True
+
+    async def close_stdin_after_result(self) -> None:
+        """Tell an agent that could be spoken to, and is done, that nothing more will come."""
+        if self._stdin_open and self.run.result_at is not None and self.agent is not None:
+            self._stdin_open = False
+            with contextlib.suppress(FleetError):
+                await self.agent.close_stdin()
 
     def alarm(self) -> Outcome | None:
         """Why the agent must be stopped, if it must."""
-        return watchdog.check(self._facts(), self._limits, self._office.now())
+        return watchdog.check(self._facts(), self._limits, self._office.steady())
 
     async def stir(self, ended: asyncio.Future[Any]) -> None:
         """Wait until the agent says something, ends, or a watchdog wants to look."""
@@ -83,7 +144,9 @@ class Live:
         if self._reader.behind:
             await asyncio.sleep(0)  # let the others have a turn, then go on reading
             return
-        pause = min(watchdog.next_check(self._facts(), self._limits, self._office.now()), LONGEST_PAUSE)
+        # What is told elsewhere than on stdout wakes nobody: it is looked for soon after each burst of output.
+        look = TRANSCRIPT_SECONDS if self._has_news else COMPLAINT_SECONDS
+        pause = min(watchdog.next_check(self._facts(), self._limits, self._office.steady()), look)
         stirred = asyncio.ensure_future(self.agent.stirred.wait())
         await asyncio.wait({stirred, ended}, timeout=max(pause, 0.05), return_when=asyncio.FIRST_COMPLETED)
         if stirred.done():
@@ -91,24 +154,62 @@ class Live:
         else:
             stirred.cancel()
             await self._look_at_cpu()
+        if (self._office.steady() - self._transcript_at).total_seconds() >= TRANSCRIPT_SECONDS:
+            self.look_at_transcript()
+            self._look_at_complaints()
+
+    def _look_at_complaints(self) -> None:
+        """Some coders tell only on stderr that they wait for a limit to end."""
+        if self._signs.silent_seconds(self._office.steady()) < COMPLAINT_SECONDS:
+            return
+        complaint = self.folder.complaint(self.run.number)
+        if complaint and complaint != self._complaint:
+            self._complaint = complaint
+            event = self.coder.explain(None, complaint)
+            self._fold([event] if event is not None and event.limit is not None else [])
 
     async def _look_at_cpu(self) -> None:
         # Only an agent that has been silent for a while is asked: printing is sign of life enough.
         assert self.agent is not None
-        with contextlib.suppress(OSError, TimeoutError):
+        with contextlib.suppress(FleetError, OSError, TimeoutError):
             used = await asyncio.wait_for(self.agent.cpu_seconds(), 5)
-            if used > self._cpu + 0.05:
-                self._cpu, self._last_cpu_at = used, self._office.now()
+            self._signs.used_cpu(used, self._office.steady())
+
+    def _take(self, lines: list[str]) -> None:
+        self._fold([event for line in lines for event in self.coder.parse(line)])
+
+    def _fold(self, events: list[Event]) -> None:
+        now = self._office.now()
+        self.run = self._weighed(fold(self.run, events, now))
+        self._signs.folded(self.run, self._office.steady())
+        self.delivered += [event.text for event in events if event.kind == Kind.DELIVERED]
+        try:
+            self.folder.append_events(events, now)
+        except OSError as error:  # a full disk costs the readable copy, not the run
+            log.warning("events of %s not written: %s", self.run.id, error)
+
+    def _weighed(self, run: Run) -> Run:
+        """The run with what its coder does not tell, as far as the settings or an estimate can."""
+        own = window_for(self._settings, self.coder.name)
+        if own is not None and run.context_window != own:
+            run = run.replace(context_window=own)
+        if not self.coder.tells_context:
+            run = run.replace(context_peak=run.notes.get("read", 0) // CHARACTERS_OF_A_TOKEN)
+        if not self.coder.tells_cost and run.tokens:
+            run = run.replace(cost_usd=_price(self._settings, run))
+        return run
 
     def _facts(self) -> watchdog.Facts:
-        return watchdog.Facts(
-            started_at=self.run.started_at,
-            first_event_at=self.run.first_event_at,
-            last_output_at=self._last_output_at,
-            last_cpu_at=self._last_cpu_at,
-            result_at=self.run.result_at,
-            tokens=self.run.tokens,
-            cost_usd=self.run.cost_usd,
-            context=self.run.context_peak,
-            window=self.run.context_window,
-        )
+        facts = self._signs.facts(self.run, self.run.context_peak, self.run.context_window)
+        return facts if facts.cost_usd is not None else facts.replace(cost_usd=_price(self._settings, self.run))
+
+
+def _price(settings: Settings, run: Run) -> float | None:
+    return price_of(
+        settings,
+        run.model,
+        input=run.input_tokens,
+        output=run.output_tokens,
+        cache_read=run.cache_read_tokens,
+        cache_write=run.cache_write_tokens,
+    )

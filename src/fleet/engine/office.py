@@ -6,12 +6,17 @@ import asyncio
 import logging
 import os
 import random
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.config import load
+from fleet.config import OF_SUPERVISORS, load
+from fleet.core.clock import EPOCH
 from fleet.core.errors import FleetError
 from fleet.core.redaction import Redactor, secret_values
+from fleet.engine.secrets import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +48,13 @@ class Office:
         self.launcher = launcher
         self.owner = owner
         self.coder = coder  # what `fleet run --coder` said
+        self.busy: Counter[tuple[str, str]] = Counter()  # agents by coder and account
+        self.missing: dict[str, datetime] = {}  # coders whose program was not found, and when that was last tried
+        self.secrets = Secrets()
         self.redactor = Redactor(secret_values(os.environ))
-        self.settings: Settings = load(home, env={})
+        # Of our own environment only what tells supervisors how to work; the rest was for the makers of tasks.
+        self._env = {name: os.environ[name] for name in OF_SUPERVISORS if name in os.environ}
+        self.settings: Settings = load(home, env=self._env)
         self._stamp = self._settings_stamp()
         # SQLite is asked by one thread, so that its waits never stop the loop.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
@@ -57,6 +67,10 @@ class Office:
         """The queue's clock."""
         return self.queue.now()
 
+    def steady(self) -> datetime:
+        """A clock that nobody sets: only its differences mean something. Watchdogs go by it."""
+        return EPOCH + timedelta(seconds=time.monotonic())
+
     def jitter(self) -> float:
         """A number between 0 and 1: many tasks that failed together must not come back together."""
         return random.random()
@@ -68,7 +82,7 @@ class Office:
             return
         self._stamp = stamp
         try:
-            self.settings = load(self.home, env={})
+            self.settings = load(self.home, env=self._env)
         except FleetError as error:
             log.warning("settings not taken over, the old ones hold: %s", error)
         else:
@@ -79,7 +93,7 @@ class Office:
         if not task.cwd:
             return self.settings
         try:
-            return load(self.home, task.cwd, env={})
+            return load(self.home, task.cwd, env=self._env)
         except FleetError as error:
             log.warning("project settings of %s not used: %s", task.id, error)
             return self.settings

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fleet.core.jsontext import decode
 from fleet.core.record import Record
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Status
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Task
     from fleet.launchers.base import Exit
+
+#: The ending of a run that met a limit, by the limit's kind.
+BY_LIMIT = {"auth": Ending.NOT_LOGGED_IN, "overload": Ending.OVERLOADED}
 
 
 class Seen(Record):
@@ -26,13 +28,17 @@ class Seen(Record):
     result_file: bool = False  # a well-formed result.json of this run
     asked: bool = False  # it left a question
     stderr: str = ""  # the end of what it complained
+    tells_result: bool = True  # whether its coder has a last word at all
+    result_needs_exit_0: bool = False  # whether that word alone is not enough
 
 
 def outcome_of(seen: Seen) -> Outcome:
     """The outcome; first match wins."""
-    words = decode(seen.run.folded)
+    words = seen.run.notes
     if seen.task.cancel_requested_at is not None:
         return _ended(seen, Ending.CANCELLED, seen.task.cancel_reason or "stopped by hand")
+    if seen.alarm is not None and seen.alarm.ending == Ending.RATE_LIMITED and "limit" in words:
+        return _limited(seen, words["limit"])
     if seen.alarm is not None and not (seen.alarm.ending == Ending.HUNG_AFTER_RESULT and words.get("ok") is False):
         return _ended(seen, seen.alarm.ending, seen.alarm.reason)
     if seen.task.status == Status.BLOCKED or seen.asked:
@@ -41,36 +47,69 @@ def outcome_of(seen: Seen) -> Outcome:
         return _ended(seen, Ending.LOST, "the agent vanished with its shim")
     if seen.exit.error:
         return _ended(seen, Ending.FAILED, f"the agent could not be started: {seen.exit.error}")
-    if "limit" in words and not words.get("ok"):
-        return _limited(seen, words["limit"])
+    return _by_words(seen, words, seen.exit)
+
+
+def denied_tools(run: Run) -> list[str]:
+    """The tools a run was not allowed to use."""
+    return list(run.notes.get("denied", ()))
+
+
+def _by_words(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
+    if words.get("denied") and not _handed_in(seen):
+        return _ended(seen, Ending.BLOCKED, f"the agent was not allowed to use {', '.join(words['denied'])}")
+    if not words.get("ok"):
+        if "full" in words:
+            return _ended(seen, Ending.CONTEXT_FULL, words["full"])
+        if "limit" in words:
+            return _limited(seen, words["limit"])
     if "ok" in words:
-        return _with_result(seen, words)
-    return _without_result(seen, words)
+        return _with_result(seen, words, exit)
+    return _without_result(seen, words, exit)
 
 
-def _with_result(seen: Seen, words: dict[str, Any]) -> Outcome:
+def _with_result(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
     if not words["ok"]:
-        return _ended(seen, Ending.FAILED, f"the coder reports an error: {words.get('said') or 'no details'}")
-    if _handed_in(seen) or seen.run.tool_calls:
+        said = words.get("said") or words.get("error") or "no details"
+        return _ended(seen, Ending.FAILED, f"the coder reports an error: {said}")
+    if _handed_in(seen):
+        return _ended(seen, Ending.FINISHED, words.get("said") or "done")
+    if seen.result_needs_exit_0 and (exit.status or exit.signal):
+        return _ended(seen, Ending.FAILED, f"the coder said it was done, then {_end_of(exit)}{_detail(seen, words)}")
+    if _tool_calls(seen):
         return _ended(seen, Ending.FINISHED, words.get("said") or "done")
     return _ended(seen, Ending.INCOMPLETE, "the agent said it was done without having done anything")
 
 
-def _without_result(seen: Seen, words: dict[str, Any]) -> Outcome:
-    assert seen.exit is not None
+def _without_result(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
+    if exit.status or exit.signal:
+        return _ended(seen, Ending.FAILED, f"the agent {_end_of(exit)}{_detail(seen, words)}")
+    if not seen.tells_result:
+        if _handed_in(seen):
+            return _ended(seen, Ending.FINISHED, words.get("text") or "done")
+        return _ended(seen, Ending.INCOMPLETE, "the agent ended without handing anything in")
+    return _ended(seen, Ending.INCOMPLETE, f"the agent ended without its coder's last word{_detail(seen, words)}")
+
+
+def _end_of(exit: Exit) -> str:
+    return f"was ended by signal {exit.signal}" if exit.signal else f"ended with exit code {exit.status}"
+
+
+def _detail(seen: Seen, words: dict[str, Any]) -> str:
     complaint = words.get("error") or seen.stderr.strip()[-300:]
-    detail = f": {complaint}" if complaint else ""
-    if seen.exit.signal is not None:
-        return _ended(seen, Ending.FAILED, f"the agent was ended by signal {seen.exit.signal}{detail}")
-    if seen.exit.status:
-        return _ended(seen, Ending.FAILED, f"the agent ended with exit code {seen.exit.status}{detail}")
-    return _ended(seen, Ending.INCOMPLETE, f"the agent ended without its coder's last word{detail}")
+    return f": {complaint}" if complaint else ""
 
 
 def _limited(seen: Seen, limit: dict[str, Any]) -> Outcome:
+    kind = limit.get("kind") or "rate"
     until = datetime.fromisoformat(limit["until"]) if limit.get("until") else None
-    reason = f"{limit.get('kind', 'rate')} limit: {limit.get('text') or 'no details'}"
-    return _ended(seen, Ending.RATE_LIMITED, reason).replace(resume_at=until)
+    reason = f"{kind} limit: {limit.get('text') or 'no details'}"
+    return _ended(seen, BY_LIMIT.get(kind, Ending.RATE_LIMITED), reason).replace(resume_at=until, limit=kind)
+
+
+def _tool_calls(seen: Seen) -> int:
+    """Of the whole session: who was interrupted after the work was done has only to say so."""
+    return seen.run.tool_calls + int(seen.run.notes.get("before", {}).get("tool_calls", 0))
 
 
 def _handed_in(seen: Seen) -> bool:
@@ -83,7 +122,7 @@ def _ended(seen: Seen, ending: str, reason: str) -> Outcome:
         ending=ending,
         reason=reason,
         handed_in=_handed_in(seen),
-        tool_calls=seen.run.tool_calls,
+        tool_calls=_tool_calls(seen),
         exit_status=exit.status if exit else None,
         exit_signal=exit.signal if exit else None,
     )

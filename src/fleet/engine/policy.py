@@ -20,8 +20,6 @@ INTERACTIVE = "interactive"
 UNVERIFIED = "unverified"
 
 BACKOFF_BASE, BACKOFF_CAP = timedelta(seconds=5), timedelta(seconds=300)
-WAIT_BASE, WAIT_CAP = timedelta(minutes=5), timedelta(hours=5)  # where a limit does not say when it ends
-SHORTEST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(days=8)
 
 # `Task.restarts` holds three counts, a thousand apart; the settings keep each of them below that.
 FRESH_START, LOSS, WAIT = 1, 1_000, 1_000_000
@@ -61,13 +59,6 @@ def bound(limits: Limits) -> int:
     return limits.retry_limit + back
 
 
-def limit_ends_at(task: Task, outcome: Outcome, now: datetime) -> datetime:
-    """When an account that met its limit may be used again: as it was told, within reason, else in a growing while."""
-    if outcome.resume_at is None:
-        return now + min(WAIT_CAP, WAIT_BASE * (1 << min(Counts.of(task).waits, 16)))
-    return min(max(outcome.resume_at, now + SHORTEST_WAIT), now + LONGEST_WAIT)
-
-
 def backoff(failures: int, jitter: float) -> timedelta:
     """The pause after so many earlier failures: anywhere from nothing to a growing, capped most."""
     return min(BACKOFF_CAP, BACKOFF_BASE * (1 << min(failures, 16))) * jitter
@@ -89,17 +80,20 @@ def _decide(task: Task, outcome: Outcome, now: datetime, limits: Limits, jitter:
             return Verdict(status=Status.BLOCKED, reason=reason, failures=1)
         case Ending.BLOCKED:
             return Verdict(status=Status.BLOCKED, reason=reason)
+        case Ending.INTERRUPTED:
+            return Verdict(status=Status.BLOCKED, reason=f"{reason}; `fleet prompt` tells it what to do")
         case Ending.CANCELLED:
             return Verdict(status=Status.BLOCKED, reason=_stopped_by_hand(reason))
         case _:
-            return _no_failure(counts, outcome.ending, reason, limit_ends_at(task, outcome, now), limits)
+            return _no_failure(counts, outcome.ending, reason, limits)
 
 
-def _no_failure(counts: Counts, ending: str, reason: str, limit_ends: datetime, limits: Limits) -> Verdict:
+def _no_failure(counts: Counts, ending: str, reason: str, limits: Limits) -> Verdict:
     match ending:
-        case Ending.RATE_LIMITED:
+        case Ending.RATE_LIMITED | Ending.OVERLOADED | Ending.NOT_LOGGED_IN:
+            # The account is parked, not the task: another account may take it at once.
             said = f"waited for account limits {_times(counts.waits)}"
-            return _again(counts.waits, limits.limit_waits, said, reason).replace(restarts=WAIT, not_before=limit_ends)
+            return _again(counts.waits, limits.limit_waits, said, reason).replace(restarts=WAIT)
         case Ending.CONTEXT_FULL:
             said = f"started afresh {_times(counts.fresh_starts)}, and its context is full again"
             return _again(counts.fresh_starts, limits.context_limit, said, reason).replace(restarts=FRESH_START)

@@ -1,4 +1,8 @@
-"""After a restart: agents that live are adopted, those that ended are settled, those that vanished go back."""
+"""Agents nobody follows: those that live are adopted, those that ended are settled, those that vanished go back.
+
+After a restart these are the runs of this owner. Later they are runs whose claims another supervisor on this host let
+expire: one of another home with the same database, or of this home under an earlier name of the host.
+"""
 
 from __future__ import annotations
 
@@ -8,57 +12,79 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, FleetError, TaskNotFound
 from fleet.core.filter import Filter
-from fleet.engine.folder import TaskFolder
 from fleet.engine.runner import Runner
+from fleet.engine.starting import folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
     from typing import Any
 
     from fleet.core.run import Run
     from fleet.core.task import Claim, Task
     from fleet.engine.office import Office
 
+    Work = tuple[Runner, Coroutine[Any, Any, None]]
+
 log = logging.getLogger(__name__)
 
 
 class Recovery:
-    """What an earlier supervisor of this owner left behind."""
+    """Finds runs that nobody follows."""
 
     def __init__(self, office: Office) -> None:
         self._office = office
 
-    async def runs(self) -> list[tuple[Runner, Coroutine[Any, Any, None]]]:
-        """Every run to go on with, each with the work to do; tasks claimed but never started are given back."""
+    async def runs(self) -> list[Work]:
+        """Every run of ours to go on with, each with the work to do; tasks claimed but never started are given back."""
         office = self._office
         live = await office.ask(office.history.live, office.owner)
-        found = []
-        for run in live:
-            claim = await office.ask(self._claim_again, run)
-            if claim is None:
-                continue
-            runner = Runner(office, claim)
-            try:
-                agent = await office.launcher.find(TaskFolder(office.home, run.task_id).run_folder(run.number))
-            except (FleetError, OSError) as error:  # one shim that does not answer must not keep the others waiting
-                log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
-                continue
-            log.info("%s %s", "adopted" if agent else "found ended:", run.id)
-            found.append((runner, runner.adopt(run.replace(epoch=claim.epoch), agent)))
+        found = [work for run in live if (work := await self._adopt(run))]
         await office.ask(self._give_back_unstarted, {run.task_id for run in live})
         return found
 
-    def reap(self) -> list[Task]:
-        """Give back expired claims, but not of agents that still live here."""
-        return self._office.queue.reap(spare=self._alive())
+    async def reap(self, followed: Iterable[str]) -> tuple[list[Work], list[Task]]:
+        """What others let expire: runs that can be gone on with from here, and tasks that were given back.
 
-    def _alive(self) -> list[str]:
+        A task whose agent lives here is never given back, whoever follows it.
+        """
+        office, own = self._office, set(followed)
+        here = [run for run in await office.ask(self._expired) if run.task_id not in own and self._is_here(run)]
+        found = [work for run in here if (work := await self._adopt(run))]
+        spared = [*own, *(run.task_id for run in here)]
+        return found, await office.ask(lambda: office.queue.reap(spare=spared))
+
+    async def _adopt(self, run: Run) -> Work | None:
         office = self._office
-        return [
-            run.task_id
-            for run in office.history.live()
-            if office.launcher.is_alive(TaskFolder(office.home, run.task_id).run_folder(run.number))
-        ]
+        try:
+            agent = await office.launcher.find(self._place(run))
+        except (FleetError, OSError) as error:  # one shim that does not answer must not keep the others waiting
+            log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
+            return None
+        claim = await office.ask(self._claim_again, run)
+        if claim is None:
+            return None
+        log.info("%s %s", "adopted" if agent else "found ended:", run.id)
+        runner = Runner(office, claim)
+        return runner, runner.adopt(run.replace(epoch=claim.epoch, owner=claim.owner), agent)
+
+    def _is_here(self, run: Run) -> bool:
+        """Whether the agent of a run lives on this host, or left its exit here."""
+        launcher, place = self._office.launcher, self._place(run)
+        return launcher.is_alive(place) or launcher.last_exit(place) is not None
+
+    def _place(self, run: Run) -> str:
+        return folder_of(self._office, run).run_folder(run.number)
+
+    def _expired(self) -> list[Run]:
+        """The live runs whose claim has expired."""
+        office = self._office
+        with office.queue.snapshot():
+            now, live = office.now(), office.history.live()
+            held = office.queue.find(Filter(ids=tuple(run.task_id for run in live)), sort="id") if live else []
+            expired = {
+                task.run_id for task in held if task.claim_expires_at is not None and task.claim_expires_at < now
+            }
+        return [run for run in live if run.id in expired]
 
     def _claim_again(self, run: Run) -> Claim | None:
         office = self._office
@@ -69,7 +95,8 @@ class Recovery:
                 raise ClaimLost(run.task_id, run.epoch)
             return office.queue.adopt(run.task_id, office.owner, epoch=task.epoch, ttl=ttl)
         except (ClaimLost, TaskNotFound):
-            office.history.end(run.replace(ended_at=office.now(), ending="lost", reason="its claim was lost"))
+            if run.owner == office.owner:
+                office.history.end(run.replace(ended_at=office.now(), ending="lost", reason="its claim was lost"))
             return None
 
     def _give_back_unstarted(self, known: set[str]) -> None:

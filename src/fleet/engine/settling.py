@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.core.run import Ending, Outcome, Question
+from fleet.core.run import Account, Delivery, Ending, Outcome, Question
+from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
-from fleet.engine.outcome import Seen, outcome_of
+from fleet.engine.accounts import after_run
+from fleet.engine.outcome import Seen, denied_tools, outcome_of
 from fleet.engine.policy import decide
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ log = logging.getLogger(__name__)
 async def settle(office: Office, claim: Claim, live: Live, exit: Exit | None, alarm: Outcome | None) -> Task:
     """Record how a run ended and where its task goes next. Raises ClaimLost."""
     asked = live.folder.open_questions()
+    live.explain(exit.status if exit else None)
     stderr = live.folder.stderr_tail()
     result = live.folder.result_json(since=live.run.started_at) is not None
 
@@ -37,6 +41,8 @@ async def settle(office: Office, claim: Claim, live: Live, exit: Exit | None, al
                 result_file=result,
                 asked=bool(asked),
                 stderr=stderr,
+                tells_result=live.coder.tells_result,
+                result_needs_exit_0=live.coder.result_needs_exit_0,
             )
             outcome = outcome_of(seen)
             _record_questions(office, task, live.run, asked)
@@ -63,9 +69,17 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
             run = office.history.run(office.queue.get(claim.task.id).run_id)
             if run is not None and run.is_live:
                 office.history.end(_ended(run, outcome, office))
+                _note_account(office, run, outcome)
             return office.queue.settle(claim, verdict)
 
     return await office.ask(write)
+
+
+async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -> Task:
+    """Put a task back for a while, for a reason that is not its own; nothing is counted. Raises ClaimLost."""
+    not_before = office.now() + timedelta(seconds=seconds) if seconds else None
+    verdict = Verdict(status=Status.OPEN, reason=reason, not_before=not_before)
+    return await office.ask(office.queue.settle, claim, verdict)
 
 
 def _write(office: Office, claim: Claim, run: Run, outcome: Outcome) -> Task:
@@ -74,10 +88,40 @@ def _write(office: Office, claim: Claim, run: Run, outcome: Outcome) -> Task:
         return office.queue.release(claim)
     task = office.queue.get(claim.task.id)
     verdict = decide(task, outcome, now=office.now(), limits=office.settings.limits, jitter=office.jitter())
+    verdict = _with_messages(office, run, outcome, verdict)
     office.history.end(_ended(run, outcome, office).replace(finding=verdict.finding))
-    if outcome.ending == Ending.RATE_LIMITED:
-        office.history.park(run.coder, run.account, until=verdict.not_before, reason=outcome.reason)
+    _note_account(office, run, outcome)
     return office.queue.settle(claim, verdict)
+
+
+def _note_account(office: Office, run: Run, outcome: Outcome) -> None:
+    """Keep what the run showed about its account."""
+    known = {(each.coder, each.name): each for each in office.history.accounts()}
+    before = known.get((run.coder, run.account)) or Account(coder=run.coder, name=run.account)
+    now, limits = office.now(), office.settings.limits
+    after = after_run(before, outcome, started_at=run.started_at, now=now, limits=limits)
+    if after.parked_until != before.parked_until:
+        reason = office.redactor.redact(after.parked_reason)
+        office.history.park(run.coder, run.account, until=after.parked_until, reason=reason)
+        log.warning("%s %s is parked until %s: %s", run.coder, run.account, after.parked_until, reason)
+    if outcome.limit == "auth":
+        office.secrets.forget(run.coder, run.account)
+    if after.strikes != before.strikes:
+        office.history.note_account(run.coder, run.account, strikes=after.strikes)
+
+
+def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict) -> Verdict:
+    """What nobody has heard yet sends a task on its way again; an order to stop, which says nothing, keeps it here."""
+    unheard = [each for each in office.history.messages(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)]
+    orders = [each for each in unheard if not each.text]
+    for each in orders:
+        office.history.mark_message(each.id, Delivery.DELIVERED, office.now(), run.id)
+    if len(unheard) > len(orders):
+        goes_on = verdict.status == Status.CLOSED or outcome.ending == Ending.INTERRUPTED
+        return Verdict(status=Status.OPEN, reason="there is a message for its agent") if goes_on else verdict
+    if orders and verdict.status == Status.OPEN:
+        return verdict.replace(status=Status.BLOCKED, reason="interrupted by hand; `fleet prompt` tells it what to do")
+    return verdict
 
 
 def _ended(run: Run, outcome: Outcome, office: Office) -> Run:
@@ -96,6 +140,11 @@ def _record_questions(office: Office, task: Task, run: Run, asked: list[str]) ->
     note = task.notes.rpartition("QUESTION:")[2].strip() if "QUESTION:" in task.notes else ""
     if note and task.status == "blocked" and not texts:
         texts.append(note)
+    if denied := denied_tools(run):
+        texts.append(
+            f"The agent was not allowed to use {', '.join(denied)}. Allow it in the coder's own settings, or agree to "
+            "permissions = skip (fleet init), and answer what it shall do."
+        )
     for text in texts:
         office.history.ask(
             Question(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from fleet import coders
+from fleet.config import program_for
 from fleet.core.errors import FleetError
 from fleet.engine.admission import HEADLESS, Ramp, Situation
 from fleet.engine.office import PAUSED
+from fleet.engine.starting import NOT_INSTALLED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fleet.config import Settings
     from fleet.engine.office import Office
 
 
@@ -43,9 +47,10 @@ class Watch:
         return Situation(
             now=office.now(),
             default_coder=default,
-            coders={name: unusable(name) for name in self._named(default)},
+            coders={name: self._unusable(name) for name in self._named(default)},
             running=Counter((coder, HEADLESS) for coder in running),
             accounts=office.history.accounts(),
+            busy=dict(office.busy),
             ramp=self._ramp,
             free_disk_mb=free_disk_mb(office.home.root),
             free_memory_mb=free_memory_mb(),
@@ -54,18 +59,37 @@ class Watch:
             turn=self._turn,
         )
 
+    def _unusable(self, name: str) -> str:
+        """Why a coder cannot be used; one whose program is not on our PATH may be on that of a task: one tries it."""
+        office = self._office
+        tried = office.missing.get(name)
+        is_new = tried is None or (office.steady() - tried).total_seconds() >= NOT_INSTALLED_SECONDS
+        return unknown(name, office.settings) or ("" if is_new else not_installed(name, office.settings))
+
     def _named(self, default: str) -> list[str]:
         """The coders that waiting tasks name; those that name none mean the default."""
         return sorted({name or default for name in self._office.queue.waiting_coders()})
 
 
-def unusable(name: str) -> str:
+def unusable(name: str, settings: Settings) -> str:
     """Why a coder cannot be used here; empty when it can."""
+    return unknown(name, settings) or not_installed(name, settings)
+
+
+def unknown(name: str, settings: Settings) -> str:
+    """Why there is no such coder; empty when there is."""
     try:
-        coders.load(name)
+        coders.load(name, settings)
     except FleetError as error:
         return str(error)
     return ""
+
+
+def not_installed(name: str, settings: Settings) -> str:
+    """Why a coder's program cannot be started from here; empty when it can."""
+    coder = coders.load(name, settings)
+    program = program_for(settings, coder.name) or coder.program
+    return "" if not program or shutil.which(program) else f"no program {program!r} is on the PATH"
 
 
 def free_disk_mb(path: str) -> float | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from fleet import wake
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
-from fleet.core.run import Ending
-from fleet.engine import admission
+from fleet.core.run import Delivery, Ending
+from fleet.engine import admission, retention
 from fleet.engine.recovery import Recovery
 from fleet.engine.runner import Runner
 from fleet.engine.situation import Watch
@@ -105,7 +105,7 @@ class Supervisor:
         running = [r.live.run.coder if r.live else r.claim.task.coder or default for r in self._runners.values()]
         room = admission.admit(office.settings, await office.ask(self._watch.look, running))
         self._tell(room.reasons)
-        self._again_at = room.ramp_at
+        self._again_at = room.again_at
         if room.room <= 0 or not room.lanes:
             return
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
@@ -144,6 +144,9 @@ class Supervisor:
         """Notice requests to stop, and tasks that were ended by hand."""
         if not self._runners:
             return
+        for message in await self._office.ask(self._office.history.messages, state=Delivery.QUEUED):
+            if message.task_id in self._runners:
+                self._runners[message.task_id].hand(message)
         held = Filter(ids=tuple(self._runners))
         for task in await self._office.ask(self._office.queue.find, held, sort="id"):
             runner = self._runners.get(task.id)
@@ -163,6 +166,7 @@ class Supervisor:
                 renewed = now
                 await self._guarded(self._renew)
                 await self._guarded(self._reap)
+                await self._guarded(self._remove_raw)
 
     async def _keep_folded(self) -> None:
         dirty = [r for r in self._runners.values() if r.live is not None and r.live.dirty]
@@ -189,15 +193,19 @@ class Supervisor:
         for key in lost:
             runner = self._runners.get(key.partition("/")[0])
             if runner is not None:
-                log.warning("claim on %s is somebody else's now: its agent is ended", runner.claim.task.id)
-                await runner.kill()
+                await runner.let_go()
 
     async def _reap(self) -> None:
-        reaped = await self._office.ask(Recovery(self._office).reap)
+        found, reaped = await Recovery(self._office).reap(self._runners)
+        for runner, work in found:
+            self._follow(runner, work)
         for task in reaped:
             log.warning("gave back %s: whoever held it let its claim expire", task.id)
         if reaped:
             self._woken.set()
+
+    async def _remove_raw(self) -> None:
+        await self._office.ask(retention.sweep, self._office)
 
     async def _wind_down(self) -> None:
         if self._stop_agents:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SECTION = "watchdog"
 #: A silence is looked at so many times before it counts: CPU and transcript have to be asked for.
 LOOKS = 10
+MOST_OVERFLOWS = 2
 
 
 class Facts(Record):
@@ -34,11 +35,13 @@ class Facts(Record):
     last_output_at: datetime | None = None
     last_transcript_at: datetime | None = None
     last_cpu_at: datetime | None = None  # when its tree was last seen to use CPU
+    limited_at: datetime | None = None  # since when the model only refuses
     result_at: datetime | None = None  # when its result was in and it had nothing more to read
     tokens: int = 0
     cost_usd: float | None = None
     context: int | None = None
     window: int | None = None
+    overflows: int = 0  # how often its context was too full for a request, with no work in between
     interactive: bool = False
 
 
@@ -49,6 +52,7 @@ class Watchdog(Record):
     silence_seconds: float
     wall_seconds: float
     result_grace_seconds: float
+    limit_seconds: float
     stop_grace_seconds: float
     max_tokens: int | None = None
     max_cost_usd: float | None = None
@@ -73,6 +77,9 @@ def watchdog_for(settings: Settings, task: Task) -> Watchdog:
 
 def check(facts: Facts, limits: Watchdog, now: datetime) -> Outcome | None:
     """Why the agent must be stopped now, as the outcome of its run; none as long as it may go on."""
+    if facts.overflows >= MOST_OVERFLOWS and not facts.interactive:
+        # Some coders make room and go on by themselves, and never notice that it does not help.
+        return Outcome(ending=Ending.CONTEXT_FULL, reason="its context overflows again and again")
     if _has_result(facts):
         alarms = _overdue(facts, limits, now)
     else:
@@ -144,6 +151,8 @@ def _deadlines(facts: Facts, limits: Watchdog) -> Iterator[Deadline]:
     if facts.result_at is not None:
         yield _after(facts.result_at, limits.result_grace_seconds, Ending.HUNG_AFTER_RESULT, "did not end by itself {}")
         return
+    if facts.limited_at is not None:
+        yield _after(facts.limited_at, limits.limit_seconds, Ending.RATE_LIMITED, "the model only refused it for {}")
     yield _after(facts.started_at, limits.wall_seconds, Ending.TIMED_OUT, "not done after {}")
     if not _has_begun(facts):
         yield _after(facts.started_at, limits.first_event_seconds, Ending.START_HANG, "not a word in its first {}")

@@ -39,6 +39,8 @@ class Agent(Protocol):
 
     #: Set whenever its output grew, and when it ends; whoever waits clears it.
     stirred: asyncio.Event
+    #: How long it had lived when it was reached, whatever the clocks said meanwhile; none where nobody knows.
+    age_seconds: float | None
 
     async def signal(self, number: int) -> None:
         """Send a signal to the agent's process group. No error when it is gone."""
@@ -73,6 +75,9 @@ class Launcher(Protocol):
 
     def is_alive(self, folder: str) -> bool:
         """Whether anything of this folder's agent lives."""
+
+    def was_started(self, folder: str) -> bool:
+        """Whether there ever was an agent in this folder."""
 
     def last_exit(self, folder: str) -> Exit | None:
         """What the shim of this folder wrote at its end; none when it never did."""

@@ -81,6 +81,10 @@ class HeadlessLauncher:
         """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
         return is_locked(folder)
 
+    def was_started(self, folder: str) -> bool:
+        """Whether there ever was an agent in this folder: its shim makes the file of its output first."""
+        return Path(folder, "stdout").exists()
+
     def last_exit(self, folder: str) -> Exit | None:
         """What the shim of this folder wrote at its end; none when it never did."""
         return read_exit(folder)

@@ -23,6 +23,7 @@ class ShimAgent:
 
     def __init__(self, folder: str, link: Link | None) -> None:
         self.stirred = asyncio.Event()
+        self.age_seconds = link.age_seconds if link else None
         self._folder = folder
         self._link = link
         self._settled = asyncio.Event()  # there is a connection, or there never will be one

@@ -29,6 +29,12 @@ class Link(NamedTuple):
     writer: asyncio.StreamWriter
     state: dict[str, Any]
 
+    @property
+    def age_seconds(self) -> float | None:
+        """How long its agent had lived then; none from a shim that does not tell."""
+        age = self.state.get("age")
+        return float(age) if isinstance(age, int | float) else None
+
 
 def is_locked(folder: str) -> bool:
     """Whether a shim, or what it holds, lives in this folder."""

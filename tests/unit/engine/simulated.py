@@ -41,10 +41,11 @@ class QuickQueue(MemoryQueue):
         return any(found and (mode or HEADLESS) in modes for (_, mode), found in self.open.items())
 
     def find(self, where: Filter, *, sort: str = "", reverse: bool = False, limit: int = 0) -> list[Task]:
-        """Lanes alone are asked for here: one coder, one mode, the most urgent first."""
+        """Lanes alone are asked for here: the most urgent first."""
         now = self.now()
         asked = [(_CONDITIONS[name], wanted) for name, wanted in where.as_dict().items() if wanted is not None]
-        tasks = [self.get(key) for key in self.open[where.coder or "", where.mode or ""]]
+        kinds = [(coder, mode) for coder in where.coders or ("",) for mode in where.modes or ("",)]
+        tasks = [self.get(key) for kind in kinds for key in self.open[kind]]
         found = [task for task in tasks if all(fits(task, wanted, now, self._kin) for fits, wanted in asked)]
         return sorted(found, key=lambda task: (task.priority, task.created_at, task.id))[:limit]
 

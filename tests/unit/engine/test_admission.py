@@ -43,7 +43,7 @@ def tasks(count: int, **said: Any) -> list[Any]:
 
 def test_an_idle_fleet_has_room_for_all_its_slots_in_every_coder() -> None:
     room = admit(settings(max_concurrent=5), situation())
-    assert (room.room, room.ramp_at, room.reasons) == (5, None, [])
+    assert (room.room, room.again_at, room.reasons) == (5, None, [])
     assert len(claims(room, *tasks(4), *tasks(4, coder="codex"), *tasks(2, coder="claude"))) == 5
 
 
@@ -93,11 +93,11 @@ def test_a_coder_never_has_more_agents_than_its_own_limit(turn: int) -> None:
     assert found.count("codex") == 5
 
 
-def test_every_way_to_name_a_full_coder_gets_its_turn() -> None:
+def test_every_way_to_name_a_coder_shares_its_last_room() -> None:
     held = settings(max_concurrent=9, coders__claude__max_concurrent=1)
     for said in ({}, {"coder": "claude"}, {"mode": "headless"}, {"coder": "claude", "mode": "headless"}):
         started = [len(claims(admit(held, situation(turn=turn)), *tasks(2, **said))) for turn in range(4)]
-        assert sum(started) == 1, said
+        assert started == [1] * 4, said
 
 
 def test_a_coder_at_its_limit_is_named_and_the_others_go_on() -> None:
@@ -110,7 +110,7 @@ def test_a_coder_at_its_limit_is_named_and_the_others_go_on() -> None:
 def test_a_parked_account_closes_its_own_lane_and_no_other() -> None:
     parked = Account(coder="claude", parked_until=NOON + HOUR, parked_reason="5-hour limit")
     room = admit(settings(), situation(accounts=[parked]))
-    assert room.reasons == ["claude is parked until 2026-03-01 13:00: 5-hour limit"]
+    assert room.reasons == ["claude is parked until 2026-03-01 13:00:00: 5-hour limit"]
     assert coders_of(claims(room, *tasks(2), *tasks(1, coder="claude"), *tasks(2, coder="codex"))) == ["codex"] * 2
 
 
@@ -119,10 +119,43 @@ def test_an_account_whose_time_has_come_is_open_again() -> None:
     assert admit(settings(), situation(accounts=[parked])).reasons == []
 
 
+TWO = (
+    {"name": "first", "coder": "claude", "max_concurrent": 2, "start_interval_seconds": 0},
+    {"name": "second", "coder": "claude", "start_interval_seconds": 0},
+)
+
+
+def accounts_of(found: list[Claim]) -> list[str]:
+    return sorted(claim.task.account or "-" for claim in found)
+
+
 def test_an_account_has_its_own_most_over_all_modes() -> None:
-    few = Account(coder="claude", max_running=2)
-    room = admit(settings(max_concurrent=9), situation(accounts=[few], running={("claude", "interactive"): 1}))
-    assert len(claims(room, *tasks(4))) == 1
+    only = settings(max_concurrent=9, accounts=TWO[:1])
+    room = admit(only, situation(busy={("claude", "first"): 1}))
+    assert len(claims(room, *tasks(4))) <= 1
+    assert claims(admit(only, situation(busy={("claude", "first"): 2})), *tasks(4)) == []
+
+
+def test_accounts_add_up_for_tasks_that_name_none() -> None:
+    room = admit(settings(max_concurrent=9, accounts=TWO), situation())
+    assert len(claims(room, *tasks(12))) == 9
+
+
+def test_a_task_that_names_an_account_runs_with_that_account_alone() -> None:
+    both = settings(max_concurrent=9, accounts=TWO)
+    parked = Account(coder="claude", name="second", parked_until=NOON + HOUR)
+    mixed = [*tasks(1, account="second"), *tasks(1, account="first"), *tasks(1, account="nobody")]
+    assert accounts_of(claims(admit(both, situation()), *mixed)) == ["first", "second"]
+    assert accounts_of(claims(admit(both, situation(accounts=[parked])), *mixed)) == ["first"]
+
+
+def test_named_and_unnamed_tasks_never_take_more_of_an_account_than_it_has() -> None:
+    only = settings(max_concurrent=9, accounts=TWO[:1])
+    for turn in range(4):
+        for busy in range(3):
+            room = admit(only, situation(busy={("claude", "first"): busy}, turn=turn))
+            found = claims(room, *tasks(3), *tasks(3, account="first"))
+            assert len(found) == 2 - busy
 
 
 def test_tasks_of_a_coder_that_cannot_be_used_stay_where_they_are() -> None:
@@ -178,8 +211,8 @@ def test_after_a_first_burst_agents_start_one_by_one() -> None:
         room = admit(held, situation(now=now, ramp=ramp, running={("claude", "headless"): len(started)}))
         started += [now] * room.room
         ramp = ramp.started(room.room, now, 0.25)
-        assert room.ramp_at is not None or len(started) == 200
-        now = room.ramp_at or now
+        assert room.again_at is not None or len(started) == 200
+        now = room.again_at or now
     assert started.count(NOON) == BURST
     gaps = {later - earlier for earlier, later in zip(started[BURST - 1 :], started[BURST:], strict=False)}
     assert gaps == {timedelta(seconds=0.25)}
@@ -206,5 +239,5 @@ def test_a_clock_turned_back_does_not_stop_all_starts() -> None:
 
 def test_without_an_interval_there_is_no_ramp() -> None:
     room = admit(settings(max_concurrent=900, supervisor__start_interval_seconds=0), situation())
-    assert (room.room, room.ramp_at) == (900, None)
+    assert (room.room, room.again_at) == (900, None)
     assert Ramp().started(900, NOON, 0).allowed(NOON, 0) > 900

@@ -9,7 +9,7 @@ from builders import a_task
 from fleet.core.event import Event, Kind, Limit, Usage
 from fleet.core.run import Ending, Outcome, Run
 from fleet.core.task import Status
-from fleet.engine.fold import LARGEST, fold
+from fleet.engine.fold import LARGEST, fold, going_on
 from fleet.engine.outcome import Seen, outcome_of
 from fleet.launchers.base import Exit
 
@@ -20,9 +20,7 @@ LATER = NOW + timedelta(hours=1)
 def a_run(*events: Event, **changes: Any) -> Run:
     """A run after these events."""
     run = Run(id="fleet-a/1", task_id="fleet-a", number=1, epoch=1, owner="host", started_at=NOW, **changes)
-    for event in events:
-        run = fold(run, event, NOW)
-    return run
+    return fold(run, events, NOW)
 
 
 def seen(*events: Event, exit: Exit | None = Exit(status=0), **facts: Any) -> Seen:  # noqa: B008 - frozen
@@ -30,7 +28,14 @@ def seen(*events: Event, exit: Exit | None = Exit(status=0), **facts: Any) -> Se
 
 
 OK = Event(kind=Kind.RESULT, ok=True, text="done")
+BAD = Event(kind=Kind.RESULT, ok=False, text="no")
 TOOL = Event(kind=Kind.TOOL_USE, tool="Bash")
+FULL = Event(kind=Kind.CONTEXT_FULL, text="prompt is too long")
+DENIED = Event(kind=Kind.DENIED, tool="Bash")
+
+
+def limit(kind: str, text: str = "") -> Event:
+    return Event(kind=Kind.LIMIT, limit=Limit(kind=kind, text=text))
 
 
 def test_usage_is_added_replaced_by_totals_or_counted_once_per_message() -> None:
@@ -40,6 +45,8 @@ def test_usage_is_added_replaced_by_totals_or_counted_once_per_message() -> None
     assert total.input_tokens == 9
     told_twice = [Event(kind=Kind.USAGE, usage=Usage(input=5, message=name)) for name in ("a", "a", "b")]
     assert a_run(*told_twice).input_tokens == 10
+    mixed = [Event(kind=Kind.USAGE, usage=Usage(input=5, message=name)) for name in ("a", "b", "a", "b", "a")]
+    assert a_run(*mixed).input_tokens == 10
 
 
 def test_counts_that_mean_nothing_are_bounded() -> None:
@@ -64,6 +71,30 @@ def test_context_keeps_its_peak_and_sessions_and_tools_are_noted() -> None:
         (seen(OK, result_file=True), Ending.FINISHED),
         (seen(OK, task=a_task(handed_in_at=NOW)), Ending.FINISHED),
         (seen(TOOL, OK, exit=Exit(status=1)), Ending.FINISHED),
+        (seen(TOOL, OK, exit=Exit(status=1), result_needs_exit_0=True), Ending.FAILED),
+        (seen(TOOL, OK, exit=Exit(signal=11), result_needs_exit_0=True), Ending.FAILED),
+        (seen(TOOL, OK, exit=Exit(status=1), result_needs_exit_0=True, result_file=True), Ending.FINISHED),
+        (seen(TOOL, OK, result_needs_exit_0=True), Ending.FINISHED),
+        (seen(OK, TOOL), Ending.INCOMPLETE),
+        (seen(TOOL, BAD, OK), Ending.FAILED),
+        (seen(TOOL, BAD, Event(kind=Kind.SESSION_STARTED), OK), Ending.FINISHED),
+        (seen(TOOL, OK, Event(kind=Kind.TEXT, text="and another thing")), Ending.INCOMPLETE),
+        (seen(TOOL, OK, Event(kind=Kind.USAGE, usage=Usage(input=1))), Ending.FINISHED),
+        (seen(TOOL, FULL, BAD), Ending.CONTEXT_FULL),
+        (seen(FULL, TOOL, exit=Exit(status=1)), Ending.FAILED),
+        (seen(DENIED, OK), Ending.BLOCKED),
+        (seen(DENIED, TOOL, OK, result_file=True), Ending.FINISHED),
+        (seen(limit("auth"), BAD, exit=Exit(status=1)), Ending.NOT_LOGGED_IN),
+        (seen(limit("overload"), BAD, exit=Exit(status=1)), Ending.OVERLOADED),
+        (seen(limit("plan"), BAD, exit=Exit(status=1)), Ending.RATE_LIMITED),
+        (seen(limit("plan"), exit=Exit(signal=15)), Ending.RATE_LIMITED),
+        (seen(limit("rate"), TOOL, exit=Exit(status=1)), Ending.FAILED),
+        (seen(limit("auth"), alarm=Outcome(ending=Ending.RATE_LIMITED), exit=Exit(signal=15)), Ending.NOT_LOGGED_IN),
+        (seen(limit("warning"), exit=Exit(status=1)), Ending.FAILED),
+        (seen(tells_result=False), Ending.INCOMPLETE),
+        (seen(TOOL, tells_result=False), Ending.INCOMPLETE),
+        (seen(result_file=True, tells_result=False), Ending.FINISHED),
+        (seen(result_file=True, tells_result=False, exit=Exit(status=2)), Ending.FAILED),
         (seen(TOOL, Event(kind=Kind.RESULT, ok=False, text="refused")), Ending.FAILED),
         (seen(TOOL), Ending.INCOMPLETE),
         (seen(TOOL, exit=Exit(status=3)), Ending.FAILED),
@@ -85,6 +116,56 @@ def test_context_keeps_its_peak_and_sessions_and_tools_are_noted() -> None:
 def test_an_ending_follows_from_what_was_seen(what: Seen, ending: str) -> None:
     assert outcome_of(what).ending == ending
     assert outcome_of(what).reason
+
+
+def test_a_session_that_is_gone_on_with_does_not_count_its_tokens_twice() -> None:
+    def told(tokens: int) -> Event:
+        return Event(kind=Kind.USAGE, session="s", usage=Usage(input=tokens, total=True, session=True))
+
+    first = a_run(told(100))
+    second = fold(going_on(a_run(), first), [told(130)], NOW)
+    third = fold(going_on(a_run(), second), [told(150)], NOW)
+    assert [run.input_tokens for run in (first, second, third)] == [100, 30, 20]
+    assert third.session == "s"
+    of_this_run_alone = Event(kind=Kind.USAGE, usage=Usage(input=7, total=True))
+    assert fold(going_on(a_run(), third), [of_this_run_alone], NOW).input_tokens == 7
+
+
+def test_who_was_interrupted_after_the_work_has_only_to_say_that_it_is_done() -> None:
+    resumed = fold(going_on(a_run(), going_on(a_run(), a_run(TOOL))), [OK], NOW)
+    assert outcome_of(Seen(run=resumed, task=a_task(), exit=Exit(status=0))).ending == Ending.FINISHED
+    idle = fold(going_on(a_run(), a_run()), [OK], NOW)
+    assert outcome_of(Seen(run=idle, task=a_task(), exit=Exit(status=0))).ending == Ending.INCOMPLETE
+
+
+def test_what_was_said_last_is_the_last_word_of_a_coder_without_one() -> None:
+    def text(words: str, *, delta: bool = True) -> Event:
+        return Event(kind=Kind.TEXT, text=words, delta=delta)
+
+    silent = Event(kind=Kind.RESULT, ok=True)
+    assert outcome_of(seen(text("I look."), TOOL, text("All "), text("done."), silent)).reason == "All done."
+    assert outcome_of(seen(TOOL, text("one"), text("two", delta=False), silent)).reason == "two"
+    assert outcome_of(seen(TOOL, text("one"), OK)).reason == "done"
+
+
+def test_costs_are_told_as_a_whole_or_step_by_step() -> None:
+    steps = [Event(kind=Kind.USAGE, cost_added=cost) for cost in (0.25, 0.5)]
+    assert a_run(*steps).cost_usd == 0.75
+    assert a_run(Event(kind=Kind.USAGE, cost_usd=0.25), Event(kind=Kind.USAGE, cost_usd=0.5)).cost_usd == 0.5
+
+
+def test_the_end_of_a_limit_is_read_from_its_text_where_it_is_not_told() -> None:
+    told = outcome_of(seen(limit("plan", "You've hit your limit · resets 6:42pm (UTC)"), exit=Exit(status=1)))
+    assert (told.limit, told.resume_at) == ("plan", NOW.replace(hour=18, minute=42))
+
+
+def test_events_are_folded_alike_in_whatever_parts_they_are_read() -> None:
+    events = [TOOL, limit("rate"), Event(kind=Kind.TEXT, text="x", usage=Usage(input=3, message="m")), FULL, DENIED, OK]
+    whole = a_run(*events)
+    run = a_run()
+    for event in events:
+        run = fold(run, [event], NOW)
+    assert run == whole
 
 
 def test_a_limit_says_when_it_ends() -> None:

@@ -403,3 +403,18 @@ def test_any_text_can_be_answered_and_nothing_of_it_is_lost(text: str, question:
     remains = iter(written)
     assert all(char in remains for char in text)
     assert len(qa.questions(written)) - len(qa.questions(text)) in (0, 1)
+
+
+def test_a_complaint_that_something_was_printed_after_is_over(tmp_path: Path) -> None:
+    folder = TaskFolder(Home(str(tmp_path)), "t")
+    tmp_path.joinpath("tasks").mkdir()
+    folder.make(1)
+    out, err = (Path(folder.run_folder(1), name) for name in ("stdout", "stderr"))
+    assert folder.complaint(1) == ""
+    err.write_text("x" * 9000 + "Retrying after 1000ms")
+    assert folder.complaint(1).endswith("Retrying after 1000ms") and len(folder.complaint(1)) == 2048
+    out.touch()
+    os.utime(out, ns=(0, err.stat().st_mtime_ns - 1))
+    assert folder.complaint(1)
+    os.utime(out, ns=(0, err.stat().st_mtime_ns))
+    assert folder.complaint(1) == ""

@@ -16,6 +16,7 @@ from fleet.config.load import Layer, Origin, merge
 from fleet.core.errors import ClaimLost
 from fleet.core.run import Account, Ending, Outcome
 from fleet.core.task import Claim, Status, Task, Verdict
+from fleet.engine.accounts import after_run, is_parked
 from fleet.engine.admission import BURST, HEADLESS, INTERACTIVE, Ramp, Situation, admit
 from fleet.engine.policy import Counts, bound, decide
 from fleet.engine.watchdog import check, next_check, watchdog_for
@@ -41,7 +42,8 @@ class World:
         self.is_up, self.is_paused, self.gemini = True, False, "not installed"
         self.ramp, self.turn = Ramp(), 0
         self.looked_at = self.look_at = NOON - HOUR  # the last look, and the next if it is later
-        self.parked: dict[str, datetime] = {}
+        self.accounts: dict[str, Account] = {}
+        self.started: dict[str, datetime] = {}  # the last start of each task
         self.life, self.starts = 1, [(0, NOON)]  # which life of the supervisor started an agent, and when
         self.runs: Counter[str] = Counter()
         self.uncounted: Counter[str] = Counter()  # ways back that are nobody's fault
@@ -115,7 +117,7 @@ class World:
                 return
             for claim in claims:
                 self.start(claim)
-            self.wake(room.ramp_at or self.clock() + 2 * MINUTE)
+            self.wake(room.again_at or self.clock() + 2 * MINUTE)
 
     def _situation(self) -> Situation:
         return Situation(
@@ -123,7 +125,7 @@ class World:
             default_coder="claude",
             coders={"claude": "", "codex": "", "gemini": self.gemini},
             running=Counter((agent.coder, agent.mode) for agent in self.agents.values()),
-            accounts=[Account(coder=coder, parked_until=until) for coder, until in self.parked.items()],
+            accounts=list(self.accounts.values()),
             ramp=self.ramp,
             paused=self.is_paused,
             turn=self.turn,
@@ -134,7 +136,8 @@ class World:
         coder = claim.task.coder or "claude"
         assert key not in self.agents, f"{key} would have two agents"
         assert not self.is_paused and (coder != "gemini" or not self.gemini)
-        assert coder not in self.parked or self.parked[coder] <= now, f"{coder} is parked"
+        assert coder not in self.accounts or not is_parked(self.accounts[coder], now), f"{coder} is parked"
+        self.started[key] = now
         fate = self.cursed.get(key) or self.random.choices(list(FATES), list(FATES.values()))[0]
         if claim.task.mode == INTERACTIVE and fate in WATCHED:
             fate = "finished"
@@ -171,8 +174,10 @@ class World:
 
     def _outcome(self, fate: str) -> Outcome:
         ends = self.random.choice([None, self.clock() + self.random.uniform(-1, 2) * HOUR])
-        resume_at = ends if fate == Ending.RATE_LIMITED else None
-        return Outcome(ending=fate, reason=f"it was {fate}", resume_at=resume_at, tool_calls=1)
+        if fate != Ending.RATE_LIMITED:
+            return Outcome(ending=fate, reason=f"it was {fate}", tool_calls=1)
+        limit = self.random.choice(["rate", "plan", "overload", "auth"])
+        return Outcome(ending=fate, reason=f"it was {fate}", limit=limit, resume_at=ends, tool_calls=1)
 
     def end(self, agent: Agent, outcome: Outcome) -> None:
         """An agent is gone; a supervisor that lives hears of it."""
@@ -190,12 +195,14 @@ class World:
         verdict = decide(task, outcome, now=now, limits=limits, jitter=self.random.random())
         after = self.queue.settle(claim, verdict)
         self.ended[after.id][outcome.ending] += 1
-        if outcome.ending == Ending.RATE_LIMITED:
-            assert verdict.not_before is not None
-            self.parked[task.coder or "claude"] = verdict.not_before
+        coder = task.coder or "claude"
+        account = self.accounts.get(coder) or Account(coder=coder)
+        account = after_run(account, outcome, started_at=self.started[after.id], now=now, limits=limits)
+        self.accounts[coder] = account
         if outcome.ending == Ending.BLOCKED and self.ended[after.id][Ending.BLOCKED] <= 3:
             self.at(now + self.random.uniform(1, 60) * MINUTE, lambda: self.answer(after.id))
         self.wake(verdict.not_before or now)
+        self.wake(account.parked_until or now)
 
     def renew(self) -> None:
         """Keep the claims, and give back what somebody let expire."""
@@ -221,7 +228,7 @@ class World:
     def recover(self) -> None:
         """Adopt what lives, settle what ended or vanished, give back what was never started."""
         self.is_up, self.life = True, self.life + 1
-        for task in [each for each in self.queue._state.tasks.values() if each.claim_owner == OWNER]:
+        for task in [each for each in self.queue.state.tasks.values() if each.claim_owner == OWNER]:
             claim = self.queue.adopt(task.id, OWNER, epoch=task.epoch, ttl=self.ttl)
             with pytest.raises(ClaimLost):
                 self.queue.settle(claim.replace(epoch=task.epoch), Verdict(status=Status.OPEN))
@@ -261,7 +268,7 @@ class World:
 
     def check(self) -> None:
         assert not self.agents and not self.claims and not self.unheard
-        tasks = list(self.queue._state.tasks.values())
+        tasks = list(self.queue.state.tasks.values())
         waiting = [task.id for task in tasks if task.status not in (Status.CLOSED, Status.BLOCKED)]
         assert not waiting, f"left waiting: {waiting}"
         for task in tasks:

@@ -9,6 +9,7 @@ import pytest
 from builders import HOUR, NOON, a_task
 from fleet.config import Settings
 from fleet.config.load import Layer, Origin, merge
+from fleet.core.run import Ending
 from fleet.engine.watchdog import Facts, Watchdog, check, next_check, watchdog_for
 
 
@@ -169,3 +170,20 @@ def test_the_defaults_are_those_of_the_documents() -> None:
     assert check(facts(last_output_at=3 * 3_600), DEFAULTS, NOON + 3 * HOUR) is None
     assert (DEFAULTS.first_event_seconds, DEFAULTS.silence_seconds, DEFAULTS.wall_seconds) == (120, 900, 14_400)
     assert (DEFAULTS.result_grace_seconds, DEFAULTS.stop_grace_seconds) == (30, 10)
+
+
+def test_a_coder_that_overflows_again_and_again_is_stopped_also_when_it_speaks_of_results() -> None:
+    once = facts(overflows=1)
+    assert check(once, DEFAULTS, after(2)) is None
+    for twice in (facts(overflows=2), facts(overflows=2, result_at=1)):
+        stopped = check(twice, DEFAULTS, after(2))
+        assert stopped is not None and stopped.ending == Ending.CONTEXT_FULL
+    assert check(facts(overflows=9, interactive=True), DEFAULTS, after(2)) is None
+
+
+def test_who_is_only_refused_is_stopped_before_its_coder_gives_up() -> None:
+    refused = facts(limited_at=10, last_output_at=39)
+    assert check(refused, DEFAULTS, after(39)) is None
+    stopped = check(refused, DEFAULTS, after(40))
+    assert stopped is not None and stopped.ending == Ending.RATE_LIMITED
+    assert next_check(refused, DEFAULTS, after(39)) <= 1

@@ -9,7 +9,7 @@ from fleet.cli.bd.issue import issue
 from fleet.cli.bd.session import NoMatch, read_source
 from fleet.cli.bd.text import clean
 from fleet.core import checks
-from fleet.core.errors import BadInput, FleetError, Usage
+from fleet.core.errors import BadInput, FleetError, IllegalMove, Usage
 from fleet.core.filter import READY
 from fleet.core.task import Comment, Status
 
@@ -141,13 +141,21 @@ def _answer(session: Session, closed: list[Task]) -> None:
             session.say("\n".join(f"  • {task.id} — {clean(task.title)} (P{task.priority})" for task in freed.values()))
         more |= {"unblocked": [issue(task) for task in freed.values()]} if freed else {}
     if session.arguments.flag("claim-next") and closed:
-        claimed = tasks.claim_first(session.queue, READY, session.actor)
+        claimed = _claim_next(session)
         if claimed is not None and not session.json:
             session.say(f"✓ Auto-claimed next ready issue: {claimed.id} — {clean(claimed.title)} (P{claimed.priority})")
         more |= {"claimed": issue(claimed)} if claimed is not None else {}
     if session.json and closed:
         rows = [issue(task) for task in closed]
         session.answer({"closed": rows, **more} if more else rows)
+
+
+def _claim_next(session: Session) -> Task | None:
+    try:
+        return tasks.claim_first(session.queue, READY, session.actor)
+    except IllegalMove as error:  # what was asked for first is done
+        session.warn(f"{error}; {error.hint.rstrip('.')}")
+        return None
 
 
 def _reasons(session: Session) -> list[str]:

@@ -94,8 +94,9 @@ def comments(session: Session) -> int:
 
 def leave(session: Session, key: str, text: str, *, author: str = "") -> Comment:
     """Keep a comment on a task, and answer with it."""
-    now = session.queue.now()
-    made = Comment(id=new_uuid(), task_id=key, author=author or session.actor, text=text, created_at=now)
+    now, caller = session.queue.now(), session.caller()
+    name = caller.run_id if caller else author or session.actor
+    made = Comment(id=new_uuid(), task_id=key, author=name, text=text, created_at=now)
     session.queue.comment(made)
     return made
 

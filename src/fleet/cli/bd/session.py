@@ -34,16 +34,23 @@ class Session:
         self.home = find()
         self._writes = writes
         self._fleet: Fleet | None = None
+        self._queue: Queue | None = None
+        self._caller: Caller | None = None
         self._actor = arguments.text("actor")
 
     @property
     def queue(self) -> Queue:
-        """The queue of the home; a verb that writes makes the home where there is none."""
-        if self._fleet is None:
+        """The queue of the home as the caller may use it; a verb that writes makes the home where there is none."""
+        if self._queue is None:
             if self._writes and not self.home.exists:
                 self._make_home()
             self._fleet = open_fleet(self.home)
-        return self._fleet.queue
+            self._queue = self._fleet.queue
+            if self._writes and self.caller() is not None:
+                from fleet.actions.rights import as_seen_by  # only for calls that come from a run
+
+                self._queue = as_seen_by(self._fleet.queue, self.caller())
+        return self._queue
 
     @property
     def actor(self) -> str:
@@ -59,9 +66,13 @@ class Session:
         return os.environ.get("GIT_AUTHOR_EMAIL") or git_identity()[1]
 
     def caller(self) -> Caller | None:
-        """The live run this call comes from, if it comes from one: known by its token, not by its word."""
+        """The run this call comes from, if it comes from one: known by its token, not by its word."""
         token = os.environ.get("FLEET_RUN_TOKEN")
-        return self.queue.caller(token) if token else None
+        if self._caller is None and token:
+            from fleet.actions.rights import caller_of  # only for calls that come from a run
+
+            self._caller = caller_of(self.queue, token)
+        return self._caller
 
     def find(self, text: str, *, guess: bool = True, doing: str = "") -> str:
         """The id of the task meant, in bd's words when there is none, after what was being done."""

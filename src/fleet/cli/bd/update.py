@@ -87,11 +87,15 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
         _check_guards(session, queue.get(key))
         if arguments.flag("claim"):
             queue.take(key, session.actor)
+        caller = session.caller()
+        hands_in = patch.status == Status.CLOSED and caller is not None and caller.task_id == key
+        if hands_in:
+            patch = patch.replace(status=None)
         if not patch.is_empty:
             tasks.update(queue, key, patch, guard=lambda task: _check_moves(session, task, patch))
         if arguments.has("parent"):
             tasks.move_under(queue, key, arguments.text("parent"), actor=session.actor)
-        return queue.get(key)
+        return tasks.hand_in(queue, key, "Closed") if hands_in else queue.get(key)
 
 
 def read_patch(session: Session) -> Patch:

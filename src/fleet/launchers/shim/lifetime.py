@@ -30,7 +30,7 @@ class Shim:
     def __init__(self, spec: "dict[str, Any]", tree: "Tree", umask: int) -> None:
         self._tree = tree
         self._loop = Loop()
-        self._started = time.time()
+        self._started, self._began = time.time(), time.monotonic()
         self._agent = 0
         self._status: int | None = None  # as wait() gives it
         self._error = ""
@@ -157,6 +157,7 @@ class Shim:
             "containment": self._tree.containment,
             "agent": self._agent,
             "started_at": instant(self._started),
+            "age": round(time.monotonic() - self._began, 3),  # true also when the clock was set meanwhile
             "stdin_open": self._stdin.open,
             **self._printed(),
         }

@@ -1,0 +1,180 @@
+"""Accounts: which are there, which can be used now, what each took; and taking a parking back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.rights import refuse_agents
+from fleet.config import load
+from fleet.core.errors import FleetError, Usage
+from fleet.core.run import Account, AccountTotal
+from fleet.engine.accounts import is_parked, is_slowed, seats
+from fleet.wake import wake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.config.sections import AccountSettings
+    from fleet.core.run import Run
+    from fleet.core.task import Caller
+
+    Key = tuple[str, str]
+
+
+class State:
+    """Whether an account can be used now."""
+
+    READY = "ready"
+    FULL = "full"  # it has as many agents as it may have
+    SLOWED = "slowed"  # it met too many requests at once, and the next accounts wait with it
+    PARKED = "parked"
+    WAITS = "waits"  # behind one that is slowed
+    UNUSED = "unused"  # it is not in the settings, or a login whose coder has accounts
+
+
+class Standing(NamedTuple):
+    """One account with all that is known of it. It has no secrets: neither values nor what tells them."""
+
+    known: Account
+    own: AccountSettings | None  # what the settings say of it; none: the coder's own login, or one that was taken out
+    state: str
+    reason: str
+    running: int
+    total: AccountTotal  # with what its live runs have taken so far
+
+    @property
+    def label(self) -> str:
+        """What a person calls it, and `unpark` understands."""
+        return f"{self.known.coder}/{self.known.name}" if self.known.name else self.known.coder
+
+    @property
+    def until(self) -> datetime | None:
+        """When it can be used again."""
+        return self.known.parked_until if self.state in (State.SLOWED, State.PARKED) else None
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        known, own = self.known, self.own
+        return {
+            "coder": known.coder,
+            "name": known.name,
+            "configured": own is not None,
+            "order": own.order if own else None,
+            "max_concurrent": own.max_concurrent if own else None,
+            "config_dir": own.config_dir if own else None,
+            "running": self.running,
+            "state": self.state,
+            "until": self.until.isoformat(timespec="seconds") if self.until else None,
+            "reason": self.reason,
+            "strikes": known.strikes,
+            "used_at": known.used_at.isoformat(timespec="seconds") if known.used_at else None,
+            "runs": self.total.runs,
+            "tokens": self.total.tokens,
+            "cost_usd": round(self.total.cost_usd, 6),
+        }
+
+
+def accounts(fleet: Fleet) -> list[Standing]:
+    """Every account in the settings, in the order of its coder's, and every one or own login that was used besides."""
+    settings = load(fleet.home, env={})
+    with fleet.queue.snapshot():
+        known = fleet.history.accounts()
+        totals = fleet.history.account_totals()
+        live = fleet.history.live()
+        now = fleet.queue.now()
+    return standings(settings, known, totals, live, now)
+
+
+def standings(
+    settings: Settings, known: Sequence[Account], totals: Sequence[AccountTotal], live: Sequence[Run], now: datetime
+) -> list[Standing]:
+    """Where each account stands; pure."""
+    busy = Counter((run.coder, run.account) for run in live)
+    states = {(each.coder, each.name): each for each in known}
+    sums = {(each.coder, each.account): each for each in totals}
+    configured = {(each.coder, each.name): each for each in settings.accounts}
+    rows = []
+    for coder, name in _keys(settings, [*configured, *states, *sums, *busy]):
+        key = (coder, name)
+        account = states.get(key) or Account(coder=coder, name=name)
+        own = configured.get(key)
+        state, reason = _state(settings, account, own, known, busy, now)
+        total = _with_live(sums.get(key) or AccountTotal(coder=coder, account=name), live)
+        rows.append(Standing(account, own, state, reason, busy[key], total))
+    return rows
+
+
+def unpark(fleet: Fleet, name: str, *, caller: Caller | None = None) -> list[tuple[Standing, bool]]:
+    """Let accounts be used again at once, with no strike against them; each with whether it was parked or slowed.
+
+    NAME means the account of that name, CODER all of a coder's, CODER/NAME exactly one. Raises FleetError, Usage.
+    """
+    refuse_agents(caller, "unpark accounts")
+    with fleet.queue.atomic():
+        found = _meant(accounts(fleet), name)
+        for each in found:
+            fleet.history.park(each.known.coder, each.known.name, until=None, reason="")
+            if each.known.strikes:
+                fleet.history.note_account(each.known.coder, each.known.name, strikes=0)
+    wake(fleet.home)
+    return [(each, is_parked(each.known, fleet.queue.now())) for each in found]
+
+
+def _keys(settings: Settings, found: Sequence[Key]) -> list[Key]:
+    """Each account once: coders by name, and of each first what the settings have, in their order."""
+    places = {(each.coder, each.name): (each.order, place) for place, each in enumerate(settings.accounts)}
+    last = (1_000_000, 0)
+    return sorted(set(found), key=lambda key: (key[0], places.get(key, last), key[1]))
+
+
+def _state(
+    settings: Settings,
+    account: Account,
+    own: AccountSettings | None,
+    known: Sequence[Account],
+    busy: Counter[Key],
+    now: datetime,
+) -> tuple[str, str]:
+    """The word and the reason for where an account stands: as the supervisor would see it."""
+    if is_parked(account, now):
+        slowed = is_slowed(account, settings.limits)
+        return (State.SLOWED if slowed else State.PARKED), account.parked_reason
+    for seat in seats(settings, account.coder, known, busy, now):
+        if seat.account == account.name:
+            if seat.room or seat.opens_at is not None:
+                return State.READY, ""
+            is_full = own is not None and own.max_concurrent and busy[own.coder, own.name] >= own.max_concurrent
+            return (State.FULL if is_full else State.WAITS), seat.reason
+    if account.name:
+        return State.UNUSED, "it is not in the settings"
+    return State.UNUSED, f"{account.coder} has accounts, and those are used"
+
+
+def _with_live(total: AccountTotal, live: Sequence[Run]) -> AccountTotal:
+    """What was taken, together with what is being taken."""
+    own = [run for run in live if (run.coder, run.account) == (total.coder, total.account)]
+    return total.replace(
+        runs=total.runs + len(own),
+        tokens=total.tokens + sum(run.tokens for run in own),
+        cost_usd=total.cost_usd + sum(run.cost_usd or 0.0 for run in own),
+    )
+
+
+def _meant(rows: Sequence[Standing], name: str) -> list[Standing]:
+    exact = [row for row in rows if name in (row.label, f"{row.known.coder}/{row.known.name}")]
+    of_coder = [row for row in rows if row.known.coder == name]
+    named = [row for row in rows if row.known.name == name]
+    if of_coder and named and of_coder != named:
+        raise Usage(f"{name!r} is a coder and the name of an account", hint="say CODER/NAME.")
+    found = of_coder or exact or named
+    if not found:
+        raise FleetError(f"no account {name!r}", hint="`fleet accounts` lists them.")
+    if not of_coder and len(found) > 1:
+        several = ", ".join(row.label for row in found)
+        raise Usage(f"{name!r} is the name of several accounts: {several}", hint="say CODER/NAME.")
+    return found

@@ -1,0 +1,237 @@
+"""The coders: which are there, in which version, who is logged in, what each can do, and what it loads at its start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet import coders as registry
+from fleet.actions.versions import versions
+from fleet.config import (
+    accounts_for,
+    coder_settings,
+    config_folder,
+    described_coders,
+    env_for,
+    load,
+    permissions_for,
+    program_for,
+)
+from fleet.core.errors import FleetError
+from fleet.engine.environment import ALLOWED
+from fleet.engine.sessions import did_resume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.coders.base import Coder
+    from fleet.config import Settings
+    from fleet.config.sections import AccountSettings
+    from fleet.core.run import Run
+
+#: The look back for a coder's last run reads so many parts of the history at most, each of so many runs.
+MOST_PARTS, PART = 3, 200
+MOST_SIGNS = 6  # of a login, told in a warning
+#: In place of a secret that a command would tell: that it has one is all that counts here.
+TOLD = "told by a command"
+
+
+class Login(NamedTuple):
+    """Whether somebody is logged in, by the first sign of it: a variable's name or a file, never a value."""
+
+    account: str  # empty: the user's own login
+    signs: tuple[str, ...]  # none: no login is needed, or none can be seen from outside
+    seen: str
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether an agent would find nobody logged in."""
+        return bool(self.signs) and not self.seen
+
+
+class Standing(NamedTuple):
+    """One coder as it is here and now."""
+
+    name: str
+    coder: Coder | None
+    fault: str  # why there is none
+    is_default: bool
+    is_wanted: bool  # by the settings, an account or a task that waits
+    program: str  # empty: it comes along with the coder
+    path: str
+    version: str
+    logins: tuple[Login, ...]  # of its accounts; of a coder without any the user's own
+    permissions: str
+    wants_skip: bool  # the settings say so, whether or not somebody agreed
+    first_request: int | None  # tokens in the context at the first request of its last run
+    running: int
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether it can be started."""
+        return self.coder is not None and (not self.program or bool(self.path))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What would keep its agents from working, as far as it can be foreseen."""
+        return list(_warnings(self))
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        logins = [
+            {"account": each.account or None, "needed": bool(each.signs), "seen": each.seen or None}
+            for each in self.logins
+        ]
+        return {
+            "name": self.name,
+            "default": self.is_default,
+            "error": self.fault or None,
+            "installed": self.is_installed,
+            "program": self.program or None,
+            "path": self.path or None,
+            "version": self.version or None,
+            "logins": logins,
+            "permissions": self.permissions,
+            "supports": _supports(self.coder) if self.coder else None,
+            "first_request_tokens": self.first_request,
+            "running": self.running,
+            "warnings": self.warnings,
+        }
+
+
+def coders(
+    fleet: Fleet, *, env: Mapping[str, str], tell: Callable[[int, int], None] = lambda done, all: None
+) -> list[Standing]:
+    """Every built-in coder, every one that the settings describe, and every one that is used besides.
+
+    Programs are asked for their versions, all at once; `tell` hears how many have answered, of how many.
+    """
+    settings = load(fleet.home, env={})
+    with fleet.queue.snapshot():
+        known, live = fleet.history.accounts(), fleet.history.live()
+        wanted = {settings.coder, *fleet.queue.waiting_coders(), *(each.coder for each in settings.accounts)} - {""}
+        used = wanted | {each.coder for each in known} | {run.coder for run in live}
+        names = [*registry.CODERS, *sorted({*described_coders(settings), *used} - {*registry.CODERS, ""})]
+        first = {name: first_request(fleet, name) for name in names if name in used}
+    running = Counter(run.coder for run in live)
+    rows = [
+        _standing(settings, name, env)._replace(
+            is_wanted=name in wanted, first_request=first.get(name), running=running[name]
+        )
+        for name in names
+    ]
+    told = versions((row.path for row in rows if row.path), env=env, tell=tell)
+    return [row._replace(version=told.get(row.path, "")) for row in rows]
+
+
+def first_request(fleet: Fleet, coder: str) -> int | None:
+    """Tokens in the context at the first request of a coder's last run, where that was told and is quickly found.
+
+    An account knows when a run last began with it: only what ended since is looked at, and of that a bounded part.
+    """
+    used = [each.used_at for each in fleet.history.accounts() if each.coder == coder and each.used_at]
+    found = [run for run in fleet.history.live() if run.coder == coder and _first(run)]
+    if used and not found:
+        after = (max(used), "")
+        for _ in range(MOST_PARTS):
+            part = fleet.history.ended(before=fleet.queue.now(), after=after, limit=PART)
+            found += [run for run in part if run.coder == coder and _first(run)]
+            if found or len(part) < PART:
+                break
+            after = (part[-1].ended_at or after[0], part[-1].id)
+    return _first(max(found, key=lambda run: run.started_at)) if found else None
+
+
+def login(coder: Coder, env: Mapping[str, str], account: str = "") -> Login:
+    """The first sign that an agent with this environment finds somebody logged in."""
+    signs = coder.login_signs(env)
+    seen = (sign for sign in signs if (os.path.exists(sign) if sign.startswith("/") else env.get(sign)))  # noqa: PTH110
+    return Login(account, signs, next(seen, ""))
+
+
+def _standing(settings: Settings, name: str, env: Mapping[str, str]) -> Standing:
+    said = coder_settings(settings, name).permissions or settings.permissions
+    row = Standing(
+        name=name,
+        coder=None,
+        fault="",
+        is_default=name == settings.coder,
+        is_wanted=False,
+        program="",
+        path="",
+        version="",
+        logins=(),
+        permissions=permissions_for(settings, name),
+        wants_skip=said == "skip",
+        first_request=None,
+        running=0,
+    )
+    try:
+        coder = registry.load(name, settings)
+    except FleetError as error:
+        return row._replace(fault=str(error))
+    program = (program_for(settings, name) or coder.program) if coder.program else ""
+    path = shutil.which(program, path=env.get("PATH")) if program else None
+    return row._replace(
+        coder=coder,
+        program=program,
+        path=os.path.abspath(path) if path else "",  # noqa: PTH100 - paths of programs are strings
+        logins=tuple(_logins(settings, coder, env)),
+    )
+
+
+def _logins(settings: Settings, coder: Coder, env: Mapping[str, str]) -> Iterator[Login]:
+    accounts = accounts_for(settings, coder.name)
+    for account in accounts:
+        yield login(coder, _agents_env(settings, coder, env, account), account.name)
+    if not accounts:
+        yield login(coder, _agents_env(settings, coder, env, None))
+
+
+def _agents_env(
+    settings: Settings, coder: Coder, env: Mapping[str, str], account: AccountSettings | None
+) -> dict[str, str]:
+    """What an agent would have in its environment, as far as a login could be in it."""
+    globs = (*ALLOWED, *coder.reads_env, *settings.agent.pass_env)
+    found = {name: value for name, value in env.items() if any(fnmatchcase(name, glob) for glob in globs)}
+    found |= env_for(settings, coder.name)
+    if account is not None:
+        found |= coder.config_env(config_folder(account)) if account.config_dir else {}
+        found |= {**account.env, **dict.fromkeys(account.secrets, TOLD)}
+    return found
+
+
+def _first(run: Run) -> int | None:
+    """A session that was gone on with begins with all that was said before: that tells nothing."""
+    tokens = run.notes.get("first")
+    return tokens if isinstance(tokens, int) and not did_resume(run) else None
+
+
+def _supports(coder: Coder) -> dict[str, Any]:
+    tells = ("result", "tokens", "cost", "context")
+    return {
+        "resume": coder.resumes or None,
+        "messages": coder.steering,
+        **{f"tells_{what}": getattr(coder, f"tells_{what}") for what in tells},
+    }
+
+
+def _warnings(row: Standing) -> Iterator[str]:
+    if row.fault:
+        yield row.fault
+    if not row.is_installed:
+        if row.is_wanted and row.program:
+            yield f"it is not installed: no program {row.program!r} is on the PATH"
+        return
+    if row.wants_skip and row.permissions != "skip":
+        yield "permissions = skip holds only once you agree to it: `fleet init --permissions skip`"
+    for each in row.logins:
+        if each.is_missing:
+            who = f"account {each.account!r}" if each.account else "nobody"
+            signs = ", ".join(each.signs[:MOST_SIGNS]) + (" …" if len(each.signs) > MOST_SIGNS else "")
+            yield f"{who} is {'not ' if each.account else ''}logged in: there is none of {signs}"

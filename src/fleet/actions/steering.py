@@ -1,0 +1,205 @@
+"""Telling agents something while they work: a message is kept first, then given, and its arrival can be watched."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet import coders
+from fleet.actions import agents, questions
+from fleet.actions.rights import refuse_agents
+from fleet.coders.base import NEXT_RUN, STDIN
+from fleet.core.errors import BadInput, FleetError, IllegalMove
+from fleet.core.run import Delivery, Message
+from fleet.core.task import Status
+from fleet.core.unique import new_uuid
+from fleet.engine.single import holder
+from fleet.wake import wake
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.core.run import Run
+    from fleet.core.task import Caller, Task
+
+LONGEST_MESSAGE = 64 * 1024  # bytes
+PAUSE_SECONDS = 0.1
+
+
+class Way:
+    """How a message that has not left yet will go."""
+
+    NOW = "now"  # its agent reads while it works
+    INTERRUPTS = "interrupts"  # its agent is stopped for it
+    NEXT_RUN = "next run"
+    AFTER_ANSWER = "after the answer"  # its task waits for one, and runs only then
+
+
+class Told(NamedTuple):
+    """A message to a task's agent, and what is known of its way."""
+
+    message: Message
+    task: Task
+    run: Run | None  # the one that was at work when it was written, as it is now
+    steering: str  # what that run's coder can take
+    question: str  # the id of the one that the task waits for
+    supervised: bool  # whether a supervisor is there to pass it on
+
+    @property
+    def way(self) -> str:
+        """How it goes, by what was so when it was written."""
+        if self.question:
+            return Way.AFTER_ANSWER
+        if self.run is None:
+            return Way.NEXT_RUN
+        if self.steering == STDIN:
+            return Way.NOW
+        return Way.INTERRUPTS if self.message.interrupts or self.steering != NEXT_RUN else Way.NEXT_RUN
+
+    @property
+    def is_order_to_stop(self) -> bool:
+        """Whether it says nothing but: stop."""
+        return not self.message.text
+
+    @property
+    def may_move_soon(self) -> bool:
+        """Whether it is worth watching."""
+        if not self.supervised or self.question:
+            return False
+        if self.is_order_to_stop:
+            return self.run is not None and self.run.is_live
+        waits_for_an_end = self.way == Way.NEXT_RUN and self.run is not None and self.run.is_live
+        return self.message.state in (Delivery.QUEUED, Delivery.SENT) and not waits_for_an_end
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        message = self.message
+        moments = ("queued_at", "sent_at", "delivered_at", "carried_at")
+        return {
+            "id": message.id,
+            "task": message.task_id,
+            "task_status": self.task.status,
+            "run": message.run_id or (self.run.id if self.run else None),
+            "text": message.text,
+            "author": message.author,
+            "interrupts": message.interrupts,
+            "state": message.state,
+            "way": self.way,
+            **{name: _instant(getattr(message, name)) for name in moments},
+            "question": self.question or None,
+            "supervisor": self.supervised,
+        }
+
+
+def prompt(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None) -> Told:
+    """Keep a message for a task's agent and have it passed on; a blocked task that asks nothing is opened again for it.
+
+    Raises TaskNotFound, Usage, BadInput, IllegalMove for a closed task.
+    """
+    refuse_agents(caller, "tell other agents what to do")
+    text, key = checked(text), agents.find_task(fleet, name)
+    with fleet.queue.atomic():
+        task, run = fleet.queue.get(key), _live(fleet, key)
+        if task.status == Status.CLOSED:
+            raise IllegalMove(f"{key} is closed: nobody would hear it", hint=f"`fleet retry {key}` opens it again.")
+        question = ""
+        if task.status == Status.BLOCKED and run is None and not task.is_supervised:
+            question = _waits_for(fleet, key)
+            task = task if question else agents.retry(fleet, [key])[0]
+        message = _kept(fleet, key, text, by)
+    return _told(fleet, message, task, run, question)
+
+
+def interrupt(fleet: Fleet, name: str, text: str = "", *, by: str, caller: Caller | None = None) -> Told:
+    """Have a running agent stop what it does: for this message, or, without one, until somebody says what to do.
+
+    Raises TaskNotFound, Usage, BadInput, IllegalMove for a task that is not running.
+    """
+    refuse_agents(caller, "interrupt other agents")
+    text, key = checked(text) if text else "", agents.find_task(fleet, name)
+    with fleet.queue.atomic():
+        task, run = fleet.queue.get(key), _live(fleet, key)
+        if run is None:
+            raise IllegalMove(
+                f"{key} is not running: there is nothing to interrupt",
+                hint=f"`fleet prompt {key} TEXT` is for its next run; `fleet kill {key}` keeps it from starting.",
+            )
+        message = _kept(fleet, key, text, by, interrupts=True)
+    return _told(fleet, message, task, run)
+
+
+def watch(fleet: Fleet, told: Told, seconds: float) -> Told:
+    """What has become of a message after at most so many seconds; sooner when there is nothing more to see."""
+    deadline = time.monotonic() + seconds
+    while told.may_move_soon and (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(PAUSE_SECONDS, left))
+        told = _look(fleet, told)
+    return told
+
+
+def checked(text: str) -> str:
+    """A text that can be a message. Raises BadInput."""
+    text = text.strip()
+    if not text:
+        raise BadInput("the message is empty", hint="say something; nothing was changed.")
+    if "\0" in text:
+        raise BadInput("the message has a NUL in it", hint="take it out; nothing was changed.")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise BadInput("the message is not UTF-8 text", hint="convert it to UTF-8 first.") from error
+    if size > LONGEST_MESSAGE:
+        raise BadInput(
+            f"the message has {size} bytes; {LONGEST_MESSAGE} are the most",
+            hint="put it into a file, and tell the agent where that is.",
+        )
+    return text
+
+
+def _live(fleet: Fleet, key: str) -> Run | None:
+    return next((run for run in fleet.history.live() if run.task_id == key), None)
+
+
+def _waits_for(fleet: Fleet, key: str) -> str:
+    """The question that a task waits for; empty when it asks nothing."""
+    asked = (each.question for each in questions.questions(fleet))
+    return next((question.id for question in asked if question.task_id == key), "")
+
+
+def _kept(fleet: Fleet, key: str, text: str, by: str, *, interrupts: bool = False) -> Message:
+    now = fleet.queue.now()
+    message = Message(id=new_uuid(), task_id=key, author=by, text=text, interrupts=interrupts, queued_at=now)
+    fleet.history.say(message)
+    return message
+
+
+def _told(fleet: Fleet, message: Message, task: Task, run: Run | None, question: str = "") -> Told:
+    wake(fleet.home)
+    return Told(message, task, run, _steering(fleet, task, run), question, holder(fleet.home) is not None)
+
+
+def _steering(fleet: Fleet, task: Task, run: Run | None) -> str:
+    if run is None:
+        return ""
+    try:
+        return coders.load(run.coder, agents.Choice(fleet).settings(task.cwd)).steering
+    except FleetError:  # it was taken out of the settings since: whoever comes next gets the message
+        return NEXT_RUN
+
+
+def _look(fleet: Fleet, told: Told) -> Told:
+    key = told.message.id
+    with fleet.queue.snapshot():
+        message = next((each for each in fleet.history.messages(told.task.id) if each.id == key), told.message)
+        run = fleet.history.run(told.run.id) if told.run else None
+        try:
+            task = fleet.queue.get(told.task.id)
+        except FleetError:  # deleted meanwhile
+            task = told.task
+    return told._replace(message=message, run=run or told.run, task=task)
+
+
+def _instant(moment: datetime | None) -> str | None:
+    return moment.isoformat(timespec="milliseconds") if moment else None

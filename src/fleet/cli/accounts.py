@@ -1,0 +1,68 @@
+"""`fleet accounts`: where each account of a coder stands, and taking a parking back."""
+
+import click
+
+from fleet.actions import accounts as standing
+from fleet.actions.accounts import Standing, State
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.cli.amounts import NOTHING, count, instant, money
+from fleet.cli.bd.text import clean
+from fleet.cli.tables import cell, show, table
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+COLUMNS = ("Coder", "Account", "Order", "Running", "State", "Last used", "Runs", "Tokens", "Cost", "Reason")
+STYLES = {State.READY: "green", State.PARKED: "yellow", State.SLOWED: "yellow", State.UNUSED: "dim"}
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def accounts(ctx: click.Context, as_json: bool) -> None:
+    """Show the accounts of coders: ready, or parked until when and why, and what their runs took.
+
+    Accounts are listed under [[accounts]] in runtime.toml; a coder without any uses your own login.
+    """
+    if ctx.invoked_subcommand:
+        return
+    with open_fleet(find()) as fleet:
+        found = standing.accounts(fleet)
+    if as_json:
+        click.echo(encode([each.view() for each in found], 2))
+    elif found:
+        _list(found)
+    else:
+        click.echo("no account is in the settings, and no run has used one yet", err=True)
+
+
+@accounts.command()
+@click.argument("name", metavar="NAME|CODER[/NAME]")
+def unpark(name: str) -> None:
+    """Let an account be used again at once, whatever limit it met; CODER alone means all of its accounts."""
+    with open_fleet(find()) as fleet:
+        for each, was_parked in standing.unpark(fleet, name, caller=person.caller(fleet)):
+            click.echo(f"{each.label}: {'can be used again' if was_parked else 'was not parked'}")
+
+
+def _list(found: list[Standing]) -> None:
+    made = table(*COLUMNS, right=("Order", "Running", "Runs", "Tokens", "Cost"), wide=("Reason",))
+    for each in found:
+        known, own = each.known, each.own
+        until = f" until {instant(each.until)}" if each.until else ""
+        made.add_row(
+            cell(known.coder, "cyan"),
+            cell(known.name or "your own login", "" if known.name else "dim"),
+            str(own.order) if own else NOTHING,
+            f"{each.running}/{own.max_concurrent}" if own and own.max_concurrent else str(each.running),
+            cell(each.state + until, STYLES.get(each.state, "")),
+            instant(known.used_at),
+            count(each.total.runs),
+            count(each.total.tokens),
+            money(each.total.cost_usd or None),
+            cell(each.reason),
+        )
+    show(made)
+    parked = [each.label for each in found if each.state in (State.PARKED, State.SLOWED)]
+    if parked:
+        click.echo(f"`fleet accounts unpark {clean(parked[0])}` lets it be used again at once", err=True)

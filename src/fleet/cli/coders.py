@@ -1,0 +1,94 @@
+"""`fleet coders`: a table of the coders, and what would keep them from working."""
+
+import os
+import sys
+
+import click
+
+from fleet.actions import coders as standing
+from fleet.actions.coders import Standing
+from fleet.assembly import open_fleet
+from fleet.cli.amounts import NOTHING, count
+from fleet.cli.bd.text import clean
+from fleet.cli.tables import cell, show, table
+from fleet.coders.base import ANYWHERE, NEXT_RUN, RESUME, SAME_CWD, STDIN
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+COLUMNS = ("Coder", "Version", "Login", "Permissions", "Goes on", "Messages", "Tells", "First request", "Program")
+GOES_ON = {SAME_CWD: "same directory", ANYWHERE: "anywhere", "": "no"}
+MESSAGES = {STDIN: "while it works", RESUME: "interrupt it", NEXT_RUN: "next run"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def coders(as_json: bool) -> None:
+    """Show the coders: installed, in which version, whether somebody is logged in, and what each can do.
+
+    "First request" is how many tokens its last run began with: what the coder itself, its plugins and its skills
+    load before anything is said.
+    """
+    with open_fleet(find()) as fleet:
+        found = standing.coders(fleet, env=os.environ, tell=_progress)
+    if as_json:
+        click.echo(encode([each.view() for each in found], 2))
+        return
+    _list(found)
+    for each in found:
+        for warning in each.warnings:
+            click.echo(f"{clean(each.name)}: {clean(warning)}", err=True)
+
+
+def _list(found: list[Standing]) -> None:
+    made = table(*COLUMNS, right=("First request",), wide=("Login", "Program"))
+    for each in found:
+        name = f"{each.name} (default)" if each.is_default else each.name
+        coder = each.coder
+        made.add_row(
+            cell(name, "bold" if each.is_default else "cyan"),
+            cell(_version(each), "" if each.is_installed else "dim"),
+            cell(_login(each), "yellow" if any(login.is_missing for login in each.logins) else ""),
+            each.permissions,
+            GOES_ON.get(coder.resumes, coder.resumes) if coder else NOTHING,
+            MESSAGES.get(coder.steering, coder.steering) if coder else NOTHING,
+            _tells(each),
+            count(each.first_request) if each.first_request is not None else "unknown",
+            cell(each.path or (NOTHING if each.program or not coder else "comes along")),
+        )
+    show(made)
+
+
+def _version(row: Standing) -> str:
+    if not row.is_installed:
+        return "not installed"
+    return row.version or ("unknown" if row.program else NOTHING)
+
+
+def _login(row: Standing) -> str:
+    if not row.is_installed:
+        return NOTHING
+    shown = [
+        f"{login.account}: " * bool(login.account) + (_short(login.seen) or ("nobody" if login.signs else "not needed"))
+        for login in row.logins
+    ]
+    return ", ".join(shown)
+
+
+def _short(sign: str) -> str:
+    home = os.environ.get("HOME", "").rstrip("/")
+    return f"~{sign.removeprefix(home)}" if home and sign.startswith(f"{home}/") else sign
+
+
+def _tells(row: Standing) -> str:
+    coder = row.coder
+    if coder is None:
+        return NOTHING
+    told = (("tokens", coder.tells_tokens), ("cost", coder.tells_cost), ("context", coder.tells_context))
+    return ", ".join(word for word, is_told in told if is_told) or "nothing"
+
+
+def _progress(done: int, total: int) -> None:
+    """One line that counts, where somebody looks; it is gone when all have answered."""
+    if sys.stderr.isatty():
+        line = f"asked {done} of {total} programs for their version" if done < total else ""
+        click.echo(f"\r\x1b[K{line}", nl=False, err=True)

@@ -1,0 +1,115 @@
+"""`fleet prompt` and `fleet interrupt`: telling an agent something while it works, and seeing it arrive."""
+
+import sys
+
+import click
+
+from fleet.actions import steering
+from fleet.actions.agents import find_task
+from fleet.actions.steering import Told, Way
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.cli.amounts import instant
+from fleet.cli.bd.session import read_source
+from fleet.cli.bd.text import clean
+from fleet.core.jsontext import encode
+from fleet.core.run import Delivery
+from fleet.home import find
+
+LINE = "----- What you want to tell the agent goes above this line. -----"
+
+with_wait = click.option(
+    "--wait",
+    "seconds",
+    type=click.FloatRange(min=0, max=3600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to watch what becomes of it.",
+)
+with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command()
+@click.argument("name", metavar="ID")
+@click.argument("words", metavar="[TEXT]", nargs=-1)
+@with_wait
+@with_json
+def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> None:
+    """Tell the agent of a task something, while it works or for its next run; says which, and when it arrived.
+
+    Without TEXT it is taken from $EDITOR, or from stdin. A blocked task goes on with it, unless it asks a question.
+    """
+    with open_fleet(find()) as fleet:
+        text = " ".join(words) or _typed(find_task(fleet, name))
+        told = steering.prompt(fleet, name, text, by=person.name(), caller=person.caller(fleet))
+        told = steering.watch(fleet, told, seconds)
+    _print(told, as_json)
+
+
+@click.command()
+@click.argument("name", metavar="ID")
+@click.argument("words", metavar="[TEXT]", nargs=-1)
+@with_wait
+@with_json
+def interrupt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> None:
+    """Have the agent of a running task stop what it does; with TEXT it goes on with that, without it is blocked."""
+    with open_fleet(find()) as fleet:
+        told = steering.interrupt(fleet, name, " ".join(words), by=person.name(), caller=person.caller(fleet))
+        told = steering.watch(fleet, told, seconds)
+    _print(told, as_json)
+
+
+def _typed(task_id: str) -> str:
+    if not sys.stdin.isatty():
+        return read_source("-")
+    return (click.edit(f"\n{LINE}\n{task_id}\n") or "").partition(LINE)[0]
+
+
+def _print(told: Told, as_json: bool) -> None:
+    if as_json:
+        click.echo(encode(told.view(), 2))
+        return
+    click.echo(f"{told.task.id}: {clean(_stopped(told) if told.is_order_to_stop else _arrived(told))}")
+    if not told.supervised:
+        click.echo("no supervisor runs: nobody passes it on; `fleet run start` starts one", err=True)
+
+
+def _arrived(told: Told) -> str:
+    """How far a message came, in a sentence."""
+    message = told.message
+    match message.state:
+        case Delivery.DELIVERED:
+            return f"delivered to {message.run_id} at {instant(message.delivered_at)}: seen in its stream"
+        case Delivery.CARRIED:
+            return f"{message.run_id} was started with it at {instant(message.carried_at)}"
+        case Delivery.SENT:
+            return f"sent to {message.run_id} at {instant(message.sent_at)}: it reads it after its current tool"
+        case _:
+            return _ahead(told)
+
+
+def _ahead(told: Told) -> str:
+    """How a message goes that is still kept."""
+    run = told.run
+    match told.way:
+        case Way.AFTER_ANSWER:
+            return f"kept; it waits for an answer first: `fleet answer {told.question} TEXT`"
+        case Way.NOW if run:
+            return f"kept; {run.id} gets it as soon as it can take it"
+        case Way.INTERRUPTS if run and told.message.interrupts:
+            return f"kept; {run.id} is interrupted and goes on with it"
+        case Way.INTERRUPTS if run:
+            return f"kept; {run.coder} takes no message while it works: it is interrupted and goes on with it"
+        case _ if run:
+            return f"kept; {run.coder} takes no message while it works: its next run gets it"
+        case _:
+            return f"kept; it is {told.task.status}, and its next run gets it"
+
+
+def _stopped(told: Told) -> str:
+    """What came of an order to stop."""
+    if told.run is not None and told.run.is_live:
+        return f"{told.run.id} is asked to stop what it does"
+    reason = f" ({told.task.reason})" if told.task.reason else ""
+    return f"interrupted; it is {told.task.status}{reason}"

@@ -1,0 +1,88 @@
+"""Signs of life of one agent, by a clock that nobody can set: what its watchdogs go by."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleet.engine.watchdog import Facts
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fleet.core.run import Run
+
+#: A tree that waits uses CPU too (claude half a per cent of a core, opencode more than one): this much is work.
+WORKING_SHARE = 0.05
+#: CPU is told in hundredths of a second: where looks are frequent, one of them is nothing.
+LEAST_CPU = 0.05
+
+
+class Signs:
+    """What was seen of an agent, and when; all moments are of the steady clock."""
+
+    def __init__(self, run: Run, now: datetime, age_seconds: float) -> None:
+        """Of an agent that is this old; what an earlier supervisor saw of it counts as seen at its start, or now."""
+        self._began = now - timedelta(seconds=max(0.0, age_seconds))
+        self._first = self._began if run.first_event_at is not None else None
+        self._output = now if run.last_event_at is not None else self._began
+        self._result = now if run.result_at is not None else None
+        self._limited = now if "limit" in run.notes else None
+        self._transcript: datetime | None = None
+        self._worked = self._looked = now
+        self._cpu: float | None = None
+
+    def printed(self, run: Run, now: datetime) -> None:
+        """It printed something, and this is its run after that."""
+        self._output = now
+        if self._first is None and run.first_event_at is not None:
+            self._first = now
+        if run.result_at is None:
+            self._result = None
+        elif self._result is None:
+            self._result = now
+
+    def folded(self, run: Run, now: datetime) -> None:
+        """Something was learnt of it, and this is its run after that."""
+        if "limit" not in run.notes:
+            self._limited = None
+        elif self._limited is None:
+            self._limited = now
+
+    def silent_seconds(self, now: datetime) -> float:
+        """How long it has printed nothing."""
+        return (now - self._output).total_seconds()
+
+    def wrote_transcript(self, now: datetime) -> None:
+        """The file of its session grew."""
+        self._transcript = now
+
+    def used_cpu(self, seconds: float, now: datetime) -> None:
+        """Its whole tree has used so much CPU since it began."""
+        if self._cpu is not None:
+            least = max(LEAST_CPU, WORKING_SHARE * (now - self._looked).total_seconds())
+            if round(seconds - self._cpu, 3) >= least:
+                self._worked = now
+        self._cpu, self._looked = seconds, now
+
+    def has_more_to_read(self, now: datetime) -> None:
+        """Its result was not the end: something more was said to it, and the wait for its end begins anew."""
+        if self._result is not None:
+            self._result = now
+
+    def facts(self, run: Run, context: int | None, window: int | None) -> Facts:
+        """For the watchdogs."""
+        return Facts(
+            started_at=self._began,
+            first_event_at=self._first,
+            last_output_at=self._output,
+            last_transcript_at=self._transcript,
+            last_cpu_at=self._worked,
+            limited_at=self._limited,
+            result_at=self._result,
+            tokens=run.tokens,
+            cost_usd=run.cost_usd,
+            context=context,
+            window=window,
+            overflows=run.notes.get("overflows", 0),
+        )

@@ -1,0 +1,60 @@
+"""The file in which a coder keeps a session: a sign of life, and for some coders more than their stream tells."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING
+
+from fleet.engine.tail import LineReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fleet.coders.base import Coder
+    from fleet.core.event import Event
+
+#: How many files are looked through for a session's; agents can make as many as they like.
+MOST_FILES = 1_000
+
+
+class Transcript:
+    """The transcript of one run; its file may appear late, or never."""
+
+    def __init__(self, coder: Coder, cwd: str, env: Mapping[str, str], offset: int | None) -> None:
+        """Read on from an offset; none: from where the file ends now, for what is there is of earlier runs."""
+        self._coder, self._cwd, self._env = coder, cwd, env
+        self._offset = offset
+        self._reader: LineReader | None = None
+        self._size = 0
+
+    @property
+    def offset(self) -> int:
+        """Up to where it was read."""
+        return self._reader.offset if self._reader else self._offset or 0
+
+    def look(self, session: str) -> tuple[list[Event], bool]:
+        """What the file tells since the last look, and whether it grew."""
+        if self._reader is None and not self._find(session):
+            return [], False
+        assert self._reader is not None
+        try:
+            size = os.path.getsize(self._reader.path)  # noqa: PTH202
+        except OSError:
+            return [], False
+        grew, self._size = size != self._size, size
+        events = [event for line in self._reader.read() for event in self._coder.parse_transcript(line.text)]
+        return events, grew
+
+    def _find(self, session: str) -> bool:
+        pattern = self._coder.transcript(session, self._cwd, self._env) if session else ""
+        if not pattern:
+            return False
+        for number, path in enumerate(glob.iglob(pattern)):  # noqa: PTH207
+            if number >= MOST_FILES:
+                break
+            if os.path.isfile(path) and not os.path.islink(path):  # noqa: PTH113, PTH114
+                self._size = os.path.getsize(path)  # noqa: PTH202
+                self._reader = LineReader(path, self._size if self._offset is None else min(self._offset, self._size))
+                return True
+        return False

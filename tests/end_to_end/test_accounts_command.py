@@ -1,0 +1,194 @@
+"""Several accounts of a coder: work goes on with the next when one is limited, and `fleet accounts` tells all of it."""
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fleet.core.task import Caller, Status, Verdict
+from live_runs import Store, store
+from supervised import Supervised, home, wait_for
+
+__all__ = ["home", "store"]
+
+CODER = "workers.steered:ResumingCoder"
+SECRET = "sk-very-secret-value-1234567890"
+
+
+def accounts(home: Supervised, *names: str, more: str = "") -> None:
+    """Have these accounts, to be used in this order; each tells its agents its name."""
+    home.set(f"coder={CODER}")
+    with (home.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
+        for place, name in enumerate(names):
+            file.write(f'\n[[accounts]]\nname = "{name}"\ncoder = "{CODER}"\norder = {place}\n{more}\n')
+            file.write(f'env = {{ACCOUNT = "{name}", OPENAI_API_KEY = "{SECRET}"}}\n')
+
+
+def told(home: Supervised | Store) -> dict[str, dict[str, Any]]:
+    """What `fleet accounts` says, by name."""
+    return {row["name"]: row for row in json.loads(home.fleet.ok("accounts", "--json"))}
+
+
+def test_when_one_account_is_limited_the_work_is_finished_with_the_next(home: Supervised) -> None:
+    accounts(home, "first", "second")
+    home.start()
+    ends = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)
+    task = home.create(f"limited account=first kind=plan at={ends.timestamp():.0f}")
+    found = home.wait_status(task, "closed")
+    assert (found["failures"], found["continues"]) == (0, 0)
+    assert [(run["account"], run["ending"]) for run in home.runs(task)] == [
+        ("first", "rate_limited"),
+        ("second", "finished"),
+    ]
+    rows = told(home)
+    assert (rows["first"]["state"], rows["first"]["until"]) == ("parked", ends.isoformat())
+    assert "come back later" in rows["first"]["reason"] and rows["first"]["runs"] == 1
+    second = rows["second"]
+    assert (second["state"], second["runs"], second["tokens"], second["cost_usd"]) == ("ready", 1, 1280, 0.25)
+    assert second["used_at"] and second["running"] == 0
+    # The limited one is left alone by what comes next, until somebody takes the parking back.
+    other = home.create("ok")
+    home.wait_status(other, "closed")
+    assert home.fleet.ok("accounts", "unpark", "first") == f"{CODER}/first: can be used again\n"
+    assert (told(home)["first"]["state"], told(home)["first"]["strikes"]) == ("ready", 0)
+    third = home.create("ok")
+    home.wait_status(third, "closed")
+    assert [home.runs(key)[0]["account"] for key in (other, third)] == ["second", "first"]
+
+
+def test_an_account_is_used_again_after_its_reset(home: Supervised) -> None:
+    accounts(home, "first", "second")
+    home.start()
+    at = time.time() + 3600
+    home.wait_status(home.create(f"limited account=first kind=plan at={at:.0f}"), "closed")
+    assert told(home)["first"]["state"] == "parked"
+    # An hour later, as far as the account is concerned: a limit is believed for a minute at least.
+    with closing(sqlite3.connect(home.fleet.home / "fleet.db", timeout=30)) as database, database:
+        database.execute("update accounts set parked_until = ? where name = 'first'", [int(time.time() * 1e6)])
+    assert told(home)["first"]["state"] == "ready"
+    task = home.create("ok")
+    home.wait_status(task, "closed")
+    assert home.runs(task)[0]["account"] == "first"
+
+
+def test_what_waits_for_a_parked_account_starts_when_the_parking_is_taken_back(home: Supervised) -> None:
+    accounts(home, "only")
+    home.set("supervisor.poll_seconds=60")  # it is woken for that
+    home.start()
+    task = home.create(f"limited account=only kind=plan times=1 at={time.time() + 3600:.0f}")
+    wait_for(lambda: told(home)["only"]["state"] == "parked", "the parking", home.describe)
+    assert home.wait_status(task, "open")["failures"] == 0
+    home.fleet.ok("accounts", "unpark", f"{CODER}/only")
+    home.wait_status(task, "closed", patience=30)
+    assert [run["ending"] for run in home.runs(task)] == ["rate_limited", "finished"]
+
+
+def test_too_many_requests_in_a_minute_slow_an_account_down_and_nothing_moves_to_the_next(home: Supervised) -> None:
+    accounts(home, "first", "second")
+    home.start()
+    task = home.create("limited account=first kind=rate times=1")
+    looks: list[dict[str, dict[str, Any]]] = []
+
+    def is_slowed() -> bool:
+        looks.append(told(home))
+        return bool(looks[-1]["first"]["state"] == "slowed")
+
+    wait_for(is_slowed, "the pause of 4 s", home.describe)
+    assert looks[-1]["second"]["state"] == "waits" and "slowed down until" in looks[-1]["second"]["reason"]
+    found = home.wait_status(task, "closed")
+    assert found["failures"] == 0
+    assert [(run["account"], run["ending"]) for run in home.runs(task)] == [
+        ("first", "rate_limited"),
+        ("first", "finished"),
+    ]
+    assert told(home)["second"]["runs"] == 0 and told(home)["first"]["strikes"] == 0
+
+
+def test_an_account_with_all_the_agents_it_may_have_is_full_and_they_are_counted(home: Supervised) -> None:
+    accounts(home, "only", more="max_concurrent = 1")
+    home.start()
+    go = home.fleet.user / "go"
+    task = home.create(f"wait until={go}")
+    wait_for(lambda: told(home)["only"]["running"] == 1, "its agent", home.describe)
+    row = told(home)["only"]
+    assert (row["state"], row["max_concurrent"], row["runs"]) == ("full", 1, 1)
+    wait_for(lambda: told(home)["only"]["tokens"] == 1280, "its tokens", home.describe)
+    go.touch()
+    home.wait_status(task, "closed")
+    row = told(home)["only"]
+    assert (row["state"], row["running"], row["runs"], row["tokens"]) == ("ready", 0, 1, 1280)
+
+
+def test_no_secret_is_shown(home: Supervised) -> None:
+    accounts(home, "first", more=f'secrets = {{ANTHROPIC_API_KEY = ["echo", "{SECRET}"]}}')
+    for words in (("accounts",), ("accounts", "--json"), ("coders",), ("coders", "--json")):
+        done = home.fleet(*words)
+        assert done.code == 0 and SECRET not in done.out + done.err, words
+
+
+def run_with(store: Store, account: str, **said: Any) -> None:
+    task = store.create("a task")
+    claim, run = store.begin(task, account=account, **said)
+    store.end(claim, run, "finished", Verdict(status=Status.CLOSED, reason="done"))
+
+
+def test_a_login_of_ones_own_is_an_account_too_once_it_was_used(store: Store) -> None:
+    assert store.fleet("accounts").err == "no account is in the settings, and no run has used one yet\n"
+    run_with(store, "", input_tokens=1000, output_tokens=500, cost_usd=1.5)
+    run_with(store, "", input_tokens=500)
+    [row] = json.loads(store.fleet.ok("accounts", "--json"))
+    assert (row["coder"], row["name"], row["configured"]) == ("demo", "", False)
+    assert (row["state"], row["runs"], row["tokens"], row["cost_usd"]) == ("ready", 2, 2000, 1.5)
+    out = store.fleet.ok("accounts")
+    assert "your own login" in out and "2.0k" in out and "$1.50" in out
+
+
+def test_a_parked_login_is_told_and_taken_back_by_its_coder(store: Store) -> None:
+    run_with(store, "")
+    until = store.queue.now().replace(microsecond=0) + timedelta(hours=1)
+    store.history.park("demo", "", until=until, reason="plan limit: \x1b[2J used up")
+    store.history.note_account("demo", "", strikes=4)
+    out = store.fleet("accounts")
+    assert "parked until" in out.out and "plan limit: \\x1b[2J used up" in out.out and "\x1b" not in out.out
+    assert "fleet accounts unpark demo" in out.err
+    assert store.fleet.ok("accounts", "unpark", "demo") == "demo: can be used again\n"
+    [known] = store.history.accounts()
+    assert (known.parked_until, known.parked_reason, known.strikes) == (None, "", 0)
+    assert store.fleet.ok("accounts", "unpark", "demo") == "demo: was not parked\n"
+
+
+def test_an_account_that_left_the_settings_and_a_login_behind_accounts_are_not_used(store: Store) -> None:
+    run_with(store, "")
+    run_with(store, "gone")
+    with (store.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[[accounts]]\nname = "work"\ncoder = "demo"\n')
+    rows = told(store)
+    assert {name: row["state"] for name, row in rows.items()} == {"work": "ready", "": "unused", "gone": "unused"}
+    assert list(rows) == ["work", "", "gone"], "what is in the settings comes first"
+    assert "not in the settings" in rows["gone"]["reason"] and "has accounts" in rows[""]["reason"]
+
+
+def test_what_is_unparked_must_be_clear(store: Store) -> None:
+    for coder in ("demo", "claude"):
+        for name in ("work", coder):
+            store.history.park(coder, name, until=store.queue.now() + timedelta(hours=1), reason="plan limit")
+    both = store.fleet("accounts", "unpark", "work")
+    assert both.code == 2 and "claude/work, demo/work" in both.err
+    unclear = store.fleet("accounts", "unpark", "demo")
+    assert unclear.code == 2 and "is a coder and the name of an account" in unclear.err
+    assert store.fleet("accounts", "unpark", "nope").code == 1
+    assert all(each.parked_until for each in store.history.accounts())
+    assert store.fleet.ok("accounts", "unpark", "demo/work") == "demo/work: can be used again\n"
+    assert [f"{each.coder}/{each.name}" for each in store.history.accounts() if not each.parked_until] == ["demo/work"]
+
+
+def test_an_agent_may_not_take_a_parking_back(store: Store) -> None:
+    store.history.park("demo", "", until=store.queue.now() + timedelta(hours=1), reason="plan limit")
+    task = store.create("a task")
+    claim, run = store.begin(task)
+    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+    done = store.fleet("accounts", "unpark", "demo", FLEET_RUN_TOKEN=token)
+    assert done.code == 1 and "an agent may not" in done.err
+    assert store.history.accounts()[0].parked_until is not None

@@ -1,0 +1,65 @@
+"""Somebody sets the clock while agents work: nobody is stopped, nothing runs twice, work goes on. (FAILURES: clocks)"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from needs import require
+from supervised import Supervised, home, wait_for
+
+__all__ = ["home"]
+
+
+@pytest.fixture
+def clock(home: Supervised) -> Path:
+    """A file that says how far the supervisor's clock is off; its agents have the true one."""
+    require(shutil.which("faketime"), "a clock that jumps (needs the program faketime)")
+    told = subprocess.run(["faketime", "-f", "+0", "env"], capture_output=True, text=True, check=True).stdout
+    file = home.fleet.user / "clock"
+    file.write_text("+0")
+    home.fleet.env |= {
+        **dict(line.split("=", 1) for line in told.splitlines() if line.startswith("LD_PRELOAD=")),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
+    return file
+
+
+def test_the_clock_that_is_set_is_the_supervisors_own(home: Supervised, clock: Path) -> None:
+    clock.write_text("-400d")
+    assert home.fleet.ok("bd", "show", home.create("ok"), "--json").find("2025-") > 0
+
+
+@pytest.mark.parametrize("jump", ["+400d", "-1d"])
+def test_a_jump_of_the_clock_stops_no_agent_and_runs_none_twice(home: Supervised, clock: Path, jump: str) -> None:
+    home.set("watchdog.wall_seconds=60", "watchdog.silence_seconds=60", "watchdog.first_event_seconds=60")
+    keys = [home.create("ok seconds=4"), home.create("ok seconds=4")]
+    home.start()
+    home.wait_started(2)
+    clock.write_text(jump)
+    late = home.create("ok")
+    home.wait_all([*keys, late], "closed")
+    for key in keys:
+        assert [(run["ending"], run["number"]) for run in home.runs(key)] == [("finished", 1)]
+    assert len(home.notes("start")) == 3
+
+
+@pytest.mark.parametrize("jump", ["+1d", "-1d"])
+def test_a_jump_while_no_supervisor_runs_leaves_agents_that_are_adopted(
+    home: Supervised, clock: Path, jump: str
+) -> None:
+    home.set("watchdog.wall_seconds=60", "watchdog.silence_seconds=60", "watchdog.first_event_seconds=60")
+    key = home.create("ok seconds=6")
+    home.start()
+    home.wait_started(1)
+    wait_for(lambda: home.runs(key)[0]["events"] > 0, "its first word", home.describe)
+    home.kill()
+    clock.write_text(jump)
+    home.start()
+    home.wait_status(key, "closed")
+    assert [run["ending"] for run in home.runs(key)] == ["finished"]
+    assert len(home.notes("start")) == 1

@@ -1,0 +1,256 @@
+"""`fleet coders`: what is installed, who is logged in, what each coder can do, and which stalls can be foreseen."""
+
+import json
+import os
+import pty
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.actions.versions import read_version, versions
+from fleet.core.jsontext import encode
+from fleet.core.task import Status, Verdict
+from live_runs import Store, store
+
+__all__ = ["store"]
+
+VERSION = "echo '2.1.49 (Claude Code)'"
+SECRET = "sk-ant-very-secret-1234567890"
+
+
+def install(store: Store, name: str, script: str) -> Path:
+    """A program on the PATH."""
+    folder = store.fleet.user / "bin"
+    folder.mkdir(exist_ok=True)
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    store.fleet.env["PATH"] = f"{folder}:/usr/bin:/bin"
+    return program
+
+
+def told(store: Store, **env: str) -> dict[str, dict[str, Any]]:
+    """What `fleet coders` says, by name."""
+    done = store.fleet("coders", "--json", stdin="", cwd=None, **env)
+    assert done.code == 0, done
+    return {row["name"]: row for row in json.loads(done.out)}
+
+
+def settings(store: Store, text: str) -> None:
+    with (store.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
+        file.write(f"\n{text}\n")
+
+
+def test_an_installed_coder_is_told_with_its_place_and_version(store: Store) -> None:
+    program = install(store, "claude", VERSION)
+    row = told(store)["claude"]
+    assert (row["installed"], row["path"], row["version"]) == (True, str(program), "2.1.49")
+    assert row["supports"] == {
+        "resume": "same cwd",
+        "messages": "stdin",
+        "tells_result": True,
+        "tells_tokens": True,
+        "tells_cost": True,
+        "tells_context": True,
+    }
+    out = store.fleet.ok("coders")
+    assert "2.1.49" in out and str(program) in out and "while it works" in out
+
+
+def test_a_coder_that_is_not_installed_is_told_and_warned_of_only_where_it_is_wanted(store: Store) -> None:
+    store.fleet.ok("config", "set", "coder=gemini")
+    store.create("a task", "--coder", "opencode")
+    store.fleet.env["PATH"] = str(store.fleet.user)
+    rows = told(store)
+    assert not any(rows[name]["installed"] for name in ("claude", "gemini", "opencode"))
+    said = "it is not installed: no program {!r} is on the PATH"
+    assert [rows[name]["warnings"] for name in ("gemini", "opencode", "claude")] == [
+        [said.format("gemini")],
+        [said.format("opencode")],
+        [],
+    ]
+    assert (rows["gemini"]["default"], rows["claude"]["default"]) == (True, False)
+
+
+def test_programs_are_asked_all_at_once_without_secrets_and_only_for_a_while(store: Store) -> None:
+    seen = store.fleet.user / "seen"
+    install(store, "claude", f"env > {seen}; pwd >> {seen}; sleep 6; {VERSION}")
+    install(store, "codex", "sleep 6; echo codex-cli 0.50.0-beta.1")
+    install(store, "gemini", "sleep 600")
+    install(store, "qwen", "echo 1.0.0; exit 3")
+    install(store, "opencode", "yes 1.2.3.4")
+    install(store, "pi", "printf '\\033[2Jpi \\377 the first\\nand more'")
+    began = time.monotonic()
+    rows = told(store, ANTHROPIC_API_KEY=SECRET, HTTPS_PROXY=f"http://me:{SECRET}@proxy", FLEET_RUN_TOKEN=SECRET)
+    assert 10 <= time.monotonic() - began < 20, "one after the other they take 22 s"
+    found = {name: rows[name]["version"] for name in ("claude", "codex", "gemini", "qwen", "opencode")}
+    assert found == {
+        "claude": "2.1.49",
+        "codex": "0.50.0-beta.1",
+        "gemini": None,
+        "qwen": None,
+        "opencode": None,
+    }
+    assert SECRET not in seen.read_text() and "PATH=" in seen.read_text()
+    assert all(rows[name]["installed"] for name in (*found, "pi"))
+    assert "the first" in rows["pi"]["version"] and "more" not in rows["pi"]["version"]
+    assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if is_of(each, f"{store.fleet.user}/bin/gemini")]
+
+
+def is_of(cmdline: Path, program: str) -> bool:
+    try:
+        return program.encode() in cmdline.read_bytes()
+    except OSError:
+        return False
+
+
+def test_a_version_cannot_drive_the_terminal(store: Store) -> None:
+    install(store, "pi", "printf '\\033[2Jboo'")
+    out = store.fleet.ok("coders")
+    assert "\\x1b[2Jboo" in out and "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("codex-cli 0.46.0\n", "0.46.0"),
+        ("v22.1.0-nightly+7\nmore", "22.1.0-nightly+7"),
+        ("warning: old\n1.2", "1.2"),
+        ("unreleased build\n", "unreleased build"),
+        ("", ""),
+        ("\n\n", ""),
+        ("1." * 5000, ("1." * 20)),
+    ],
+)
+def test_a_version_is_the_first_number_with_a_dot_or_the_first_line(said: str, version: str) -> None:
+    assert read_version(said) == version
+
+
+def test_a_program_that_goes_on_and_on_is_not_listened_to(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec yes 1.2.3\n")
+    program.chmod(0o755)
+    began = time.monotonic()
+    assert versions([str(program)], env=dict(os.environ)) == {str(program): ""}
+    assert time.monotonic() - began < 5
+
+
+def test_a_program_that_leaves_somebody_behind_is_not_waited_for(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nsleep 6 &\necho 3.2.1\n")
+    program.chmod(0o755)
+    began = time.monotonic()
+    assert versions([str(program), "/does/not/exist"], env=dict(os.environ)) == {
+        str(program): "3.2.1",
+        "/does/not/exist": "",
+    }
+    assert time.monotonic() - began < 5
+
+
+def test_a_login_is_seen_by_its_name_and_never_its_value(store: Store) -> None:
+    install(store, "claude", VERSION)
+    row = told(store)["claude"]
+    assert row["logins"] == [{"account": None, "needed": True, "seen": None}]
+    assert "nobody is logged in: there is none of ANTHROPIC_API_KEY" in row["warnings"][0]
+    row = told(store, ANTHROPIC_API_KEY=SECRET)["claude"]
+    assert row["logins"][0]["seen"] == "ANTHROPIC_API_KEY" and row["warnings"] == [] and SECRET not in str(row)
+    file = store.fleet.user / ".claude" / ".credentials.json"
+    file.parent.mkdir()
+    file.write_text("{}")
+    assert told(store)["claude"]["logins"][0]["seen"] == str(file)
+    done = store.fleet("coders")
+    assert "~/.claude/.credentials.json" in done.out and "claude" not in done.err
+
+
+def test_what_an_agent_would_not_get_is_no_login(store: Store) -> None:
+    coder, ours = "workers.steered:KeyedCoder", {"KEY_OF_ITS_OWN": SECRET}
+    store.fleet.env["PYTHONPATH"] = f"{store.fleet.env.get('PYTHONPATH', '')}:{Path(__file__).parent.parent}"
+    store.fleet.ok("config", "set", f"coder={coder}")
+    assert told(store, **ours)[coder]["logins"][0]["seen"] is None
+    store.fleet.ok("config", "set", 'agent.pass_env=["KEY_OF_ITS_OWN"]')
+    assert told(store, **ours)[coder]["logins"][0]["seen"] == "KEY_OF_ITS_OWN"
+    assert told(store)[coder]["logins"][0]["seen"] is None
+    settings(store, f'[coders."{coder}"]\nenv = {{KEY_OF_ITS_OWN = "{SECRET}"}}')
+    assert told(store)[coder]["logins"][0]["seen"] == "KEY_OF_ITS_OWN"
+
+
+def test_each_account_has_a_login_of_its_own(store: Store) -> None:
+    install(store, "claude", VERSION)
+    folder = store.fleet.user / "work"
+    folder.mkdir()
+    (folder / ".credentials.json").write_text("{}")
+    settings(
+        store,
+        f'[[accounts]]\nname = "work"\ncoder = "claude"\nconfig_dir = "{folder}"\n'
+        '[[accounts]]\nname = "key"\ncoder = "claude"\nsecrets = {ANTHROPIC_API_KEY = ["false"]}\n'
+        f'[[accounts]]\nname = "none"\ncoder = "claude"\nconfig_dir = "{folder}/else"\n',
+    )
+    row = told(store)["claude"]
+    assert {each["account"]: each["seen"] for each in row["logins"]} == {
+        "work": f"{folder}/.credentials.json",
+        "key": "ANTHROPIC_API_KEY",
+        "none": None,
+    }
+    [warning] = row["warnings"]
+    assert "account 'none' is not logged in" in warning
+
+
+def test_permissions_that_nobody_agreed_to_are_warned_of(store: Store) -> None:
+    install(store, "claude", VERSION)
+    settings(store, '[coders.claude]\npermissions = "skip"')
+    row = told(store, ANTHROPIC_API_KEY=SECRET)["claude"]
+    assert row["permissions"] == "user" and "fleet init --permissions skip" in row["warnings"][0]
+    store.fleet.ok("init", "--permissions", "skip")
+    row = told(store, ANTHROPIC_API_KEY=SECRET)["claude"]
+    assert row["permissions"] == "skip" and row["warnings"] == []
+
+
+def test_described_and_broken_and_used_coders_are_told_too(store: Store) -> None:
+    program = install(store, "mycli", "echo mycli 0.1")
+    settings(store, '[coders.mine]\nargv = ["mycli", "run"]')
+    task = store.create("a task")
+    claim, run = store.begin(task, coder="gone.module:Coder")
+    store.end(claim, run, "failed", Verdict(status=Status.BLOCKED, reason="x"))
+    rows = told(store)
+    mine = rows["mine"]
+    assert (mine["path"], mine["version"], mine["supports"]["messages"]) == (str(program), "0.1", "next run")
+    gone = rows["gone.module:Coder"]
+    assert gone["error"] and not gone["installed"] and "gone" in gone["warnings"][0] and gone["supports"] is None
+    assert "gone.module:Coder" in store.fleet.ok("coders")
+
+
+def test_what_the_last_run_of_a_coder_began_with_is_told(store: Store) -> None:
+    def run(first: int | None, **notes: Any) -> None:
+        claim, begun = store.begin(store.create("a task"))
+        folded = encode(({"first": first} if first else {}) | notes)
+        store.end(claim, begun, "finished", Verdict(status=Status.CLOSED, reason="done"), folded=folded)
+
+    assert told(store)["demo"]["first_request_tokens"] is None
+    run(90_000)
+    run(12_300)
+    assert told(store)["demo"]["first_request_tokens"] == 12_300
+    assert "12.3k" in store.fleet.ok("coders")
+    claim, live = store.begin(store.create("a task"))
+    store.history.fold(claim, live.replace(folded=encode({"first": 777})))
+    row = told(store)["demo"]
+    assert (row["first_request_tokens"], row["running"]) == (777, 1)
+    store.history.end(live.replace(ended_at=store.queue.now(), ending="failed", folded=encode({"first": 777})))
+    run(555_000, before={"input": 1})  # went on in a session: all that was said before is in it
+    assert told(store)["demo"]["first_request_tokens"] is None
+
+
+def test_on_a_terminal_it_tells_how_far_it_is(store: Store) -> None:
+    install(store, "claude", f"sleep 1; {VERSION}")
+    install(store, "codex", VERSION)
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [*store.fleet.argv, "coders"], env=store.fleet.env, stdout=subprocess.PIPE, stderr=theirs, timeout=60
+    )
+    os.close(theirs)
+    said = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert done.returncode == 0 and "asked 1 of 2 programs" in said
+    assert "asked" not in store.fleet("coders").err

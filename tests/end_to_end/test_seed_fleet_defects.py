@@ -1,0 +1,242 @@
+"""The thirteen defects that were found in the program this one follows: each here as a test that its behaviour fails.
+
+They are named by their numbers. Real supervisors and real processes, judged from outside.
+"""
+
+import json
+import logging
+import os
+import socket
+import sqlite3
+import time
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from builders import FakeClock
+from fleet.core.redaction import Redactor
+from fleet.engine import logs
+from fleet.home import Home
+from supervised import Supervised, commands, home, wait_for
+
+__all__ = ["home"]
+
+SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def test_seed_defect_01_a_store_that_fails_ends_neither_claiming_nor_settling(home: Supervised) -> None:
+    """There, one failing call ended the loop: alive, but never claiming again, and nothing said."""
+    home.start()
+    working = home.create("ok seconds=1")
+    home.wait_started(1)
+    hidden = "alter table accounts rename to hidden; alter table runs rename to runs_hidden"
+    shown = "alter table hidden rename to accounts; alter table runs_hidden rename to runs"
+    with closing(sqlite3.connect(home.fleet.home / "fleet.db", timeout=30)) as rival:
+        rival.executescript(f"begin immediate; {hidden}; commit")
+        waiting = home.create("ok")
+        wait_for(lambda: home.agents() == [], "the agent to end", home.describe)
+        wait_for(lambda: "no such table" in str(home.log_lines()), "the fault to be told", home.describe)
+        rival.executescript(f"begin immediate; {shown}; commit")
+    home.wait_all([working, waiting], "closed")
+    assert [run["ending"] for run in home.runs(working)] == ["finished"]
+
+
+def test_seed_defect_02_after_kill_9_nothing_stays_in_progress(home: Supervised) -> None:
+    """There, what ran stayed in_progress for ever."""
+    lives, ends = home.create("ok seconds=3"), home.create("ok seconds=0.5")
+    home.start()
+    home.wait_started(2)
+    home.kill()
+    wait_for(lambda: len(home.notes("end")) == 1, "one agent to end alone", home.describe)
+    home.start()
+    home.wait_all([lives, ends], "closed")
+    assert len(home.notes("start")) == 2
+
+
+def test_seed_defect_03_restarts_are_no_failures(home: Supervised) -> None:
+    """There, two restarts blocked every running task: its retries were used up."""
+    key = home.create("ok seconds=4")
+    home.fleet.ok("run", "start")
+    home.wait_started(1)
+    for _ in range(3):
+        home.fleet.ok("run", "restart")
+    home.wait_status(key, "closed")
+    home.fleet.ok("run", "stop")
+    assert (home.task(key)["failures"], len(home.notes("start"))) == (0, 1)
+
+
+@pytest.mark.parametrize(("do", "setting"), [("exit0", "continue_limit"), ("context", "context_limit")])
+def test_seed_defect_04_what_comes_back_unfinished_is_counted(home: Supervised, do: str, setting: str) -> None:
+    """There, an agent that ended without closing its task was started for ever: 8 times in 45 s."""
+    home.set(f"limits.{setting}=1")
+    home.start()
+    key = home.create(do)
+    assert home.wait_status(key, "blocked")["reason"]
+    time.sleep(2.5)  # longer than a poll
+    assert len(home.notes("start")) == 2
+
+
+def test_seed_defect_05_the_whole_tree_is_stopped_and_the_slot_is_free(home: Supervised) -> None:
+    """There, only the agent itself was signalled: its child lived, its task and its slot were stuck."""
+    home.set("max_concurrent=1", "watchdog.stop_grace_seconds=1")
+    home.start()
+    stubborn = home.create("ignore_term_with_child")
+    wait_for(lambda: len(home.strays()) == 1 and len(home.agents()) == 2, "its children", home.describe)
+    home.fleet.ok("kill", stubborn)
+    home.wait_status(stubborn, "blocked", patience=20)
+    assert (home.strays(), home.agents()) == ([], [])
+    holds, follows = home.create("hold_stdout"), home.create("daemons seconds=60")
+    home.wait_status(holds, "closed", patience=15)
+    wait_for(lambda: len(home.strays()) == 2, "the next agent and its daemons", home.describe)
+    began = time.monotonic()
+    home.fleet.ok("run", "stop", "--stop-agents")
+    assert time.monotonic() - began < 15
+    assert (home.strays(), home.agents(), home.task(follows)["status"]) == ([], [], "open")
+
+
+def test_seed_defect_06_settings_that_were_broken_are_read_once_they_are_mended(home: Supervised) -> None:
+    """There, a broken file ended the loop that reads it, without a word."""
+    home.set("max_concurrent=1")
+    home.start()
+    keys = home.create_many(["ok seconds=30"] * 2)
+    home.wait_started(1)
+    settings = home.fleet.home / "runtime.toml"
+    good = settings.read_text()
+    settings.write_text("max_concurrent = = 2\n")
+    wait_for(lambda: "settings not taken over" in str(home.log_lines()), "it to be told", home.describe)
+    time.sleep(1)
+    assert len(home.agents()) == 1  # the old ones hold
+    settings.write_text(good.replace("max_concurrent = 1", "max_concurrent = 2"))
+    wait_for(lambda: len(home.agents()) == 2, "the second agent", home.describe)
+    assert {home.task(key)["status"] for key in keys} == {"in_progress"}
+
+
+def test_seed_defect_07_nothing_is_written_into_the_users_project(home: Supervised) -> None:
+    """There, settings with a comment in them were overwritten, and every task left files in the project."""
+    (home.fleet.cwd / ".claude").mkdir()
+    (home.fleet.cwd / ".claude" / "settings.json").write_text('{ // mine\n "permissions": {"allow": ["Bash"]} }\n')
+    before = contents(home.fleet.cwd)
+    home.start()
+    home.wait_all(home.create_many(["ok"] * 3), "closed")
+    assert contents(home.fleet.cwd) == before
+
+
+def test_seed_defect_08_nobody_listens_on_the_network(home: Supervised) -> None:
+    """There, any web page could start an agent. What listens here is a socket and a pipe of this user alone."""
+    home.start()
+    home.create("ok seconds=60")
+    home.wait_started(1)
+    assert home.process is not None
+    mark = str(home.fleet.home).encode()
+    shims = [pid for pid, command in commands() if any(mark in word for word in command)]
+    assert shims
+    assert listening({home.process.pid, *home.agents(), *shims}) == []
+    with socket.create_server(("127.0.0.1", 0)):
+        assert listening({os.getpid()}) != []  # or there is nothing to be seen at all
+    places = [*home.fleet.home.rglob("control"), *(path for path in home.fleet.home.iterdir() if path.is_fifo())]
+    assert len(places) >= 2
+    for place in places:
+        assert not any(folder.stat().st_mode & 0o077 for folder in (place.parent, home.fleet.home))
+
+
+def test_seed_defect_09_tasks_without_a_directory_do_not_share_one(home: Supervised) -> None:
+    """There, all tasks of a directory edited the same tree. One that names none has its own; the rest is issue 5."""
+    rows = [{"id": f"fleet-{name}", "title": "write", "description": "do: write seconds=1"} for name in ("aaa", "bbb")]
+    home.fleet.ok("bd", "import", "-", stdin="\n".join(json.dumps(row) for row in rows))
+    home.start()
+    keys = [row["id"] for row in rows]
+    home.wait_all(keys, "closed")
+    assert [home.task(key)["close_reason"] for key in keys] == ["mine", "mine"]
+    works = [home.fleet.home / "tasks" / key / "work" / "mine" for key in keys]
+    assert [work.read_text() for work in works] == keys
+
+
+def test_seed_defect_10_an_agent_reaches_its_queue_from_any_directory(home: Supervised) -> None:
+    """There, `bd close` in the agent's own directory found no queue, and the task was started again."""
+    home.start()
+    key = home.create("hand_in")
+    assert home.wait_status(key, "closed")["close_reason"] == "handed in"
+    assert len(home.notes("start")) == 1
+
+
+def test_seed_defect_11_tools_inside_a_message_are_seen(home: Supervised) -> None:
+    """There, a tool was looked for at the top of a line only: files and tools stayed empty."""
+    home.start()
+    key = home.create("turn")
+    home.wait_status(key, "closed")
+    (run,) = home.runs(key)
+    assert (run["tool_calls"], run["events"]) == (1, 5)
+    lines = (home.fleet.home / "tasks" / key / "events.jsonl").read_text().splitlines()
+    told = [(event["kind"], event["tool_name"]) for event in map(json.loads, lines)]
+    assert ("tool_use", "Write") in told and ("tool_result", "Write") in told
+
+
+@pytest.mark.parametrize("do", ["long_line megabytes=101", "swap_stdout seconds=60"])
+def test_seed_defect_12_a_line_too_long_or_a_fault_starts_no_second_agent(home: Supervised, do: str) -> None:
+    """There, a line over the limit was an error nobody caught: the task went back while its agent still ran."""
+    home.set("limits.retry_limit=2")
+    home.start()
+    key = home.create(do)
+    crowds = [0]
+
+    def over() -> bool:
+        crowds.append(len(home.agents()))
+        return home.task(key)["status"] in ("closed", "blocked")
+
+    wait_for(over, "its end", home.describe)
+    assert max(crowds) == 1
+    assert len(home.notes("start")) <= 2
+    assert home.agents() == []
+
+
+def test_seed_defect_13_secrets_are_gone_from_everything_that_is_shown(home: Supervised) -> None:
+    """There, only values below certain names were redacted, and none in a list."""
+    home.fleet.env["SOME_API_KEY"] = "correct-horse-battery"
+    home.set('agent.pass_env=["SOME_API_KEY"]')
+    home.start()
+    keys = [home.create(f"leak secret={secret}") for secret in (SECRET, "correct-horse-battery")]
+    home.wait_all(keys, "closed")
+    home.stop()
+    for key, secret in zip(keys, (SECRET, "correct-horse-battery"), strict=True):
+        folder = home.fleet.home / "tasks" / key
+        shown = [path for path in folder.iterdir() if path.is_file()]
+        assert {path.name for path in shown} >= {"events.jsonl", "log.jsonl", "log.stderr"}
+        assert [path.name for path in shown if secret in path.read_text()] == []
+        assert secret not in str(home.runs(key)) + home.task(key)["close_reason"]
+        assert secret not in home.fleet.ok("runs", key) + home.fleet.ok("task", key, "events")
+    assert "[redacted]" in home.task(keys[0])["close_reason"]
+
+
+def test_seed_defect_13_the_log_rolls_with_the_date_and_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There, the log had the date of its start for ever, and no end."""
+    place, clock = Home(str(tmp_path)), FakeClock()
+    Path(place.logging).mkdir()
+    monkeypatch.setattr(logs, "now", clock)
+    monkeypatch.setattr(logs, "LARGEST", 2000)
+    handler = logs.DailyLog(place, Redactor())
+    for day in range(20):
+        for number in range(30):
+            handler.emit(logging.LogRecord("fleet", logging.INFO, "", 0, f"day {day}, line {number}", (), None))
+        clock.advance(timedelta(days=1))
+    kept = sorted(Path(place.logging).iterdir())
+    assert len({path.name[:16] for path in kept}) > 3
+    assert len(kept) <= logs.KEPT + 2
+    assert sum(path.stat().st_size for path in kept) <= (logs.KEPT + 2) * 2500
+    assert "day 19, line 29" in kept[-1].read_text() + kept[-2].read_text()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, with its bytes."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def listening(pids: set[int]) -> list[str]:
+    """The addresses at which these processes listen for connections from elsewhere, in the kernel's words."""
+    tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    rows = [row.split() for table in tables for row in table]
+    held = {str(link.readlink()) for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held]

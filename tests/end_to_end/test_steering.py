@@ -1,0 +1,332 @@
+"""`fleet prompt` and `fleet interrupt`: what is told to an agent arrives, whatever the agent or the supervisor does."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.core.run import Message, Run
+from fleet.core.task import Caller, Status, Verdict
+from live_runs import Store, in_background, store
+from supervised import Supervised, home, wait_for
+
+__all__ = ["home", "store"]
+
+LISTENING, RESUMING, LATER = (f"workers.steered:{name}Coder" for name in ("Listening", "Resuming", "Later"))
+TEXT = 'use "blue",\nnot red 🎨'
+
+
+class Talk:
+    """A supervised home whose agents can be spoken to."""
+
+    def __init__(self, home: Supervised, coder: str) -> None:
+        home.set(f"coder={coder}")
+        self.home, self.fleet = home, home.fleet
+        self.go = home.fleet.user / "go"
+
+    def begin(self, do: str = "wait") -> str:
+        """A task whose agent is at work until `go` is there."""
+        self.home.start()
+        task = self.home.create(f"{do} until={self.go}")
+        self.wait_heard("prompt", 1)
+        wait_for(lambda: self.home.runs(task)[0]["tool_calls"], "its first tool", self.home.describe)
+        return task
+
+    def tell(self, *words: str, wait: float = 20, stdin: str = "") -> dict[str, Any]:
+        """What `fleet prompt` or `interrupt` says, as JSON."""
+        said: dict[str, Any] = json.loads(self.fleet.ok(*words, "--wait", str(wait), "--json", stdin=stdin))
+        return said
+
+    def heard(self, what: str) -> list[dict[str, Any]]:
+        """What agents heard: prompts, messages, orders to stop, ends of stdin."""
+        path = Path(f"{self.home.audit}.heard")
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in map(json.loads, lines) if line["what"] == what]
+
+    def wait_heard(self, what: str, count: int) -> list[dict[str, Any]]:
+        wait_for(lambda: len(self.heard(what)) >= count, f"{count} times {what!r} heard", self.home.describe)
+        return self.heard(what)
+
+    def message(self) -> dict[str, Any]:
+        """The only message, as the database has it."""
+        (row,) = self.home.rows("select * from messages")
+        return row
+
+    def finish(self, task: str) -> None:
+        """Let the agent come to its end, and see the task closed without a failure."""
+        self.go.touch()
+        found = self.home.wait_status(task, "closed")
+        assert (found["failures"], found["continues"]) == (0, 0)
+
+
+def test_a_message_reaches_an_agent_that_listens_while_it_works(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    home.set("supervisor.poll_seconds=60")  # it is woken for a message
+    task = talk.begin()
+    said = talk.tell("prompt", task, TEXT)
+    assert (said["state"], said["way"], said["run"]) == ("delivered", "now", f"{task}/1")
+    [message] = talk.heard("message")
+    assert (message["text"], message["run"]) == (TEXT, f"{task}/1")
+    row = talk.message()
+    assert row["run"] == f"{task}/1" and row["carried_at"] is None
+    assert row["queued_at"] <= row["sent_at"] <= row["delivered_at"]
+    talk.finish(task)
+    assert len(home.runs(task)) == 1 and len(talk.heard("message")) == 1
+
+
+def test_a_message_to_an_agent_at_a_tool_is_sent_and_read_after_it(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    task = talk.begin("deaf")
+    out = talk.fleet.ok("prompt", task, "hurry", "--wait", "2")
+    assert out.startswith(f"{task}: sent to {task}/1 at ") and "after its current tool" in out
+    assert talk.message()["sent_at"] and not talk.message()["delivered_at"]
+    talk.finish(task)
+    assert talk.message()["delivered_at"] and [each["text"] for each in talk.heard("message")] == ["hurry"]
+    assert len(home.runs(task)) == 1
+
+
+def test_an_agent_that_must_be_stopped_to_hear_goes_on_in_its_session_with_the_message(home: Supervised) -> None:
+    talk = Talk(home, RESUMING)
+    task = talk.begin()
+    said = talk.tell("prompt", task, TEXT)
+    assert (said["state"], said["run"]) == ("carried", f"{task}/2")
+    first, second = talk.wait_heard("prompt", 2)
+    assert second["session"] == home.runs(task)[0]["session"] and not first["session"]
+    assert TEXT in second["text"] and TEXT not in first["text"]
+    talk.finish(task)
+    assert [run["ending"] for run in home.runs(task)] == ["interrupted", "finished"]
+
+
+def test_an_agent_that_hears_nothing_works_on_and_the_next_run_gets_the_message(home: Supervised) -> None:
+    talk = Talk(home, LATER)
+    task = talk.begin()
+    began = time.monotonic()
+    out = talk.fleet.ok("prompt", task, TEXT, "--wait", "30")
+    assert "takes no message while it works: its next run gets it" in out
+    assert time.monotonic() - began < 15, "there is nothing to wait for"
+    assert len(talk.heard("prompt")) == 1 and talk.message()["sent_at"] is None
+    talk.finish(task)
+    first, second = talk.heard("prompt")
+    assert TEXT in second["text"] and TEXT not in first["text"]
+    assert [run["ending"] for run in home.runs(task)] == ["finished", "finished"]
+    assert talk.message()["carried_at"] and talk.message()["run"] == f"{task}/2"
+
+
+def test_a_message_that_comes_after_the_last_word_is_not_lost(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    home.start()
+    task = home.create(f"ok linger={talk.go}")
+    talk.wait_heard("end", 1)  # nobody can say anything to it any more, and it is still there
+    said = talk.tell("prompt", task, TEXT, wait=1)
+    assert said["state"] == "queued" and said["run"] == f"{task}/1"
+    talk.finish(task)
+    assert [TEXT in prompt["text"] for prompt in talk.heard("prompt")] == [False, True]
+    assert talk.message()["run"] == f"{task}/2"
+
+
+def test_an_open_task_gets_the_message_with_its_next_run(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    task = home.create("ok")
+    done = talk.fleet("prompt", task, TEXT)
+    assert done.out == f"{task}: kept; it is open, and its next run gets it\n" and "no supervisor runs" in done.err
+    home.start()
+    talk.finish(task)
+    assert TEXT in talk.heard("prompt")[0]["text"] and talk.message()["run"] == f"{task}/1"
+
+
+@pytest.mark.parametrize("coder", [LISTENING, RESUMING, LATER])
+def test_an_interrupted_task_waits_until_somebody_says_what_to_do(home: Supervised, coder: str) -> None:
+    talk = Talk(home, coder)
+    task = talk.begin("wait stops=slowly")
+    out = talk.fleet.ok("interrupt", task, "--wait", "20")
+    assert f"{task}: interrupted; it is blocked (interrupted by hand; `fleet prompt` tells it what to do)" in out
+    assert home.wait_status(task, "blocked")["failures"] == 0
+    talk.go.touch()
+    said = talk.tell("prompt", task, TEXT)
+    assert (said["state"], said["run"]) == ("carried", f"{task}/2")
+    talk.finish(task)
+    assert [run["ending"] for run in home.runs(task)] == ["interrupted", "finished"]
+    prompts = talk.heard("prompt")
+    assert TEXT in prompts[1]["text"]
+    assert bool(prompts[1]["session"]) == (coder != LATER)
+
+
+def test_an_interruption_with_a_message_stops_the_tool_and_goes_on_in_the_same_run(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    task = talk.begin()
+    said = talk.tell("interrupt", task, TEXT)
+    assert (said["state"], said["interrupts"], said["run"]) == ("delivered", True, f"{task}/1")
+    assert len(talk.heard("stop")) == 1 and talk.heard("message")[0]["text"] == TEXT
+    talk.finish(task)
+    assert len(home.runs(task)) == 1
+
+
+def test_an_interruption_with_a_message_stops_also_who_would_hear_nothing(home: Supervised) -> None:
+    talk = Talk(home, LATER)
+    task = talk.begin()
+    said = talk.tell("interrupt", task, TEXT)
+    assert (said["state"], said["run"]) == ("carried", f"{task}/2")
+    talk.finish(task)
+    assert TEXT in talk.heard("prompt")[-1]["text"]
+
+
+def test_a_message_on_its_way_outlives_its_supervisor(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    task = talk.begin("deaf")
+    assert talk.tell("prompt", task, TEXT, wait=2)["state"] == "sent"
+    home.kill()
+    talk.go.touch()
+    talk.wait_heard("message", 1)
+    home.start()
+    talk.finish(task)
+    assert [each["text"] for each in talk.heard("message")] == [TEXT] and talk.message()["delivered_at"]
+    assert len(home.runs(task)) == 1, "it was seen to arrive: nothing runs again for it"
+
+
+def test_a_message_that_the_agent_took_along_to_its_end_is_told_to_the_next(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    task = talk.begin("deaf")
+    assert talk.tell("prompt", task, TEXT, wait=2)["state"] == "sent"
+    home.kill()
+    for pid in home.agents():
+        os.kill(pid, signal.SIGKILL)
+    home.start()
+    home.wait_status(task, "closed")
+    assert talk.heard("message") == [] and TEXT in talk.heard("prompt")[-1]["text"]
+    assert talk.message()["carried_at"] and talk.message()["run"] == f"{task}/2"
+
+
+def test_a_message_that_was_only_kept_outlives_its_supervisor(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    task = talk.begin()
+    home.kill()
+    done = talk.fleet("prompt", task, TEXT)
+    assert "gets it as soon as it can take it" in done.out and "no supervisor runs" in done.err
+    home.start()
+    wait_for(lambda: talk.message()["delivered_at"], "its delivery", home.describe)
+    talk.finish(task)
+    assert [each["text"] for each in talk.heard("message")] == [TEXT] and len(home.runs(task)) == 1
+
+
+def test_a_long_message_arrives_whole(home: Supervised) -> None:
+    talk = Talk(home, LISTENING)
+    task = talk.begin()
+    text = "é" * (32 * 1024 - 2) + "end"
+    assert talk.tell("prompt", task, stdin=text)["state"] == "delivered"
+    assert talk.heard("message")[0]["text"] == text
+    talk.finish(task)
+
+
+def blocked(store: Store, **said: Any) -> str:
+    """A task that needs a person after its first run."""
+    task = store.create("a task")
+    claim, run = store.begin(task)
+    verdict = Verdict(status=Status.BLOCKED, reason="failed twice", failures=2)
+    store.end(claim, run, "failed", verdict, **said)
+    return task
+
+
+def messages(store: Store) -> list[Message]:
+    return store.history.messages()
+
+
+def test_a_blocked_task_is_opened_again_for_a_message(store: Store) -> None:
+    task = blocked(store)
+    out = store.fleet.ok("prompt", task.removeprefix("fleet-"), "try", "again", BEADS_ACTOR="ada")
+    assert out == f"{task}: kept; it is open, and its next run gets it\n"
+    found = store.queue.get(task)
+    assert (found.status, found.failures) == (Status.OPEN, 0)
+    [message] = messages(store)
+    assert (message.task_id, message.text, message.author) == (task, "try again", "ada")
+    assert message.state == "queued" and not message.interrupts
+
+
+def test_a_task_that_asks_stays_blocked_and_the_message_is_kept(store: Store) -> None:
+    task = blocked(store)
+    store.ask(task, "Which colour?", "q7")
+    out = store.fleet.ok("prompt", task, "hurry")
+    assert "`fleet answer q7 TEXT`" in out
+    assert store.queue.get(task).status == Status.BLOCKED and len(messages(store)) == 1
+    store.fleet.ok("answer", "q7", "blue")
+    assert store.queue.get(task).status == Status.OPEN and messages(store)[0].state == "queued"
+
+
+def test_who_cannot_hear_is_not_told(store: Store) -> None:
+    task = store.create("a task")
+    for words, said in (
+        (("interrupt", task, "now"), "is not running"),
+        (("interrupt", task), "is not running"),
+        (("prompt", "nope", "hello"), "no task 'nope'"),
+    ):
+        done = store.fleet(*words)
+        assert done.code == 1 and said in done.err and "hint:" in done.err
+    store.fleet.ok("bd", "close", task)
+    done = store.fleet("prompt", task, "hello")
+    assert done.code == 1 and "is closed" in done.err and f"fleet retry {task}" in done.err
+    assert messages(store) == []
+
+
+def test_a_name_must_mean_one_task(store: Store) -> None:
+    store.create("one")
+    store.create("two")
+    done = store.fleet("prompt", "fleet-*", "hello")
+    assert done.code == 2 and "fits 2 tasks" in done.err and messages(store) == []
+
+
+def test_without_a_text_it_is_written_in_the_editor(store: Store) -> None:
+    task = blocked(store)
+    editor = store.fleet.user / "editor"
+    editor.write_text('#!/bin/sh\n{ printf "written\\nby hand\\n"; cat "$1"; } > "$1.new"; mv "$1.new" "$1"\n')
+    editor.chmod(0o755)
+    ours, theirs = pty.openpty()
+    argv, env = [*store.fleet.argv, "prompt", task], store.fleet.env | {"EDITOR": str(editor)}
+    done = subprocess.run(argv, env=env, stdin=theirs, capture_output=True, timeout=60)
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 0, done
+    assert [message.text for message in messages(store)] == ["written\nby hand"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("a\0b", "NUL"),
+        ("é" * 32 * 1024 + "x", "65537 bytes; 65536 are the most"),
+    ],
+)
+def test_what_is_no_message_is_refused_and_changes_nothing(store: Store, text: str, said: str) -> None:
+    task = blocked(store)
+    done = store.fleet("prompt", task, stdin=text)
+    assert done.code == 1 and said in done.err
+    assert messages(store) == [] and store.queue.get(task).status == Status.BLOCKED
+
+
+def running(store: Store) -> tuple[str, Run, str]:
+    """A task with a live run; and that run's token."""
+    task = store.create("a task")
+    claim, run = store.begin(task)
+    return task, run, store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+
+
+@pytest.mark.parametrize("verb", ["prompt", "interrupt"])
+def test_an_agent_may_not_speak_to_another(store: Store, verb: str) -> None:
+    task, _, _ = running(store)
+    _, _, token = running(store)
+    done = store.fleet(verb, task, "stop that", FLEET_RUN_TOKEN=token)
+    assert done.code == 1 and "an agent may not" in done.err and messages(store) == []
+
+
+def test_what_is_told_is_on_record_before_anybody_waits(store: Store) -> None:
+    task, run, _ = running(store)
+    with in_background(store.fleet, "prompt", task, "hello", "--wait", "0", "--json") as program:
+        said = json.loads(program.communicate(timeout=30)[0])
+    [message] = messages(store)
+    assert (said["id"], said["state"], said["run"], said["supervisor"]) == (message.id, "queued", run.id, False)

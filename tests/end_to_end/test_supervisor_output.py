@@ -1,0 +1,112 @@
+"""What agents print, through the whole supervisor: however much and however broken, the others do not notice.
+
+Two talkers run beside each of them, and short tasks go through all the while: not one word of theirs may be missing.
+The numbers are those of the fault tests in the facts about failures, section 6.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from supervised import Supervised, home, wait_for
+
+__all__ = ["home"]
+
+MIB = 1024 * 1024
+#: A session's own events beside what is said in it: its start, a tool, the tool's answer, its end.
+FRAME = 4
+PATIENCE = 240.0
+
+
+class Neighbours:
+    """Two agents that talk, and what must be known of them at the end."""
+
+    SECONDS, RATE = 4, 25
+
+    def __init__(self, home: Supervised) -> None:
+        self.home = home
+        home.set("max_concurrent=4")
+        self.keys = [home.create(f"talk seconds={self.SECONDS} rate={self.RATE}") for _ in range(2)]
+
+    def check(self) -> None:
+        """Each had one life, and every word of it was heard."""
+        self.home.wait_all(self.keys, "closed", patience=PATIENCE)
+        for key in self.keys:
+            (run,) = self.home.runs(key)
+            assert (run["ending"], run["events"]) == ("finished", self.SECONDS * self.RATE + FRAME)
+        assert self.home.process is not None and self.home.process.poll() is None
+
+
+@pytest.fixture
+def neighbours(home: Supervised) -> Iterator[Neighbours]:
+    made = Neighbours(home)
+    home.start()
+    home.wait_started(2)
+    yield made
+    made.check()
+
+
+def test_a_line_of_100_mb_costs_little_memory_and_what_follows_is_heard(
+    home: Supervised, neighbours: Neighbours
+) -> None:
+    """Fault test 13: the supervisor grows by at most 50 MB."""
+    home.wait_status(home.create("ok"), "closed")
+    before = home.memory_kb("VmRSS")
+    key = home.create("long_line megabytes=100")
+    home.wait_status(key, "closed", patience=PATIENCE)
+    (run,) = home.runs(key)
+    assert (run["ending"], run["events"], run["tool_calls"]) == ("finished", FRAME, 1)
+    assert home.memory_kb("VmHWM") - before <= 50 * 1024
+
+
+@pytest.mark.parametrize("megabytes", [200, pytest.param(1024, marks=pytest.mark.soak)])
+def test_a_flood_is_kept_to_its_cap_and_others_are_served_meanwhile(
+    home: Supervised, neighbours: Neighbours, megabytes: int
+) -> None:
+    """Fault test 14, 1 GB in 10 s: nothing before the cap is lost, the last word is heard, new work is begun at once.
+
+    Reading what is kept takes eight seconds of this process: it must not be done in one go.
+    """
+    cap = 80 if megabytes == 200 else 512
+    home.set(f"supervisor.max_output_mb={cap}")
+    home.wait_status(home.create("ok"), "closed")
+    before = home.memory_kb("VmRSS")
+    key = home.create(f"flood megabytes={megabytes}")
+    flood = home.fleet.home / "tasks" / key / "runs" / "1" / "stdout"
+    wait_for(lambda: flood.exists() and flood.stat().st_size == cap * MIB, "the flood to reach its cap", home.describe)
+    began = time.monotonic()
+    home.wait_status(home.create("ok"), "closed", patience=PATIENCE)
+    served = time.monotonic() - began
+    home.wait_status(key, "closed", patience=PATIENCE)
+    (run,) = home.runs(key)
+    assert (run["ending"], run["exit_status"], run["tool_calls"]) == ("finished", 0, 1)
+    assert cap * 1024 <= run["events"] <= (cap + 2) * 1024
+    assert flood.stat().st_size == cap * MIB
+    assert home.memory_kb("VmHWM") - before <= 50 * 1024
+    assert served < 5
+
+
+@pytest.mark.parametrize("count", [200_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+def test_of_very_many_tiny_lines_each_is_heard(home: Supervised, neighbours: Neighbours, count: int) -> None:
+    """Fault test 14, a million tiny lines: no event lost, the readable copy of them bounded."""
+    key = home.create(f"lines count={count}")
+    home.wait_status(key, "closed", patience=PATIENCE)
+    (run,) = home.runs(key)
+    assert (run["ending"], run["events"]) == ("finished", count + FRAME)
+    copies = sorted((home.fleet.home / "tasks" / key).glob("events.jsonl*"))
+    assert [copy.name for copy in copies] == ["events.jsonl", "events.jsonl.1"]
+    assert max(copy.stat().st_size for copy in copies) <= 20_000_000
+
+
+def test_noise_harms_nobody_and_what_is_in_form_is_heard(home: Supervised, neighbours: Neighbours) -> None:
+    """Fault test 14: NULs, broken UTF-8, control codes, half a JSON, a last line without an end, a flood of stderr."""
+    home.set("max_concurrent=8")
+    heard = {"nuls": 1, "utf8": 1, "ansi": 1, "half_json": 0, "garbage": 0, "stderr megabytes=80": 0}
+    keys = {do: home.create(do) for do in heard}
+    home.wait_all([*keys.values()], "closed", patience=PATIENCE)
+    for do, key in keys.items():
+        (run,) = home.runs(key)
+        assert (do, run["ending"], run["events"], run["tool_calls"]) == (do, "finished", FRAME + heard[do], 1)
+    complaint = (home.fleet.home / "tasks" / keys["stderr megabytes=80"] / "log.stderr").read_bytes()
+    assert len(complaint) < 3 * MIB and complaint.endswith(b"the last complaint\n")

@@ -1,0 +1,113 @@
+"""Two homes on one database: one supervisor stops in the midst of its work, another goes on; nobody works twice."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from program import Program
+from supervised import Supervised, home, wait_for
+
+__all__ = ["home"]
+
+
+@pytest.fixture
+def other(home: Supervised, tmp_path: Path) -> Iterator[Supervised]:
+    """A second home whose database is the first one's."""
+    base = tmp_path / "other"
+    base.mkdir()
+    made = Supervised(Program(base))
+    for file in made.fleet.home.glob("fleet.db*"):
+        file.unlink()
+    (made.fleet.home / "fleet.db").symlink_to(home.fleet.home / "fleet.db")
+    made.audit = home.audit
+    made.set(f'agent.env={{AUDIT = "{home.audit}"}}', "max_concurrent=6")
+    yield made
+    made.stop()
+
+
+def expire(home: Supervised, key: str) -> None:
+    wait_for(lambda: home.task(key)["claim_expires_at"] < time.time() * 1e6, "the claim to expire", home.describe)
+
+
+def owner(home: Supervised, key: str) -> str:
+    return str(home.task(key)["claim_owner"])
+
+
+def test_what_a_stopped_supervisor_let_expire_goes_on_with_another_and_its_late_word_is_refused(
+    home: Supervised, other: Supervised
+) -> None:
+    """Fault tests 5 and 6: at most one live agent per task, and every late write of the first is refused."""
+    home.set("max_concurrent=3")
+    long, short = home.create("ok seconds=32"), home.create("ok seconds=6")
+    fails = home.create("exit status=3 seconds=6")
+    home.start()
+    home.wait_started(3)
+    first = owner(home, long)
+    assert home.process is not None
+    os.kill(home.process.pid, signal.SIGSTOP)
+    waiting = [home.create("ok") for _ in range(3)]
+    try:
+        other.start()
+        home.wait_all(waiting, "closed")
+        wait_for(lambda: owner(home, long) not in ("", first), "the second to take over", other.describe)
+        home.wait_status(short, "closed")
+        assert [note[1] for note in home.notes("start")].count(long) == 1
+    finally:
+        os.kill(home.process.pid, signal.SIGCONT)
+    home.wait_status(long, "closed")
+    (run,) = home.runs(long)
+    assert (run["ending"], run["owner"]) == ("finished", home.runs(waiting[0])[0]["owner"])
+    assert [each["ending"] for each in home.runs(short)] == ["finished"]
+    home.wait_status(fails, "blocked")
+    assert [each["ending"] for each in home.runs(fails)] == ["failed", "failed"]
+    started = [note[1] for note in home.notes("start")]
+    assert sorted(started) == sorted([long, short, fails, fails, *waiting])
+    said = (home.fleet.user / "supervisor.out").read_text()
+    assert f"{long}/1 is followed by" in said
+
+
+def test_agents_of_a_home_whose_supervisor_was_killed_are_adopted_by_the_other(
+    home: Supervised, other: Supervised
+) -> None:
+    keys = [home.create("ok seconds=22"), home.create("talk seconds=3 rate=5")]
+    home.start()
+    home.wait_started(2)
+    home.kill()
+    other.start()
+    home.wait_all(keys, "closed")
+    for key in keys:
+        assert [run["ending"] for run in home.runs(key)] == ["finished"]
+    assert len(home.notes("start")) == 2
+    assert (home.fleet.home / "tasks" / keys[0] / "events.jsonl").exists()
+    assert not (other.fleet.home / "tasks" / keys[0]).exists()
+
+
+def test_the_next_run_in_another_home_finds_the_artifacts_of_the_first(home: Supervised, other: Supervised) -> None:
+    key = home.create("exit status=3 once=1")
+    home.set("limits.retry_limit=2")
+    home.start()
+    wait_for(lambda: len(home.runs(key)) == 1 and home.runs(key)[0]["ended_at"], "the first run", home.describe)
+    home.kill()
+    other.start()
+    wait_for(lambda: len(home.runs(key)) == 2, "the second run", other.describe)
+    assert {run["home"] for run in home.runs(key)} == {str(home.fleet.home)}
+
+
+def test_a_home_whose_folders_are_gone_does_not_keep_its_tasks_for_ever(home: Supervised, other: Supervised) -> None:
+    key = home.create("ok seconds=60")
+    home.start()
+    home.wait_started(1)
+    home.kill()
+    for pid in home.agents():
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not home.agents(), "the agent's end")
+    shutil.rmtree(home.fleet.home / "tasks")
+    other.start()
+    expire(home, key)
+    wait_for(lambda: len(home.runs(key)) == 2, "another run", other.describe)
+    assert home.runs(key)[0]["ending"] == "lost"

@@ -1,0 +1,73 @@
+"""When the next run goes on in the session of the last one, and when it starts afresh."""
+
+from typing import Any
+
+import pytest
+
+from builders import NOON
+from fleet.coders.base import ANYWHERE, SAME_CWD, Coder
+from fleet.core.run import Ending, Run
+from fleet.engine.fold import going_on
+from fleet.engine.sessions import did_resume, session_to_resume
+
+ENDINGS = sorted(value for name, value in vars(Ending).items() if name.isupper())
+FRESH = {"context_full", "start_hang", "over_budget", "finished"}
+
+
+class Resuming(Coder):
+    """Goes on in the same directory."""
+
+    name = "resuming"
+    resumes = SAME_CWD
+
+
+class Travelling(Resuming):
+    """Goes on anywhere."""
+
+    resumes = ANYWHERE
+
+
+def a_run(**said: Any) -> Run:
+    given = {
+        "coder": "resuming",
+        "session": "s-1",
+        "workspace": "/w",
+        "ending": "stalled",
+        "folded": '{"answered": true}',
+        **said,
+    }
+    return Run(id="t/1", task_id="t", number=1, epoch=1, owner="o", started_at=NOON, **given)
+
+
+NEXT = a_run(session="", ending="")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_ending_but_a_full_or_broken_session_is_gone_on_with(ending: str) -> None:
+    found = session_to_resume(Resuming(), NEXT, a_run(ending=ending))
+    assert found == ("" if ending in FRESH else "s-1")
+
+
+@pytest.mark.parametrize(
+    "last", [None, a_run(session=""), a_run(coder="codex"), a_run(account="other"), a_run(workspace="/elsewhere")]
+)
+def test_another_coder_account_or_directory_starts_afresh(last: Run | None) -> None:
+    assert session_to_resume(Resuming(), NEXT, last) == ""
+
+
+def test_a_session_in_which_nothing_was_said_is_not_gone_on_with() -> None:
+    assert session_to_resume(Resuming(), NEXT, a_run(folded="{}")) == ""
+    silent_after_all = going_on(a_run(folded="{}"), a_run())
+    assert session_to_resume(Resuming(), NEXT, silent_after_all) == "s-1"
+
+
+def test_a_coder_that_can_goes_on_from_another_directory() -> None:
+    assert session_to_resume(Travelling(), NEXT, a_run(workspace="/elsewhere")) == "s-1"
+    assert session_to_resume(Coder(), NEXT, a_run()) == ""
+
+
+def test_a_resumed_session_that_failed_at_once_is_not_tried_again() -> None:
+    resumed = going_on(a_run(ending="failed"), a_run())
+    assert did_resume(resumed) and not did_resume(a_run())
+    assert session_to_resume(Resuming(), NEXT, resumed) == ""
+    assert session_to_resume(Resuming(), NEXT, resumed.replace(tool_calls=1)) == "s-1"

@@ -1,0 +1,76 @@
+"""Signs of life: what counts as one, by a clock that only runs forward."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from builders import NOON
+from fleet.core.run import Run
+from fleet.engine.signs import Signs
+from fleet.engine.watchdog import Facts
+
+SECOND = timedelta(seconds=1)
+
+
+def a_run(**said: Any) -> Run:
+    return Run(id="t/1", task_id="t", number=1, epoch=1, owner="o", started_at=NOON, **said)
+
+
+def facts(signs: Signs, run: Run | None = None) -> Facts:
+    return signs.facts(run or a_run(), None, None)
+
+
+def test_a_new_agent_has_said_nothing_since_it_began() -> None:
+    found = facts(Signs(a_run(), NOON, 0))
+    assert (found.started_at, found.first_event_at, found.last_output_at) == (NOON, None, NOON)
+
+
+def test_an_adopted_agent_is_as_old_as_it_is_and_gets_a_new_silence() -> None:
+    signs = Signs(a_run(first_event_at=NOON, last_event_at=NOON), NOON, 3600)
+    found = facts(signs)
+    assert found.started_at == NOON - 3600 * SECOND
+    assert (found.first_event_at, found.last_output_at) == (NOON - 3600 * SECOND, NOON)
+
+
+def test_an_adopted_agent_that_never_spoke_is_judged_by_its_age() -> None:
+    found = facts(Signs(a_run(), NOON, 100))
+    assert (found.first_event_at, found.last_output_at) == (None, NOON - 100 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("used", "after", "working"),
+    [(0.5, 90, False), (4.4, 90, False), (4.5, 90, True), (90, 90, True), (0.04, 0.3, False), (0.05, 0.3, True)],
+)
+def test_only_a_share_of_the_time_counts_as_work(used: float, after: float, working: bool) -> None:
+    """A program that waits wakes up now and then: that must not keep a dead agent alive for ever."""
+    signs = Signs(a_run(), NOON, 0)
+    signs.used_cpu(10.0, NOON)
+    later = NOON + after * SECOND
+    signs.used_cpu(10.0 + used, later)
+    assert (facts(signs).last_cpu_at == later) is working
+
+
+def test_a_first_look_at_cpu_shows_no_work_yet() -> None:
+    signs = Signs(a_run(), NOON, 0)
+    signs.used_cpu(1000.0, NOON + SECOND)
+    assert facts(signs).last_cpu_at == NOON
+
+
+def test_little_by_little_is_not_added_up() -> None:
+    signs = Signs(a_run(), NOON, 0)
+    for step in range(1, 100):
+        signs.used_cpu(step * 0.25, NOON + step * 10 * SECOND)
+    assert facts(signs).last_cpu_at == NOON
+
+
+def test_a_result_is_no_longer_one_when_the_agent_goes_on() -> None:
+    signs = Signs(a_run(), NOON, 0)
+    done = a_run(first_event_at=NOON, result_at=NOON)
+    signs.printed(done, NOON + SECOND)
+    signs.printed(done, NOON + 2 * SECOND)
+    assert facts(signs).result_at == NOON + SECOND
+    signs.has_more_to_read(NOON + 3 * SECOND)
+    assert facts(signs).result_at == NOON + 3 * SECOND
+    signs.printed(a_run(first_event_at=NOON), NOON + 4 * SECOND)
+    assert facts(signs).result_at is None
