@@ -66,6 +66,8 @@ def honest(real: Real, server: ModelServer, cli: str, count: int, fault: Fault |
         place = home.fleet.cwd / f"{number}"
         place.mkdir()
         (place / "given").write_text(f"{number}\n")
+        # Gemini begins each run with a list of the files; a new one in it would look like a new conversation.
+        (place / "made").touch()
         keys.append(home.ask(f"make {number}", cwd=place))
     home.start()
     return Batch(home, keys)
@@ -95,7 +97,7 @@ def not_closed(batch: Batch) -> list[str]:
     found = []
     for number, key in enumerate(batch.keys):
         task, made = batch.home.task(key), batch.home.fleet.cwd / str(number) / "made"
-        if task["status"] != "closed" or not made.exists() or made.read_text() != f"{number}\n{number}\n":
+        if task["status"] != "closed" or made.read_text() != f"{number}\n{number}\n":
             endings = [(run["ending"], run["reason"]) for run in batch.home.runs(key)]
             found.append(f"{batch.home.scenario.id} {key}: {task['status']}, {task['reason']}; {endings}")
     return found

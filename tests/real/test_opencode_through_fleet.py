@@ -2,6 +2,9 @@
 
 import json
 import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -124,7 +127,7 @@ def test_an_opencode_whose_model_falls_silent_is_stopped_though_it_lets_the_firs
     real: Real, server: ModelServer
 ) -> None:
     unheard, hers = started(real, server, Turn(fault=Fault.HANG), settings=("watchdog.first_event_seconds=20",))
-    settings = ("watchdog.silence_seconds=8", "limits.retry_limit=2")
+    settings = ("watchdog.silence_seconds=20", "limits.retry_limit=2")  # it uses a little CPU even then
     silent = Turn(text="half of the answer", fault=Fault.STALL)
     home, key = started(real, server, BEGIN, silent, DONE, settings=settings)
     (run,) = unheard.ended(hers)
@@ -158,6 +161,22 @@ def test_an_opencode_that_makes_room_over_and_over_in_vain_is_stopped(real: Real
     task = home.done(key)
     assert (task["status"], task["failures"]) == ("blocked", 0)
     assert home.agents() == []
+
+
+def test_a_database_that_another_opencode_holds_is_waited_for(real: Real, server: ModelServer) -> None:
+    home = real("opencode", server.scenario([BEGIN, DONE], name="locked"))
+    home.set("limits.rate_limit_base_seconds=0.5")
+    place = Path(home.fleet.env["XDG_DATA_HOME"]) / "opencode" / "opencode.db"
+    place.parent.mkdir(parents=True)
+    key = home.ask()
+    with closing(sqlite3.connect(place, isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        home.start()
+        first = home.ended(key)[0]
+    assert (first["ending"], first["exit_status"]) == ("overloaded", 1)
+    assert "its own database" in first["reason"]
+    task = home.done(key)
+    assert (task["status"], task["failures"]) == ("closed", 0)
 
 
 def test_an_opencode_killed_in_the_midst_of_a_command_goes_on_in_its_session(real: Real, server: ModelServer) -> None:

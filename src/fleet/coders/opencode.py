@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import RESUME, SAME_CWD, Coder, Command
 from fleet.coders.refusals import refusal
 from fleet.coders.said import amount, count, decoded, table, text
-from fleet.core.event import Event, Kind, Usage
+from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +37,8 @@ _BUSY = re.compile(
     r"|high demand",
     re.I,
 )
+#: Of its own: several that start at once get into one another's way, above all while it is new.
+_DATABASE = re.compile(r"database is locked|Failed query:\s+CREATE ")
 _STREAM_ERROR = 'message="stream error"'
 _SESSION = re.compile(r" session\.id=(\w+)")
 
@@ -88,6 +90,9 @@ class OpencodeCoder(Coder):
             session = _SESSION.search(last)
             found = _refused(words, 0) or Event(kind=Kind.ERROR, text=words)
             return found.replace(session=session[1] if session else "")
+        if status and _DATABASE.search(stderr[-LONGEST:]):
+            words = "opencode could not use its own database: another opencode held it"
+            return Event(kind=Kind.LIMIT, text=words, limit=Limit(kind="overload", text=words))
         if "Session not found" in stderr:
             return Event(kind=Kind.ERROR, text="opencode does not know the session any more: start the task afresh")
         return None

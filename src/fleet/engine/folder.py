@@ -138,6 +138,10 @@ class TaskFolder:
         """The task with what somebody changed in its task.json."""
         return task.replace(**self.read_task_json())
 
+    def clean(self, text: str) -> str:
+        """A text without the secrets of this task's runs."""
+        return self._redactor.text(text)
+
     def append_event(self, event: Event, at: datetime, redactor: Redactor | None = None) -> None:
         """Add one event to events.jsonl."""
         self.append_events([event], at, redactor)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRANSCRIPT_SECONDS = 2.0
+#: Whose words the fold keeps.
+KEPT_WORDS = (Kind.TEXT, Kind.RESULT, Kind.ERROR, Kind.LIMIT, Kind.CONTEXT_FULL)
 #: Who has printed nothing for so long may have complained elsewhere.
 COMPLAINT_SECONDS = 10.0
 #: A token is about so many characters, for coders that do not tell how full their context is.
@@ -88,13 +90,16 @@ class Live:
         self._has_news = self.dirty = True
         return True
 
-    def read_all(self) -> None:
+    async def read_all(self) -> None:
         """Take in the rest after the end; also what the shim kept beyond its cap."""
-        while self.read_some() or self._reader.behind:
-            pass
+        while self.read_some() or self._reader.behind:  # noqa: ASYNC110 - it works, it does not wait
+            await asyncio.sleep(0)  # half a gigabyte takes a minute: the others go on meanwhile
         self._take([line.text for line in self._reader.rest(f"{self.place}/stdout.tail")])
         self.look_at_transcript()
-        self.folder.take_stderr(f"{self.place}/stderr")
+        try:
+            self.folder.take_stderr(f"{self.place}/stderr")
+        except OSError as error:  # as above
+            log.warning("stderr of %s not written: %s", self.run.id, error)
 
     def explain(self, status: int | None) -> None:
         """Where the coder had no last word, add what its exit code and its complaints mean."""
@@ -180,13 +185,20 @@ class Live:
 
     def _fold(self, events: list[Event]) -> None:
         now = self._office.now()
-        self.run = self._weighed(fold(self.run, events, now))
+        self.run = self._weighed(fold(self.run, [self._clean(event) for event in events], now))
         self._signs.folded(self.run, self._office.steady())
         self.delivered += [event.text for event in events if event.kind == Kind.DELIVERED]
         try:
             self.folder.append_events(events, now)
         except OSError as error:  # a full disk costs the readable copy, not the run
             log.warning("events of %s not written: %s", self.run.id, error)
+
+    def _clean(self, event: Event) -> Event:
+        """What the history keeps of an event's words has its secrets taken out before."""
+        if event.kind not in KEPT_WORDS:
+            return event
+        limit = event.limit.replace(text=self.folder.clean(event.limit.text)) if event.limit else None
+        return event.replace(text=self.folder.clean(event.text), limit=limit)
 
     def _weighed(self, run: Run) -> Run:
         """The run with what its coder does not tell, as far as the settings or an estimate can."""

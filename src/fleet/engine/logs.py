@@ -48,7 +48,9 @@ class DailyLog(logging.Handler):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             size = os.fstat(file).st_size
-            os.write(file, line.encode(errors="backslashreplace"))
+            data = line.encode(errors="backslashreplace")
+            if os.write(file, data) < len(data):  # a disk just full: half a line would spoil the next one too
+                os.ftruncate(file, size)
         finally:
             os.close(file)
         if size == 0:

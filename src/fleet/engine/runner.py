@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: How long a killed agent may take to be gone.
+END_SECONDS = 15.0
+
 
 class Runner:
     """Follows one claimed task through one run."""
@@ -67,13 +70,23 @@ class Runner:
                 return
             if exit is None and not self._office.launcher.was_started(live.place):
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
-            live.read_all()
+            await live.read_all()
             await self._note_delivered(live)
             await settling.settle(self._office, self.claim, live, exit, self._stopping)
         except ClaimLost:
             await self.let_go()
         finally:
             self._office.busy[live.run.coder, live.run.account] -= 1
+
+    async def give_up(self, error: Exception) -> None:
+        """After a fault of our own: end the agent and count it as a failure, so that it cannot return for ever."""
+        await self.kill()
+        if self.live and self.live.agent:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.live.agent.ended(), END_SECONDS)
+        outcome = Outcome(ending=Ending.FAILED, reason=f"following it failed: {error}")
+        with contextlib.suppress(FleetError):
+            await settling.settle_unstarted(self._office, self.claim, outcome)
 
     def stop(self, ending: str, reason: str) -> None:
         """Have the agent asked to stop; what is left after the grace is killed."""
@@ -108,7 +121,7 @@ class Runner:
     async def kill(self) -> None:
         """End the agent and its tree at once."""
         if self.live and self.live.agent:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, FleetError):
                 await self.live.agent.kill_tree()
 
     def _stir(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fleet.core.errors import StoreFault
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
@@ -14,13 +17,20 @@ from fleet.engine.outcome import Seen, denied_tools, outcome_of
 from fleet.engine.policy import decide
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from fleet.core.run import Run
     from fleet.core.task import Claim, Task
     from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.launchers.base import Exit
 
+    T = TypeVar("T")
+
 log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 1.0
 
 
 async def settle(office: Office, claim: Claim, live: Live, exit: Exit | None, alarm: Outcome | None) -> Task:
@@ -48,10 +58,21 @@ async def settle(office: Office, claim: Claim, live: Live, exit: Exit | None, al
             _record_questions(office, task, live.run, asked)
             return _write(office, claim, live.run, outcome), outcome
 
-    task, outcome = await office.ask(write)
-    live.folder.log("subprocess_exited", run=live.run.id, outcome=outcome.ending, reason=outcome.reason)
+    task, outcome = await _insist(office, live.run.id, write)
+    with contextlib.suppress(OSError):  # it is settled, whether or not the task's own log can be written
+        live.folder.log("subprocess_exited", run=live.run.id, outcome=outcome.ending, reason=outcome.reason)
     log.info("%s %s (%s): task is %s", live.run.id, outcome.ending, outcome.reason, task.status)
     return task
+
+
+async def _insist(office: Office, run_id: str, write: Callable[[], T]) -> T:
+    """Write; a store that cannot now, for want of disk say, is asked again: what an agent did must not be lost."""
+    while True:
+        try:
+            return await office.ask(write)
+        except StoreFault as error:
+            log.warning("%s is not settled yet: %s", run_id, error)
+            await asyncio.sleep(AGAIN_SECONDS)
 
 
 async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Task:

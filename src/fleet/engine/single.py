@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import time
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import now
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from fleet.home import Home
 
 
+TRIES = 50
+
+
 class Single:
     """The lock of a home's supervisor, held until it is released or the process ends."""
 
@@ -26,15 +31,13 @@ class Single:
     def take(self) -> None:
         """Become this home's supervisor. Raises SupervisorRunning, which names the one there is."""
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(file):
             note = _note(file)
             os.close(file)
             raise SupervisorRunning(
                 f"a supervisor runs here already: pid {note.get('pid', '?')}, since {note.get('since', '?')}",
                 hint="`fleet run status` shows it; `fleet run stop` ends it.",
-            ) from None
+            )
         os.ftruncate(file, 0)
         os.pwrite(file, encode({"pid": os.getpid(), "since": now().isoformat(timespec="seconds")}).encode(), 0)
         self._file = file
@@ -60,6 +63,16 @@ def holder(home: Home) -> dict[str, Any] | None:
     finally:
         os.close(file)
     return None
+
+
+def _locked(file: int) -> bool:
+    """Lock it; whoever only looks whether it is held has it for an instant, and is waited for."""
+    for _ in range(TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def _note(file: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections import Counter
@@ -52,7 +53,7 @@ class Watch:
             accounts=office.history.accounts(),
             busy=dict(office.busy),
             ramp=self._ramp,
-            free_disk_mb=free_disk_mb(office.home.root),
+            free_disk_mb=free_disk_mb(office.home.root, office.home.tasks),
             free_memory_mb=free_memory_mb(),
             paused=PAUSED in office.queue.config(),
             origins=self._origins,
@@ -92,13 +93,14 @@ def not_installed(name: str, settings: Settings) -> str:
     return "" if not program or shutil.which(program) else f"no program {program!r} is on the PATH"
 
 
-def free_disk_mb(path: str) -> float | None:
-    """What is left on the disk of a path."""
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return None
-    return found.f_bavail * found.f_frsize / 2**20
+def free_disk_mb(*paths: str) -> float | None:
+    """What is left on the disk of a path; of several, where least is left."""
+    left = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found = os.statvfs(path)
+            left.append(found.f_bavail * found.f_frsize / 2**20)
+    return min(left, default=None)
 
 
 def free_memory_mb() -> float | None:

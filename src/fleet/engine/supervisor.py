@@ -129,11 +129,9 @@ class Supervisor:
             await work
         except asyncio.CancelledError:
             raise
-        except Exception:  # one run's bug must not stop the others; its agent is ended, its task given back
+        except Exception as error:  # one run's bug must not stop the others; its agent is ended, its task settled
             log.exception("following %s failed", key)
-            await runner.kill()
-            with contextlib.suppress(FleetError):
-                await self._office.ask(self._office.queue.release, runner.claim)
+            await runner.give_up(error)
         finally:
             if self._runners.get(key) is runner:
                 del self._runners[key]
