@@ -4,6 +4,7 @@ Two talkers run beside each of them, and short tasks go through all the while: n
 The numbers are those of the fault tests in the facts about failures, section 6.
 """
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -50,7 +51,7 @@ def neighbours(home: Supervised) -> Iterator[Neighbours]:
 def test_a_line_of_100_mb_costs_little_memory_and_what_follows_is_heard(
     home: Supervised, neighbours: Neighbours
 ) -> None:
-    """Fault test 13: the supervisor grows by at most 50 MB."""
+    """Fault test 13: the supervisor grows by at most 50 MB, and that the line was cut is on record."""
     home.wait_status(home.create("ok"), "closed")
     before = home.memory_kb("VmRSS")
     key = home.create("long_line megabytes=100")
@@ -58,6 +59,7 @@ def test_a_line_of_100_mb_costs_little_memory_and_what_follows_is_heard(
     (run,) = home.runs(key)
     assert (run["ending"], run["events"], run["tool_calls"]) == ("finished", FRAME, 1)
     assert home.memory_kb("VmHWM") - before <= 50 * 1024
+    assert [each["cut_lines"] for each in json.loads(home.fleet.ok("runs", key, "--json"))] == [1]
 
 
 @pytest.mark.parametrize("megabytes", [200, pytest.param(1024, marks=pytest.mark.soak)])

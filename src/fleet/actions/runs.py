@@ -85,6 +85,7 @@ def view(fleet: Fleet, run: Run) -> dict[str, Any]:
         "cost_usd": run.cost_usd,
         "context_percent": _percent(run.context_peak, run.context_window),
         "context_estimated": run.context_is_estimated,
+        "cut_lines": run.notes.get("cut", 0),
         "exit_status": run.exit_status,
         "exit_signal": run.exit_signal,
         "workspace": run.workspace,

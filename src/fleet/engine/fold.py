@@ -14,6 +14,7 @@ What decides how the run ends, and is no column of its own, is kept as notes in 
     before      what the session had used and done when this run began: some coders count on over a resumed session
     first       tokens in the context at its first request: what the coder loads before anything is said
     estimated   its coder does not tell how full the context is
+    cut         lines of its output that were too long to be read whole
     read        characters that went through the stream: an estimate of the context where the coder tells none
 """
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.engine.folder import TaskFolder
     from fleet.engine.office import Office
+    from fleet.engine.tail import Line
     from fleet.launchers.base import Agent
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class Live:
         lines = self._reader.read()
         if not lines:
             return False
-        self._take([line.text for line in lines])
+        self._take(lines)
         self.run = self.run.replace(stdout_offset=self._reader.offset)
         self._signs.printed(self.run, self._office.steady())
         self._has_news = self.dirty = True
@@ -94,7 +95,7 @@ class Live:
         """Take in the rest after the end; also what the shim kept beyond its cap."""
         while self.read_some() or self._reader.behind:  # noqa: ASYNC110 - it works, it does not wait
             await asyncio.sleep(0)  # half a gigabyte takes a minute: the others go on meanwhile
-        self._take([line.text for line in self._reader.rest(f"{self.place}/stdout.tail")])
+        self._take(list(self._reader.rest(f"{self.place}/stdout.tail")))
         self.look_at_transcript()
         try:
             self.folder.take_stderr(f"{self.place}/stderr")
@@ -180,8 +181,10 @@ class Live:
             used = await asyncio.wait_for(self.agent.cpu_seconds(), 5)
             self._signs.used_cpu(used, self._office.steady())
 
-    def _take(self, lines: list[str]) -> None:
-        self._fold([event for line in lines for event in self.coder.parse(line)])
+    def _take(self, lines: list[Line]) -> None:
+        self._fold([event for line in lines for event in self.coder.parse(line.text)])
+        if cut := sum(line.truncated for line in lines):
+            self.run = self.run.replace(folded=encode(self.run.notes | {"cut": self.run.notes.get("cut", 0) + cut}))
 
     def _fold(self, events: list[Event]) -> None:
         now = self._office.now()
