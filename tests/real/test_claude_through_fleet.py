@@ -230,6 +230,7 @@ def test_a_claude_that_is_killed_in_the_midst_of_a_tool_goes_on_in_its_session(
     turns = [Turn(text="I begin.", shell=HELD), Turn(shell="touch went-on"), DONE]
     home, key = started(real, server, *turns, settings=("limits.retry_limit=3",))
     home.wait_held()
+    home.wait_kept("I begin.")
     if also_the_supervisor:
         home.kill()
     home.kill_cli()

@@ -92,7 +92,10 @@ def test_rule_4_a_tool_in_a_session_of_its_own_does_not_outlive_its_cli(
 
 @pytest.mark.parametrize("cli", ALL)
 def test_rule_5_every_cli_is_stopped_in_the_way_it_understands(cli: str, real: Real, server: ModelServer) -> None:
-    home, key = started(real, server, cli, Turn(shell=HELD), DONE)
+    home = real(cli, server.scenario([Turn(shell=HELD), DONE], name=cli))
+    home.set("watchdog.stop_grace_seconds=60")  # a busy machine is no reason to kill
+    key = home.ask()
+    home.start()
     home.wait_held()
     home.fleet.ok("kill", key)
     home.done(key, "blocked")
@@ -111,6 +114,7 @@ def test_rule_6_a_cli_that_was_killed_in_the_midst_of_a_tool_goes_on_in_its_sess
     key = home.ask()
     home.start()
     home.wait_held()
+    home.wait_kept("I begin.")
     home.kill_cli()
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)

@@ -102,6 +102,16 @@ class RealFleet(Supervised):
         begun = (cwd or self.fleet.cwd) / "begun"
         wait_for(begun.exists, "the agent's command to run", self.describe, PATIENCE)
 
+    def wait_kept(self, words: str) -> None:
+        """Wait until a file of the CLI's own holds these words: what it was told is there a moment later."""
+        home = Path(self.fleet.env["HOME"])
+        wait_for(
+            lambda: any(words.encode() in contents(path) for path in home.rglob("*")),
+            f"{words!r} in its session",
+            self.describe,
+            PATIENCE,
+        )
+
     def let_go(self, cwd: Path | None = None) -> None:
         """Have that command end."""
         ((cwd or self.fleet.cwd) / "go").touch()
@@ -132,6 +142,14 @@ class RealFleet(Supervised):
     def clear(self) -> None:
         """CLIs keep a lot."""
         shutil.rmtree(self.fleet.env["HOME"], ignore_errors=True)
+
+
+def contents(path: Path) -> bytes:
+    """What is in a file; nothing for what is no file, or no more."""
+    try:
+        return path.read_bytes() if path.is_file() else b""
+    except OSError:
+        return b""
 
 
 def instant(microseconds: int) -> datetime:

@@ -135,10 +135,21 @@ def _system(said: Said, dialect: Dialect) -> list[Event]:
             model = string(said, "model")
             data = {"model": model, "cwd": string(said, "cwd")}
             session = string(said, "session_id")
-            return [Event(kind=Kind.SESSION_STARTED, session=session, data=data, window=dialect.window(model))]
+            began = Event(kind=Kind.SESSION_STARTED, session=session, data=data, window=dialect.window(model))
+            return [began, *_missing_servers(said)]
         case "api_retry":
             return [_retried(said)]
     return []
+
+
+def _missing_servers(said: Said) -> list[Event]:
+    """The MCP servers it was to have and has not: an agent that waits for their tools would wait in vain."""
+    servers = [(string(each, "name"), string(each, "status")) for each in tables(said, "mcp_servers")]
+    return [
+        Event(kind=Kind.ERROR, text=f"mcp server {name!r} is not there: {status}")
+        for name, status in servers
+        if status in ("failed", "needs-auth")
+    ]
 
 
 def _retried(said: Said) -> Event:

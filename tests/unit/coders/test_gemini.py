@@ -174,3 +174,15 @@ def test_its_agents_get_what_it_reads_and_nothing_of_one_around_fleet() -> None:
 
     assert all(map(passed, ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME")))
     assert not any(map(passed, ("GEMINI_CLI", "GEMINI_CLI_IDE_SERVER_PORT", "OPENAI_API_KEY")))
+
+
+def test_a_model_that_is_down_is_told_from_the_traces_on_stderr() -> None:
+    trace = "ApiError: got status: 500\n    at throwErrorIfNotOK (file:///cli.js:1:2)\n    at process"
+    event = GEMINI.explain(None, f"Attempt 2 failed with status 500. Retrying with backoff... {trace}\n")
+    assert event is not None and event.limit is not None and event.limit.kind == "overload"
+    assert "throwErrorIfNotOK" not in event.text
+
+
+def test_its_own_models_have_its_window_and_others_none() -> None:
+    assert GEMINI.window("gemini-2.5-flash") == GEMINI.window("") == 1_048_576
+    assert GEMINI.window("gemma-3") is None

@@ -176,3 +176,10 @@ def test_its_agents_get_what_it_reads_and_nothing_of_one_around_fleet() -> None:
 
     assert all(map(passed, ("OPENAI_API_KEY", "OPENCODE_CONFIG_CONTENT", "OPENCODE_DISABLE_SHARE")))
     assert not any(map(passed, ("OPENCODE", "OPENCODE_PID", "AWS_SECRET_ACCESS_KEY")))
+
+
+@pytest.mark.parametrize("words", ["SQLiteError: database is locked", "Failed query:  CREATE TABLE `session`"])
+def test_two_that_start_at_once_on_a_new_home_are_nobodys_failure(words: str) -> None:
+    event = OPENCODE.explain(1, f"Performing one time database migration\n{words}\n")
+    assert event is not None and event.limit is not None and event.limit.kind == "overload"
+    assert OPENCODE.explain(None, words) is None, "one that still runs got over it"

@@ -1,0 +1,19 @@
+"""What claude tells about the MCP servers it was to have."""
+
+import json
+
+from fleet.coders.claude import ClaudeCoder
+from fleet.core.event import Kind
+
+CLAUDE = ClaudeCoder()
+
+
+def test_an_mcp_server_that_is_not_there_is_told() -> None:
+    states = {"a": "connected", "b": "failed", "c": "needs-auth", "d": "pending"}
+    servers = [{"name": name, "status": status} for name, status in states.items()]
+    began, *missing = CLAUDE.parse(json.dumps({"type": "system", "subtype": "init", "mcp_servers": servers}))
+    assert began.kind == Kind.SESSION_STARTED
+    assert [(each.kind, each.text) for each in missing] == [
+        (Kind.ERROR, "mcp server 'b' is not there: failed"),
+        (Kind.ERROR, "mcp server 'c' is not there: needs-auth"),
+    ]
