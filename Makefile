@@ -9,6 +9,9 @@ PYTEST = $(BIN)/python -m pytest
 FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tests/real/beads-mcp.lock)" \
 	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)"
 
+# One more than there are processors: most tests wait for a program rather than work.
+WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 # Programs that tests need, from Debian's packages.
 PROGRAMS = git faketime nodejs npm
 
@@ -19,7 +22,7 @@ demo: venv  ## run the main job end to end, in a home of its own
 	@$(BIN)/python tools/demo.py
 
 test: venv programs  ## run every test; says at the end what was not exercised
-	$(FOUND) $(PYTEST) -n auto --dist loadfile $(ARGS)
+	$(FOUND) $(PYTEST) -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: venv  ## format, lint, types, layers: what must hold before a commit
 	$(BIN)/ruff format --check .

@@ -11,6 +11,7 @@ from fleet.coders.base import NEXT_RUN, STDIN
 from fleet.core.errors import ClaimLost, FleetError
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.engine import settling, starting
+from fleet.engine.preflight import NotLoggedIn
 from fleet.engine.secrets import SecretRefused
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Runner:
         with contextlib.suppress(ClaimLost):
             if isinstance(error, starting.NotNow):
                 await settling.give_back(self._office, self.claim, str(error), error.seconds)
-            elif isinstance(error, SecretRefused):
+            elif isinstance(error, SecretRefused | NotLoggedIn):
                 outcome = Outcome(ending=Ending.NOT_LOGGED_IN, reason=str(error), limit="auth")
                 await settling.settle_unstarted(self._office, self.claim, outcome)
             else:

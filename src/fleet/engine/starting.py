@@ -31,6 +31,7 @@ from fleet.engine.environment import agent_environment, agent_path
 from fleet.engine.fold import going_on
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.live import Live, Terms
+from fleet.engine.preflight import check_login
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
 from fleet.launchers.base import LaunchSpec
@@ -88,6 +89,7 @@ async def begin(office: Office, claim: Claim) -> Live:
 
 async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     env = await environment(office, plan.task, run, plan.coder, plan.settings)
+    check_login(plan.coder, env)
     folder = folder_of(office, run, redactor_for(env))
     caller = Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch)
     token = await office.ask(office.queue.admit, claim, caller)
