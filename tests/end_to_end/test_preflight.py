@@ -45,3 +45,4 @@ def test_a_key_in_the_environment_is_login_enough(home: Supervised, claude: Path
     home.set('agent.env={ANTHROPIC_API_KEY = "sk-of-the-test"}')
     home.start()
     home.wait_status(home.create("whatever"), "closed")
+    assert (claude / "started").read_text() == "started\n"

@@ -122,9 +122,10 @@ def interrupt(fleet: Fleet, name: str, text: str = "", *, by: str, caller: Calle
     with fleet.queue.atomic():
         task, run = fleet.queue.get(key), _live(fleet, key)
         if run is None:
+            waits = f"`fleet prompt {key} TEXT` is for its next run; `fleet kill {key}` keeps it from starting."
             raise IllegalMove(
                 f"{key} is not running: there is nothing to interrupt",
-                hint=f"`fleet prompt {key} TEXT` is for its next run; `fleet kill {key}` keeps it from starting.",
+                hint=f"`fleet retry {key}` opens it again." if task.status == Status.CLOSED else waits,
             )
         message = _kept(fleet, key, text, by, interrupts=True)
     return _told(fleet, message, task, run)

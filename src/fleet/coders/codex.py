@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.base import ANYWHERE, RESUME, Coder, Command
 from fleet.coders.refusals import refusal
-from fleet.coders.said import amount, count, decoded, instant, table, tables, text
+from fleet.coders.said import amount, count, decoded, instant, read_by_type, table, tables, text
 from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ class CodexCoder(Coder):
 
     def parse(self, line: str) -> list[Event]:
         """The events of one line."""
-        said = decoded(line)
-        read = _READERS.get(text(said, "type")) if said else None
-        return read(said) if read and said else []
+        return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
         """Where codex does not come to a turn, it says why on stderr alone."""

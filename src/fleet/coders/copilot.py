@@ -20,8 +20,8 @@ from signal import SIGTERM
 from typing import TYPE_CHECKING
 
 from fleet.coders.base import RESUME, SAME_CWD, Coder, Command
-from fleet.coders.refusals import refusal
-from fleet.coders.said import count, decoded, table, text
+from fleet.coders.refusals import complaint, refusal
+from fleet.coders.said import count, decoded, read_by_type, table, text
 from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
@@ -71,17 +71,11 @@ class CopilotCoder(Coder):
 
     def parse(self, line: str) -> list[Event]:
         """The events of one line."""
-        said = decoded(line)
-        kind = said.get("type") if said else None
-        read = _READERS.get(kind) if type(kind) is str else None
-        return read(said) if said and read else []
+        return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
         """Where it does not begin to work it says so on stderr alone."""
-        complaint = stderr.strip()[-1000:]
-        if not status or not complaint:
-            return None
-        return refusal(complaint) or Event(kind=Kind.ERROR, text=complaint[-300:])
+        return complaint(status, stderr)
 
     def config_env(self, folder: str) -> dict[str, str]:
         """Login, settings and sessions."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.base import RESUME, SAME_CWD, Coder, Command
 from fleet.coders.refusals import refusal
-from fleet.coders.said import count, decoded, table, text
+from fleet.coders.said import count, read_by_type, table, text
 from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ class GeminiCoder(Coder):
 
     def parse(self, line: str) -> list[Event]:
         """The events of one line."""
-        said = decoded(line)
-        read = _READERS.get(text(said, "type")) if said else None
-        return read(said) if read and said else []
+        return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
         """By its exit code, or, where it was stopped while it waited to try again, by why the last attempt failed."""

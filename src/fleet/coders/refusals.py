@@ -47,6 +47,14 @@ def refusal(text: str, *, status: int = 0, word: str = "") -> Event | None:
     return Event(kind=Kind.LIMIT, text=text, limit=Limit(kind=kind, text=text)) if kind else None
 
 
+def complaint(status: int | None, stderr: str) -> Event | None:
+    """What a program that failed without a last word said on stderr; none where it did not fail, or said nothing."""
+    said = stderr.strip()[-1000:]
+    if not status or not said:
+        return None
+    return refusal(said) or Event(kind=Kind.ERROR, text=said[-300:])
+
+
 def status_in(text: str) -> int:
     """The HTTP status in the beginning of a complaint: "API Error: 529 …", "… Request rejected (429)"; 0 for none."""
     found = _STATUS.search(text[:100])

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any
+
+    from fleet.core.event import Event
 
     Said = dict[str, Any]
 
@@ -28,6 +31,14 @@ def decoded(line: str) -> Said | None:
     if type(said) is not dict:
         return None
     return _cleaned(said) if "\\u0000" in line else said
+
+
+def read_by_type(line: str, readers: Mapping[str, Callable[[Said], list[Event]]]) -> list[Event]:
+    """The events of a line whose JSON object says by its `type` how it is to be read."""
+    said = decoded(line)
+    kind = said.get("type") if said else None
+    read = readers.get(kind) if type(kind) is str else None
+    return read(said) if said and read else []
 
 
 def text(said: Said, key: str) -> str:

@@ -63,7 +63,7 @@ class Event(Record):
     data: dict[str, Any] = {}  # noqa: RUF012 - a tool's input, or whatever else is worth keeping
     session: str = ""
     usage: Usage | None = None
-    cost_usd: float | None = None  # of the whole session so far
+    cost_usd: float | None = None  # of the whole run so far
     cost_added: float | None = None  # what this step alone cost, to be added
     context: int | None = None  # tokens in the model's context now
     window: int | None = None  # how many fit

@@ -96,10 +96,11 @@ class Live:
         while self.read_some() or self._reader.behind:  # noqa: ASYNC110 - it works, it does not wait
             await asyncio.sleep(0)  # half a gigabyte takes a minute: the others go on meanwhile
         self._take(list(self._reader.rest(f"{self.place}/stdout.tail")))
-        self.look_at_transcript()
+        while self.look_at_transcript():  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
         try:
             self.folder.take_stderr(f"{self.place}/stderr")
-        except OSError as error:  # as above
+        except OSError as error:  # the readable copy again, see `_fold`
             log.warning("stderr of %s not written: %s", self.run.id, error)
 
     def explain(self, status: int | None) -> None:
@@ -108,8 +109,8 @@ class Live:
             event = self.coder.explain(status, self.folder.stderr_tail())
             self._fold([event] if event else [])
 
-    def look_at_transcript(self) -> None:
-        """Take in what the coder writes about the session elsewhere than on its stdout."""
+    def look_at_transcript(self) -> bool:
+        """Take in a bounded part of what the coder writes about the session elsewhere; whether there is more."""
         events, grew = self._transcript.look(self.run.session)
         self._transcript_at = self._office.steady()
         self._has_news = False
@@ -119,6 +120,7 @@ class Live:
             self._fold(events)
             self.run = self.run.replace(folded=encode(self.run.notes | {"transcript": self._transcript.offset}))
             self.dirty = True
+        return self._transcript.behind
 
     async def say(self, text: str, *, interrupt: bool) -> bool:
         """Write a message to the agent; whether it could be."""
@@ -175,7 +177,7 @@ class Live:
             self._fold([event] if event is not None and event.limit is not None else [])
 
     async def _look_at_cpu(self) -> None:
-        # Only an agent that has been silent for a while is asked: printing is sign of life enough.
+        # Only one that prints nothing at the moment is asked: printing is sign of life enough.
         assert self.agent is not None
         with contextlib.suppress(FleetError, OSError, TimeoutError):
             used = await asyncio.wait_for(self.agent.cpu_seconds(), 5)
@@ -216,7 +218,9 @@ class Live:
 
     def _facts(self) -> watchdog.Facts:
         facts = self._signs.facts(self.run, self.run.context_peak, self.run.context_window)
-        return facts if facts.cost_usd is not None else facts.replace(cost_usd=_price(self._settings, self.run))
+        if facts.cost_usd is not None or self._limits.max_cost_usd is None:
+            return facts
+        return facts.replace(cost_usd=_price(self._settings, self.run))
 
 
 def _price(settings: Settings, run: Run) -> float | None:

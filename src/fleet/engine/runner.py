@@ -54,12 +54,13 @@ class Runner:
         """Go on with a run that was started before us; without an agent it ended meanwhile or vanished."""
         try:
             live = await starting.adopted(self._office, self.claim, run, agent)
-            sent = await self._office.ask(self._office.history.messages, run.task_id, state=Delivery.SENT)
-            self._sent = {each.id: each for each in sent if each.run_id == run.id}
-        except Exception:
-            if agent:  # nobody would follow it, and its task gets another
+        except Exception:  # nobody would follow the agent, and its task gets another
+            if agent:
                 await agent.kill_tree()
             raise
+        with contextlib.suppress(FleetError):  # a store that cannot answer now costs a message told twice, not a run
+            sent = await self._office.ask(self._office.history.messages, run.task_id, state=Delivery.SENT)
+            self._sent = {each.id: each for each in sent if each.run_id == run.id}
         await self.follow(live)
 
     async def follow(self, live: Live) -> None:

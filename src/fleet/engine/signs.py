@@ -27,7 +27,9 @@ class Signs:
         self._first = self._began if run.first_event_at is not None else None
         self._output = now if run.last_event_at is not None else self._began
         self._result = now if run.result_at is not None else None
-        self._limited = now if "limit" in run.notes else None
+        self._limited: datetime | None = None
+        self._overflows = 0
+        self.folded(run, now)
         self._transcript: datetime | None = None
         self._worked = self._looked = now
         self._cpu: float | None = None
@@ -44,7 +46,9 @@ class Signs:
 
     def folded(self, run: Run, now: datetime) -> None:
         """Something was learnt of it, and this is its run after that."""
-        if "limit" not in run.notes:
+        notes = run.notes
+        self._overflows = notes.get("overflows", 0)
+        if "limit" not in notes:
             self._limited = None
         elif self._limited is None:
             self._limited = now
@@ -84,5 +88,5 @@ class Signs:
             cost_usd=run.cost_usd,
             context=context,
             window=window,
-            overflows=run.notes.get("overflows", 0),
+            overflows=self._overflows,
         )

@@ -82,7 +82,7 @@ async def begin(office: Office, claim: Claim) -> Live:
     try:
         run = await _new_run(office, claim, plan, account, last)
         return await _start(office, claim, plan, run)
-    except BaseException:
+    except BaseException:  # whatever it is: the seat is free again
         office.busy[plan.coder.name, account] -= 1
         raise
 

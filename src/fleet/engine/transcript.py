@@ -33,6 +33,11 @@ class Transcript:
         """Up to where it was read."""
         return self._reader.offset if self._reader else self._offset or 0
 
+    @property
+    def behind(self) -> bool:
+        """Whether something was left for the next look."""
+        return self._reader is not None and self._reader.behind > 0
+
     def look(self, session: str) -> tuple[list[Event], bool]:
         """What the file tells since the last look, and whether it grew."""
         if self._reader is None and not self._find(session):

@@ -50,6 +50,16 @@ def test_it_is_read_from_where_it_stopped_and_growth_is_seen(tmp_path: Path) -> 
     assert [event.context for event in again.look("s")[0]] == [9]
 
 
+def test_a_long_one_is_read_in_parts_and_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "2026-s.jsonl").write_text("".join(line(number) for number in range(1, 501)) + '{"cont')
+    found = transcript(tmp_path)
+    parts = [found.look("s")[0]]
+    while found.behind:
+        parts.append(found.look("s")[0])
+    assert len(parts) > 1
+    assert [event.context for part in parts for event in part] == list(range(1, 501))
+
+
 def test_what_a_resumed_session_had_before_is_not_read_again(tmp_path: Path) -> None:
     (tmp_path / "2026-s.jsonl").write_text(line(5))
     found = transcript(tmp_path, None)
