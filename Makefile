@@ -13,7 +13,7 @@ FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tes
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Programs that tests need, from Debian's packages.
-PROGRAMS = git faketime nodejs npm
+PROGRAMS = git tmux faketime nodejs npm
 
 .DEFAULT_GOAL := help
 .PHONY: demo test check bench soak docs lock clean help venv programs

@@ -1,12 +1,14 @@
 """Real agents for tests: what they are told, and what is left of them."""
 
 import asyncio
+import contextlib
 import functools
 import os
 import secrets
+import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +22,24 @@ AGENT = str(Path(__file__).parent / "workers" / "agent.py")
 def scripted(*words: object, **fields: Any) -> LaunchSpec:
     """What starts the scripted agent with a behaviour and its arguments."""
     argv = (sys.executable, "-I", "-S", AGENT, *map(str, words))
-    return LaunchSpec(**({"argv": argv, "env": {"PATH": os.environ["PATH"]}, "cwd": "/"} | fields))
+    usual = {"argv": argv, "env": {"PATH": os.environ["PATH"]}, "cwd": "/", "session": a_token()}
+    return LaunchSpec(**(usual | fields))
+
+
+@contextlib.contextmanager
+def tmux_socket() -> Iterator[str]:
+    """The name of a tmux server of one's own, which is ended with everything in it."""
+    name = f"fleet-test-{secrets.token_hex(6)}"
+    try:
+        yield name
+    finally:
+        asked = subprocess.run(["tmux", "-L", name, "display-message", "-p", "#{socket_path}"], **_QUIET)  # type: ignore[call-overload]
+        subprocess.run(["tmux", "-L", name, "kill-server"], **_QUIET)  # type: ignore[call-overload]
+        if path := asked.stdout.strip():
+            Path(path).unlink(missing_ok=True)
+
+
+_QUIET = {"capture_output": True, "text": True, "check": False}
 
 
 def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -60,6 +79,11 @@ async def soon(what: Awaitable[Found], seconds: float = 20) -> Found:
     """What comes within this time."""
     async with asyncio.timeout(seconds):
         return await what
+
+
+def printed(folder: Path | str) -> bytes:
+    """What an agent has printed so far, without what a terminal makes of the end of a line."""
+    return read(folder, "stdout").replace(b"\r\n", b"\n")
 
 
 def read(folder: Path | str, name: str) -> bytes:

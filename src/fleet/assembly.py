@@ -60,7 +60,43 @@ def open_fleet(home: Home, *, make: bool = False, migrate: bool = False) -> Flee
 
 
 def open_launcher() -> Launcher:
-    """The way agents are started here."""
+    """The way agents are started here that have no terminal."""
     from fleet.launchers.headless import HeadlessLauncher  # only a supervisor starts agents
 
     return HeadlessLauncher()
+
+
+def open_terminals(home: Home, socket: str) -> Launcher:
+    """The way agents are started here that have a terminal: sessions of the tmux server with this socket."""
+    from fleet.config import load  # only a supervisor starts agents
+    from fleet.launchers.tmux import TmuxLauncher
+
+    return TmuxLauncher(socket, config=load(home, env={}).tmux.config)
+
+
+def terminal_screen(socket: str, session: str, lines: int) -> str:
+    """What an agent's terminal shows, with so many lines from before. Raises FleetError when it is gone."""
+    from fleet.launchers.tmux_command import capture
+
+    return capture(socket, session, lines)
+
+
+def terminal_attach(socket: str, session: str) -> list[str]:
+    """The command that enters an agent's terminal."""
+    from fleet.launchers.tmux_command import attach_argv
+
+    return attach_argv(socket, session)
+
+
+def dead_terminals(socket: str) -> list[str]:
+    """The terminals whose program has ended."""
+    from fleet.launchers.tmux_command import sessions
+
+    return [name for name, facts in sessions(socket).items() if facts.dead]
+
+
+def close_terminal(socket: str, session: str) -> None:
+    """Take a terminal away."""
+    from fleet.launchers.tmux_command import kill_session
+
+    kill_session(socket, session)

@@ -24,6 +24,8 @@ REFUSED_FILE_SYSTEMS = frozenset(
 LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs"})
 
 PROJECT_FILES = (".fleet/config.toml", ".aifleet/config.toml")
+#: The one file that ai-fleet had for all projects, before each got its own.
+LEGACY_SETTINGS = "~/.ai_fleet/config.toml"
 
 
 class Home:
@@ -39,6 +41,7 @@ class Home:
         self.worktrees = self._path("worktrees")
         self.templates = self._path("templates")
         self.supervisor_lock = self._path("supervisor.lock")
+        self.newest = self._path("newest.json")
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)
@@ -114,6 +117,16 @@ def find_project(start: str, home: Home) -> str | None:
         if parent == folder:
             return None
         folder = parent
+
+
+def find_checkout(start: str) -> str | None:
+    """The nearest directory upwards that is the top of a git repository's checkout."""
+    folder = os.path.abspath(start)
+    while not os.path.exists(os.path.join(folder, ".git")):
+        folder, before = os.path.dirname(folder), folder
+        if folder == before:
+            return None
+    return folder
 
 
 def project_files(folder: str, home: Home) -> list[str]:

@@ -1,4 +1,4 @@
-"""Claims, runs and questions for the tests of histories, made with as little said as a test needs."""
+"""Claims, runs, questions and workspaces for the tests of histories, made with as little said as a test needs."""
 
 from datetime import datetime
 from itertools import count
@@ -8,7 +8,8 @@ from builders import HOUR, NOON, a_task
 from fleet.core.filter import Lane
 from fleet.core.run import Question, Run
 from fleet.core.task import Claim
-from fleet.store.base import Queue
+from fleet.core.workspace import Workspace
+from fleet.store.base import History, Queue
 
 _numbers = count(1)
 
@@ -34,3 +35,15 @@ def a_question(task_id: str, text: str = "red or blue?", *, asked_at: datetime =
     """What an agent wants to know."""
     given = {"id": f"q-{next(_numbers):06}", **changes}
     return Question(task_id=task_id, text=text, asked_at=asked_at, **given)
+
+
+def a_workspace(task_id: str, **changes: Any) -> Workspace:
+    """A worktree of a repository, on a branch and in a place that are named after its task."""
+    places = {"repo": "/r", "common": "/r/.git", "path": f"/w/{task_id}", "branch": f"b/{task_id}"}
+    return Workspace(**{"task_id": task_id, **places, "made_at": NOON, **changes})
+
+
+def removed(history: History, task_id: str, saved: str = "[]") -> Workspace:
+    """The workspace of a task, gone."""
+    history.begin_removal(task_id)
+    return history.end_removal(task_id, saved)

@@ -24,8 +24,8 @@ def different(name: str, default: Any) -> Any:
     if name.endswith("_at"):
         return NOON + number * HOUR + number * MICROSECOND
     if isinstance(default, str):
-        return f'{{"{name}": "{UNICODE}"}}' if name in ("folded", "receipt") else f"{name} {UNICODE}"
-    return number + 0.1 if name == "cost_usd" else 2**62 + number
+        return f'{{"{name}": "{UNICODE}"}}' if name in ("folded", "receipt", "verify") else f"{name} {UNICODE}"
+    return number + 0.1 if name in ("cost_usd", "cpu_pct") else 2**62 + number
 
 
 FULL = {name: different(name, default) for name, default in Run._fields.items() if name not in BEGUN_WITH}

@@ -2,7 +2,9 @@
 
 import asyncio
 import signal
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,15 +12,32 @@ import pytest
 from fleet.core.errors import FleetError
 from fleet.launchers.base import Exit, Launcher, LaunchSpec
 from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
-from launching import a_token, asynchronous, living, read, scripted, soon, until
+from fleet.launchers.tmux import TmuxLauncher
+from fleet.launchers.tmux_command import has_tmux
+from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until
 from needs import require
 
 
 @pytest.fixture(params=[NAMESPACE, WEAK])
-def launcher(request: pytest.FixtureRequest) -> Launcher:
-    if request.param == NAMESPACE:
-        require(namespace_command(), "PID namespaces")
-    return HeadlessLauncher(request.param)
+def containment(request: pytest.FixtureRequest) -> str:
+    require(request.param == WEAK or namespace_command(), "PID namespaces")
+    return str(request.param)
+
+
+@pytest.fixture(params=["headless", "tmux"])
+def launcher(request: pytest.FixtureRequest, containment: str) -> Iterator[Launcher]:
+    if request.param == "headless":
+        yield HeadlessLauncher(containment)
+        return
+    require(has_tmux(), "tmux")
+    with tmux_socket() as socket:
+        yield TmuxLauncher(socket, containment=containment)
+
+
+@pytest.fixture
+def headless(containment: str) -> Launcher:
+    """Where an agent has a stdin that can be written to, and streams that nobody edits."""
+    return HeadlessLauncher(containment)
 
 
 @pytest.fixture
@@ -64,16 +83,16 @@ async def test_what_cannot_be_started_says_why(launcher: Launcher, folder: str, 
 
 
 @asynchronous
-async def test_stdin_is_given_whole_and_ended(launcher: Launcher, folder: str) -> None:
+async def test_stdin_is_given_whole_and_ended(headless: Launcher, folder: str) -> None:
     text = "prompt with ünicode \U0001f600\n" * 100_000  # far more than a pipe holds
-    ended = await soon((await launcher.start(folder, scripted("echo", stdin=text))).ended())
+    ended = await soon((await headless.start(folder, scripted("echo", stdin=text))).ended())
     assert ended is not None and ended.status == 0
     assert read(folder, "stdout") == text.encode()
 
 
 @asynchronous
-async def test_stdin_kept_open_takes_text_later(launcher: Launcher, folder: str) -> None:
-    agent = await launcher.start(folder, scripted("echo", stdin="one\n", keep_stdin=True))
+async def test_stdin_kept_open_takes_text_later(headless: Launcher, folder: str) -> None:
+    agent = await headless.start(folder, scripted("echo", stdin="one\n", keep_stdin=True))
     await until(lambda: read(folder, "stdout") == b"one\n")
     await agent.write("two\n")
     await until(lambda: read(folder, "stdout") == b"one\ntwo\n")
@@ -127,13 +146,13 @@ async def test_whoever_holds_stdout_does_not_delay_the_end(launcher: Launcher, f
     token = a_token()
     ended = await soon((await launcher.start(folder, scripted("holder", token))).ended(), 5)
     assert ended is not None and (ended.status, ended.survivors) == (0, 1)
-    assert read(folder, "stdout") == b"done\n"
+    await until(lambda: printed(folder) == b"done\n")
     assert living(token) == []
 
 
 @asynchronous
-async def test_it_stirs_when_output_grows_and_at_the_end(launcher: Launcher, folder: str) -> None:
-    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+async def test_it_stirs_when_output_grows_and_at_the_end(headless: Launcher, folder: str) -> None:
+    agent = await headless.start(folder, scripted("echo", keep_stdin=True))
     for number in range(3):
         agent.stirred.clear()
         with pytest.raises(TimeoutError):
@@ -160,20 +179,39 @@ async def test_the_work_of_a_silent_tree_is_seen(launcher: Launcher, folder: str
     ended = await soon(agent.ended())
     assert ended is not None and ended.cpu_seconds >= spent - 0.05 and ended.peak_rss_kb > 1000
     assert await agent.cpu_seconds() == ended.cpu_seconds
+    assert await agent.usage() == (ended.cpu_seconds, None)
+
+
+@asynchronous
+async def test_the_memory_of_the_whole_tree_is_told(launcher: Launcher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("sleep", 1000))
+    await until(lambda: read(folder, "stdout"))
+    alone = (await agent.usage()).rss_kb
+    assert alone is not None and 1000 < alone < 40_000
+    await agent.kill_tree()
+    await soon(agent.ended())
+    hold = "import os,sys; held = b'x' * 50_000_000; os.fork(); os.write(1, b'held'); sys.stdin.read()"
+    agent = await launcher.start(folder, scripted(argv=(sys.executable, "-c", hold), keep_stdin=True))
+    await until(lambda: read(folder, "stdout").count(b"held") == 2)
+    both = (await agent.usage()).rss_kb
+    assert both is not None and 98_000 < both < 98_000 + 2 * 40_000  # what parent and child share counts twice
+    await agent.kill_tree()
+    await soon(agent.ended())
 
 
 @asynchronous
 async def test_an_agent_is_found_again_by_its_folder(launcher: Launcher, folder: str) -> None:
     assert await launcher.find(folder) is None
     assert launcher.last_exit(folder) is None
-    first = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    first = await launcher.start(folder, scripted("polite"))
+    await until(lambda: printed(folder) == b"waiting\n")
     second = await launcher.find(folder)
     assert second is not None
     assert launcher.last_exit(folder) is None
-    await second.write("from the second\n")
-    await until(lambda: read(folder, "stdout") == b"from the second\n")
-    await first.close_stdin()
-    assert await soon(first.ended()) == await soon(second.ended())
+    await second.signal(signal.SIGTERM)
+    ended = await soon(second.ended())
+    assert ended is not None and ended.status == 42
+    assert await soon(first.ended()) == ended
     assert await launcher.find(folder) is None
     assert launcher.last_exit(folder) is not None
 

@@ -177,6 +177,12 @@ CASES = {
     "origins": [Case(("create", "fanout"), {"origin": "fanout"}, {"origin": "bd"})],
     "batch": [Case("b1", {"batch": "b1"}, {"batch": "b12"})],
     "repo": [Case("/r", {"repo": "/r"}, {"repo": "/r2"})],
+    "branch": [Case("a/b", {"branch": "a/b"}, {"branch": "a-b"}), Case("x", {"branch": "x"}, {"branch": "X"})],
+    "branches": [Case(("x", "y"), {"branch": "y"}, {"branch": "Y"}), Case(("", "x"), {"branch": "x"}, {})],
+    "workspace": [
+        Case("worktree", {"workspace": "worktree"}, {"workspace": "directory"}),
+        Case("", {}, {"workspace": "x"}),
+    ],
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from builders import HOUR, NOON, FakeClock, a_task
-from fleet.core.filter import Filter, Lane, by_coder_and_account
+from fleet.core.filter import Filter, Lane, by_lane
 from fleet.store.base import Queue
 from fleet.store.memory import MemoryQueue
 from fleet.store.sqlite import SqliteQueue
@@ -97,21 +97,18 @@ def _any_lane(chance: random.Random) -> Filter:
     return Filter(coders=some(CODERS), accounts=some(ACCOUNTS), modes=some(MODES))
 
 
-def test_a_lane_that_names_coders_and_accounts_is_looked_up_one_pair_at_a_time() -> None:
-    pairs = by_coder_and_account(SPELLINGS.replace(coders=("", "claude", "")))
-    assert [(each.coder, each.account) for each in pairs] == [
-        ("", ""),
-        ("", "work"),
-        ("claude", ""),
-        ("claude", "work"),
+def test_a_lane_that_names_all_that_makes_one_is_looked_up_one_at_a_time() -> None:
+    lanes = by_lane(SPELLINGS.replace(coders=("", "claude", "")))
+    assert [(each.coder, each.account, each.mode) for each in lanes] == [
+        (coder, account, mode) for coder in ("", "claude") for account in ("", "work") for mode in ("", "headless")
     ]
-    assert {(each.coders, each.accounts, each.modes) for each in pairs} == {(None, None, ("", "headless"))}
-    for where in (Filter(), Filter(coders=("a", "b")), Filter(accounts=("a",)), Filter(account="a")):
-        assert by_coder_and_account(where) == [where]
+    assert {(each.coders, each.accounts, each.modes) for each in lanes} == {(None, None, None)}
+    for where in (Filter(), Filter(coders=("a", "b")), Filter(coder="a", account="a"), Filter(account="a", mode="")):
+        assert by_lane(where) == [where]
 
 
 @pytest.mark.parametrize(
-    "where", [SPELLINGS, Filter(coder="claude", accounts=("", "work")), Filter(coder="", account="")]
+    "where", [SPELLINGS, Filter(coder="claude", accounts=("", "work"), mode=""), Filter(coder="", account="", mode="x")]
 )
 def test_sqlite_finds_a_lane_in_its_index_without_sorting(tmp_path: Path, where: Filter) -> None:
     queue = SqliteQueue(str(tmp_path / "fleet.db"), make=True)
@@ -125,7 +122,7 @@ def test_sqlite_finds_a_lane_in_its_index_without_sorting(tmp_path: Path, where:
 
     queue.connection.rows = explained  # type: ignore[method-assign]
     queue.claim("host", [Lane(room=3, where=where)], room=3, ttl=HOUR)
-    assert len(plans) == len(by_coder_and_account(where))
-    assert all("INDEX tasks_claimable_by_lane (coder=? AND account=?)" in plan for plan in plans)
+    assert len(plans) == len(by_lane(where))
+    assert all("INDEX tasks_claimable_by_lane (coder=? AND account=? AND mode=?)" in plan for plan in plans)
     assert not any("TEMP B-TREE" in plan for plan in plans)
     queue.close()

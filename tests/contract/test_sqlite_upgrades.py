@@ -1,5 +1,6 @@
 """An older database under a newer fleet: only whoever asks for it brings it up to date, and nothing is lost."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,16 +10,20 @@ import apsw
 import pytest
 
 from builders import a_comment, a_task, an_edge
-from contract.history_builders import a_claim, a_run
+from contract.history_builders import a_claim, a_run, a_workspace
 from fleet.assembly import open_fleet
 from fleet.core.errors import SchemaMismatch, StoreFault
 from fleet.core.filter import Filter
+from fleet.core.run import Run
 from fleet.home import Home
 from fleet.store import named_sql
 from fleet.store.run_rules import MOST_TOKENS
 from fleet.store.sqlite import SqliteQueue
 from fleet.store.sqlite_connection import SCHEMA_VERSION
 from fleet.store.sqlite_history import SqliteHistory
+from fleet.store.sqlite_rows import task_values
+from program import Program
+from supervised import Supervised, wait_for
 
 NEW = SCHEMA_VERSION + 2
 ADD_A_COLUMN = "alter table runs add column mood text not null default 'calm';"
@@ -55,6 +60,29 @@ def newer_fleet(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (folder / "sqlite" / f"{NEW:04}_anew.sql").write_text(BUILD_ANEW, "utf-8")
     monkeypatch.setattr(named_sql, "FOLDER", str(folder))
     monkeypatch.setattr("fleet.store.sqlite_connection.SCHEMA_VERSION", NEW)
+
+
+def made_with(path: Path, steps: int) -> apsw.Connection:
+    """A database as a fleet made it that knew so many migrations."""
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    for _, script in named_sql.migrations("sqlite")[:steps]:
+        connection.execute(script)
+    connection.pragma("user_version", steps)
+    return connection
+
+
+def add_old_work(connection: apsw.Connection) -> None:
+    """A finished task with two runs, the second of which nobody ended, in a database without workspaces."""
+    task = a_task(id="t-1", status="closed", repo="/r", branch="x", labels=())
+    connection.execute(named_sql.load("sqlite", "queries")["insert_task"], task_values(task))
+    for number, ended_at in ((1, 9), (2, None)):
+        connection.execute(
+            "insert into runs (id, task, number, epoch, owner, started_at, ended_at, branch, output_tokens, home)"
+            " values (?, 't-1', ?, 1, 'host', 1, ?, 'x', 7, '/h')",
+            (f"t-1/{number}", number, ended_at),
+        )
+    connection.close()
 
 
 def rows(path: Path, sql: str) -> list[tuple[object, ...]]:
@@ -157,11 +185,7 @@ def test_a_home_is_upgraded_only_when_it_is_opened_for_that(old: Path, tmp_path:
 
 def test_a_database_of_the_first_schema_keeps_all_and_gets_the_sums_of_its_runs(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
-    (_, first), *_ = named_sql.migrations("sqlite")
-    connection = apsw.Connection(str(path))
-    connection.pragma("journal_mode", "wal")
-    connection.execute(first)
-    connection.pragma("user_version", 1)
+    connection = made_with(path, 1)
     runs = [("a/1", 5, 0.5, 9), ("b/1", 2**61, 2.5, 9), ("c/1", 2**61, -1.0, 9), ("d/1", 7, 7.0, None)]
     for key, tokens, cost, ended_at in runs:
         connection.execute(
@@ -184,3 +208,47 @@ def test_a_database_of_the_first_schema_keeps_all_and_gets_the_sums_of_its_runs(
     history.end(history.live()[0])
     assert history.account_totals()[0].runs == 3
     queue.close()
+
+
+def test_a_database_of_the_second_schema_keeps_all_and_can_lease_worktrees(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    add_old_work(made_with(path, 2))
+    with pytest.raises(SchemaMismatch, match="has schema 2, this fleet needs"):
+        SqliteQueue(str(path))
+    queue = SqliteQueue(str(path), migrate=True)
+    history = SqliteHistory(queue)
+    first, second = history.runs("t-1")
+    assert (first.branch, first.tokens, first.home, first.is_live) == ("x", 7, "/h", False)
+    assert first == second.replace(id="t-1/1", number=1, ended_at=first.ended_at)
+    seen = ("session_name", "screen", "cpu_pct", "rss_kb", "diff_files", "diff_added", "diff_removed", "sampled_at")
+    assert all(getattr(second, name) == Run._fields[name] for name in (*seen, "leftover", "verify", "flags"))
+    assert [task.id for task in queue.find(Filter(repo="/r", branch="x"))] == ["t-1"]
+    assert (history.workspaces(gone=True), history.trusted("repository", "/r")) == ([], None)
+    leased = history.lease(a_workspace("t-1", branch="x"))
+    history.end(second.replace(screen="ready", rss_kb=5, flags='["hooks"]'))
+    history.trust("repository", "/r", "{}", "ada")
+    queue.close()
+    queue = SqliteQueue(str(path))
+    history = SqliteHistory(queue)
+    assert (history.workspace("t-1"), history.trusted("repository", "/r")) == (leased, "{}")
+    assert [(run.screen, run.rss_kb, run.flags) for run in history.runs("t-1")[1:]] == [("ready", 5, '["hooks"]')]
+    queue.close()
+
+
+def test_the_program_upgrades_a_home_by_run_and_says_so_elsewhere(fleet: Program) -> None:
+    supervised = Supervised(fleet)
+    database = fleet.home / "fleet.db"
+    for each in fleet.home.glob("fleet.db*"):
+        each.unlink()
+    add_old_work(made_with(database, 2))
+    for words in (["tasks"], ["bd", "list"], ["bd", "create", "x"], ["runs", "t-1"], ["init"]):
+        refused = fleet(*words)
+        assert refused.code == 1 and "has schema 2" in refused.err and "`fleet run`" in refused.err, (words, refused)
+    assert version(database) == 2
+    supervised.start()
+    try:
+        wait_for(lambda: version(database) == SCHEMA_VERSION, "the upgrade", supervised.describe)
+        assert "t-1" in fleet.ok("bd", "list", "--all")
+        assert len(json.loads(fleet.ok("runs", "t-1", "--json"))) == 2
+    finally:
+        supervised.stop()

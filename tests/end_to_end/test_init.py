@@ -1,5 +1,6 @@
 """`fleet init` and the program's outer shell, as a user meets them."""
 
+import json
 import os
 import pty
 import stat
@@ -21,13 +22,18 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {str(path.relative_to(folder)): (mode(path), path.read_bytes()) for path in files}
 
 
-def on_a_terminal(fleet: Program, *args: str, typed: str) -> tuple[int, str]:
-    """Run with a terminal for standard input and error; what was printed to standard output."""
+def on_a_terminal(fleet: Program, *args: str, typed: str, path: str = "/usr/bin:/bin") -> tuple[int, str]:
+    """Run with a terminal for standard input and error, and no coders but those in `path`; what was printed."""
     ours, theirs = pty.openpty()
     os.write(ours, typed.encode())
     try:
         done = subprocess.run(
-            [*fleet.argv, *args], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=fleet.env, timeout=60
+            [*fleet.argv, *args],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env=fleet.env | {"PATH": path},
+            timeout=60,
         )
     finally:
         os.close(theirs)
@@ -111,6 +117,51 @@ def test_on_a_terminal_it_asks_and_user_is_the_default(fleet: Program, typed: st
     assert fleet.ok("config", "get", "permissions") == f"{recorded}\n"
     code, out = on_a_terminal(fleet, "init", typed="")
     assert "nothing to change" in out, "an answer is asked for once"
+
+
+def with_claude(fleet: Program, base: Path) -> str:
+    """A PATH with a claude that somebody has used."""
+    (base / "bin").mkdir()
+    (base / "bin" / "claude").write_text("#!/bin/sh\n")
+    (base / "bin" / "claude").chmod(0o755)
+    (fleet.user / ".claude.json").write_text('{"mine": 1}')
+    return f"{base / 'bin'}:/usr/bin:/bin"
+
+
+def trusts(fleet: Program) -> bool:
+    """Whether claude was told to trust the worktrees of this home."""
+    told = json.loads((fleet.user / ".claude.json").read_text())
+    assert told["mine"] == 1
+    return bool(told.get("projects", {}).get(str(fleet.home / "worktrees"), {}).get("hasTrustDialogAccepted"))
+
+
+@pytest.mark.parametrize(("typed", "told"), [("y\n", True), ("\n", True), ("n\n", False)])
+def test_on_a_terminal_it_offers_once_to_tell_a_coder_to_trust_the_worktrees(
+    fleet: Program, tmp_path: Path, typed: str, told: bool
+) -> None:
+    path = with_claude(fleet, tmp_path)
+    code, out = on_a_terminal(fleet, "init", "--permissions", "user", typed=typed, path=path)
+    said = f"claude {'trusts' if told else 'was not told to trust'} {fleet.home / 'worktrees'}\n"
+    assert code == 0 and said in out
+    assert trusts(fleet) == told
+    code, out = on_a_terminal(fleet, "init", typed="", path=path)
+    assert code == 0 and said not in out, "it is asked once"
+
+
+def test_a_script_says_whether_to_trust_the_worktrees_and_is_not_asked(fleet: Program, tmp_path: Path) -> None:
+    path = with_claude(fleet, tmp_path)
+    assert "worktrees" not in fleet.ok("init", PATH=path) and not trusts(fleet)
+    assert "claude trusts" in fleet.ok("init", "--trust-worktrees", PATH=path) and trusts(fleet)
+
+
+def test_a_coder_that_nobody_has_used_is_told_nothing(fleet: Program, tmp_path: Path) -> None:
+    path = with_claude(fleet, tmp_path)
+    (fleet.user / ".claude.json").unlink()
+    fleet.ok("init", "--trust-worktrees", PATH=path)
+    assert not (fleet.user / ".claude.json").exists()
+    (fleet.user / ".claude.json").write_text('{"mine": 1}')
+    fleet.ok("init", "--trust-worktrees", PATH="/usr/bin:/bin")
+    assert not trusts(fleet), "it is not installed"
 
 
 def test_the_default_home_is_in_the_users_folder(fleet: Program) -> None:

@@ -202,6 +202,25 @@ async def test_a_lost_connection_is_made_again(launcher: HeadlessLauncher, folde
 
 
 @asynchronous
+async def test_an_older_shim_tells_no_memory(tmp_path: Path) -> None:
+    gone = asyncio.Event()
+
+    async def older(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'{"version": 1, "state": {"ok": true}}\n')
+        while line := await reader.readline():
+            writer.write(json.dumps({"id": json.loads(line)["id"], "ok": True, "cpu": 1.5}).encode() + b"\n")
+        writer.close()
+        gone.set()
+
+    server = await asyncio.start_unix_server(older, tmp_path / "control")
+    agent = await ShimAgent.reach(str(tmp_path), socket.socket(socket.AF_UNIX))
+    assert await soon(agent.usage()) == (1.5, None)
+    agent.close()
+    await soon(gone.wait())
+    server.close()
+
+
+@asynchronous
 async def test_growth_is_told_at_once_and_then_not_too_often(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("forever", stdout_cap=1000))
     reader, writer = await asyncio.open_unix_connection(f"{folder}/control")
@@ -274,7 +293,7 @@ async def test_a_shim_that_cannot_start_says_why(launcher: HeadlessLauncher, fol
 
 def test_the_shim_imports_nothing_but_the_standard_library_and_little_of_it() -> None:
     look = "import sys; sys.path.append(sys.argv[1]); import fleet.launchers.shim.{}; print(*sys.modules)"
-    for module, most in (("program", 45), ("weak", 60)):
+    for module, most in (("program", 45), ("weak", 60), ("terminal", 48)):
         command = [sys.executable, "-I", "-S", "-c", look.format(module), str(SRC)]
         loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         ours = {name for name in loaded if name.startswith("fleet")}

@@ -124,16 +124,11 @@ def test_an_empty_variable_is_not_set_and_a_bad_one_is_named(place: Place) -> No
 
 
 def test_the_variables_of_codefleet_set_how_an_account_slows_down(place: Place) -> None:
-    assert OF_SUPERVISORS == (
-        "FLEET_RATE_LIMIT_MAX_RETRIES",
-        "FLEET_RATE_LIMIT_BASE_DELAY",
-        "FLEET_RATE_LIMIT_MAX_DELAY",
-    )
+    names = ("FLEET_RATE_LIMIT_MAX_RETRIES", "FLEET_RATE_LIMIT_BASE_DELAY", "FLEET_RATE_LIMIT_MAX_DELAY")
+    assert set(names) < set(OF_SUPERVISORS)
     limits = place.settings().limits
     assert (limits.rate_limit_retries, limits.rate_limit_base_seconds, limits.rate_limit_max_seconds) == (3, 4.0, 60.0)
-    held = place.settings(
-        "[limits]\nrate_limit_retries = 9", **dict(zip(OF_SUPERVISORS, ("5", "0.5", "7"), strict=True))
-    )
+    held = place.settings("[limits]\nrate_limit_retries = 9", **dict(zip(names, ("5", "0.5", "7"), strict=True)))
     limits = held.limits
     assert (limits.rate_limit_retries, limits.rate_limit_base_seconds, limits.rate_limit_max_seconds) == (5, 0.5, 7)
     assert str(held.origin("limits.rate_limit_retries")) == "FLEET_RATE_LIMIT_MAX_RETRIES"
@@ -260,6 +255,63 @@ def test_a_file_of_ai_fleet_is_read_in_both_spellings(place: Place, text: str) -
     assert held.setup.commands == ("bundle install", "npm install && npm test")
     assert held.setup.quick and held.tmux.prefix == "ai_"
     assert held.project.worktree_root == "~/.aifleet/worktrees/my-awesome-project"
+
+
+def test_other_settings_of_ai_fleet_are_a_note_and_not_an_error(place: Place) -> None:
+    text = 'repo_root = "~/code"\n[defaults]\nagent = "claude"\n[ui]\ncolor = true\n[updates]\ncheck_on_startup = 1\n'
+    (place.project / ".aifleet").mkdir()
+    (place.project / ".aifleet" / "config.toml").write_text(text + '[agent]\ndefault = "codecs"\n')
+    assert place.settings().coder == "codecs"
+    checked = check(tomllib.loads(text), PROJECT)
+    assert (checked.values, checked.problems) == ({}, [])
+    assert [note.split()[0] for note in checked.notes] == ["repo_root", "defaults", "ui", "updates"]
+    assert len(check(tomllib.loads(text), HOME).problems) == 4, "in the home there was never such a file"
+
+
+def test_the_settings_of_worktrees_have_their_defaults_and_their_files(place: Place) -> None:
+    held = place.settings()
+    assert (held.ports.base, held.ports.count, held.tmux.socket, held.tmux.config) == (20_000, 10, "fleet", None)
+    assert (held.setup.seconds, held.verify.seconds, held.verify.command, held.agent.mode) == (900, 600, None, None)
+    assert (held.saving.ignored_mb, held.saving.days) == (64, 90) and "node_modules" in held.saving.skip
+    assert (held.project.branch_pattern, held.project.exclusive, held.setup.teardown) == ((), False, ())
+    held = place.settings(
+        '[ports]\nbase = 3000\ncount = 5\n[tmux]\nsocket = "a"\nconfig = "~/t"\n[agent]\nmode = "headless"',
+        '[ports]\nbase = 4000\n[tmux]\nsocket = "b"\n[agent]\nmode = "interactive"\n[verify]\ncommand = "make test"\n'
+        '[project]\nbranch_pattern = ["fix-*"]\nexclusive = true\n[setup]\nteardown = ["make clean"]\nseconds = 5',
+    )
+    assert (held.ports.base, held.ports.count, held.tmux.socket, held.tmux.config) == (4000, 5, "b", "~/t")
+    assert (held.agent.mode, held.verify.command, held.project.branch_pattern) == (
+        "interactive",
+        "make test",
+        ("fix-*",),
+    )
+    assert held.project.exclusive and held.setup.teardown == ("make clean",) and held.setup.seconds == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "scope", "said"),
+    [
+        ('tmux.config = "~/t"', PROJECT, "tmux.config cannot be set here"),
+        ("saving.days = 1", PROJECT, "saving.days cannot be set here"),
+        ('verify.command = "x"', HOME, "verify.command cannot be set here"),
+        ('setup.commands = ["x"]', HOME, "setup.commands cannot be set here"),
+        ("ports.base = 80", HOME, "ports.base must be a whole number from 1024 to 65000"),
+        ('tmux.socket = ""', PROJECT, "tmux.socket must be 1 to 32 letters"),
+        ('tmux.socket = "../x"', PROJECT, "tmux.socket must be 1 to 32 letters"),
+        ('agent.mode = "tmux"', PROJECT, 'agent.mode must be "interactive" or "headless"'),
+    ],
+)
+def test_a_setting_of_worktrees_is_refused_where_it_does_not_belong(text: str, scope: Any, said: str) -> None:
+    [problem] = check(tomllib.loads(text), scope).problems
+    assert problem.message.startswith(said)
+
+
+def test_a_variable_says_where_the_ports_begin(place: Place) -> None:
+    held = place.settings("[ports]\nbase = 3000", "[ports]\nbase = 4000", FLEET_PORT_BASE="5000")
+    assert (held.ports.base, str(held.origin("ports.base"))) == (5000, "FLEET_PORT_BASE")
+    assert "FLEET_PORT_BASE" in OF_SUPERVISORS, "it is the supervisor that leases them"
+    with pytest.raises(BadInput, match=r"FLEET_PORT_BASE: ports\.base must be"):
+        place.settings(FLEET_PORT_BASE="80")
 
 
 def test_the_fleet_file_wins_whole_over_the_one_of_ai_fleet(place: Place) -> None:

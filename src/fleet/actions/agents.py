@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.rights import refuse_agents
-from fleet.actions.tasks import find_id
+from fleet.actions.tasks import close
 from fleet.config import load, model_for
-from fleet.core.errors import AmbiguousId, BadInput, FleetError, IllegalMove, TaskNotFound, Usage
+from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.wake import wake
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
     from typing import Any
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from fleet.core.task import Caller, Task
 
 BY_HAND = "stopped by hand"
-WILD = frozenset("*?[")
 #: What a glob means: for `kill` what could run, for `retry` what needs a person.
 STOPPABLE = Filter(statuses=(Status.OPEN, Status.IN_PROGRESS, Status.DEFERRED, Status.HOOKED))
 STUCK = Filter(statuses=(Status.BLOCKED,))
@@ -136,37 +134,6 @@ class Choice:
         return self._settings[cwd]
 
 
-def is_pattern(fleet: Fleet, name: str) -> bool:
-    """Whether a name is a glob and not the exact name of a task."""
-    return bool(WILD & set(name)) and not fleet.queue.find(Filter(ids=(name,)), sort="id", limit=1)
-
-
-def find_tasks(fleet: Fleet, names: Iterable[str], *, among: Filter | None = None) -> list[str]:
-    """The ids that names mean: exact, without the prefix, a unique part, or a glob over what is `among` others.
-
-    Each once, in the order named. Raises TaskNotFound, Usage for an ambiguous one, FleetError for an empty glob.
-    """
-    found: dict[str, None] = {}
-    for name in names:
-        if is_pattern(fleet, name):
-            fitting = [task.id for task in fleet.queue.find(among or Filter(), sort="id") if fnmatchcase(task.id, name)]
-            if not fitting:
-                raise FleetError(f"no task fits {name!r}", hint=TaskNotFound.hint)
-            found |= dict.fromkeys(fitting)
-        else:
-            found[_one(fleet, name)] = None
-    return list(found)
-
-
-def find_task(fleet: Fleet, name: str, *, among: Filter | None = None) -> str:
-    """The id of the one task that a name means. Raises as `find_tasks`, and Usage where it fits several."""
-    found = find_tasks(fleet, [name], among=among)
-    if len(found) > 1:
-        shown = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
-        raise Usage(f"{name!r} fits {len(found)} tasks: {shown}", hint="name one of them.")
-    return found[0]
-
-
 def kill(fleet: Fleet, ids: Sequence[str], *, reason: str = BY_HAND, caller: Caller | None = None) -> list[Stopped]:
     """Stop the agents of these tasks, and keep those that wait from starting: all of them, or none.
 
@@ -177,6 +144,15 @@ def kill(fleet: Fleet, ids: Sequence[str], *, reason: str = BY_HAND, caller: Cal
         done = [_stop(fleet, fleet.queue.get(key), key in live, reason) for key in ids]
     wake(fleet.home)
     return done
+
+
+def done(fleet: Fleet, ids: Sequence[str], *, reason: str, by: str, caller: Caller | None = None) -> list[Task]:
+    """Close these tasks by a person's word, all of them or none; their agents are ended. Raises IllegalMove."""
+    refuse_agents(caller, "say that a task is done: `bd close` hands it in")
+    with fleet.queue.atomic():
+        closed = [close(fleet.queue, key, reason, actor=by, force=True) for key in ids]
+    wake(fleet.home)
+    return closed
 
 
 def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> list[Task]:
@@ -191,17 +167,12 @@ def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> 
     return tasks
 
 
-def _one(fleet: Fleet, name: str) -> str:
-    try:
-        return find_id(fleet.queue, name)
-    except AmbiguousId as error:
-        raise Usage(str(error), hint="type more of the id.") from error
-
-
 def _stop(fleet: Fleet, task: Task, live: bool, reason: str) -> Stopped:
     if live or task.is_supervised:
         return Stopped(fleet.queue.request_cancel(task.id, reason), asked=True)
     if task.status == Status.CLOSED:
+        if fleet.history.workspace(task.id) is not None:
+            return Stopped(task, asked=False)  # it is its worktree that is to go
         raise IllegalMove(f"{task.id} is closed already", hint=f"`fleet retry {task.id}` opens it again.")
     stopped = task.freed(fleet.queue.now(), status=Status.BLOCKED).replace(reason=reason, defer_until=None)
     fleet.queue.save(stopped)

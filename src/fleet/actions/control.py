@@ -1,25 +1,19 @@
-"""Running the supervisor: in the foreground, in the background, one per home."""
+"""The supervisor seen from outside: whether it runs, starting it in the background, ending it, pausing it."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from fleet.actions.rights import refuse_agents
-from fleet.assembly import open_fleet, open_launcher
+from fleet.assembly import open_fleet
 from fleet.config import load
 from fleet.core.errors import FleetError, SupervisorRunning
-from fleet.engine import logs
-from fleet.engine.office import PAUSED, Office
-from fleet.engine.single import Single, holder
-from fleet.engine.supervisor import Supervisor
+from fleet.engine.single import PAUSED, holder
 from fleet.wake import wake
 
 if TYPE_CHECKING:
@@ -30,17 +24,6 @@ if TYPE_CHECKING:
 
 START_PATIENCE = 10.0
 STOP_PATIENCE = 60.0
-
-
-def supervise(home: Home, *, coder: str = "", origins: tuple[str, ...] | None = None, to_terminal: bool = True) -> None:
-    """Supervise this home until SIGTERM or SIGINT; agents go on without us. Raises SupervisorRunning."""
-    single = Single(home)
-    single.take()
-    try:
-        with open_fleet(home, migrate=True) as fleet:
-            asyncio.run(_serve(fleet.home, fleet, coder, origins, to_terminal))
-    finally:
-        single.release()
 
 
 def status(home: Home) -> dict[str, Any]:
@@ -55,6 +38,7 @@ def status(home: Home) -> dict[str, Any]:
         "slots": load(home, env={}).max_concurrent,
         "agents": agents,
         "paused": paused,
+        "only_made": bool(note and note.get("only_made")),
     }
 
 
@@ -76,13 +60,19 @@ def resume(home: Home, *, caller: Caller | None = None) -> bool:
     return was_paused
 
 
-def start(home: Home, *, coder: str = "") -> int:
-    """Start a supervisor in the background; its process id. Raises SupervisorRunning, FleetError."""
+def start(home: Home, *, coder: str = "", only_made: bool = False) -> int:
+    """Start a supervisor in the background; its process id. Raises SupervisorRunning, FleetError.
+
+    With `only_made` it claims nothing but what `create` and its like made, until somebody says `fleet run`.
+    """
     note = holder(home)
-    if note is not None:
+    if note is not None and note.get("only_made") and not only_made:
+        stop(home)  # its agents go on, and we with them
+    elif note is not None:
         raise SupervisorRunning(f"a supervisor runs here already: pid {note.get('pid')}", hint="`fleet run restart`.")
     argv = [sys.executable, "-P", "-m", "fleet", "run", "foreground", "--quiet"]
     argv += ["--coder", coder] if coder else []
+    argv += ["--only-made"] if only_made else []
     out = os.open(f"{home.logging}/supervisor.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         child = subprocess.Popen(
@@ -108,6 +98,16 @@ def start(home: Home, *, coder: str = "") -> int:
         raise FleetError(f"the supervisor did not start: {told.read(2000).strip() or 'no reason given'}")
 
 
+def ensure(home: Home) -> int | None:
+    """See that a supervisor runs: the process id of one that had to be started, for what `create` and its like made."""
+    if holder(home) is not None:
+        return None
+    try:
+        return start(home, only_made=True)
+    except SupervisorRunning:  # somebody was quicker
+        return None
+
+
 def stop(home: Home, *, stop_agents: bool = False) -> bool:
     """End the supervisor and wait for it; whether there was one. Agents go on unless they are to be stopped too."""
     note = holder(home)
@@ -120,23 +120,3 @@ def stop(home: Home, *, stop_agents: bool = False) -> bool:
             raise FleetError(f"the supervisor (pid {note['pid']}) does not end", hint="look at `fleet log`.")
         time.sleep(0.02)
     return True
-
-
-async def _serve(home: Home, fleet: Any, coder: str, origins: tuple[str, ...] | None, to_terminal: bool) -> None:
-    office = Office(home, fleet.queue, fleet.history, open_launcher(), owner=owner_of(home), coder=coder)
-    logs.set_up(home, office.redactor, to_terminal=to_terminal)
-    supervisor = Supervisor(office, origins=origins)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.stop)
-    loop.add_signal_handler(signal.SIGUSR1, lambda: supervisor.stop(stop_agents=True))
-    try:
-        await supervisor.serve()
-    finally:
-        office.close()
-
-
-def owner_of(home: Home) -> str:
-    """A name for this supervisor that stays the same over restarts; homes that share a database have their own."""
-    place = os.path.realpath(home.root)
-    return f"fleet@{socket.gethostname()}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"

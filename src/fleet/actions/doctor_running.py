@@ -11,8 +11,7 @@ from fleet.assembly import open_launcher
 from fleet.core.filter import READY, Filter
 from fleet.core.jsontext import decode
 from fleet.core.task import Status
-from fleet.engine.office import PAUSED
-from fleet.engine.single import holder
+from fleet.engine.single import PAUSED, holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.config import load
 from fleet.core.filter import READY, Filter
-from fleet.core.task import Status
-from fleet.engine.admission import HEADLESS, Situation, admit
-from fleet.engine.office import PAUSED
-from fleet.engine.single import holder
+from fleet.core.task import HEADLESS, Status
+from fleet.engine.admission import Situation, admit
+from fleet.engine.single import PAUSED, holder
 from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
 
 if TYPE_CHECKING:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.actions.agents import find_task
+from fleet.actions.names import ANYWHERE, find_task
 from fleet.core.errors import FleetError
+from fleet.core.jsontext import decode
 from fleet.engine.folder import home_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from fleet.actions.names import Scope
     from fleet.assembly import Fleet
     from fleet.core.run import Run
     from fleet.home import Home
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
 COMPARED = (
     *("run", "ending", "reason", "finding", "coder", "model", "account", "containment", "started_at", "seconds"),
     *("events", "tool_calls", "tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
-    *("cost_usd", "context_percent", "exit_status", "exit_signal", "workspace", "branch"),
+    *("cost_usd", "context_percent", "exit_status", "exit_signal", "workspace", "branch", "changed", "verified"),
 )
 
 
-def runs(fleet: Fleet, name: str) -> tuple[str, list[dict[str, Any]]]:
+def runs(fleet: Fleet, name: str, scope: Scope = ANYWHERE) -> tuple[str, list[dict[str, Any]]]:
     """A task's id and what every face shows of each of its runs, oldest first."""
-    key = find_task(fleet, name)
+    key = find_task(fleet, name, scope=scope)
     return key, [view(fleet, run) for run in fleet.history.runs(key)]
 
 
@@ -36,9 +38,9 @@ def task_home(fleet: Fleet, task_id: str) -> Home:
     return home_of(fleet.home, found[-1] if found else None)
 
 
-def two_runs(fleet: Fleet, name: str, numbers: tuple[int, int]) -> list[dict[str, Any]]:
+def two_runs(fleet: Fleet, name: str, numbers: tuple[int, int], scope: Scope = ANYWHERE) -> list[dict[str, Any]]:
     """Two runs of one task. Raises FleetError when it has no run of that number."""
-    key, found = runs(fleet, name)
+    key, found = runs(fleet, name, scope)
     by_number = {run["number"]: run for run in found}
     for number in numbers:
         if number not in by_number:
@@ -46,11 +48,11 @@ def two_runs(fleet: Fleet, name: str, numbers: tuple[int, int]) -> list[dict[str
     return [by_number[number] for number in numbers]
 
 
-def last_runs(fleet: Fleet, names: Sequence[str]) -> list[dict[str, Any]]:
+def last_runs(fleet: Fleet, names: Sequence[str], scope: Scope = ANYWHERE) -> list[dict[str, Any]]:
     """The last run of each of these tasks, with how many there were and what they cost together."""
     rows = []
     for name in names:
-        key, found = runs(fleet, name)
+        key, found = runs(fleet, name, scope)
         if not found:
             raise FleetError(f"{key} has not been run yet", hint="`fleet tasks` says why nothing starts.")
         costs = [run["cost_usd"] for run in found if run["cost_usd"] is not None]
@@ -90,8 +92,30 @@ def view(fleet: Fleet, run: Run) -> dict[str, Any]:
         "exit_signal": run.exit_signal,
         "workspace": run.workspace,
         "branch": run.branch,
+        "base_commit": run.base_commit or None,
+        "leftover": run.leftover or None,
+        "diff": {"files": run.diff_files, "added": run.diff_added, "removed": run.diff_removed},
+        "changed": _changed(run),
+        "verify": decode(run.verify) if run.verify else None,
+        "verified": _verified(run),
+        "flags": run.flagged,
+        "session": run.session_name or None,
         "folder": f"{home_of(fleet.home, run).task(run.task_id)}/runs/{run.number}",
     }
+
+
+def _changed(run: Run) -> str | None:
+    if run.diff_files is None:
+        return None
+    return f"+{run.diff_added or 0} -{run.diff_removed or 0} in {run.diff_files}"
+
+
+def _verified(run: Run) -> str | None:
+    """What came of the verify command, in a word."""
+    if not run.verify:
+        return None
+    told = decode(run.verify)
+    return "passed" if told.get("status") == 0 else f"failed: {told.get('why') or told.get('status')}"
 
 
 def _percent(peak: int | None, window: int | None) -> float | None:

@@ -82,8 +82,10 @@ def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
     files = [Place(home.settings, HOME)] if File(home.settings).exists() else []
     found = project_files(project, home) if project else []
     files += [Place(path, PROJECT) for path in found[:1]]
-    problems = [problem for place in files for problem in problems_of(place)]
+    looked = [_look_at(place) for place in files]
+    problems = [problem for found_here, _ in looked for problem in found_here]
     notes = [f"{path} is ignored: {found[0]} counts" for path in found[1:]]
+    notes += [note for _, notes_here in looked for note in notes_here]
     if not problems:
         try:
             settings = load(home, cwd, env)
@@ -99,11 +101,17 @@ def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
 
 def problems_of(place: Place) -> list[Problem]:
     """What is wrong with one file."""
+    return _look_at(place)[0]
+
+
+def _look_at(place: Place) -> tuple[list[Problem], list[str]]:
+    """What is wrong with one file, and what in it has no effect."""
     try:
-        found = check(read_table(place.path), place.scope).problems
+        found = check(read_table(place.path), place.scope)
     except BadInput as error:
-        return [Problem(str(error), error.hint)]
-    return [Problem(f"{place.path}: {problem.message}", problem.hint) for problem in found]
+        return [Problem(str(error), error.hint)], []
+    problems = [Problem(f"{place.path}: {problem.message}", problem.hint) for problem in found.problems]
+    return problems, [f"{place.path}: {note}" for note in found.notes]
 
 
 def edit(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet import coders
 from fleet.actions import agents, questions
+from fleet.actions.names import ANYWHERE, find_task
 from fleet.actions.rights import refuse_agents
 from fleet.coders.base import NEXT_RUN, STDIN
 from fleet.core.errors import BadInput, FleetError, IllegalMove
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from fleet.actions.names import Scope
     from fleet.assembly import Fleet
     from fleet.core.run import Run
     from fleet.core.task import Caller, Task
@@ -93,13 +95,15 @@ class Told(NamedTuple):
         }
 
 
-def prompt(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None) -> Told:
+def prompt(
+    fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None, scope: Scope = ANYWHERE
+) -> Told:
     """Keep a message for a task's agent and have it passed on; a blocked task that asks nothing is opened again for it.
 
     Raises TaskNotFound, Usage, BadInput, IllegalMove for a closed task.
     """
     refuse_agents(caller, "tell other agents what to do")
-    text, key = checked(text), agents.find_task(fleet, name)
+    text, key = checked(text), find_task(fleet, name, scope=scope)
     with fleet.queue.atomic():
         task, run = fleet.queue.get(key), _live(fleet, key)
         if task.status == Status.CLOSED:
@@ -112,13 +116,15 @@ def prompt(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None
     return _told(fleet, message, task, run, question)
 
 
-def interrupt(fleet: Fleet, name: str, text: str = "", *, by: str, caller: Caller | None = None) -> Told:
+def interrupt(
+    fleet: Fleet, name: str, text: str = "", *, by: str, caller: Caller | None = None, scope: Scope = ANYWHERE
+) -> Told:
     """Have a running agent stop what it does: for this message, or, without one, until somebody says what to do.
 
     Raises TaskNotFound, Usage, BadInput, IllegalMove for a task that is not running.
     """
     refuse_agents(caller, "interrupt other agents")
-    text, key = checked(text) if text else "", agents.find_task(fleet, name)
+    text, key = checked(text) if text else "", find_task(fleet, name, scope=scope)
     with fleet.queue.atomic():
         task, run = fleet.queue.get(key), _live(fleet, key)
         if run is None:
@@ -184,6 +190,8 @@ def _told(fleet: Fleet, message: Message, task: Task, run: Run | None, question:
 def _steering(fleet: Fleet, task: Task, run: Run | None) -> str:
     if run is None:
         return ""
+    if run.session_name:
+        return STDIN  # its terminal takes what is typed
     try:
         return coders.load(run.coder, agents.Choice(fleet).settings(task.cwd)).steering
     except FleetError:  # it was taken out of the settings since: whoever comes next gets the message

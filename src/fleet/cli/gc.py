@@ -1,21 +1,28 @@
-"""`fleet gc`: removes the raw output of runs that ended long ago."""
+"""`fleet gc`: removes raw output of runs that ended long ago, worktrees that nobody needs, and old saved work."""
 
 import click
 
 from fleet.actions import gc as collecting
+from fleet.actions.gc_worktrees import Old
 from fleet.assembly import open_fleet
 from fleet.cli import person
+from fleet.cli.bd.text import clean
 from fleet.core.jsontext import encode
 from fleet.home import find
 
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Say what would go, remove nothing.")
+@click.option("--finished", is_flag=True, help="Also worktrees of finished tasks that are merged nowhere.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def gc(dry_run: bool, as_json: bool) -> int:
-    """Remove the raw output of runs that ended more than supervisor.raw_days ago; everything else stays."""
+def gc(dry_run: bool, finished: bool, as_json: bool) -> int:
+    """Remove what is kept for some time only.
+
+    The raw output of runs that ended more than supervisor.raw_days ago; worktrees of finished tasks whose work is
+    merged, after what only they hold was saved; and what was saved more than saving.days ago.
+    """
     with open_fleet(find()) as fleet:
-        done = collecting.gc(fleet, dry_run=dry_run, caller=person.caller(fleet))
+        done = collecting.gc(fleet, dry_run=dry_run, finished=finished, caller=person.caller(fleet))
     removed = done.removed
     if as_json:
         click.echo(encode(done.view(), 2))
@@ -24,10 +31,25 @@ def gc(dry_run: bool, as_json: bool) -> int:
         click.echo(f"{word} the raw output of {removed.runs} runs: {removed.files} files, {_size(removed.bytes)}")
     else:
         click.echo(f"nothing to remove: raw output is kept for {done.raw_days} days")
+    if not as_json:
+        _tell(done.old, dry_run=dry_run)
     if removed.failed:
         told = "could not be removed: a link or folder stands there, or it is not yours to change"
         click.echo(f"{removed.failed} {told}; see {find().tasks}", err=True)
     return 1 if removed.failed else 0
+
+
+def _tell(old: list[Old], *, dry_run: bool) -> None:
+    for each in old:
+        name = clean(each.name)
+        if not each.goes:
+            click.echo(f"kept {each.what} {name}: {clean(each.why)}; `fleet kill {name}` or --finished removes it")
+        elif dry_run or each.removed:
+            click.echo(f"{'would remove' if dry_run else 'removed'} {each.what} {name}: {clean(each.why)}")
+        else:
+            click.echo(f"not removed: {each.what} {name}: {clean(each.why)}", err=True)
+        for command in each.commands:
+            click.echo(f"  saved: {clean(command)}")
 
 
 def _size(count: int) -> str:

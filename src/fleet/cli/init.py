@@ -1,13 +1,22 @@
-"""`fleet init`: make or mend the home."""
+"""`fleet init`: make or mend the home, and make a repository a project."""
 
+import os
 import sys
 
 import click
 
-from fleet.actions import homes
+from fleet.actions import dialogs, homes, projects
+from fleet.actions.homes import Made
+from fleet.actions.projects import MadeProject
+from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
+from fleet.cli.bd.text import clean
+from fleet.cli.config import current_directory
 from fleet.config.keys import Permissions
-from fleet.home import find
+from fleet.config.project_types import TYPES
+from fleet.core.errors import Usage
+from fleet.core.task import Caller
+from fleet.home import Home, find
 
 EXPLANATION = """
 A coder asks before it runs a tool, unless it is told not to. Agents work with nobody
@@ -19,19 +28,77 @@ CHOICE = click.Choice(["skip", "user"])
 
 
 @click.command()
-@click.option("--force", is_flag=True, help="Write runtime.toml anew (a copy is kept); the database stays.")
+@click.option("--type", "kind", type=click.Choice(list(TYPES)), help="The type of project; found out if not said.")
+@click.option("--migrate-legacy", is_flag=True, help="Take over what ai-fleet's ~/.ai_fleet/config.toml says.")
+@click.option("--home", "only_home", is_flag=True, help="Make or mend the home only, not the project.")
+@click.option(
+    "--force", is_flag=True, help="Write the file anew (a copy is kept): the project's; with --home, runtime.toml."
+)
+@click.option(
+    "--trust-worktrees/--no-trust-worktrees",
+    default=None,
+    help="Whether to tell your coders to trust the folder of fleet's worktrees; asked once on a terminal.",
+)
 @click.option("--permissions", type=CHOICE, help="Record whether coders may run tools without asking.")
-def init(force: bool, permissions: Permissions | None) -> None:
-    """Make or mend the home of fleet: folders, database, settings, programs for agents."""
+def init(
+    kind: str | None,
+    migrate_legacy: bool,
+    only_home: bool,
+    force: bool,
+    trust_worktrees: bool | None,
+    permissions: Permissions | None,
+) -> None:
+    """Make or mend the home of fleet; in a git repository, also write its project file.
+
+    The project file, .fleet/config.toml, is shared by a team. It says which files and commands make a new worktree
+    ready; what fleet wrote there is trusted, see `fleet trust`.
+    """
     home = find()
-    ask = _ask if sys.stdin.isatty() else None
-    made = homes.init(home, force=force, permissions=permissions, ask=ask, caller=person.calling(home))
+    top = None if only_home else projects.project_top(home, current_directory())
+    if top is None and (kind or migrate_legacy):
+        hint = "--home makes no project." if only_home else "go into a git repository; `git init` makes one."
+        raise Usage("--type and --migrate-legacy are for a project", hint=hint)
+    ask, caller = _ask if sys.stdin.isatty() else None, person.calling(home)
+    made = homes.init(home, force=force and top is None, permissions=permissions, ask=ask, caller=caller)
+    _tell_home(home, made)
+    with open_fleet(home) as fleet:
+        if top is not None:
+            project = projects.init_project(
+                fleet, top, by=person.name(), kind=kind, migrate=migrate_legacy, force=force, caller=caller
+            )
+            _tell(project)
+        _offer(fleet, trust_worktrees, caller)
+
+
+def _tell_home(home: Home, made: Made) -> None:
     click.echo(f"Fleet home initialized at {home.root}")
     for line in made.changes or ["nothing to change"]:
         click.echo(f"  {line}")
     if made.permissions is None:
         click.echo(EXPLANATION)
         click.echo("Nothing is recorded, which counts as user. `fleet init --permissions skip|user` records it.")
+
+
+def _tell(made: MadeProject) -> None:
+    click.echo(f"Project initialized at {clean(made.top)}")
+    lines = [*made.changes, *(f"note: {note}" for note in made.notes)]
+    for line in lines or ["nothing to change"]:
+        click.echo(f"  {clean(line)}")
+    if any(note.startswith("not trusted") for note in made.notes):
+        click.echo("Next: look at what is not trusted; `fleet trust` allows it.")
+    else:
+        click.echo('Next: `fleet config` shows the settings; `fleet create BRANCH --prompt "…"` starts an agent.')
+
+
+def _offer(fleet: Fleet, said: bool | None, caller: Caller | None) -> None:
+    """Ask once for each coder that would else ask in every new worktree."""
+    if said is None and not sys.stdin.isatty():
+        return
+    for name in dialogs.unanswered(fleet, env=os.environ):
+        question = f"{name} asks in every new directory whether to trust it. Tell it to trust {fleet.home.worktrees}?"
+        yes = click.confirm(question, default=True, err=True) if said is None else said
+        dialogs.answer(fleet, name, yes, env=os.environ, by=person.name(), caller=caller)
+        click.echo(f"{name} {'trusts' if yes else 'was not told to trust'} {fleet.home.worktrees}")
 
 
 def _ask() -> Permissions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -15,10 +16,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from click.shell_completion import CompletionItem
+
 # The word a user types: where its command is, and what `fleet --help` says of it.
 COMMANDS = {
-    "init": ("fleet.cli.init:init", "make or mend the home of fleet"),
+    "init": ("fleet.cli.init:init", "make or mend the home of fleet; in a repository, also its project file"),
+    "create": ("fleet.cli.creating:create", "start an agent on a branch and in a worktree of its own"),
+    "fanout": ("fleet.cli.creating:fanout", "start several agents on the same prompt"),
+    "multi": ("fleet.cli.creating:multi", "start several agents, each on a prompt of its own"),
+    "list": ("fleet.cli.listing:list_agents", "show the agents that have a branch of their own"),
+    "attach": ("fleet.cli.looking:attach", "enter an agent's terminal, or follow one that has none"),
+    "logs": ("fleet.cli.looking:logs", "show the last of an agent's terminal, or its events"),
+    "diff": ("fleet.cli.looking:diff", "show what an agent has changed"),
+    "done": ("fleet.cli.stopping:done", "say that a task is done: its agent is ended, its work kept"),
     "config": ("fleet.cli.config:config", "show, change and check settings"),
+    "trust": ("fleet.cli.trust:trust", "allow what a repository would have fleet run"),
     "bd": ("fleet.cli.bd:main", "the queue, in bd's own words: create, list, ready, close …"),
     "run": ("fleet.cli.run:run", "run the supervisor: claim tasks, start agents"),
     "ready": ("fleet.cli.tasks:ready", "list the tasks that can start now"),
@@ -31,7 +43,7 @@ COMMANDS = {
     "answer": ("fleet.cli.questions:answer", "answer a question; its task goes on"),
     "prompt": ("fleet.cli.steering:prompt", "tell an agent something, while it works or for its next run"),
     "interrupt": ("fleet.cli.steering:interrupt", "have an agent stop what it does"),
-    "kill": ("fleet.cli.stopping:kill", "stop tasks and the agents working on them"),
+    "kill": ("fleet.cli.killing:kill", "stop tasks and their agents; save and remove their worktrees"),
     "retry": ("fleet.cli.stopping:retry", "open blocked or closed tasks again"),
     "pause": ("fleet.cli.stopping:pause", "start no more agents for now"),
     "resume": ("fleet.cli.stopping:resume", "start agents again"),
@@ -41,7 +53,11 @@ COMMANDS = {
     "doctor": ("fleet.cli.doctor:doctor", "find what is wrong, each with its remedy"),
     "gc": ("fleet.cli.gc:gc", "remove the raw output of runs that ended long ago"),
     "demo": ("fleet.cli.demo:demo", "see it all work, in a home of its own"),
+    "update": ("fleet.cli.update:update", "bring fleet itself up to date"),
+    "completion": ("fleet.cli.completion:completion", "print the script that completes command lines in a shell"),
 }
+#: Words that people type for the same.
+ALIASES = {"ls": "list", "ps": "list", "l": "list", "new": "create", "rm": "kill", "send": "prompt"}
 
 
 class Root(click.Group):
@@ -53,6 +69,7 @@ class Root(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
@@ -63,9 +80,18 @@ class Root(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with the nearest command named where there is none."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in COMMANDS and args[0] not in ALIASES and not args[0].startswith("-"):
             raise Usage(f"no such command {args[0]!r}", hint=_nearest(args[0]))
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands from the table and fleet's own options, without importing any of them."""
+        from click.shell_completion import CompletionItem
+
+        fitting = [
+            CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*fitting, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table, without importing anything."""
@@ -84,6 +110,10 @@ def root(context: click.Context) -> None:
 
 def call(args: list[str], name: str = "fleet") -> int:
     """Run one command line. click's complaints become FleetErrors, so that there is one way to print them."""
+    if asked := os.environ.get("_FLEET_COMPLETE"):
+        from fleet.cli.completion import answer
+
+        return answer(root, asked)
     if debugging():
         import logging
 
@@ -107,7 +137,9 @@ def call(args: list[str], name: str = "fleet") -> int:
 
 def _plain(name: str, function: Any) -> click.Command:
     """A command with a parser of its own: it gets all that is typed and returns its exit code."""
-    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    from fleet.cli.completion import complete_bd
+
+    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, shell_complete=complete_bd)
     return click.Command(
         name,
         params=[words],

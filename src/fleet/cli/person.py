@@ -2,6 +2,7 @@
 
 import os
 
+from fleet.actions.names import ANYWHERE, Scope
 from fleet.actions.rights import caller_of
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli.bd.session import git_identity
@@ -20,6 +21,16 @@ def calling(home: Home) -> Caller | None:
         return None
     with open_fleet(home) as fleet:
         return caller(fleet)
+
+
+def scope(*, all_projects: bool = False) -> Scope:
+    """Whose branches the names on the command line mean: those of the repository that one is in."""
+    if all_projects:
+        return ANYWHERE
+    try:
+        return Scope(os.getcwd())  # noqa: PTH109
+    except FileNotFoundError:
+        return ANYWHERE
 
 
 def name() -> str:

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from fleet.actions import control, homes
+from fleet.actions import control, homes, supervising
 from fleet.actions.rights import refuse_agents
 from fleet.cli import person
 from fleet.core.jsontext import encode
@@ -24,10 +24,11 @@ def run(context: click.Context, coder: str) -> None:
 @run.command()
 @click.option("--coder", default="", help="The default coder of this supervisor.")
 @click.option("--quiet", is_flag=True, help="Say nothing on the terminal; the log has it all.")
+@click.option("--only-made", is_flag=True, help="Claim only what `create`, `fanout` and `multi` made.")
 @click.pass_context
-def foreground(context: click.Context, coder: str, quiet: bool) -> None:
+def foreground(context: click.Context, coder: str, quiet: bool, only_made: bool) -> None:
     """Run here, until it is stopped; agents go on without it."""
-    _foreground(coder or context.obj, quiet=quiet)
+    _foreground(coder or context.obj, quiet=quiet, only_made=only_made)
 
 
 @run.command()
@@ -68,9 +69,9 @@ def status(as_json: bool) -> int:
         click.echo(encode(found, 2))
     elif found["running"]:
         paused = f", paused since {found['paused']}" if found["paused"] else ""
-        click.echo(
-            f"running: pid {found['pid']}, since {found['since']}, {found['agents']} of {found['slots']} slots{paused}"
-        )
+        only = ", only for what `create` and its like made" if found["only_made"] else ""
+        slots = f"{found['agents']} of {found['slots']} slots"
+        click.echo(f"running: pid {found['pid']}, since {found['since']}, {slots}{paused}{only}")
     else:
         click.echo("not running; `fleet run start` starts it")
     return 0 if found["running"] else 1
@@ -80,8 +81,8 @@ def _refuse_agents() -> None:
     refuse_agents(person.calling(find()), "run or stop the supervisor")
 
 
-def _foreground(coder: str, *, quiet: bool) -> None:
+def _foreground(coder: str, *, quiet: bool, only_made: bool = False) -> None:
     _refuse_agents()
     if homes.ensure(find()):
         click.echo(f"fleet home initialized at {find().root}", err=True)
-    control.supervise(find(), coder=coder, to_terminal=not quiet and sys.stderr is not None)
+    supervising.supervise(find(), coder=coder, only_made=only_made, to_terminal=not quiet and sys.stderr is not None)

@@ -6,17 +6,20 @@ import click
 
 from fleet.actions import runs as history
 from fleet.assembly import open_fleet
+from fleet.cli import person
 from fleet.cli.amounts import NOTHING, count, duration, money
+from fleet.cli.bd.text import clean
+from fleet.cli.completion import complete_names
 from fleet.cli.tables import cell, show, table
 from fleet.core.errors import Usage
 from fleet.core.jsontext import encode
 from fleet.home import find
 
-COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Duration", "Reason")
+COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Duration", "Changed", "Verified", "Reason")
 
 
 @click.command()
-@click.argument("names", metavar="ID [ID]", nargs=-1, required=True)
+@click.argument("names", metavar="NAME [NAME]", nargs=-1, required=True, shell_complete=complete_names)
 @click.option("--compare", type=(int, int), metavar="N M", help="Two runs of the task side by side.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool) -> None:
@@ -25,11 +28,11 @@ def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool)
         raise Usage("name one task, two tasks, or one task and --compare", hint="`fleet runs --help` shows how.")
     with open_fleet(find()) as fleet:
         if compare:
-            found = history.two_runs(fleet, names[0], compare)
+            found = history.two_runs(fleet, names[0], compare, person.scope())
         elif len(names) == 2:
-            found = history.last_runs(fleet, names)
+            found = history.last_runs(fleet, names, person.scope())
         else:
-            _, found = history.runs(fleet, names[0])
+            _, found = history.runs(fleet, names[0], person.scope())
     if as_json:
         click.echo(encode(found, 2))
     elif compare or len(names) == 2:
@@ -52,9 +55,14 @@ def _list(found: list[dict[str, Any]]) -> None:
             count(run["tokens"]),
             money(run["cost_usd"]),
             duration(run["seconds"]),
+            run["changed"] or NOTHING,
+            cell(run["verified"] or NOTHING),
             cell(run["reason"]),
         )
     show(made)
+    for run in found:
+        for flag in run["flags"]:
+            click.echo(f"run {run['number']}: {clean(flag)}")
 
 
 def _side_by_side(found: list[dict[str, Any]]) -> None:

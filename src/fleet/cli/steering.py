@@ -5,13 +5,14 @@ import sys
 import click
 
 from fleet.actions import steering
-from fleet.actions.agents import find_task
+from fleet.actions.names import find_task
 from fleet.actions.steering import Told, Way
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.amounts import instant
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import clean
+from fleet.cli.completion import complete_names
 from fleet.core.jsontext import encode
 from fleet.core.run import Delivery
 from fleet.home import find
@@ -31,7 +32,7 @@ with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="NAME", shell_complete=complete_names)
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @with_wait
 @with_json
@@ -41,21 +42,23 @@ def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> 
     Without TEXT it is taken from $EDITOR, or from stdin. A blocked task goes on with it, unless it asks a question.
     """
     with open_fleet(find()) as fleet:
-        text = " ".join(words) or _typed(find_task(fleet, name))
-        told = steering.prompt(fleet, name, text, by=person.name(), caller=person.caller(fleet))
+        text = " ".join(words) or _typed(find_task(fleet, name, scope=person.scope()))
+        told = steering.prompt(fleet, name, text, by=person.name(), caller=person.caller(fleet), scope=person.scope())
         told = steering.watch(fleet, told, seconds)
     _print(told, as_json)
 
 
 @click.command()
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="NAME", shell_complete=complete_names)
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @with_wait
 @with_json
 def interrupt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> None:
     """Have the agent of a running task stop what it does; with TEXT it goes on with that, without it is blocked."""
     with open_fleet(find()) as fleet:
-        told = steering.interrupt(fleet, name, " ".join(words), by=person.name(), caller=person.caller(fleet))
+        told = steering.interrupt(
+            fleet, name, " ".join(words), by=person.name(), caller=person.caller(fleet), scope=person.scope()
+        )
         told = steering.watch(fleet, told, seconds)
     _print(told, as_json)
 

@@ -1,15 +1,17 @@
-"""`fleet kill`, `retry`, `pause`, `resume`, `wait`: stopping, sending again, waiting."""
+"""`fleet retry`, `done`, `pause`, `resume`, `wait`: sending again, ending, waiting."""
 
 import sys
 
 import click
 
 from fleet.actions import agents, control
+from fleet.actions.names import find_tasks
 from fleet.actions.waiting import Progress
 from fleet.actions.waiting import wait as wait_for
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
+from fleet.cli.completion import complete_names
 from fleet.core.errors import Usage
 from fleet.engine.single import holder
 from fleet.home import find
@@ -18,32 +20,26 @@ TIMED_OUT = 124  # as timeout(1) has it
 
 
 @click.command()
-@click.argument("names", metavar="ID|GLOB…", nargs=-1, required=True)
-@click.option("--yes", "--force", "-y", "sure", is_flag=True, help="Do not ask, also where a glob is used.")
-@click.option("--reason", default=agents.BY_HAND, show_default=True, help="What the task says about it.")
-def kill(names: tuple[str, ...], sure: bool, reason: str) -> None:
-    """Stop tasks: a running agent is asked to end, what waits is kept from starting. `fleet retry` opens them again."""
-    with open_fleet(find()) as fleet:
-        ids = agents.find_tasks(fleet, names, among=agents.STOPPABLE)
-        if any(agents.is_pattern(fleet, name) for name in names) and not sure and sys.stdin.isatty():
-            click.confirm(f"stop {', '.join(ids)}?", abort=True, err=True)
-        done = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
-    for task, asked in done:
-        click.echo(f"{task.id}: {'its agent is asked to stop' if asked else 'blocked'} ({clean(reason)})")
-    if any(asked for _, asked in done) and holder(find()) is None:
-        click.echo("no supervisor runs: agents go on until one does (`fleet run start`)", err=True)
-
-
-@click.command()
-@click.argument("names", metavar="ID|GLOB…", nargs=-1, required=True)
+@click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete_names)
 def retry(names: tuple[str, ...]) -> None:
     """Open blocked or closed tasks again, with all their counts at nothing. A glob means blocked ones."""
     with open_fleet(find()) as fleet:
-        ids = agents.find_tasks(fleet, names, among=agents.STUCK)
+        ids = find_tasks(fleet, names, among=agents.STUCK, scope=person.scope())
         for task in agents.retry(fleet, ids, caller=person.caller(fleet)):
             click.echo(f"{task.id}: open")
     if holder(find()) is None:
         click.echo("no supervisor runs; `fleet run start` starts one", err=True)
+
+
+@click.command()
+@click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete_names)
+@click.option("--reason", default="done by hand", show_default=True, help="What the task says about it.")
+def done(names: tuple[str, ...], reason: str) -> None:
+    """Say that tasks are done: their agents are ended, what they left is committed, and they are closed."""
+    with open_fleet(find()) as fleet:
+        ids = find_tasks(fleet, names, among=agents.STOPPABLE, scope=person.scope())
+        for task in agents.done(fleet, ids, reason=reason, by=person.name(), caller=person.caller(fleet)):
+            click.echo(f"{task.branch or task.id}: closed ({clean(reason)})")
 
 
 @click.command()
@@ -72,7 +68,7 @@ def wait(names: tuple[str, ...], everything: bool, timeout: float | None) -> int
         raise Usage("name the tasks to wait for, or say --all", hint="`fleet wait --help` shows how it is used.")
     display = Display()
     with open_fleet(find()) as fleet:
-        ids = None if everything else agents.find_tasks(fleet, names)
+        ids = None if everything else find_tasks(fleet, names, scope=person.scope())
         progress = wait_for(fleet, ids, timeout=timeout, tell=display.tell)
     display.end(progress)
     if not progress.is_over:

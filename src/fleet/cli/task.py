@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 import click
 
-from fleet.actions.agents import find_task, running
+from fleet.actions.agents import running
+from fleet.actions.names import find_task
 from fleet.actions.reading import PARTS, follow, part, text_of
 from fleet.actions.runs import task_home
 from fleet.assembly import Fleet, open_fleet
+from fleet.cli import person
 from fleet.cli.bd.text import clean, shown
 from fleet.core.errors import FleetError
 from fleet.core.task import RESOLVED, Status
@@ -37,7 +39,7 @@ class WithRunning(click.Command):
 def task(task_id: str, what: str, to_follow: bool, lines: int | None) -> None:
     """Print one part of a task's record. Of a very large file the end is shown."""
     with open_fleet(find()) as fleet:
-        key = find_task(fleet, task_id)
+        key = find_task(fleet, task_id, scope=person.scope())
         place = part(task_home(fleet, key), key, what)
         write(follow(place, lambda: _is_over(fleet, key), lines=lines) if to_follow else text_of(place, lines=lines))
 

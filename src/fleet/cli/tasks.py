@@ -2,8 +2,9 @@
 
 import click
 
-from fleet.actions import tasks
+from fleet.actions.names import find_task
 from fleet.assembly import open_fleet
+from fleet.cli import person
 from fleet.cli.bd import main as bd
 from fleet.cli.bd.text import block, clean
 from fleet.config import Settings, load, model_for
@@ -33,16 +34,18 @@ def ready(limit: int, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Answer as `fleet bd show --json` does.")
 def show(task_id: str, as_json: bool) -> int:
     """Show one task, with the coder and model it will get."""
-    if as_json:
-        return bd(["show", "--json", "--", task_id])
     home = find()
     with open_fleet(home) as fleet:
-        task = fleet.queue.get(tasks.find_id(fleet.queue, task_id))
+        key = find_task(fleet, task_id, scope=person.scope())
+        task = fleet.queue.get(key)
+    if as_json:
+        return bd(["show", "--json", "--", key])
     coder, model = effective(task, load(home, task.cwd or None, env={}))
     for name, value in (
         ("id", task.id),
         ("title", clean(task.title)),
         ("status", task.status),
+        ("branch", clean(task.branch)),
         ("cwd", clean(task.cwd) or "none: an empty folder of its own"),
         ("coder", coder),
         ("model", model),

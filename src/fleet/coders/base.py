@@ -9,6 +9,7 @@ from fleet.core.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from fleet.core.event import Event
     from fleet.core.task import Task
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 STDIN, RESUME, NEXT_RUN = "stdin", "resume", "next run"
 #: Where a session can be gone on with: in its own directory alone, or from anywhere.
 SAME_CWD, ANYWHERE = "same cwd", "anywhere"
+#: What a screen shows: it waits for a choice, and nothing may be typed; it works; or its input is empty.
+QUESTION, BUSY, READY = "question", "busy", "ready"
+#: Bytes of a prompt that are given as an argument; the kernel takes 131,071 for one.
+LONGEST_ARGUMENT = 100_000
+PROMPT_FILE, PROTOCOL_FILE = "prompt.md", "protocol.md"
 
 
 class Order(Record):
@@ -25,6 +31,7 @@ class Order(Record):
 
     task: Task
     prompt: str
+    protocol: str = ""  # how work is done here, where the prompt does not say it: for a program that takes it apart
     model: str | None = None
     session: str = ""  # go on in this session, where the coder can
     fresh: str = ""  # an id for a new session, where the coder takes one
@@ -32,9 +39,24 @@ class Order(Record):
     flags: tuple[str, ...] = ()  # the user's own options for the program
     folder: str = ""  # the run's own, private: where `Command.files` lie when the program starts
 
+    def argument(self, *, with_protocol: bool = True) -> tuple[str, dict[str, str]]:
+        """What a terminal's program is started on, as one argument, and the files it needs.
+
+        A prompt that is too long for an argument is in a file, and the argument says so.
+        """
+        parts = (self.prompt, self.protocol if with_protocol else "")
+        text = "\n\n---\n\n".join(part for part in parts if part).replace("\0", "")  # no argument can hold a NUL
+        if not self.folder or len(text.encode("utf-8", "replace")) <= LONGEST_ARGUMENT:
+            return text, {}
+        place = f"{self.folder}/{PROMPT_FILE}"
+        return f"Read the whole of the file {place}: it is your prompt. Do what it says.", {PROMPT_FILE: text}
+
 
 class Command(Record):
-    """How a coder's program is started. Secrets stay out of argv; the prompt goes in by stdin or a file."""
+    """How a coder's program is started. Secrets stay out of argv.
+
+    Without a screen the prompt goes in by stdin or a file; at a terminal it is the last argument.
+    """
 
     argv: tuple[str, ...]
     env: dict[str, str] = {}  # noqa: RUF012
@@ -61,6 +83,8 @@ class Coder:
     tells_tokens: bool = True
     tells_cost: bool = False
     tells_context: bool = False
+    #: Whether a session's file tells where a turn ends; else only a screen that is READY shows it.
+    tells_turns: bool = True
     #: STDIN, RESUME or NEXT_RUN.
     steering: str = NEXT_RUN
     #: SAME_CWD, ANYWHERE, or empty where a session cannot be gone on with.
@@ -73,6 +97,26 @@ class Coder:
     def parse(self, line: str) -> Iterable[Event]:
         """Any number of events from one line of output. A line it does not understand gives none."""
         raise NotImplementedError
+
+    def terminal(self, order: Order) -> Command | None:
+        """How its program is started on a screen, at work on the prompt if there is one; none where it has no screen.
+
+        The prompt arrives as it is, whatever it begins with or has in it: no shell and no parser of options reads it.
+        """
+        return None
+
+    @property
+    def has_screen(self) -> bool:
+        """Whether it can work in a terminal."""
+        return type(self).terminal is not Coder.terminal
+
+    def look(self, screen: str) -> str:
+        """What a captured screen, as plain text, shows: QUESTION, BUSY, READY, or nothing where that is not clear.
+
+        It is not clear while its input holds words that were not sent: what is typed then would be added to them. So
+        a message is typed at BUSY or READY, Enter follows once neither is shown, and it is sent once one is again.
+        """
+        return ""
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
         """What an end without a last word means, by exit code and the end of stderr: a limit, an error, or nothing."""
@@ -97,6 +141,43 @@ class Coder:
     def parse_transcript(self, line: str) -> Iterable[Event]:
         """Events from a line of that file: only what the stream does not tell."""
         return ()
+
+    def recent_sessions(self, cwd: str, env: Mapping[str, str]) -> str:
+        """A glob of the files among which a session is found whose id is not known beforehand.
+
+        Whoever began it reads the first line of those that are new, and asks `session_of`.
+        """
+        return ""
+
+    def session_of(self, first_line: str) -> tuple[str, str] | None:
+        """The session that a file of `recent_sessions` keeps, and the directory it works in; none for another file."""
+        return None
+
+    def parse_session(self, line: str) -> Iterable[Event]:
+        """All events of a terminal's agent, from a line of the file that `transcript` names.
+
+        What somebody said to it is DELIVERED, the prompt too. RESULT is the end of a turn: it waits for what is said
+        next, and what is said begins another turn. `SESSION_STARTED` may come again with each turn.
+        """
+        return ()
+
+    def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """What an account's own folder must hold so that no dialog stands before an agent's work in a directory.
+
+        By the path within the folder: what is to be merged into that file, JSON or TOML by its name.
+        """
+        return {}
+
+    def trusted(self, folder: str) -> dict[str, dict[str, Any]]:
+        """What the files in `config_folder` must hold so that it trusts a directory and those below, as in `answered`.
+
+        Empty where it asks no such question, or cannot be answered so.
+        """
+        return {}
+
+    def config_folder(self, env: Mapping[str, str]) -> str:
+        """Where the files of `trusted` lie for the login that this environment means; empty where there are none."""
+        return ""
 
     def message(self, text: str) -> str:
         """What to write to the stdin of a running agent to say this; with the line's end. For STDIN."""

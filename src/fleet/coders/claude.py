@@ -1,4 +1,7 @@
-"""Claude Code: `claude -p` with a stream of JSON in both directions, so that it can be spoken to while it works."""
+"""Claude Code: `claude -p` with a stream of JSON in both directions, so that it can be spoken to while it works.
+
+At a terminal its events come from the file it keeps of the session, see `claude_session`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from fleet.coders.base import SAME_CWD, STDIN, Coder, Command
+from fleet.coders import claude_screen
+from fleet.coders.base import PROTOCOL_FILE, SAME_CWD, STDIN, Coder, Command
+from fleet.coders.claude_session import session_events
 from fleet.coders.claude_stream import Dialect, events
 from fleet.coders.refusals import refusal
 from fleet.coders.said import count, table
@@ -15,6 +20,7 @@ from fleet.core.event import Event, Kind, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from fleet.coders.base import Order
     from fleet.coders.said import Said
@@ -23,9 +29,9 @@ ARGV = (
     *("claude", "-p", "--verbose", "--output-format=stream-json"),
     *("--input-format=stream-json", "--replay-user-messages"),
 )
-ENV = {
+TERMINAL_ENV = {"DISABLE_AUTOUPDATER": "1"}  # a fleet must not change its program in the midst of its work
+ENV = TERMINAL_ENV | {
     "CLAUDE_CODE_MAX_RETRIES": "2",  # of 10, which take three minutes even where nobody is logged in
-    "DISABLE_AUTOUPDATER": "1",  # a fleet must not change its program in the midst of its work
 }
 USUAL_WINDOW, LONG_WINDOW = 200_000, 1_000_000
 LONGEST_FOLDER = 200  # of a directory's name; beyond it claude goes on with a hash
@@ -50,17 +56,27 @@ class ClaudeCoder(Coder, Dialect):
 
     def command(self, order: Order) -> Command:
         """The prompt is the first line of its input: a plain text, which messages are not, when it is said again."""
-        argv = [*ARGV]
-        if order.model:
-            argv.append(f"--model={order.model}")
-        if order.session:
-            argv.append(f"--resume={order.session}")
-        env = dict(ENV)
-        if order.permissions == "skip":
-            argv.append("--dangerously-skip-permissions")
-            env["IS_SANDBOX"] = "1"  # else it refuses to skip them for root
+        options, env = _options(order)
         # The user's own come last: some options take every word that follows.
-        return Command(argv=(*argv, *order.flags), env=env, stdin=_line(order.prompt), keep_stdin=True)
+        argv = (*ARGV, *options, *order.flags)
+        return Command(argv=argv, env=ENV | env, stdin=_line(order.prompt), keep_stdin=True)
+
+    def terminal(self, order: Order) -> Command:
+        """A new session has the id that it is given, so its file is known before it is there."""
+        options, env = _options(order)
+        apart = bool(order.protocol and order.folder)
+        text, files = order.argument(with_protocol=not apart)
+        if apart:
+            options.append(f"--append-system-prompt-file={order.folder}/{PROTOCOL_FILE}")
+            files[PROTOCOL_FILE] = order.protocol
+        if order.fresh and not order.session:
+            options.append(f"--session-id={order.fresh}")
+        argv = ("claude", *options, *order.flags, *(("--", text) if text else ()))
+        return Command(argv=argv, env=TERMINAL_ENV | env, files=files, session=order.session or order.fresh)
+
+    def look(self, screen: str) -> str:
+        """By the box around its input, or the keys that answer a question."""
+        return claude_screen.shown(screen)
 
     def parse(self, line: str) -> list[Event]:
         """The events of one line."""
@@ -99,6 +115,22 @@ class ClaudeCoder(Coder, Dialect):
             folder = folder[:LONGEST_FOLDER] + "*"
         return f"{glob.escape(_config(env))}/projects/{folder}/{session}.jsonl"
 
+    def parse_session(self, line: str) -> list[Event]:
+        """The events of one line of that file."""
+        return session_events(line, self)
+
+    def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """Its onboarding, trust in the directory, leave to use the key, and leave to skip permissions."""
+        return claude_screen.answers(cwd, env)
+
+    def trusted(self, folder: str) -> dict[str, dict[str, Any]]:
+        """An entry for a directory counts for all below it."""
+        return {".claude.json": claude_screen.trust(folder)}
+
+    def config_folder(self, env: Mapping[str, str]) -> str:
+        """With a folder of one's own all is in there; else this one file lies beside it."""
+        return env.get("CLAUDE_CONFIG_DIR") or env.get("HOME", "")
+
     def message(self, text: str) -> str:
         """A user's message; claude says it again when it has reached the model."""
         return _line([{"type": "text", "text": text}])
@@ -120,6 +152,19 @@ class ClaudeCoder(Coder, Dialect):
             return None
         fresh, output, read, written = (sum(count(told, name) for told in models) for name in _COUNTS)
         return Usage(input=fresh, output=output, cache_read=read, cache_write=written, total=True)
+
+
+def _options(order: Order) -> tuple[list[str], dict[str, str]]:
+    """The model, the session and the permissions, and the variables that go with them."""
+    options, env = [], {}
+    if order.model:
+        options.append(f"--model={order.model}")
+    if order.session:
+        options.append(f"--resume={order.session}")
+    if order.permissions == "skip":
+        options.append("--dangerously-skip-permissions")
+        env["IS_SANDBOX"] = "1"  # else it refuses to skip them for root
+    return options, env
 
 
 def _line(content: str | list[dict[str, str]]) -> str:

@@ -48,11 +48,14 @@ class Dialect:
 def events(line: str, dialect: Dialect) -> list[Event]:
     """The events of one line; none for a line that is not of this stream."""
     said = decoded(line)
-    if said is None:
-        return []
+    return read(said, dialect) if said else []
+
+
+def read(said: Said, dialect: Dialect) -> list[Event]:
+    """The events of what one line said."""
     kind = said.get("type")
-    read = _READERS.get(kind) if type(kind) is str else None
-    return read(said, dialect) if read else []
+    reader = _READERS.get(kind) if type(kind) is str else None
+    return reader(said, dialect) if reader else []
 
 
 def string(said: Said, key: str) -> str:
@@ -92,7 +95,7 @@ def _block(block: Said) -> dict[str, Any] | None:
         return {
             "kind": Kind.TOOL_RESULT,
             "tool_id": string(block, "tool_use_id"),
-            "text": _text(block.get("content")),
+            "text": words(block.get("content")),
             "ok": not block.get("is_error"),
         }
     return None
@@ -100,11 +103,11 @@ def _block(block: Said) -> dict[str, Any] | None:
 
 def _refused(said: Said, blocks: list[Said]) -> list[Event]:
     """What the program says in the model's place: no text, for the model did not answer."""
-    words, what = string(said, "error"), _text(blocks)
-    if not words and not _is_api_error(blocks) and said.get("is_api_error_message") is not True:
+    word, what = string(said, "error"), words(blocks)
+    if not word and not _is_api_error(blocks) and said.get("is_api_error_message") is not True:
         return []
-    found = refusal(what, status=status_in(what), word=words)
-    return [found or Event(kind=Kind.ERROR, text=what or words)]
+    found = refusal(what, status=status_in(what), word=word)
+    return [found or Event(kind=Kind.ERROR, text=what or word)]
 
 
 def _is_api_error(blocks: list[Said]) -> bool:
@@ -116,12 +119,13 @@ def _user(said: Said, dialect: Dialect) -> list[Event]:
     blocks = content if type(content) is list else []
     if said.get("isReplay") is True:
         # A plain text is the prompt, or what the program says to itself: messages of ours come in blocks.
-        return [Event(kind=Kind.DELIVERED, text=_text(blocks))] if blocks else []
+        return [Event(kind=Kind.DELIVERED, text=words(blocks))] if blocks else []
     made = [_block(block) for block in blocks if type(block) is dict]
     return [Event(**fields) for fields in made if fields is not None and fields["kind"] == Kind.TOOL_RESULT]
 
 
-def _text(content: object) -> str:
+def words(content: object) -> str:
+    """The text of a message's content, which may be in blocks."""
     if type(content) is str:
         return content
     if type(content) is not list:

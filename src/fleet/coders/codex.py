@@ -1,5 +1,7 @@
 """Codex: `codex exec --json`, and the file it keeps of a session, which alone tells context and account limits.
 
+At a terminal all comes from that file, see `codex_session`.
+
 The retries of its provider cannot be cut from outside: they are settings of that provider, the built-in one refuses
 to be changed, and the name of another is only known to the user's own config. So each reconnection is told as the
 limit behind it, and fleet sees it long before codex gives up.
@@ -8,33 +10,26 @@ limit behind it, and fleet sees it long before codex gives up.
 from __future__ import annotations
 
 import glob
+import json
 import re
 import signal
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fleet.coders.base import ANYWHERE, RESUME, Coder, Command
-from fleet.coders.refusals import refusal
-from fleet.coders.said import amount, count, decoded, instant, read_by_type, table, tables, text
-from fleet.core.event import Event, Kind, Limit, Usage
+from fleet.coders.base import ANYWHERE, LONGEST_ARGUMENT, RESUME, Coder, Command
+from fleet.coders.codex_screen import MIGRATIONS, shown
+from fleet.coders.codex_session import LONGEST_COMPLAINT, begun, refused, session_events, transcript_events, usage
+from fleet.coders.said import read_by_type, table, tables, text
+from fleet.core.event import Event, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from fleet.coders.base import Order
     from fleet.coders.said import Said
 
 OPTIONS = ("--json", "--skip-git-repo-check")  # a task may lie outside of any repository
 SKIP = "--dangerously-bypass-approvals-and-sandbox"
-NEARLY, USED_UP = 90.0, 100.0  # per cent of an account's limit
-LONGEST = 2_000  # of a complaint that is looked at
-
-_STATUS = re.compile(r"\bstatus:? (\d{3})\b")
-_BUSY = re.compile(
-    r"high demand|at capacity|overloaded|waiting for network|connection failed|stream disconnected", re.I
-)
-_NO_KEY = "Missing environment variable"
-_REFUSED_PATCH = re.compile(r"patch rejected: .{0,300}rejected by user approval settings", re.S)
 
 
 class CodexCoder(Coder):
@@ -65,6 +60,26 @@ class CodexCoder(Coder):
             argv.append("--")
         return Command(argv=(*argv, "-"), stdin=order.prompt)
 
+    def terminal(self, order: Order) -> Command:
+        """Without its daemon, which would outlive the agent. Its session's id is in the first line of its new file."""
+        argv = ["codex", *order.flags, "--no-daemon"]
+        if order.permissions == "skip":
+            argv.append(SKIP)
+        if order.model:
+            argv.append(f"--model={order.model}")
+        protocol = f"developer_instructions={_toml(order.protocol)}"
+        apart = bool(order.protocol) and len(protocol.encode("utf-8", "replace")) <= LONGEST_ARGUMENT
+        if apart:
+            argv += ["-c", protocol]
+        text, files = order.argument(with_protocol=not apart)
+        words = ["resume", "--", order.session] if order.session else ["--"]
+        argv += [*words, text] if text else words if order.session else []
+        return Command(argv=tuple(argv), files=files, session=order.session)
+
+    def look(self, screen: str) -> str:
+        """By what stands at its end."""
+        return shown(screen)
+
     def parse(self, line: str) -> list[Event]:
         """The events of one line."""
         return read_by_type(line, _READERS)
@@ -75,7 +90,7 @@ class CodexCoder(Coder):
             return Event(kind=Kind.ERROR, text="codex does not know the session any more: start the task afresh")
         if "unexpected argument" in stderr:
             return Event(kind=Kind.ERROR, text=f"{stderr.strip()[-300:]} (check the coder's flags, or update codex)")
-        return _refused(stderr[-LONGEST:]) if status else None
+        return refused(stderr[-LONGEST_COMPLAINT:]) if status else None
 
     def config_env(self, folder: str) -> dict[str, str]:
         """Login, settings and sessions; the folder must be there."""
@@ -93,22 +108,32 @@ class CodexCoder(Coder):
 
     def parse_transcript(self, line: str) -> list[Event]:
         """What the stream does not tell, or not before its end: context, tokens, account limits, a refused patch."""
-        said = decoded(line) or {}
-        payload = table(said, "payload")
-        match text(payload, "type") or text(said, "type"):
-            case "task_started":
-                window = count(payload, "model_context_window") or None
-                return [Event(kind=Kind.USAGE, window=window)] if window else []
-            case "token_usage_record":  # with the model's answer; what follows comes only after the tool that it calls
-                return _context(table(payload, "usage"), table(payload, "thread_token_usage"))
-            case "token_count":
-                info = table(payload, "info")
-                found = _context(table(info, "last_token_usage"), table(info, "total_token_usage"))
-                window = count(info, "model_context_window") or None
-                return [*(event.replace(window=window) for event in found), *_account(table(payload, "rate_limits"))]
-        if text(payload, "type").endswith("_call_output") and _REFUSED_PATCH.fullmatch(text(payload, "output")):
-            return [Event(kind=Kind.DENIED, tool="apply_patch", tool_id=text(payload, "call_id"))]
-        return []
+        return transcript_events(line)
+
+    def recent_sessions(self, cwd: str, env: Mapping[str, str]) -> str:
+        """All sessions: it chooses their ids itself, and tells the directory only within."""
+        return f"{glob.escape(_home(env))}/sessions/*/*/*/rollout-*.jsonl"
+
+    def session_of(self, first_line: str) -> tuple[str, str] | None:
+        """Of those at a terminal: an agent may start others in its directory."""
+        return begun(first_line)
+
+    def parse_session(self, line: str) -> list[Event]:
+        """The events of one line of that file."""
+        return session_events(line)
+
+    def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """Offers of another model, which would stand before the work, and trust in the directory.
+
+        It asks about a worktree, and would trust the whole repository then; an entry of the worktree's own is enough.
+        """
+        notice = {"hide_rate_limit_model_nudge": True, "model_migrations": MIGRATIONS}
+        return {"config.toml": {"notice": notice, "projects": {cwd: {"trust_level": "trusted"}}}}
+
+
+def _toml(text: str) -> str:
+    """A text as TOML writes it: as JSON does, but for one character."""
+    return json.dumps(text.replace("\0", ""), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _home(env: Mapping[str, str]) -> str:
@@ -167,63 +192,17 @@ def _input(item: Said) -> Said:
 def _complaint(said: Said) -> list[Event]:
     """Not the end: codex tries again, and a turn that fails says so itself."""
     message = text(said, "message")
-    return [_refused(message) or Event(kind=Kind.ERROR, text=message)]
+    return [refused(message) or Event(kind=Kind.ERROR, text=message)]
 
 
 def _completed(said: Said) -> list[Event]:
-    return [Event(kind=Kind.RESULT, ok=True, usage=_usage(table(said, "usage")))]
-
-
-def _usage(told: Said) -> Usage:
-    """What is told as input has the caches in it, and all of it is of the whole thread."""
-    read, written = count(told, "cached_input_tokens"), count(told, "cache_write_input_tokens")
-    return Usage(
-        input=max(count(told, "input_tokens") - read - written, 0),
-        output=count(told, "output_tokens"),
-        cache_read=read,
-        cache_write=written,
-        total=True,
-        session=True,
-    )
+    return [Event(kind=Kind.RESULT, ok=True, usage=usage(table(said, "usage")))]
 
 
 def _failed(said: Said) -> list[Event]:
     message = text(table(said, "error"), "message")
-    found = _refused(message)
+    found = refused(message)
     return [*([found] if found else ()), Event(kind=Kind.RESULT, ok=False, text=message or "the turn failed")]
-
-
-def _refused(message: str) -> Event | None:
-    status = _STATUS.search(message[:LONGEST])
-    found = refusal(message, status=int(status[1]) if status else 0)
-    if found is None and _BUSY.search(message[:LONGEST]):
-        return Event(kind=Kind.LIMIT, text=message, limit=Limit(kind="overload", text=message))
-    if found is None and message.startswith(_NO_KEY):
-        return Event(kind=Kind.LIMIT, text=message, limit=Limit(kind="auth", text=message))
-    return found
-
-
-def _context(last: Said, total: Said) -> list[Event]:
-    context = count(last, "total_tokens") or count(last, "input_tokens")
-    return [Event(kind=Kind.USAGE, context=context, usage=_usage(total) if total else None)] if context else []
-
-
-def _account(limits: Said) -> list[Event]:
-    """The limit that keeps the account waiting longest, where one is used up; else the one nearest to it."""
-    told = [table(limits, name) for name in ("primary", "secondary")]
-    near = [each for each in told if (amount(each, "used_percent") or 0.0) >= NEARLY]
-    if not near:
-        return []
-    worst = max(near, key=_severity)
-    used, resets_at = amount(worst, "used_percent") or 0.0, instant(worst.get("resets_at"))
-    words = f"the limit of {count(worst, 'window_minutes')} minutes is used to {used:.0f}%"
-    limit = Limit(kind="plan" if used >= USED_UP else "warning", resets_at=resets_at, text=words)
-    return [Event(kind=Kind.LIMIT, text=words, limit=limit)]
-
-
-def _severity(told: Said) -> tuple[bool, datetime, float]:
-    used = amount(told, "used_percent") or 0.0
-    return used >= USED_UP, instant(told.get("resets_at")) or datetime.min.replace(tzinfo=UTC), used
 
 
 _READERS: dict[str, Callable[[Said], list[Event]]] = {

@@ -3,6 +3,7 @@
 Each line of its output is one JSON object with a `type`:
 
     init         session, model, cwd
+    user         text: what was said to it at its terminal, the prompt too
     text         text
     tool_use     id, tool, input
     tool_result  id, tool, ok, text
@@ -10,29 +11,34 @@ Each line of its output is one JSON object with a `type`:
                  context: tokens in the context now, window: how many fit
     limit        kind: rate, plan, overload or auth; resets_at: RFC 3339 or seconds since 1970; text
     error        text
-    result       ok, text: always the last
+    result       ok, text: always the last; of a turn, at a terminal
     turn         parts: a list of the above, said at once
+
+At a terminal the same lines are in `session.jsonl`, in the run's folder.
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import math
+import re
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fleet.coders.base import Coder, Command
+from fleet.coders.base import BUSY, PROMPT_FILE, QUESTION, READY, Coder, Command
 from fleet.coders.said import LARGEST, clean
 from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from fleet.coders.base import Order
 
 DEEPEST = 32
+SESSION_FILE = "session.jsonl"
 LIMIT_KINDS = ("rate", "plan", "overload", "auth")
 
 
@@ -51,6 +57,40 @@ class DemoCoder(Coder):
         if order.session:
             argv.append(f"--session={order.session}")
         return Command(argv=tuple(argv), stdin=order.prompt)
+
+    def terminal(self, order: Order) -> Command:
+        """The same agent on a screen; it reads a long prompt from its file itself."""
+        text, files = order.argument()
+        argv = [sys.executable, "-P", "-m", "fleet.coders.demo_terminal", f"--file={order.folder}/{SESSION_FILE}"]
+        if order.model:
+            argv.append(f"--model={order.model}")
+        if order.session or order.fresh:
+            argv.append(f"--session={order.session or order.fresh}")
+        if files:
+            argv.append(f"--prompt={order.folder}/{PROMPT_FILE}")
+        elif text:
+            argv += ["--", text]
+        return Command(argv=tuple(argv), files=files, session=order.session or order.fresh)
+
+    def look(self, screen: str) -> str:
+        """By its last line."""
+        last = screen.rstrip()[-1000:].rpartition("\n")[2].rstrip()
+        if last == ">":
+            return READY
+        if last.endswith("(y/n)"):
+            return QUESTION
+        return BUSY if last.startswith(("·", "●", "  ")) else ""
+
+    def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
+        """In the run's own folder; each run at a terminal has one."""
+        number = env.get("FLEET_RUN_ID", "").rpartition("/")[2]
+        if not env.get("FLEET_TASK_DIR") or not re.fullmatch(r"\d+", number):
+            return ""
+        return f"{glob.escape(env['FLEET_TASK_DIR'])}/runs/{number}/{SESSION_FILE}"
+
+    def parse_session(self, line: str) -> list[Event]:
+        """It is the stream."""
+        return self.parse(line)
 
     def parse(self, line: str) -> list[Event]:
         """The events of one line. A line that is not in the stream's form, in any part of it, gives none."""
@@ -74,6 +114,10 @@ def _init(said: dict[str, Any]) -> Event:
 
 def _said(said: dict[str, Any]) -> Event:
     return Event(kind=Kind.TEXT, text=_text(said, "text"))
+
+
+def _heard(said: dict[str, Any]) -> Event:
+    return Event(kind=Kind.DELIVERED, text=_text(said, "text"))
 
 
 def _tool_use(said: dict[str, Any]) -> Event:
@@ -120,6 +164,7 @@ def _result(said: dict[str, Any]) -> Event:
 
 _READERS: dict[str, Callable[[dict[str, Any]], Event]] = {
     "init": _init,
+    "user": _heard,
     "text": _said,
     "tool_use": _tool_use,
     "tool_result": _tool_result,

@@ -15,6 +15,10 @@ really do something, hands in `result.json`, runs `bd close`, and tells all of i
     demo: exit=3                   ends with that exit code, without a result
     demo: noclose                  hands in `result.json`, but does not close the task
     demo: idle                     says that all is done, having done nothing
+    demo: question                 asks at its terminal whether it may write; without one it is not asked
+
+At a terminal (`fleet.coders.demo_terminal`) it leaves the task open, unless there is `demo: close`, and every message
+is another turn: one step, or what its own `demo:` lines say.
 
 It is one file, longer than others, because it stands for a program that is not part of fleet.
 """
@@ -32,8 +36,11 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any, NoReturn
+
+    Said = dict[str, Any]
 
 WINDOW = 200_000
 MEMORY = "demo.json"  # what one run leaves for the next: failures so far, the end of a limit
@@ -49,7 +56,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
     steering = steering_in(sys.stdin.buffer.read().decode("utf-8", "replace"))
-    agent = Agent(steering, model=options.get("model", "demo-1"), session=options.get("session", ""))
+    agent = Agent(steering, say, model=options.get("model", "demo-1"), session=options.get("session", ""))
     try:
         return agent.work()
     except Stopped as stopped:
@@ -74,10 +81,13 @@ def steering_in(prompt: str) -> dict[str, str]:
 
 
 class Agent:
-    """One run."""
+    """One run. What it says goes out by `say`, one line at a time."""
 
-    def __init__(self, steering: dict[str, str], *, model: str, session: str) -> None:
+    def __init__(self, steering: dict[str, str], say: Callable[[Said], None], *, model: str, session: str) -> None:
         self.steering = steering
+        self.say = say
+        self.heard = ""  # the prompt, where it was given at a terminal
+        self.allow: Callable[[str], bool] = lambda _what: True
         self.model = model
         self.session = session or f"demo-{os.urandom(8).hex()}"
         self.task = os.environ.get("FLEET_TASK_ID", "")
@@ -90,7 +100,9 @@ class Agent:
     def work(self) -> int:
         """Everything, in the order a real agent does it."""
         self._hang_if("start")
-        say({"type": "init", "session": self.session, "model": self.model, "cwd": str(Path.cwd())})
+        self.say({"type": "init", "session": self.session, "model": self.model, "cwd": str(Path.cwd())})
+        if self.heard:
+            self.say({"type": "user", "text": self.heard})
         if "idle" in self.steering:
             return self._end(ok=True, text="All done!")
         self._look()
@@ -101,18 +113,27 @@ class Agent:
         self._steps()
         if self.memory.get("failures", 0) < self._number("fail", 0):
             self._remember(failures=self.memory.get("failures", 0) + 1)
-            say({"type": "error", "text": f"failure {self.memory['failures']}, as asked for"})
+            self.say({"type": "error", "text": f"failure {self.memory['failures']}, as asked for"})
             return self._end(ok=False, text="could not do it this time")
         if "exit" in self.steering:
             sys.stderr.write("demo agent: ends badly, as asked for\n")
             return int(self._number("exit", 1))
         return self._finish()
 
+    def reply(self, text: str) -> int:
+        """One more turn, on what was said at its terminal."""
+        self.steering = {"steps": "1"} | steering_in(text)
+        self.say({"type": "user", "text": text})
+        self._hang_if("start")
+        self.say({"type": "text", "text": f"You said: {text[:200]}"})
+        self._steps()
+        return self._end(ok=True, text="that is done")
+
     def _look(self) -> None:
         self.artifacts.mkdir(parents=True, exist_ok=True)
         earlier = [path.name for path in map(self._artifact, ("PLAN_AND_STATUS.md", "KNOWLEDGE.md", "Q&A.md"))]
         found = [name for name in earlier if self._artifact(name).exists()]
-        say({"type": "text", "text": f"Going on from {', '.join(found)}." if found else "A fresh start."})
+        self.say({"type": "text", "text": f"Going on from {', '.join(found)}." if found else "A fresh start."})
         try:
             memory = json.loads(self._artifact(MEMORY).read_text("utf-8"))
             self.memory = memory if isinstance(memory, dict) else {}
@@ -122,17 +143,20 @@ class Agent:
 
     def _steps(self) -> None:
         count = int(self._number("steps", 3))
+        if "question" in self.steering and not self.allow(f"write {self.file.name}"):
+            self.say({"type": "text", "text": "I was not allowed to."})
+            return
         for number in range(1, count + 1):
             self._step(number, count)
             if number == 1:
                 self._hang_if("middle")
                 time.sleep(self._number("silent", 0))
         for number in range(int(self._number("lines", 0))):
-            say({"type": "text", "text": f"line {number + 1}"})
+            self.say({"type": "text", "text": f"line {number + 1}"})
 
     def _step(self, number: int, count: int) -> None:
         kind = ("write", "read", "list")[(number - 1) % 3]
-        say({"type": "text", "text": f"Step {number} of {count}: {kind}."})
+        self.say({"type": "text", "text": f"Step {number} of {count}: {kind}."})
         if kind == "write":
             self._tool("write", {"path": str(self.file)}, lambda: self._append(f"step {number} of {self.task}\n"))
         elif kind == "read":
@@ -151,12 +175,12 @@ class Agent:
         self.calls += 1
         call = f"call-{self.calls}"
         use = {"type": "tool_use", "id": call, "tool": tool, "input": given}
-        say({"type": "turn", "parts": [{"type": "text", "text": f"Using {tool}."}, use]})
+        self.say({"type": "turn", "parts": [{"type": "text", "text": f"Using {tool}."}, use]})
         try:
             text, ok = act(), True
         except OSError as error:
             text, ok = f"{tool}: {error.strerror}", False
-        say({"type": "tool_result", "id": call, "tool": tool, "ok": ok, "text": text})
+        self.say({"type": "tool_result", "id": call, "tool": tool, "ok": ok, "text": text})
         return ok
 
     def _use(self, number: int) -> None:
@@ -165,7 +189,7 @@ class Agent:
         full = self._number("context", 0)
         context = int(WINDOW * full / 100) if full else 6000 + 1500 * number
         cost = round(sum(self.total.values()) * 3e-6, 6)
-        say({"type": "usage", "tokens": self.total, "cost_usd": cost, "context": context, "window": WINDOW})
+        self.say({"type": "usage", "tokens": self.total, "cost_usd": cost, "context": context, "window": WINDOW})
 
     def _is_limited(self) -> bool:
         seconds = self._number("limit", 0)
@@ -177,7 +201,7 @@ class Agent:
         until = datetime.fromisoformat(self.memory["limited_until"])
         if until > now:
             text = f"rate limit reached, resets at {until:%H:%M:%S} UTC"
-            say({"type": "limit", "kind": "rate", "resets_at": until.isoformat(), "text": text})
+            self.say({"type": "limit", "kind": "rate", "resets_at": until.isoformat(), "text": text})
         return until > now
 
     def _answer(self) -> str:
@@ -190,7 +214,7 @@ class Agent:
         _, answered, answer = below.partition("\n## Q:")[0].partition("## A:")
         answer = answer.partition("\n")[2].strip() or answer.strip()
         if asked and answered and answer:
-            say({"type": "text", "text": f"The answer is: {answer}"})
+            self.say({"type": "text", "text": f"The answer is: {answer}"})
             self._know(f"{self.steering['ask']} {answer}")
             return answer
         return ""
@@ -228,7 +252,7 @@ class Agent:
             self._tool("bd", {"argv": ["bd", *words]}, lambda: run("bd", *words))
 
     def _end(self, *, ok: bool, text: str) -> int:
-        say({"type": "result", "ok": ok, "text": text})
+        self.say({"type": "result", "ok": ok, "text": text})
         self._hang_if("result")
         return 0 if ok else 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -9,12 +10,14 @@ import signal
 from typing import TYPE_CHECKING
 
 from fleet.coders.base import RESUME, SAME_CWD, Coder, Command
+from fleet.coders.gemini_terminal import session_events, shown
 from fleet.coders.refusals import refusal
 from fleet.coders.said import count, read_by_type, table, text
 from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from fleet.coders.base import Order
     from fleet.coders.said import Said
@@ -65,6 +68,7 @@ class GeminiCoder(Coder):
     stop_steps = (signal.SIGTERM, signal.SIGTERM)  # it ignores an interruption
     steering = RESUME
     resumes = SAME_CWD
+    tells_turns = False
     #: Not all of GEMINI_*: gemini and its editors give some to their tools, and fleet may be one of them.
     reads_env = (
         *("GOOGLE_*", "GEMINI_API_KEY*", "GEMINI_MODEL", "GEMINI_SYSTEM_MD", "GEMINI_SANDBOX*", "GEMINI_TELEMETRY_*"),
@@ -74,20 +78,50 @@ class GeminiCoder(Coder):
 
     def command(self, order: Order) -> Command:
         """The user's own options come first: one that takes many values ends where the next begins."""
-        argv = ["gemini", *order.flags, "--output-format=stream-json"]
-        env, files = dict(ENV), {}
-        if order.permissions == "skip":
-            argv.append("--approval-mode=yolo")
-            env["GEMINI_CLI_TRUST_WORKSPACE"] = "true"
-        if order.model:
-            argv.append(f"--model={order.model}")
-        if order.session:
-            argv.append(f"--resume={order.session}")
+        options, env = _options(order)
+        argv, files = ["gemini", *order.flags, "--output-format=stream-json", *options], {}
         if order.folder and os.geteuid() == 0:
             # It takes defaults only from root's files; for anybody else's it warns and shows a way with sudo.
             env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = f"{order.folder}/{DEFAULTS}"
             files[DEFAULTS] = json.dumps(SETTINGS)
         return Command(argv=tuple(argv), env=env, stdin=order.prompt, files=files)
+
+    def terminal(self, order: Order) -> Command:
+        """A new session has the id that it is given, so its file is known before it is there."""
+        options, env = _options(order)
+        text, files = order.argument()
+        if order.fresh and not order.session:
+            options.append(f"--session-id={order.fresh}")
+        if text:
+            options.append(f"--prompt-interactive={text}")
+        argv = ("gemini", *order.flags, *options)
+        return Command(argv=argv, env=env, files=files, session=order.session or order.fresh)
+
+    def look(self, screen: str) -> str:
+        """By what stands in its input, or instead of it."""
+        return shown(screen)
+
+    def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
+        """One file for each session, in a folder whose name it makes up for the directory."""
+        if not re.fullmatch(r"[\w-]{8,}", session):
+            return ""
+        return f"{glob.escape(self.config_folder(env))}/.gemini/tmp/*/chats/session-*-{session[:8]}.jsonl"
+
+    def parse_session(self, line: str) -> list[Event]:
+        """The events of one line of that file; the end of a turn is not among them."""
+        return session_events(line)
+
+    def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """Trust in the directory."""
+        return self.trusted(cwd)
+
+    def trusted(self, folder: str) -> dict[str, dict[str, Any]]:
+        """An entry for a directory counts for all below it."""
+        return {".gemini/trustedFolders.json": {folder: "TRUST_FOLDER"}}
+
+    def config_folder(self, env: Mapping[str, str]) -> str:
+        """It keeps all in `.gemini` in there."""
+        return env.get("GEMINI_CLI_HOME") or env.get("HOME", "")
 
     def parse(self, line: str) -> list[Event]:
         """The events of one line."""
@@ -120,6 +154,19 @@ class GeminiCoder(Coder):
         home = f"{env.get('GEMINI_CLI_HOME') or env.get('HOME', '')}/.gemini"
         names = ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC")
         return (*names, f"{home}/oauth_creds.json", f"{home}/gemini-credentials.json")
+
+
+def _options(order: Order) -> tuple[list[str], dict[str, str]]:
+    """The permissions, the model and the session, and the variables that go with them."""
+    options, env = [], dict(ENV)
+    if order.permissions == "skip":
+        options.append("--approval-mode=yolo")
+        env["GEMINI_CLI_TRUST_WORKSPACE"] = "true"
+    if order.model:
+        options.append(f"--model={order.model}")
+    if order.session:
+        options.append(f"--resume={order.session}")
+    return options, env
 
 
 def _init(said: Said) -> list[Event]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,13 @@ LONGEST_TEMPLATE = 1024 * 1024
 #: What a template may name in braces; other braces are its own.
 FIELDS = ("task_id", "task_title", "task_description", "task_dir", "artifacts_dir", "invocation_line")
 _FIELD = re.compile(r"\{(" + "|".join(FIELDS) + r")\}")
+
+
+class Spoken(NamedTuple):
+    """What an agent in a terminal is told at the start of a run."""
+
+    prompt: str
+    protocol: str  # how work is done here, told apart where its coder can
 
 
 def prompt_for(
@@ -36,7 +43,27 @@ def prompt_for(
     names = () if resumed else ("task.md", "protocol.md")
     parts = [_filled(_template(home, name), values) for name in names]
     parts += [_again(run_number, reason), _answered(answers), _said(messages), _go_on(task) if resumed else ""]
-    return "\n\n---\n\n".join(part.strip() for part in parts if part.strip()).replace("\0", "") + "\n"
+    return _joined(parts) + "\n"
+
+
+def spoken_for(
+    home: Home,
+    task: Task,
+    *,
+    resumed: bool = False,
+    answers: Sequence[tuple[str, str]] = (),
+    messages: Sequence[str] = (),
+) -> Spoken:
+    """What an agent in a terminal is told: a person reads along, so their own words stand alone on the screen."""
+    own = [] if resumed else [_description(task)]
+    return Spoken(
+        prompt=_joined([*own, _answered(answers), _said(messages)]),
+        protocol=_filled(_template(home, "terminal.md"), _values(home, task)).strip() + "\n",
+    )
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n---\n\n".join(part.strip() for part in parts if part.strip()).replace("\0", "")
 
 
 def _values(home: Home, task: Task) -> dict[str, str]:

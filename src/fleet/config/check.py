@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fleet.config.keys import ALIASES, ELEMENTS, HOME, KEYS, NAMED, PROJECT, Key, Path, Scope, in_scope, wild
+from fleet.config.keys import ALIASES, ELEMENTS, HOME, KEYS, NAMED, PROJECT, UNUSED, Key, Path, Scope, in_scope, wild
 from fleet.core.errors import BadInput
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -25,17 +25,21 @@ class Problem(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The values that are good, by their canonical path, and what is wrong with the others."""
+    """The values that are good, by their canonical path, what is wrong with the others, and what has no effect."""
 
     values: dict[Path, Any]
     problems: list[Problem]
+    notes: list[str]
 
 
 def check(table: Mapping[str, Any], scope: Scope) -> Checked:
     """Look at every key of a file's table."""
-    checked = Checked({}, [])
+    checked = Checked({}, [], [])
     for path, value in _leaves(table):
-        _take(checked, path, value, scope)
+        if scope == PROJECT and path[0] in UNUSED:
+            checked.notes.append(f"{path[0]} is a setting of ai-fleet that has no effect in fleet")
+        else:
+            _take(checked, path, value, scope)
     return checked
 
 

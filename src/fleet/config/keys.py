@@ -15,12 +15,10 @@ from fleet.config.sections import (
     Consent,
     Limits,
     Price,
-    Project,
-    Setup,
     Supervising,
-    Tmux,
     Watchdogs,
 )
+from fleet.config.workspace_sections import Ports, Project, Saving, Setup, Tmux, Verify
 
 __all__ = [
     "ALIASES",
@@ -32,6 +30,7 @@ __all__ = [
     "NAMED",
     "PROJECT",
     "SCOPES",
+    "UNUSED",
     "CoderName",
     "Declared",
     "Key",
@@ -68,7 +67,10 @@ class Declared(Section, frozen=True):
     project: Project = Project()
     agent: Agent = Agent()
     setup: Setup = Setup()
+    verify: Verify = Verify()
+    ports: Ports = Ports()
     tmux: Tmux = Tmux()
+    saving: Saving = Saving()
     limits: Limits = Limits()
     watchdog: Watchdogs = Watchdogs()
     supervisor: Supervising = Supervising()
@@ -92,6 +94,9 @@ SCOPES: dict[Scope, tuple[str, ...]] = {
         "context_pressure_threshold_pct",
         "permissions",
         "agent",
+        "ports",
+        "tmux",
+        "saving",
         "limits",
         "watchdog",
         "supervisor",
@@ -100,7 +105,10 @@ SCOPES: dict[Scope, tuple[str, ...]] = {
         "accounts",
         "prices",
     ),
-    PROJECT: ("coder", "model", "permissions", "project", "agent", "setup", "tmux", "watchdog", "coders"),
+    PROJECT: (
+        *("coder", "model", "permissions", "project", "agent", "setup", "verify", "ports", "tmux", "watchdog"),
+        "coders",
+    ),
 }
 
 Path = tuple[str, ...]
@@ -115,9 +123,13 @@ ALIASES: dict[Path, Path] = {
     ("quick_setup",): ("setup", "quick"),
     ("tmux_prefix",): ("tmux", "prefix"),
 }
+#: What else its files may hold, for which fleet has no use: the tables of its user's file, and where the repository is.
+UNUSED = ("defaults", "ui", "updates", "repo_root")
 ANY = "<name>"
 #: Tables of tables, and what the names in them are.
 NAMED: dict[str, Any] = {"coders": CoderName, "prices": ModelGlob}
+#: One tmux server has one file of settings, whichever project started it.
+HOME_ONLY: tuple[Path, ...] = (("tmux", "config"),)
 #: What describes a coder belongs to the home: tasks of every project must be able to name it.
 DESCRIBING = ("argv", "resume_argv", "prompt", "skip_flags", "pass_env", "config_env", "output")
 
@@ -147,7 +159,7 @@ def wild(path: Path) -> Path:
 
 def in_scope(path: Path, scope: Scope) -> bool:
     """Whether a file of this scope takes the setting."""
-    if scope == PROJECT and path[0] == "coders" and len(path) > 2 and path[2] in DESCRIBING:
+    if scope == PROJECT and (path in HOME_ONLY or (path[0] == "coders" and path[2:3] and path[2] in DESCRIBING)):
         return False
     return path[0] in SCOPES[scope]
 

@@ -1,4 +1,4 @@
-"""The tables of settings and what stands in each, with type, default, bounds and help."""
+"""The tables of settings about coders and agents, with type, default, bounds and help of what stands in each."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -24,8 +24,6 @@ from fleet.config.kinds import (
     Variable,
     Variables,
 )
-
-_PREFIX = r"\A[A-Za-z0-9_-]{0,32}\Z"
 
 
 class CoderSettings(Section, frozen=True):
@@ -140,15 +138,6 @@ class Consent(Section, frozen=True):
     ] = None
 
 
-class Project(Section, frozen=True):
-    """What the project is called and where its worktrees go."""
-
-    name: Annotated[Line | None, Meta(description="What the project is called; unset: its directory's name.")] = None
-    worktree_root: Annotated[
-        Line | None, Meta(description="Where worktrees of this project are made; unset: in the home of fleet.")
-    ] = None
-
-
 class Agent(Section, frozen=True):
     """How agents are started."""
 
@@ -162,25 +151,13 @@ class Agent(Section, frozen=True):
         tuple[Variable, ...],
         Meta(description="Variables of the supervisor that agents get besides the usual ones; the others stay out."),
     ] = ()
-
-
-class Setup(Section, frozen=True):
-    """How a new worktree is made ready."""
-
-    credential_files: Annotated[
-        tuple[Line, ...], Meta(description="Files to copy from the repository into each new worktree.")
-    ] = ()
-    commands: Annotated[tuple[Text, ...], Meta(description="Commands to run, in order, in each new worktree.")] = ()
-    quick: Annotated[bool, Meta(description="Copy the files only; do not run the commands.")] = False
-
-
-class Tmux(Section, frozen=True):
-    """How tmux sessions are called."""
-
-    prefix: Annotated[
-        Annotated[str, Meta(pattern=_PREFIX, title="up to 32 letters, digits, _ or -")],
-        Meta(description="What the names of the tmux sessions of agents start with."),
-    ] = "ai_"
+    mode: Annotated[
+        Literal["interactive", "headless"] | None,
+        Meta(
+            description="How `create`, `fanout` and `multi` start agents: in a terminal of their own, or without one.\n"
+            "Unset: interactive where tmux is installed."
+        ),
+    ] = None
 
 
 class Limits(Section, frozen=True):
@@ -253,7 +230,7 @@ class Supervising(Section, frozen=True):
     start_interval_seconds: Annotated[
         Annotated[float, Meta(ge=0, le=60)],
         Meta(description="The pause between starts, once ten agents were started without one."),
-    ] = 0.25
+    ] = 0.1
     min_free_disk_mb: Annotated[
         Annotated[int, Meta(ge=0, le=10**9)],
         Meta(description="Start nothing new with less than this free on the disk."),

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tomlkit
@@ -13,10 +13,13 @@ from fleet.core.errors import BadInput, FleetError
 
 _TITLES = {
     "home": "# Settings of fleet. `fleet config set key=value` changes one and keeps the comments.",
-    "project": "# Settings of fleet for this project. `fleet config set --project key=value` changes one.",
+    "project": "# Settings of fleet for this project and its team. `fleet config set --project key=value` changes one.",
 }
 _EXAMPLES = {
     "permissions": '"user"',
+    "mode": '"headless"',
+    "command": '"make test"',
+    "config": '"~/.config/fleet/tmux.conf"',
     "skip_permissions_at": "2026-01-31T12:00:00Z",
     "max_concurrent": "2",
     "max_tokens": "2000000",
@@ -38,17 +41,27 @@ _EXAMPLES = {
 
 def default_text(scope: Scope) -> str:
     """A file with every key explained. In the home the plain defaults are spelled out; tables are comments."""
+    return filled_text(scope, {})
+
+
+def filled_text(scope: Scope, values: Mapping[Path, Any], optional: Mapping[Path, Sequence[str]] | None = None) -> str:
+    """The same with some values said, each below its help; what is optional stands in its list as a comment."""
     parts, title = [_TITLES[scope]], ""
+    live_titles = {_title(path) for path in values if path in KEYS}
     for key in (key for key in KEYS.values() if in_scope(key.path, scope)):
         if key.path in ELEMENTS:
             title = f"# {key.help}\n# [[{dotted(key.path)}]]"
-            parts += [title, *(_explained(each, live=False) for each in ELEMENTS[key.path].values())]
+            parts += [title, *(_explained(each) for each in ELEMENTS[key.path].values())]
             continue
         if _title(key.path) != title:
             title = _title(key.path)
-            parts.append(title)
-        parts.append(_explained(key, live=scope == HOME and not title and key.default is not None))
-    return "\n\n".join(parts) + "\n"
+            parts.append(title.removeprefix("# ") if title in live_titles else title)
+        plain = scope == HOME and not title and key.default is not None
+        said = values.get(key.path, key.default if plain else None)
+        parts.append(_explained(key, said, (optional or {}).get(key.path, ())))
+    made = "\n\n".join(parts) + "\n"
+    named = {path: value for path, value in values.items() if path not in KEYS}
+    return with_values(made, named, scope) if named else made
 
 
 def with_values(text: str, changes: Mapping[Path, Any], scope: Scope) -> str:
@@ -88,11 +101,21 @@ def _title(path: Path) -> str:
     return f"# [{section}]" if section else ""
 
 
-def _explained(key: Key, *, live: bool) -> str:
+def _explained(key: Key, said: Any = None, optional: Sequence[str] = ()) -> str:
+    """A key below its help: with the value that is said, else as a comment with its default or an example."""
     shape = f" ({key.shape()})" if key.kind in (int, float, bool) else ""
     lines = [f"# {line}" for line in f"{key.help}{shape}".splitlines()]
-    value = toml_value(key.default) if key.default is not None else _EXAMPLES.get(key.path[-1], '"…"')
-    return "\n".join([*lines, f"{'' if live else '# '}{key.path[-1]} = {value}"])
+    if said is None:
+        value = toml_value(key.default) if key.default is not None else _EXAMPLES.get(key.path[-1], '"…"')
+        return "\n".join([*lines, f"# {key.path[-1]} = {value}"])
+    value = _listed(said, optional) if isinstance(said, list | tuple) and (said or optional) else toml_value(said)
+    return "\n".join([*lines, f"{key.path[-1]} = {value}"])
+
+
+def _listed(values: Sequence[Any], optional: Sequence[str]) -> str:
+    """A list with one line for each element."""
+    lines = [*(toml_value(value) for value in values), *(f"# {toml_value(value)}" for value in optional)]
+    return "[\n" + "".join(f"    {line},\n" for line in lines) + "]"
 
 
 def _spelled(path: Path, table: Mapping[str, Any], scope: Scope) -> Path:

@@ -88,6 +88,36 @@ class IllegalMove(FleetError):
     """A move the state machine does not allow."""
 
 
+class BranchTaken(IllegalMove):
+    """Another task works on that branch, or in that place."""
+
+    def __init__(self, branch: str, task_id: str, *, path: str = "") -> None:
+        fact = f"{path} is the worktree of {task_id}" if path else f"branch {branch!r} belongs to {task_id}"
+        super().__init__(
+            fact, hint=f"`fleet attach {task_id}` goes to its agent; for another agent choose another branch."
+        )
+        self.branch = branch
+        self.task_id = task_id
+
+
+class BranchInUse(FleetError):
+    """A branch is checked out somewhere, or is there already where a new one was wanted."""
+
+
+class RepositoryBusy(FleetError):
+    """Another git holds a lock of the repository."""
+
+
+class WorkspaceNotFound(FleetError):
+    """The task has no worktree, or it is gone."""
+
+    hint = "`fleet list --all` shows every agent and where it works."
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"{task_id} has no worktree")
+        self.task_id = task_id
+
+
 class HomeMissing(FleetError):
     """There is no home yet, and a command that only reads will not make one."""
 

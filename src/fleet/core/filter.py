@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from fleet.core.record import Record
 
 TYPE_CHECKING = False
@@ -90,6 +92,9 @@ class Filter(Record):
     origins: tuple[str, ...] | None = None
     batch: str | None = None
     repo: str | None = None
+    branch: str | None = None
+    branches: tuple[str, ...] | None = None
+    workspace: str | None = None
 
 
 class Lane(Record):
@@ -107,20 +112,19 @@ def claimable_in(lane: Lane) -> Filter:
     return lane.where.replace(ready=True, due_to_start=True, work=True, claimable=True)
 
 
-def by_coder_and_account(where: Filter) -> list[Filter]:
-    """Filters of one coder and one account each that find the same together; alone if it does not name both.
+def by_lane(where: Filter) -> list[Filter]:
+    """Filters of one coder, one account and one mode each that find the same together; alone if it does not name all.
 
-    An index can give the tasks of one such pair in order, and not those of several.
+    An index can give the tasks of one such lane in order, and not those of several.
     """
     coders = _named(where.coder, where.coders)
     accounts = _named(where.account, where.accounts)
-    if coders is None or accounts is None:
+    modes = _named(where.mode, where.modes)
+    if coders is None or accounts is None or modes is None:
         return [where]
-    return [
-        where.replace(coder=coder, account=account, coders=None, accounts=None)
-        for coder in coders
-        for account in accounts
-    ]
+    alone = where.replace(coders=None, accounts=None, modes=None)
+    ways = product(coders, accounts, modes)
+    return [alone.replace(coder=coder, account=account, mode=mode) for coder, account, mode in ways]
 
 
 def _named(one: str | None, several: tuple[str, ...] | None) -> list[str] | None:

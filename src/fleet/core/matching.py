@@ -137,6 +137,9 @@ _CONDITIONS: dict[str, Callable[[Task, Any, datetime, Kin], bool]] = {
     "origins": lambda t, w, now, up: t.origin in w,
     "batch": lambda t, w, now, up: t.batch == w != "",
     "repo": lambda t, w, now, up: t.repo == w,
+    "branch": lambda t, w, now, up: t.branch == w != "",
+    "branches": lambda t, w, now, up: t.branch in w and t.branch != "",
+    "workspace": lambda t, w, now, up: t.workspace == w,
 }
 
 

@@ -88,6 +88,17 @@ class Run(Record):
     stdout_offset: int = 0  # up to where its output was folded into this record
     stderr_offset: int = 0
     folded: str = "{}"  # what else the fold needs to go on: JSON
+    session_name: str = ""  # of its terminal; none for a headless one
+    screen: str = ""  # what its terminal shows: see `coders.base`
+    cpu_pct: float | None = None  # of all its processes, when they were last looked at
+    rss_kb: int | None = None
+    diff_files: int | None = None  # from its base commit to its worktree
+    diff_added: int | None = None
+    diff_removed: int | None = None
+    sampled_at: datetime | None = None  # when the five above were taken
+    leftover: str = ""  # the commit that fleet made of what was left
+    verify: str = ""  # how the check at its branch's tip went: JSON; none was made
+    flags: str = "[]"  # words for what is suspicious about it: JSON
 
     @property
     def is_live(self) -> bool:
@@ -104,6 +115,12 @@ class Run(Record):
     def context_is_estimated(self) -> bool:
         """Whether nobody told how full its context is."""
         return bool(self.notes.get("estimated"))
+
+    @property
+    def flagged(self) -> list[str]:
+        """What is suspicious about it, in words."""
+        found: list[str] = decode(self.flags)
+        return found
 
     @property
     def tokens(self) -> int:

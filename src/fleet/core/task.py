@@ -56,6 +56,14 @@ TYPES = (
 #: Types that hold or route work and are not work themselves.
 NOT_WORK = ("merge-request", "gate", "molecule", "message", "agent", "role", "rig")
 
+#: What `Task.workspace` and `Task.mode` can say; empty: a directory, headless.
+DIRECTORY, WORKTREE = "directory", "worktree"
+HEADLESS, INTERACTIVE = "headless", "interactive"
+
+#: The ways of making tasks for which a supervisor is started by itself; `Task.origin` says which it was.
+CREATE, FANOUT, MULTI = "create", "fanout", "multi"
+MADE_HERE = (CREATE, FANOUT, MULTI, "workflow", "mcp")
+
 #: Fleet's own fields of a task: columns in the database, `fleet.` keys of its metadata in bd's JSON.
 SPEC_FIELDS = (
     "cwd",

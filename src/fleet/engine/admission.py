@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.config import coder_settings
 from fleet.core.filter import Filter, Lane
 from fleet.core.record import Record
+from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine.accounts import seats
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from fleet.core.run import Account
     from fleet.engine.accounts import Seat
 
-HEADLESS, INTERACTIVE = "headless", "interactive"
 #: How a task may spell its mode.
 SPELLINGS = {HEADLESS: ("", HEADLESS), INTERACTIVE: (INTERACTIVE,)}
 #: So many agents start at once; after them one per start interval.
@@ -65,7 +65,7 @@ class Situation(Record):
     free_memory_mb: float | None = None
     paused: bool = False
     origins: tuple[str, ...] | None = None  # claim only tasks made in these ways
-    turn: int = 0  # must grow with each look: where lanes share a coder's or an account's last room, they take turns
+    turn: int = 0  # must grow with each look: where accounts share a coder's last room, they take turns
 
 
 class Room(Record):
@@ -141,20 +141,21 @@ def _coder_room(settings: Settings, situation: Situation, coder: str, mode: str)
 
 
 def _lanes(situation: Situation, coder: str, mode: str, own: int, free: list[Seat], room: int) -> list[Lane]:
-    """The lanes of one coder: one for tasks that name no account, and one for each account that tasks may name."""
+    """The lanes of one coder: one for each account, for the tasks that name it and for those that name none."""
     names = ("", coder) if coder == situation.default_coder else (coder,)
-    named = [seat for seat in free if seat.account]
-    parts = [_shares(seat.room, 2, situation.turn) if seat.room < room else [room, room] for seat in named]
-    unnamed = sum(part[0] for part in parts) if named else sum(seat.room for seat in free)
-    ways = [("", unnamed), *((seat.account, part[1]) for seat, part in zip(named, parts, strict=True))]
-    shares = _shares(own, len(ways), situation.turn) if own < room else [room] * len(ways)
+    shares = _shares(own, len(free), situation.turn) if own < room else [room] * len(free)
     return [
         Lane(
-            room=min(most, share),
-            where=Filter(coders=names, accounts=(account,), modes=SPELLINGS[mode], origins=situation.origins),
+            room=min(seat.room, share),
+            where=Filter(
+                coders=names,
+                accounts=("", seat.account) if seat.account else ("",),
+                modes=SPELLINGS[mode],
+                origins=situation.origins,
+            ),
         )
-        for (account, most), share in zip(ways, shares, strict=True)
-        if min(most, share) > 0
+        for seat, share in zip(free, shares, strict=True)
+        if min(seat.room, share) > 0
     ]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.home import Home
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Run
     from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
 
 ALLOWED = (
     *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "COLORTERM", "LC_*"),
@@ -23,10 +25,26 @@ ALLOWED = (
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
+class Place(NamedTuple):
+    """Where a run works."""
+
+    cwd: str
+    workspace: Workspace | None = None
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What its agent is told of it."""
+        if self.workspace is None:
+            return {}
+        first, count = self.workspace.first_port, self.workspace.port_count
+        ports = {"FLEET_PORT": first, "PORT": first, "FLEET_PORT_BASE": first, "FLEET_PORT_COUNT": count}
+        return {"FLEET_BRANCH": self.workspace.branch} | ({k: str(v) for k, v in ports.items()} if first else {})
+
+
 def agent_environment(
     home: Home,
     task: Task,
-    run: Run,
+    run: Run | None,  # none: for a command of fleet's own on the task's behalf
     *,
     token: str,
     ours: Mapping[str, str],
@@ -37,20 +55,27 @@ def agent_environment(
     globs = (*ALLOWED, *passed)
     env = {name: value for name, value in ours.items() if any(fnmatchcase(name, glob) for glob in globs)}
     env |= added or {}
-    folder = (Home(run.home) if run.home else home).task(task.id)
+    folder = (Home(run.home) if run and run.home else home).task(task.id)
     return env | {
         "PATH": agent_path(home, task, ours),
         "FLEET_HOME": home.root,
         "FLEET_TASK_ID": task.id,
         "FLEET_TASK_DIR": folder,
         "FLEET_ARTIFACT_DIR": f"{folder}/artifacts",
-        "FLEET_RUN_ID": run.id,
+        "FLEET_RUN_ID": run.id if run else "",
         "FLEET_RUN_TOKEN": token,
         "BEADS_DIR": home.root,
-        "BEADS_ACTOR": run.id,
+        "BEADS_ACTOR": run.id if run else "fleet",
     }
 
 
 def agent_path(home: Home, task: Task, ours: Mapping[str, str]) -> str:
     """Where an agent finds programs: fleet's own `bd` first, then as whoever made the task would."""
     return f"{home.bin}:{task.path or ours.get('PATH') or DEFAULT_PATH}"
+
+
+def setup_environment(home: Home, task: Task, workspace: Workspace) -> dict[str, str]:
+    """What setup, teardown and verify commands get: as an agent, but for its coder's secrets and its token."""
+    env = agent_environment(home, task, None, token="", ours=os.environ)
+    del env["FLEET_RUN_TOKEN"]
+    return env | Place(workspace.path, workspace).env

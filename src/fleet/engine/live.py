@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from fleet.coders.base import STDIN
+from fleet.coders.base import QUESTION, STDIN
 from fleet.config import price_of, window_for
 from fleet.core.errors import FleetError
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.engine import watchdog
 from fleet.engine.fold import fold
+from fleet.engine.office import TMUX
+from fleet.engine.sampling import Sampler
 from fleet.engine.sessions import did_resume
 from fleet.engine.signs import Signs
 from fleet.engine.tail import LineReader
@@ -28,18 +30,25 @@ if TYPE_CHECKING:
     from fleet.core.event import Event
     from fleet.core.run import Outcome, Run
     from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
     from fleet.engine.folder import TaskFolder
     from fleet.engine.office import Office
     from fleet.engine.tail import Line
-    from fleet.launchers.base import Agent
+    from fleet.launchers.base import Agent, Terminal
 
 log = logging.getLogger(__name__)
 
 TRANSCRIPT_SECONDS = 2.0
+#: Of an agent in a terminal the session's file is all there is to read.
+SESSION_SECONDS = 0.5
 #: Whose words the fold keeps.
 KEPT_WORDS = (Kind.TEXT, Kind.RESULT, Kind.ERROR, Kind.LIMIT, Kind.CONTEXT_FULL)
 #: Who has printed nothing for so long may have complained elsewhere.
 COMPLAINT_SECONDS = 10.0
+#: Between what is pasted into a terminal and the key that sends it.
+TYPING_SECONDS = 0.15
+#: How often Enter is pressed at most, and how often and how long after each it is looked at what came of it.
+SENDS, SEND_LOOKS, SEND_SECONDS = 3, 4, 0.25
 #: A token is about so many characters, for coders that do not tell how full their context is.
 CHARACTERS_OF_A_TOKEN = 4
 
@@ -51,6 +60,7 @@ class Terms(NamedTuple):
     coder: Coder
     settings: Settings
     env: Mapping[str, str]
+    workspace: Workspace | None = None
 
 
 class Live:
@@ -60,17 +70,21 @@ class Live:
         self._office = office
         self.run = run
         self.coder = coder = terms.coder
+        self.workspace = terms.workspace
+        self.interactive = run.launcher.startswith(TMUX)
         self.folder = folder
         self.agent = agent
         self.place = folder.run_folder(run.number)
         self.dirty = False  # folded further than the history knows
         self.delivered: list[str] = []  # messages that were seen to arrive; whoever keeps them takes them out
-        self._settings = terms.settings
+        self.settings = terms.settings
         self._limits = watchdog.watchdog_for(terms.settings, terms.task)
         self._reader = LineReader(f"{self.place}/stdout", run.stdout_offset)
         known = run.notes.get("transcript")
         start = None if known is None and did_resume(run) else known or 0
-        self._transcript = Transcript(coder, run.workspace, terms.env, start)
+        self._transcript = Transcript(
+            coder, run.workspace, terms.env, start, whole=self.interactive, since=run.started_at
+        )
         self._transcript_at = office.steady()
         self._has_news = True  # it printed something since the transcript was looked at
         age = agent.age_seconds if agent else None
@@ -78,21 +92,33 @@ class Live:
             age = (office.now() - run.started_at).total_seconds()
         self._signs = Signs(run, office.steady(), age)
         self._complaint = ""  # the end of its stderr, as last looked at
-        self._stdin_open = coder.steering == STDIN
+        self._stdin_open = coder.steering == STDIN and not self.interactive
+        self._sampler = Sampler(office, coder, terms.workspace, folder.home)
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """The agent, where it is one in a terminal."""
+        return cast("Terminal", self.agent) if self.interactive and self.agent is not None else None
 
     def read_some(self) -> bool:
         """Take in a bounded part of what the agent printed; whether there may be more."""
+        if self.interactive:
+            return False  # what is on its screen is for people; its session's file tells
         lines = self._reader.read()
         if not lines:
             return False
         self._take(lines)
         self.run = self.run.replace(stdout_offset=self._reader.offset)
         self._signs.printed(self.run, self._office.steady())
+        self._sampler.has_news()
         self._has_news = self.dirty = True
         return True
 
     async def read_all(self) -> None:
         """Take in the rest after the end; also what the shim kept beyond its cap."""
+        if self.interactive:
+            await self._read_session()
+            return
         while self.read_some() or self._reader.behind:  # noqa: ASYNC110 - it works, it does not wait
             await asyncio.sleep(0)  # half a gigabyte takes a minute: the others go on meanwhile
         self._take(list(self._reader.rest(f"{self.place}/stdout.tail")))
@@ -103,9 +129,13 @@ class Live:
         except OSError as error:  # the readable copy again, see `_fold`
             log.warning("stderr of %s not written: %s", self.run.id, error)
 
+    async def _read_session(self) -> None:
+        while self.look_at_transcript():  # noqa: ASYNC110 - it works, it does not wait
+            await asyncio.sleep(0)
+
     def explain(self, status: int | None) -> None:
         """Where the coder had no last word, add what its exit code and its complaints mean."""
-        if self.run.result_at is None:
+        if self.run.result_at is None and not self.interactive:
             event = self.coder.explain(status, self.folder.stderr_tail())
             self._fold([event] if event else [])
 
@@ -118,12 +148,16 @@ class Live:
             self._signs.wrote_transcript(self._transcript_at)
         if events:
             self._fold(events)
+            self._signs.printed(self.run, self._transcript_at)
+            self._sampler.has_news()
             self.run = self.run.replace(folded=encode(self.run.notes | {"transcript": self._transcript.offset}))
             self.dirty = True
         return self._transcript.behind
 
     async def say(self, text: str, *, interrupt: bool) -> bool:
         """Write a message to the agent; whether it could be."""
+        if self.interactive:
+            return await self._type(text, interrupt=interrupt)
         if self.agent is None or not self._stdin_open:
             return False
         words = (self.coder.interruption() if interrupt else "") + (self.coder.message(text) if text else "")
@@ -134,6 +168,44 @@ class Live:
             return False
         self._signs.has_more_to_read(self._office.steady())
         return True
+
+    async def can_type(self) -> bool:
+        """Whether what is typed into its terminal now is a message, and no answer to a question on its screen."""
+        if self.terminal is None:
+            return True
+        try:
+            shown = self.coder.look(await self.terminal.screen())
+        except FleetError:
+            return True  # its session is going; `say` finds that out
+        if shown != self.run.screen:
+            self.run, self.dirty = self.run.replace(screen=shown), True
+        return shown != QUESTION
+
+    async def _type(self, text: str, *, interrupt: bool) -> bool:
+        terminal = self.terminal
+        if terminal is None:
+            return False
+        try:
+            if interrupt:
+                await terminal.press("Escape")
+                await asyncio.sleep(TYPING_SECONDS)
+            if text:
+                await terminal.paste(text)
+                await asyncio.sleep(TYPING_SECONDS)  # a program takes what comes at once for one paste, Enter too
+                await self._send(terminal)
+        except FleetError as error:
+            log.info("%s takes no message: %s", self.run.id, error)
+            return False
+        return True
+
+    async def _send(self, terminal: Terminal) -> None:
+        """Press the key that sends what was pasted; some programs do not take it while they are still reading."""
+        for _ in range(SENDS):
+            await terminal.press("Enter")
+            for _ in range(SEND_LOOKS):
+                await asyncio.sleep(SEND_SECONDS)
+                if self.coder.look(await terminal.screen()):  # it works on it, or waits for the next
+                    return
 
     async def close_stdin_after_result(self) -> None:
         """Tell an agent that could be spoken to, and is done, that nothing more will come."""
@@ -149,11 +221,12 @@ class Live:
     async def stir(self, ended: asyncio.Future[Any]) -> None:
         """Wait until the agent says something, ends, or a watchdog wants to look."""
         assert self.agent is not None
-        if self._reader.behind:
+        if not self.interactive and self._reader.behind:
             await asyncio.sleep(0)  # let the others have a turn, then go on reading
             return
         # What is told elsewhere than on stdout wakes nobody: it is looked for soon after each burst of output.
         look = TRANSCRIPT_SECONDS if self._has_news else COMPLAINT_SECONDS
+        look = SESSION_SECONDS if self.interactive else look
         pause = min(watchdog.next_check(self._facts(), self._limits, self._office.steady()), look)
         stirred = asyncio.ensure_future(self.agent.stirred.wait())
         await asyncio.wait({stirred, ended}, timeout=max(pause, 0.05), return_when=asyncio.FIRST_COMPLETED)
@@ -162,13 +235,17 @@ class Live:
         else:
             stirred.cancel()
             await self._look_at_cpu()
-        if (self._office.steady() - self._transcript_at).total_seconds() >= TRANSCRIPT_SECONDS:
+        often = SESSION_SECONDS if self.interactive else TRANSCRIPT_SECONDS
+        if (self._office.steady() - self._transcript_at).total_seconds() >= often:
             self.look_at_transcript()
             self._look_at_complaints()
+        sampled = await self._sampler.look(self.run, self.agent, self.terminal)
+        if sampled is not self.run:
+            self.run, self.dirty = sampled, True
 
     def _look_at_complaints(self) -> None:
         """Some coders tell only on stderr that they wait for a limit to end."""
-        if self._signs.silent_seconds(self._office.steady()) < COMPLAINT_SECONDS:
+        if self.interactive or self._signs.silent_seconds(self._office.steady()) < COMPLAINT_SECONDS:
             return
         complaint = self.folder.complaint(self.run.number)
         if complaint and complaint != self._complaint:
@@ -177,11 +254,15 @@ class Live:
             self._fold([event] if event is not None and event.limit is not None else [])
 
     async def _look_at_cpu(self) -> None:
-        # Only one that prints nothing at the moment is asked: printing is sign of life enough.
+        # Only one that prints nothing at the moment is asked: printing is sign of life enough, and nobody judges a
+        # terminal by its silence.
         assert self.agent is not None
+        if self.interactive:
+            return
         with contextlib.suppress(FleetError, OSError, TimeoutError):
             used = await asyncio.wait_for(self.agent.cpu_seconds(), 5)
-            self._signs.used_cpu(used, self._office.steady())
+            if self._signs.used_cpu(used, self._office.steady()):
+                self._sampler.has_news()
 
     def _take(self, lines: list[Line]) -> None:
         self._fold([event for line in lines for event in self.coder.parse(line.text)])
@@ -207,20 +288,21 @@ class Live:
 
     def _weighed(self, run: Run) -> Run:
         """The run with what its coder does not tell, as far as the settings or an estimate can."""
-        own = window_for(self._settings, self.coder.name)
+        own = window_for(self.settings, self.coder.name)
         if own is not None and run.context_window != own:
             run = run.replace(context_window=own)
         if not self.coder.tells_context:
             run = run.replace(context_peak=run.notes.get("read", 0) // CHARACTERS_OF_A_TOKEN)
         if not self.coder.tells_cost and run.tokens:
-            run = run.replace(cost_usd=_price(self._settings, run))
+            run = run.replace(cost_usd=_price(self.settings, run))
         return run
 
     def _facts(self) -> watchdog.Facts:
         facts = self._signs.facts(self.run, self.run.context_peak, self.run.context_window)
+        facts = facts.replace(interactive=True) if self.interactive else facts
         if facts.cost_usd is not None or self._limits.max_cost_usd is None:
             return facts
-        return facts.replace(cost_usd=_price(self._settings, self.run))
+        return facts.replace(cost_usd=_price(self.settings, self.run))
 
 
 def _price(settings: Settings, run: Run) -> float | None:

@@ -16,6 +16,7 @@ from fleet.config import OF_SUPERVISORS, load
 from fleet.core.clock import EPOCH
 from fleet.core.errors import FleetError
 from fleet.core.redaction import Redactor, secret_values
+from fleet.core.task import WORKTREE
 from fleet.engine.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -34,18 +35,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The queue's setting that keeps new agents from being started; its value is since when.
-PAUSED = "fleet.paused"
+HEADLESS, TMUX = "headless", "tmux"
 
 
 class Office:
     """Shared by the supervisor and its runners; lives on the event loop."""
 
     def __init__(
-        self, home: Home, queue: Queue, history: History, launcher: Launcher, *, owner: str, coder: str = ""
+        self,
+        home: Home,
+        queue: Queue,
+        history: History,
+        launcher: Launcher,
+        *,
+        owner: str,
+        coder: str = "",
+        terminals: Callable[[str], Launcher] | None = None,
     ) -> None:
         self.home, self.queue, self.history = home, queue, history
-        self.launcher = launcher
+        self.launcher = launcher  # of agents without a terminal, and of setup and verify commands
+        self._terminals = terminals  # makes the launcher of agents in tmux, by the name of its socket
+        self._opened: dict[str, Launcher] = {}
         self.owner = owner
         self.coder = coder  # what `fleet run --coder` said
         self.busy: Counter[tuple[str, str]] = Counter()  # agents by coder and account
@@ -62,6 +72,17 @@ class Office:
     async def ask(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the store off the loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: call(*args, **kwargs))
+
+    def launcher_of(self, name: str) -> Launcher:
+        """The launcher that a run names: "headless" or "tmux:<socket>". Raises FleetError where there is none."""
+        kind, _, socket = name.partition(":")
+        if kind != TMUX:
+            return self.launcher
+        if self._terminals is None:
+            raise FleetError("this supervisor starts no agents in terminals")
+        if socket not in self._opened:
+            self._opened[socket] = self._terminals(socket)
+        return self._opened[socket]
 
     def now(self) -> datetime:
         """The queue's clock."""
@@ -90,10 +111,12 @@ class Office:
 
     def settings_for(self, task: Task) -> Settings:
         """The settings of a task's project over those of the home; a broken project file is told and passed over."""
-        if not task.cwd:
+        # Of a worktree's project the user's own checkout tells, not the copy that its agent may change.
+        where = (task.repo if task.workspace == WORKTREE else "") or task.cwd
+        if not where:
             return self.settings
         try:
-            return load(self.home, task.cwd, env=self._env)
+            return load(self.home, where, env=self._env)
         except FleetError as error:
             log.warning("project settings of %s not used: %s", task.id, error)
             return self.settings

@@ -30,6 +30,7 @@ class Seen(Record):
     stderr: str = ""  # the end of what it complained
     tells_result: bool = True  # whether its coder has a last word at all
     result_needs_exit_0: bool = False  # whether that word alone is not enough
+    interactive: bool = False  # it had a terminal, and a person at the keyboard
 
 
 def outcome_of(seen: Seen) -> Outcome:
@@ -47,12 +48,23 @@ def outcome_of(seen: Seen) -> Outcome:
         return _ended(seen, Ending.LOST, "the agent vanished with its shim")
     if seen.exit.error:
         return _ended(seen, Ending.FAILED, f"the agent could not be started: {seen.exit.error}")
-    return _by_words(seen, words, seen.exit)
+    return _of_session(seen, seen.exit) if seen.interactive else _by_words(seen, words, seen.exit)
 
 
 def denied_tools(run: Run) -> list[str]:
     """The tools a run was not allowed to use."""
     return list(run.notes.get("denied", ()))
+
+
+def _of_session(seen: Seen, exit: Exit) -> Outcome:
+    """A terminal's session that ended by itself: by what it leaves, since nobody waits for its coder's last word."""
+    if seen.task.handed_in_at is not None:
+        return _ended(seen, Ending.FINISHED, seen.task.hand_in_reason or "done")
+    if exit.status or exit.signal:
+        return _ended(seen, Ending.FAILED, f"its session {_end_of(exit)}")
+    if seen.run.diff_files or seen.result_file:
+        return _ended(seen, Ending.FINISHED, "its session ended")
+    return _ended(seen, Ending.INCOMPLETE, "its session ended, and nothing was changed")
 
 
 def _by_words(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.core.run import Ending
-from fleet.core.task import Status, Verdict
+from fleet.core.task import INTERACTIVE, Status, Verdict
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fleet.core.run import Outcome
     from fleet.core.task import Task
 
-INTERACTIVE = "interactive"
 UNVERIFIED = "unverified"
 
 BACKOFF_BASE, BACKOFF_CAP = timedelta(seconds=5), timedelta(seconds=300)

@@ -56,7 +56,7 @@ class Recovery:
     async def _adopt(self, run: Run) -> Work | None:
         office = self._office
         try:
-            agent = await office.launcher.find(self._place(run))
+            agent = await office.launcher_of(run.launcher).find(self._place(run))
         except (FleetError, OSError) as error:  # one shim that does not answer must not keep the others waiting
             log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
             return None
@@ -69,7 +69,7 @@ class Recovery:
 
     def _is_here(self, run: Run) -> bool:
         """Whether the agent of a run lives on this host, or left its exit here."""
-        launcher, place = self._office.launcher, self._place(run)
+        launcher, place = self._office.launcher_of(run.launcher), self._place(run)
         return launcher.is_alive(place) or launcher.last_exit(place) is not None
 
     def _place(self, run: Run) -> str:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 from typing import TYPE_CHECKING
 
 from fleet.coders.base import NEXT_RUN, STDIN
 from fleet.core.errors import ClaimLost, FleetError
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.engine import settling, starting
+from fleet.engine.conclusion import conclude
 from fleet.engine.preflight import NotLoggedIn
 from fleet.engine.secrets import SecretRefused
+from fleet.engine.workplace import NotNow, NotReady
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fleet.core.run import Message, Run
     from fleet.core.task import Claim
     from fleet.engine.live import Live
@@ -25,6 +30,10 @@ log = logging.getLogger(__name__)
 
 #: How long a killed agent may take to be gone.
 END_SECONDS = 15.0
+#: How long an agent that handed in may go on talking.
+LAST_WORD_SECONDS = 30.0
+#: How an agent in a terminal is asked to stop: there SIGINT is a key like any other.
+TERMINAL_STEPS = (signal.SIGTERM,)
 
 
 class Runner:
@@ -35,6 +44,8 @@ class Runner:
         self.claim = claim
         self.live: Live | None = None
         self._stopping: Outcome | None = None
+        self._stop_asked = asyncio.Event()
+        self._handed_in: datetime | None = None  # since when its interactive agent says that it is done
         self._left = False  # somebody else follows this run
         self._inbox: dict[str, Message] = {}  # messages still to be given to the agent
         self._sent: dict[str, Message] = {}  # and those whose arrival was not seen yet
@@ -42,7 +53,7 @@ class Runner:
     async def start(self) -> None:
         """Begin a run of the claimed task and follow it to its end."""
         try:
-            live = await starting.begin(self._office, self.claim)
+            live = await starting.begin(self._office, self.claim, self._stop_asked)
         except ClaimLost:
             log.warning("claim on %s lost before it started", self.claim.task.id)
         except (FleetError, OSError) as error:
@@ -67,13 +78,15 @@ class Runner:
         """Read, watch, and at the end settle."""
         self.live = live
         try:
-            exit = await self._watch(live) if live.agent else self._office.launcher.last_exit(live.place)
+            launcher = self._office.launcher_of(live.run.launcher)
+            exit = await self._watch(live) if live.agent else launcher.last_exit(live.place)
             if self._left:
                 return
-            if exit is None and not self._office.launcher.was_started(live.place):
+            if exit is None and not launcher.was_started(live.place):
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
             await live.read_all()
             await self._note_delivered(live)
+            await conclude(self._office, self.claim.task, live, exit, self._stopping)
             await settling.settle(self._office, self.claim, live, exit, self._stopping)
         except ClaimLost:
             await self.let_go()
@@ -94,14 +107,29 @@ class Runner:
         """Have the agent asked to stop; what is left after the grace is killed."""
         if self._stopping is None:
             self._stopping = Outcome(ending=ending, reason=reason)
+        self._stop_asked.set()
         self._stir()
+
+    def note_hand_in(self) -> None:
+        """Its agent says that it is done: one in a terminal, which would wait on, is ended after its last word."""
+        if self.live is not None and self.live.interactive and self._handed_in is None:
+            self._handed_in = self._office.steady()
+            self._stir()
+
+    def note_closed(self, reason: str) -> None:
+        """A person closed its task: to an interactive agent that is the usual end, any other is stopped in its work."""
+        interactive = self.live is not None and self.live.interactive
+        if interactive:
+            self.stop(Ending.FINISHED, reason or "closed by hand")
+        else:
+            self.stop(Ending.CANCELLED, "closed by hand")
 
     def hand(self, message: Message) -> None:
         """Give the agent a message as its coder allows: now, or by an interruption, or not before its next run."""
         if self.live is None or message.id in self._inbox or message.id in self._sent:
             return
         steering = self.live.coder.steering
-        if steering == STDIN:
+        if steering == STDIN or self.live.interactive:
             self._inbox[message.id] = message
             self._stir()
         elif steering != NEXT_RUN or message.interrupts:
@@ -140,7 +168,7 @@ class Runner:
                 await self._note_delivered(live)
                 await self._say(live)
                 if self._stopping is None:
-                    self._stopping = live.alarm()
+                    self._stopping = live.alarm() or self._over(live)
                 if self._stopping is not None:
                     return await self._stop(live, agent, ended)
                 await live.stir(ended)
@@ -148,13 +176,25 @@ class Runner:
         finally:
             ended.cancel()
 
+    def _over(self, live: Live) -> Outcome | None:
+        """Whether an interactive agent that handed in has said its last word, or had the time to."""
+        if self._handed_in is None:
+            return None
+        waited = (self._office.steady() - self._handed_in).total_seconds()
+        if live.run.result_at is None and waited < LAST_WORD_SECONDS:
+            return None
+        return Outcome(ending=Ending.FINISHED, reason="handed in")
+
     async def _say(self, live: Live) -> None:
         """Give the agent its messages; after its result, when there are none, tell it that nothing more will come."""
-        while self._inbox:
-            message = self._inbox.pop(next(iter(self._inbox)))
+        for message in list(self._inbox.values()):
+            if live.interactive and not await live.can_type():
+                return  # it waits for a choice: typing now would make one
+            del self._inbox[message.id]
+            self._sent[message.id] = message  # before it is said: the queue still has it as kept, and hands it on
             if not await live.say(message.text, interrupt=message.interrupts):
+                del self._sent[message.id]
                 continue  # its next run gets it
-            self._sent[message.id] = message
             await self._mark(message, Delivery.SENT, live)
             if message.interrupts and not message.text:
                 await self._mark(message, Delivery.DELIVERED, live)
@@ -173,7 +213,7 @@ class Runner:
         await office.ask(office.history.mark_message, message.id, state, office.now(), live.run.id)
 
     async def _stop(self, live: Live, agent: Agent, ended: asyncio.Future[Exit | None]) -> Exit | None:
-        steps = live.coder.stop_steps
+        steps = TERMINAL_STEPS if live.interactive else live.coder.stop_steps
         grace = self._office.settings.watchdog.stop_grace_seconds / max(len(steps), 1)
         for step in steps:
             await agent.signal(step)
@@ -188,10 +228,19 @@ class Runner:
         reason = f"could not be started: {error}"
         log.warning("%s %s", self.claim.task.id, reason)
         with contextlib.suppress(ClaimLost):
-            if isinstance(error, starting.NotNow):
+            if self._stopping is not None and self._stop_asked.is_set():
+                await settling.settle_unstarted(self._office, self.claim, self._stopping)
+            elif isinstance(error, NotReady):
+                outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
+                await settling.settle_unstarted(self._office, self.claim, outcome)
+            elif isinstance(error, NotNow):
                 await settling.give_back(self._office, self.claim, str(error), error.seconds)
             elif isinstance(error, SecretRefused | NotLoggedIn):
                 outcome = Outcome(ending=Ending.NOT_LOGGED_IN, reason=str(error), limit="auth")
                 await settling.settle_unstarted(self._office, self.claim, outcome)
             else:
                 await settling.settle_unstarted(self._office, self.claim, Outcome(ending=Ending.FAILED, reason=reason))
+
+
+def _with_hint(error: FleetError) -> str:
+    return f"{error}; {error.hint.rstrip('.')}" if error.hint else str(error)

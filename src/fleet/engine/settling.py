@@ -37,24 +37,12 @@ async def settle(office: Office, claim: Claim, live: Live, exit: Exit | None, al
     """Record how a run ended and where its task goes next. Raises ClaimLost."""
     asked = live.folder.open_questions()
     live.explain(exit.status if exit else None)
-    stderr = live.folder.stderr_tail()
-    result = live.folder.result_json(since=live.run.started_at) is not None
+    seen = seen_of(live, claim.task, exit, alarm)
 
     def write() -> tuple[Task, Outcome]:
         with office.queue.atomic():
             task = office.queue.get(claim.task.id)
-            seen = Seen(
-                run=live.run,
-                task=task,
-                exit=exit,
-                alarm=alarm,
-                result_file=result,
-                asked=bool(asked),
-                stderr=stderr,
-                tells_result=live.coder.tells_result,
-                result_needs_exit_0=live.coder.result_needs_exit_0,
-            )
-            outcome = outcome_of(seen)
+            outcome = outcome_of(seen.replace(task=task))
             _record_questions(office, task, live.run, asked)
             return _write(office, claim, live.run, outcome), outcome
 
@@ -63,6 +51,22 @@ async def settle(office: Office, claim: Claim, live: Live, exit: Exit | None, al
         live.folder.log("subprocess_exited", run=live.run.id, outcome=outcome.ending, reason=outcome.reason)
     log.info("%s %s (%s): task is %s", live.run.id, outcome.ending, outcome.reason, task.status)
     return task
+
+
+def seen_of(live: Live, task: Task, exit: Exit | None, alarm: Outcome | None) -> Seen:
+    """Everything that was observed about the end of a run."""
+    return Seen(
+        run=live.run,
+        task=task,
+        exit=exit,
+        alarm=alarm,
+        result_file=live.folder.result_json(since=live.run.started_at) is not None,
+        asked=bool(live.folder.open_questions()),
+        stderr=live.folder.stderr_tail(),
+        tells_result=live.coder.tells_result,
+        result_needs_exit_0=live.coder.result_needs_exit_0,
+        interactive=live.interactive,
+    )
 
 
 async def _insist(office: Office, run_id: str, write: Callable[[], T]) -> T:

@@ -61,13 +61,16 @@ class Signs:
         """The file of its session grew."""
         self._transcript = now
 
-    def used_cpu(self, seconds: float, now: datetime) -> None:
-        """Its whole tree has used so much CPU since it began."""
+    def used_cpu(self, seconds: float, now: datetime) -> bool:
+        """Its whole tree has used so much CPU since it began; whether that is work."""
+        works = False
         if self._cpu is not None:
             least = max(LEAST_CPU, WORKING_SHARE * (now - self._looked).total_seconds())
-            if round(seconds - self._cpu, 3) >= least:
-                self._worked = now
+            works = round(seconds - self._cpu, 3) >= least
+        if works:
+            self._worked = now
         self._cpu, self._looked = seconds, now
+        return works
 
     def has_more_to_read(self, now: datetime) -> None:
         """Its result was not the end: something more was said to it, and the wait for its end begins anew."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from fleet.home import Home
 
-
+#: The queue's setting that keeps new agents from being started; its value is since when.
+PAUSED = "fleet.paused"
 TRIES = 50
 
 
@@ -28,8 +29,11 @@ class Single:
         self._path = home.supervisor_lock
         self._file: int | None = None
 
-    def take(self) -> None:
-        """Become this home's supervisor. Raises SupervisorRunning, which names the one there is."""
+    def take(self, *, only_made: bool = False) -> None:
+        """Become this home's supervisor, for all tasks or only those of `create` and its like.
+
+        Raises SupervisorRunning, which names the one there is.
+        """
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         if not _locked(file):
             note = _note(file)
@@ -39,7 +43,8 @@ class Single:
                 hint="`fleet run status` shows it; `fleet run stop` ends it.",
             )
         os.ftruncate(file, 0)
-        os.pwrite(file, encode({"pid": os.getpid(), "since": now().isoformat(timespec="seconds")}).encode(), 0)
+        note = {"pid": os.getpid(), "since": now().isoformat(timespec="seconds")}
+        os.pwrite(file, encode(note | ({"only_made": True} if only_made else {})).encode(), 0)
         self._file = file
 
     def release(self) -> None:

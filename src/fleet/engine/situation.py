@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from fleet import coders
 from fleet.config import program_for
 from fleet.core.errors import FleetError
-from fleet.engine.admission import HEADLESS, Ramp, Situation
-from fleet.engine.office import PAUSED
+from fleet.engine.admission import Ramp, Situation
+from fleet.engine.single import PAUSED
 from fleet.engine.starting import NOT_INSTALLED_SECONDS
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Watch:
         self._office = office
         self._origins = origins
         self._ramp = Ramp()
-        self._turn = 0
+        self._turns: Counter[str] = Counter()  # of each mode: looks for both take turns too
 
     def started(self, count: int) -> None:
         """Note that so many agents are being started now."""
@@ -40,16 +40,16 @@ class Watch:
         """Note that an agent ended: who takes its place does not make the crowd grow, and needs no ramp."""
         self.started(-1)
 
-    def look(self, running: Iterable[str]) -> Situation:
-        """The situation now; `running` names the coder of each agent that lives. Asks the store."""
+    def look(self, running: Iterable[tuple[str, str]], mode: str) -> Situation:
+        """The situation now for agents of a mode; `running` names coder and mode of each that lives. Asks the store."""
         office = self._office
-        self._turn += 1
+        self._turns[mode] += 1
         default = office.coder or office.settings.coder
         return Situation(
             now=office.now(),
             default_coder=default,
             coders={name: self._unusable(name) for name in self._named(default)},
-            running=Counter((coder, HEADLESS) for coder in running),
+            running=Counter(running),
             accounts=office.history.accounts(),
             busy=dict(office.busy),
             ramp=self._ramp,
@@ -57,7 +57,7 @@ class Watch:
             free_memory_mb=free_memory_mb(),
             paused=PAUSED in office.queue.config(),
             origins=self._origins,
-            turn=self._turn,
+            turn=self._turns[mode],
         )
 
     def _unusable(self, name: str) -> str:

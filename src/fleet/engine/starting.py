@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shutil
@@ -10,7 +11,8 @@ from uuid import uuid4
 
 from fleet import coders
 from fleet.coders.base import Order
-from fleet.coders.prompt import prompt_for
+from fleet.coders.dialogs import pre_answer
+from fleet.coders.prompt import Spoken, prompt_for, spoken_for
 from fleet.config import (
     accounts_for,
     config_folder,
@@ -21,19 +23,21 @@ from fleet.config import (
     program_for,
     window_for,
 )
-from fleet.core.errors import FleetError
+from fleet.core.branch import session_name
 from fleet.core.jsontext import encode
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.run import Delivery, Run
-from fleet.core.task import Caller
+from fleet.core.task import INTERACTIVE, Caller
 from fleet.engine.accounts import seats
-from fleet.engine.environment import agent_environment, agent_path
+from fleet.engine.environment import Place, agent_environment, agent_path
 from fleet.engine.fold import going_on
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.live import Live, Terms
+from fleet.engine.office import HEADLESS, TMUX
 from fleet.engine.preflight import check_login
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
+from fleet.engine.workplace import NotNow, NotReady, open_place
 from fleet.launchers.base import LaunchSpec
 
 if TYPE_CHECKING:
@@ -52,14 +56,6 @@ log = logging.getLogger(__name__)
 NOT_INSTALLED_SECONDS, NO_SEAT_SECONDS = 60.0, 5.0
 
 
-class NotNow(FleetError):
-    """A run cannot begin, which is not its task's fault: it goes back, uncounted."""
-
-    def __init__(self, message: str, *, seconds: float, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.seconds = seconds
-
-
 class Plan(NamedTuple):
     """What a run is to be, before it is on record."""
 
@@ -67,17 +63,33 @@ class Plan(NamedTuple):
     settings: Settings
     coder: Coder
     model: str
-    cwd: str
+    launcher: str  # "headless" or "tmux:<socket>"
     home: Home  # in which its folder lies
+    place: Place = Place("")
+
+    @property
+    def interactive(self) -> bool:
+        """Whether its agent has a terminal."""
+        return self.task.mode == INTERACTIVE
+
+    @property
+    def seen(self) -> Task:
+        """The task as its agent is told of it: its directory is the workspace."""
+        return self.task.replace(cwd=self.place.cwd) if self.place.workspace else self.task
 
 
-async def begin(office: Office, claim: Claim) -> Live:
-    """Put the next run of a claimed task on record and start its agent. Raises FleetError, OSError."""
+async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
+    """Open the workspace of a claimed task, put its next run on record, start its agent; `stop` ends a long setup.
+
+    Raises FleetError, OSError.
+    """
     earlier = await office.ask(office.history.runs, claim.task.id)
     last = earlier[-1] if earlier else None
     folder = TaskFolder(home_of(office.home, last), claim.task.id, redactor=office.redactor)
     folder.make()
     plan = _plan(office, folder.with_hand_made_changes(claim.task), folder)
+    place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
+    plan = plan._replace(place=place)
     account = await take_seat(office, plan.coder.name, plan.task.account)
     try:
         run = await _new_run(office, claim, plan, account, last)
@@ -88,23 +100,26 @@ async def begin(office: Office, claim: Claim) -> Live:
 
 
 async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
-    env = await environment(office, plan.task, run, plan.coder, plan.settings)
+    env = await environment(office, plan.task, run, plan.coder, plan.settings) | plan.place.env
     check_login(plan.coder, env)
     folder = folder_of(office, run, redactor_for(env))
     caller = Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch)
     token = await office.ask(office.queue.admit, claim, caller)
     messages = await office.ask(_waiting, office, run.task_id)
     run, command = await _ordered(office, plan, run, folder, messages)
-    spec = _spec(office, plan, command, env | {"FLEET_RUN_TOKEN": token})
+    spec = _spec(office, plan, run, command, env | {"FLEET_RUN_TOKEN": token})
     folder.write_task_json(plan.task, plan.coder.name, plan.model)
-    folder.log("subprocess_started", run=run.id, argv=list(spec.argv), cwd=plan.cwd)
+    folder.log("subprocess_started", run=run.id, argv=list(spec.argv), cwd=plan.place.cwd)
     folder.make(run.number)
     for name, text in command.files.items():
         folder.write_run_file(run.number, name, text)
-    agent = await office.launcher.start(folder.run_folder(run.number), spec)
+    if plan.interactive:
+        await asyncio.to_thread(_answer_dialogs, office, plan, run, env)
+    agent = await office.launcher_of(run.launcher).start(folder.run_folder(run.number), spec)
     await office.ask(_carried, office, messages, run)
-    log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.cwd)
-    return Live(office, run, Terms(plan.task, plan.coder, plan.settings, env), folder, agent)
+    log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.place.cwd)
+    terms = Terms(plan.task, plan.coder, plan.settings, env, plan.place.workspace)
+    return Live(office, run, terms, folder, agent)
 
 
 async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -> Live:
@@ -117,8 +132,9 @@ async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -
         log.warning("%s", error)
         env = dict(os.environ)
     folder = folder_of(office, run, redactor_for(env))
+    workspace = await office.ask(office.history.workspace, run.task_id) if run.branch else None
     office.busy[run.coder, run.account] += 1
-    return Live(office, run, Terms(claim.task, coder, settings, env), folder, agent)
+    return Live(office, run, Terms(claim.task, coder, settings, env, workspace), folder, agent)
 
 
 def redactor_for(env: dict[str, str]) -> Redactor:
@@ -131,17 +147,24 @@ async def environment(office: Office, task: Task, run: Run, coder: Coder, settin
     added = env_for(settings, coder.name)
     for account in accounts_for(office.settings, coder.name):
         if account.name == run.account:
-            added |= _own_folder(coder, account) if account.config_dir else {}
+            added |= own_folder(coder, account) if account.config_dir else {}
             added |= await office.secrets.of(account)
     passed = (*coder.reads_env, *settings.agent.pass_env)
     return agent_environment(office.home, task, run, token="", ours=os.environ, passed=passed, added=added)
 
 
-def _own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:
+def own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:
     """The variables that lead to an account's own folder; some coders want it to be there."""
     folder = config_folder(account)
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
     return coder.config_env(folder)
+
+
+def _answer_dialogs(office: Office, plan: Plan, run: Run, env: dict[str, str]) -> None:
+    """An account's own folder is fleet's to write: no question stands before its agents. The user's own is not."""
+    for account in accounts_for(office.settings, plan.coder.name):
+        if account.name == run.account and account.config_dir:
+            pre_answer(plan.coder, config_folder(account), plan.place.cwd, env)
 
 
 def folder_of(office: Office, run: Run, redactor: Redactor | None = None) -> TaskFolder:
@@ -173,26 +196,30 @@ def _plan(office: Office, task: Task, folder: TaskFolder) -> Plan:
             seconds=0,  # its lane is closed for a while instead, so that the others stay where they are
             hint="install it, or name its place: fleet config set coders.NAME.program=/path/to/it",
         )
-    cwd = task.cwd or folder.make_work()
-    if not os.path.isdir(cwd):  # noqa: PTH112
-        raise FleetError(f"its directory {cwd} does not exist", hint="`fleet bd update ID --cwd DIR` names another.")
-    return Plan(task, settings, coder, task.model or model_for(settings, coder.name) or "", cwd, folder.home)
+    model = task.model or model_for(settings, coder.name) or ""
+    launcher = f"{TMUX}:{settings.tmux.socket}" if task.mode == INTERACTIVE else HEADLESS
+    return Plan(task, settings, coder, model, launcher, folder.home)
 
 
 async def _new_run(office: Office, claim: Claim, plan: Plan, account: str, last: Run | None) -> Run:
+    workspace = plan.place.workspace
     run = Run(
         id="",
         task_id=claim.task.id,
         number=0,
         epoch=claim.epoch,
         owner=office.owner,
-        launcher="headless",
-        containment=office.launcher.containment,
+        launcher=plan.launcher,
+        containment=office.launcher_of(plan.launcher).containment,
         coder=plan.coder.name,
         model=plan.model,
         account=account,
-        workspace=plan.cwd,
+        workspace=plan.place.cwd,
         home=plan.home.root,
+        branch=workspace.branch if workspace else "",
+        base_commit=workspace.base_commit if workspace else "",
+        session_name=await _session_name(office, plan) if plan.interactive else "",
+        flags=encode([f"not copied: {each}" for each in workspace.made.get("refused", ())] if workspace else []),
         context_window=window_for(plan.settings, plan.coder.name) or plan.coder.window(plan.model),
         started_at=office.now(),
     )
@@ -201,22 +228,39 @@ async def _new_run(office: Office, claim: Claim, plan: Plan, account: str, last:
     return await office.ask(office.history.begin, claim, run)
 
 
+async def _session_name(office: Office, plan: Plan) -> str:
+    """What the terminal of a run is called: after its branch, marked where another repository has such a branch."""
+    prefix, branch = plan.settings.tmux.prefix, plan.task.branch or plan.task.id
+    name = session_name(prefix, branch)
+    others = await office.ask(office.history.live)
+    taken = any(run.session_name == name and run.task_id != plan.task.id for run in others)
+    return session_name(prefix, branch, plan.task.repo or plan.task.id) if taken else name
+
+
 async def _ordered(
     office: Office, plan: Plan, run: Run, folder: TaskFolder, messages: list[Message]
 ) -> tuple[Run, Command]:
     questions = await office.ask(office.history.questions, task_id=plan.task.id)
-    prompt = prompt_for(
-        plan.home,
-        plan.task,
-        run_number=run.number,
-        resumed=bool(run.session),
-        answers=[(each.text, each.answer) for each in questions if each.answer is not None],
-        messages=[message.text for message in messages],
-        reason=plan.task.reason,
-    )
+    answers = [(each.text, each.answer) for each in questions if each.answer is not None]
+    texts = [message.text for message in messages]
+    resumed = bool(run.session)
+    if plan.interactive:
+        spoken = spoken_for(plan.home, plan.seen, resumed=resumed, answers=answers, messages=texts)
+    else:
+        said = prompt_for(
+            plan.home,
+            plan.seen,
+            run_number=run.number,
+            resumed=resumed,
+            answers=answers,
+            messages=texts,
+            reason=plan.task.reason,
+        )
+        spoken = Spoken(said, "")
     order = Order(
-        task=plan.task,
-        prompt=prompt,
+        task=plan.seen,
+        prompt=spoken.prompt,
+        protocol=spoken.protocol,
         model=plan.model or None,
         session=run.session,
         fresh=str(uuid4()),
@@ -224,18 +268,21 @@ async def _ordered(
         flags=flags_for(plan.settings, plan.coder.name),
         folder=folder.run_folder(run.number),
     )
-    command = plan.coder.command(order)
+    command = plan.coder.terminal(order) if plan.interactive else plan.coder.command(order)
+    if command is None:
+        raise NotReady(f"fleet runs {plan.coder.name} without a terminal only", hint="say --headless.")
     estimated = {} if plan.coder.tells_context else {"estimated": True}
-    folded = encode({"read": len(prompt)} | estimated | run.notes)
+    folded = encode({"read": len(spoken.prompt)} | estimated | run.notes)
     return run.replace(folded=folded, session=run.session or command.session), command
 
 
-def _spec(office: Office, plan: Plan, command: Command, env: dict[str, str]) -> LaunchSpec:
+def _spec(office: Office, plan: Plan, run: Run, command: Command, env: dict[str, str]) -> LaunchSpec:
     program = program_for(plan.settings, plan.coder.name) if plan.coder.program else ""
     return LaunchSpec(
         argv=(program, *command.argv[1:]) if program else command.argv,
         env=env | command.env,
-        cwd=plan.cwd,
+        cwd=plan.place.cwd,
+        session=run.session_name,
         stdin=command.stdin,
         keep_stdin=command.keep_stdin,
         stdout_cap=office.settings.supervisor.max_output_mb * 1024 * 1024,

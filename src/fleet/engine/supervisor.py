@@ -13,10 +13,12 @@ from fleet import wake
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.run import Delivery, Ending
+from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine import admission, retention
 from fleet.engine.recovery import Recovery
 from fleet.engine.runner import Runner
 from fleet.engine.situation import Watch
+from fleet.engine.tidying import tidy
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -52,6 +54,7 @@ class Supervisor:
         beat = asyncio.create_task(self._beat(), name="beat")
         try:
             await self._persist(self._recover)
+            await self._guarded(self._tidy)
             while not self._stopping.is_set():
                 await self._guarded(self._claim_more)
                 await self._pause()
@@ -97,17 +100,36 @@ class Supervisor:
         for runner, work in await Recovery(self._office).runs():
             self._follow(runner, work)
 
+    async def _tidy(self) -> None:
+        office = self._office
+        spaces = await office.ask(office.history.workspaces, gone=True)
+        if spaces:
+            await asyncio.to_thread(tidy, office.home, spaces)
+
     async def _claim_more(self) -> None:
         office = self._office
         office.reload()
         await self._look_at_held()
-        default = office.coder or office.settings.coder
-        running = [r.live.run.coder if r.live else r.claim.task.coder or default for r in self._runners.values()]
-        room = admission.admit(office.settings, await office.ask(self._watch.look, running))
-        self._tell(room.reasons)
-        self._again_at = room.again_at
-        if room.room <= 0 or not room.lanes:
-            return
+        reasons, soon = [], []
+        for mode in (INTERACTIVE, HEADLESS):  # each has slots of its own
+            situation = await office.ask(self._watch.look, self._running(), mode)
+            room = admission.admit(office.settings, situation, mode)
+            reasons += room.reasons
+            soon += [room.again_at] if room.again_at else []
+            if room.room > 0 and room.lanes:
+                await self._claim(room)
+        self._tell(list(dict.fromkeys(reasons)))
+        self._again_at = min(soon, default=None)
+
+    def _running(self) -> list[tuple[str, str]]:
+        default = self._office.coder or self._office.settings.coder
+        return [
+            (runner.live.run.coder if runner.live else runner.claim.task.coder or default, runner.claim.task.mode)
+            for runner in self._runners.values()
+        ]
+
+    async def _claim(self, room: admission.Room) -> None:
+        office = self._office
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
         claims = await office.ask(office.queue.claim, office.owner, room.lanes, room=room.room, ttl=ttl)
         self._watch.started(len(claims))
@@ -151,7 +173,9 @@ class Supervisor:
             if runner is not None and task.cancel_requested_at is not None:
                 runner.stop(Ending.CANCELLED, task.cancel_reason or "stopped by hand")
             elif runner is not None and task.closed_at is not None:
-                runner.stop(Ending.CANCELLED, "closed by hand")
+                runner.note_closed(task.close_reason)
+            elif runner is not None and task.handed_in_at is not None:
+                runner.note_hand_in()
 
     async def _beat(self) -> None:
         """Keep what was read, renew claims, give back what others let expire."""

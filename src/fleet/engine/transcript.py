@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import glob
 import os
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from fleet.engine.tail import LineReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
     from fleet.coders.base import Coder
     from fleet.core.event import Event
 
 #: How many files are looked through for a session's; agents can make as many as they like.
 MOST_FILES = 1_000
+LONGEST_FIRST_LINE = 1024 * 1024
 
 
 class Transcript:
     """The transcript of one run; its file may appear late, or never."""
 
-    def __init__(self, coder: Coder, cwd: str, env: Mapping[str, str], offset: int | None) -> None:
-        """Read on from an offset; none: from where the file ends now, for what is there is of earlier runs."""
+    def __init__(
+        self,
+        coder: Coder,
+        cwd: str,
+        env: Mapping[str, str],
+        offset: int | None,
+        *,
+        whole: bool = False,
+        since: datetime | None = None,
+    ) -> None:
+        """Read on from an offset; none: from where the file ends now, for what is there is of earlier runs.
+
+        `whole`: there is no stream, and the file tells everything; where its session is not known, it is one that began
+        in this directory since then.
+        """
         self._coder, self._cwd, self._env = coder, cwd, env
+        self._parse = coder.parse_session if whole else coder.parse_transcript
+        self._since = since if whole else None
         self._offset = offset
         self._reader: LineReader | None = None
         self._size = 0
@@ -48,18 +66,36 @@ class Transcript:
         except OSError:
             return [], False
         grew, self._size = size != self._size, size
-        events = [event for line in self._reader.read() for event in self._coder.parse_transcript(line.text)]
+        events = [event for line in self._reader.read() for event in self._parse(line.text)]
         return events, grew
 
     def _find(self, session: str) -> bool:
-        pattern = self._coder.transcript(session, self._cwd, self._env) if session else ""
-        if not pattern:
-            return False
-        for number, path in enumerate(glob.iglob(pattern)):  # noqa: PTH207
-            if number >= MOST_FILES:
-                break
+        for path in self._candidates(session):
             if os.path.isfile(path) and not os.path.islink(path):  # noqa: PTH113, PTH114
                 self._size = os.path.getsize(path)  # noqa: PTH202
                 self._reader = LineReader(path, self._size if self._offset is None else min(self._offset, self._size))
                 return True
         return False
+
+    def _candidates(self, session: str) -> Iterator[str]:
+        if session:
+            yield from _files(self._coder.transcript(session, self._cwd, self._env))
+        elif self._since is not None:
+            for path in _files(self._coder.recent_sessions(self._cwd, self._env)):
+                if self._is_ours(path, self._since):
+                    yield path
+
+    def _is_ours(self, path: str, since: datetime) -> bool:
+        """Whether a file keeps a session that began in this run's directory, and no earlier than the run."""
+        try:
+            if os.path.getmtime(path) < since.timestamp():  # noqa: PTH204
+                return False
+            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                found = self._coder.session_of(file.readline(LONGEST_FIRST_LINE))
+        except OSError:
+            return False
+        return found is not None and os.path.realpath(found[1]) == os.path.realpath(self._cwd)
+
+
+def _files(pattern: str) -> Iterator[str]:
+    return islice(glob.iglob(pattern), MOST_FILES) if pattern else iter(())  # noqa: PTH207

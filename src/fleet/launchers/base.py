@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fleet.core.record import Record
 
@@ -20,6 +20,8 @@ class LaunchSpec(Record):
     keep_stdin: bool = False
     stdout_cap: int = 512 * 1024 * 1024
     stderr_cap: int = 64 * 1024 * 1024
+    session: str = ""  # what its terminal is called, where it gets one
+    size: tuple[int, int] = (200, 50)  # of its terminal, until somebody looks at it: columns and rows
 
 
 class Exit(Record):
@@ -32,6 +34,13 @@ class Exit(Record):
     cpu_seconds: float = 0.0
     peak_rss_kb: int = 0
     truncated: bool = False  # more was printed than is kept
+
+
+class Usage(NamedTuple):
+    """What a tree uses: CPU time so far, and the memory it holds now."""
+
+    cpu_seconds: float
+    rss_kb: int | None  # none: nobody tells
 
 
 class Agent(Protocol):
@@ -54,11 +63,30 @@ class Agent(Protocol):
     async def cpu_seconds(self) -> float:
         """CPU time its whole tree has used so far: a silent agent may be working."""
 
+    async def usage(self) -> Usage:
+        """CPU time and memory of its whole tree."""
+
     async def kill_tree(self) -> None:
         """Kill it and every descendant at once."""
 
     async def ended(self) -> Exit | None:
         """Wait for its end; None when the shim itself vanished, so that nobody knows."""
+
+
+class Terminal(Agent, Protocol):
+    """A live agent that has a terminal."""
+
+    async def screen(self, lines: int = 0) -> str:
+        """What its terminal shows, with so many lines from before. Raises FleetError when it is gone."""
+
+    async def paste(self, text: str) -> None:
+        """Put a text into it as one paste. Raises FleetError."""
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, by the names that tmux has for them. Raises FleetError."""
+
+    async def close_session(self) -> None:
+        """Take its terminal away."""
 
 
 class Launcher(Protocol):

@@ -33,16 +33,14 @@ FIND_SECONDS = 30.0
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 # A module, because Python keeps only modules compiled; a script would be compiled at each start.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.{} import main; main()"
-_ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(__file__).parents[2])
 
 
 class HeadlessLauncher:
     """Starts agents whose output goes to files."""
 
     def __init__(self, containment: str | None = None) -> None:
-        self.containment = containment or (WEAK if namespace_command() is None else NAMESPACE)
-        if self.containment == NAMESPACE and namespace_command() is None:
-            raise FleetError("PID namespaces are not available here", hint="leave the containment to fleet.")
+        self.containment = choose(containment)
 
     async def start(self, folder: str, spec: LaunchSpec) -> ShimAgent:
         """Start an agent in a run's folder; what an earlier one left there is written over. FleetError: none runs."""
@@ -60,7 +58,7 @@ class HeadlessLauncher:
                 link.close()
                 raise
         except OSError as error:
-            raise FleetError(f"cannot start an agent in {folder}: {error.strerror}", hint=_hint(error)) from error
+            raise FleetError(f"cannot start an agent in {folder}: {error.strerror}", hint=hint_for(error)) from error
         return await ShimAgent.reach(folder, link)
 
     async def find(self, folder: str) -> ShimAgent | None:
@@ -94,8 +92,8 @@ class HeadlessLauncher:
         lock = -1
         try:
             Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = _lock(folder)
-            _prepare(folder, spec)
+            lock = take_lock(folder)
+            prepare(folder, spec)
             subprocess.run(
                 ["/bin/sh", "-c", '"$@" &', "fleet-shim", *self._command(folder, lock)],
                 stdin=subprocess.DEVNULL,
@@ -115,7 +113,14 @@ class HeadlessLauncher:
     def _command(self, folder: str, lock: int) -> list[str]:
         module, inside = ("weak", ()) if self.containment == WEAK else ("program", namespace_command() or ())
         program = _PROGRAM.format(module)
-        return [*inside, sys.executable, "-I", "-S", "-c", program, _ROOT, str(Path(folder).absolute()), str(lock)]
+        return [*inside, sys.executable, "-I", "-S", "-c", program, ROOT, str(Path(folder).absolute()), str(lock)]
+
+
+def choose(containment: str | None) -> str:
+    """How well trees are held: what was asked for, else the best there is."""
+    if containment == NAMESPACE and namespace_command() is None:
+        raise FleetError("PID namespaces are not available here", hint="leave the containment to fleet.")
+    return containment or (WEAK if namespace_command() is None else NAMESPACE)
 
 
 @functools.cache
@@ -136,24 +141,25 @@ def namespace_command() -> tuple[str, ...] | None:
     return None
 
 
-def _lock(folder: str) -> int:
+def take_lock(folder: str, name: str = "lock") -> int:
     """The folder's lock, held. The shim inherits it, so that it is never free while something lives."""
-    handle = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(20):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return handle
         time.sleep(0.01)  # somebody may be looking whether it is held, which is a shared lock for an instant
     os.close(handle)
-    raise FleetError(f"an agent lives in {folder}")
+    raise FleetError(f"an agent {'lives' if name == 'lock' else 'is being started'} in {folder}")
 
 
-def _prepare(folder: str, spec: LaunchSpec) -> None:
+def prepare(folder: str, spec: LaunchSpec, **more: str) -> None:
+    """Take away what an earlier agent left, and write down what to start."""
     for name in ("exit.json", "shim.error", "spec.json", "stdout.tail", "stderr.tail"):
         Path(folder, name).unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(f"{folder}/spec.json", flags, 0o600), "wb") as file:
-        file.write(json.dumps(spec.as_dict()).encode())
+        file.write(json.dumps(spec.as_dict() | more).encode())
 
 
 async def _ready(said: int, folder: str) -> None:
@@ -180,7 +186,8 @@ async def _ready(said: int, folder: str) -> None:
         loop.remove_reader(said)
 
 
-def _hint(error: OSError) -> str:
+def hint_for(error: OSError) -> str:
+    """What helps against a machine that is full."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "raise the limit of open files (`ulimit -n`), or run fewer agents at once."
     return {errno.ENOSPC: "free some disk space.", errno.EAGAIN: "too many processes; run fewer agents."}.get(

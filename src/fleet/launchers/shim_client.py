@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from fleet.core.errors import FleetError
-from fleet.launchers.base import Exit
+from fleet.launchers.base import Exit, Usage
 from fleet.launchers.shim_link import Link, connect, exit_of, is_locked, read_exit
 
 #: A shim answers in milliseconds; a machine may be very busy.
@@ -73,10 +73,15 @@ class ShimAgent:
 
     async def cpu_seconds(self) -> float:
         """CPU time its whole tree has used so far."""
-        answer = await self._ask("cpu")
-        if answer and "cpu" in answer:
+        return (await self.usage()).cpu_seconds
+
+    async def usage(self) -> Usage:
+        """CPU time and memory of its whole tree; no memory once it has ended, nor from a shim that does not tell."""
+        answer = await self._ask("cpu") or {}
+        if "cpu" in answer:
             self._cpu_seconds = float(answer["cpu"])
-        return self._cpu_seconds
+        rss = answer.get("rss")
+        return Usage(self._cpu_seconds, rss if isinstance(rss, int) else None)
 
     async def kill_tree(self) -> None:
         """Kill it and every descendant at once; a shim that does not answer dies itself, and takes them along."""

@@ -36,10 +36,10 @@ class Link(NamedTuple):
         return float(age) if isinstance(age, int | float) else None
 
 
-def is_locked(folder: str) -> bool:
+def is_locked(folder: str, name: str = "lock") -> bool:
     """Whether a shim, or what it holds, lives in this folder."""
     try:
-        handle = os.open(f"{folder}/lock", os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return False
     try:

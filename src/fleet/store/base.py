@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.tally import Tally
     from fleet.core.task import Caller, Claim, Comment, Task, Verdict
+    from fleet.core.workspace import Workspace
 
 
 class Queue(Protocol):
@@ -142,8 +143,9 @@ class Queue(Protocol):
 
 
 class History(Protocol):
-    """What is on record about running tasks: runs, questions, messages, accounts. It shares the queue's transactions.
+    """What is on record about running tasks: runs, questions, messages, accounts, workspaces, and what is trusted.
 
+    It shares the queue's transactions.
     A run bears the owner and epoch of its claim. `Queue.adopt` raises both epochs at once, so that an adopted run goes
     on under its id and an earlier holder can no longer write about it; read the run again, or take the claim's epoch.
     """
@@ -218,3 +220,45 @@ class History(Protocol):
 
         It moves only forward, and delivered and carried are ends. One that is not there does not move.
         """
+
+    # Workspaces and trust
+
+    def lease(self, workspace: Workspace, *, ports: Callable[[frozenset[int]], int] | None = None) -> Workspace:
+        """Keep a task's workspace, or give back the one it has: same path and branch until that is gone.
+
+        `ports` is given every leased port and answers with the first of a free block of `port_count`, or 0 for none;
+        without it the workspace's own `first_port` is taken.
+        Raises BranchTaken when another task has the branch or the path, BadInput for a name that is not UTF-8, and
+        IllegalMove while the task's workspace is being removed, or when a port is not free.
+        """
+
+    def workspace(self, task_id: str) -> Workspace | None:
+        """The newest workspace of a task, gone or not."""
+
+    def workspaces(self, *, common: str | None = None, gone: bool = False) -> list[Workspace]:
+        """The workspaces that are not gone, or all, of one repository's git directory or any; earliest lease first."""
+
+    def keep_workspace(self, workspace: Workspace) -> None:
+        """Keep what became of a leased workspace: its base, whether it is ready, what was saved of it, its notes.
+
+        Where it lies and how far its removal is stay as they are. Raises WorkspaceNotFound when it is gone, even if
+        the task has another by now.
+        """
+
+    def begin_removal(self, task_id: str) -> Workspace:
+        """Say that a workspace is being removed, so that no run begins in it; saying it again goes on with it.
+
+        Raises WorkspaceNotFound, and IllegalMove while a run of its task lives or a supervisor holds the task.
+        """
+
+    def end_removal(self, task_id: str, saved: str) -> Workspace:
+        """Say that it is removed, with the refs (a JSON list) that keep what was in it; a second end changes nothing.
+
+        Branch, path and ports are free again. Raises WorkspaceNotFound, and IllegalMove for a removal that never began.
+        """
+
+    def trust(self, kind: str, key: str, value: str, by: str) -> None:
+        """Put on record what somebody declared to be all right. Raises BadInput for text that is not UTF-8."""
+
+    def trusted(self, kind: str, key: str) -> str | None:
+        """What was last declared to be all right under this key."""

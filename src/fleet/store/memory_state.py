@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fleet.core.dependency import Edge
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.task import Caller, Comment, Task
+    from fleet.core.workspace import Workspace
 
 
 class State:
@@ -28,6 +29,8 @@ class State:
         self.messages: dict[str, Message] = {}
         self.accounts: dict[tuple[str, str], Account] = {}
         self.totals: dict[tuple[str, str], AccountTotal] = {}
+        self.workspaces: list[Workspace] = []
+        self.trusted: dict[tuple[str, str], str] = {}
 
     def copy(self) -> State:
         """The state as it is now, for a transaction to go back to."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.core import clock, dependency
 from fleet.core.errors import ClaimLost, TaskExists, TaskNotFound
-from fleet.core.filter import by_coder_and_account, claimable_in
+from fleet.core.filter import by_lane, claimable_in
 from fleet.core.jsontext import encode
 from fleet.core.tally import Tally
 from fleet.core.task import RESOLVED, Claim
@@ -250,7 +250,7 @@ class SqliteQueue:
 
     def _first_in(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
         """The most urgent tasks that fit, each as (priority, created_at, id)."""
-        parts = [self._select("task_ids", each, "urgent", False, limit) for each in by_coder_and_account(where)]
+        parts = [self._select("task_ids", each, "urgent", False, limit) for each in by_lane(where)]
         found = [(priority, created_at, key) for rows in parts for key, priority, created_at in rows]
         return found if len(parts) == 1 else sorted(found)
 
@@ -327,9 +327,12 @@ class SqliteQueue:
 def _index_for(where: Filter, sort: str) -> str:
     """The planner has no statistics and would sort everything that is open: say which index has the order already."""
     if where.claimable:
-        return _SQL["index_claimable" if where.coder is None or where.account is None else "index_claimable_by_lane"]
+        is_lane = where.coder is not None and where.account is not None and where.mode is not None
+        return _SQL["index_claimable_by_lane" if is_lane else "index_claimable"]
     if where.ready:
         return _SQL["index_ready"]
+    if where.repo is not None and (where.branch is not None or where.branches is not None):
+        return _SQL["index_by_branch"]
     return _SQL["index_unfinished"] if where.unfinished and sort == "priority" else ""
 
 

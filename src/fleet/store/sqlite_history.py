@@ -17,6 +17,7 @@ from fleet.store.sqlite_history_rows import (
     total_from,
     values_of,
 )
+from fleet.store.sqlite_workspaces import SqliteWorkspaces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,18 +26,13 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.task import Claim
-    from fleet.store.sqlite import SqliteQueue
 
 _SQL = named_sql.load("sqlite", "history")
 _BEFORE_ALL = -(2**63)
 
 
-class SqliteHistory:
+class SqliteHistory(SqliteWorkspaces):
     """All of it in the queue's file; whatever is written inside `queue.atomic()` is part of it."""
-
-    def __init__(self, queue: SqliteQueue) -> None:
-        self._db = queue.connection
-        self._now = queue.now
 
     def begin(self, claim: Claim, run: Run) -> Run:
         with self._db.writing():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import from_micros, to_micros
 from fleet.core.run import Account, AccountTotal, Message, Question, Run
+from fleet.core.workspace import Workspace
 
 if TYPE_CHECKING:
     from typing import Any, TypeVar
@@ -40,7 +41,13 @@ def message_from(row: tuple[Any, ...]) -> Message:
     return _record(Message, row)
 
 
-def values_of(record: Run | Question | Message) -> dict[str, Any]:
+def workspace_from(row: tuple[Any, ...]) -> Workspace:
+    """A workspace from the columns of the query `workspaces`."""
+    found = _record(Workspace, row)
+    return found.replace(made_branch=bool(found.made_branch))
+
+
+def values_of(record: Run | Question | Message | Workspace) -> dict[str, Any]:
     """A record's columns, under the names of its fields."""
     values = record.as_dict()
     for name, value in values.items():
@@ -68,6 +75,6 @@ def _is_instant(name: str) -> bool:
     return name.endswith(("_at", "_until"))
 
 
-_KINDS: tuple[type[Record], ...] = (Run, Question, Account, AccountTotal, Message)
+_KINDS: tuple[type[Record], ...] = (Run, Question, Account, AccountTotal, Message, Workspace)
 _INSTANTS = {name for kind in _KINDS for name in kind._fields if _is_instant(name)}
 _INSTANT_AT = {kind: [at for at, name in enumerate(kind._fields) if _is_instant(name)] for kind in _KINDS}

@@ -6,8 +6,7 @@ from typing import Any
 
 from fleet.core.filter import Filter
 from fleet.core.matching import _CONDITIONS
-from fleet.core.task import Claim, Status, Task
-from fleet.engine.admission import HEADLESS, INTERACTIVE
+from fleet.core.task import HEADLESS, INTERACTIVE, Claim, Status, Task
 from fleet.engine.watchdog import Facts
 from fleet.store.memory import MemoryQueue
 

@@ -15,9 +15,9 @@ from builders import HOUR, MINUTE, NOON, FakeClock, a_task
 from fleet.config.load import Layer, Origin, merge
 from fleet.core.errors import ClaimLost
 from fleet.core.run import Account, Ending, Outcome
-from fleet.core.task import Claim, Status, Task, Verdict
+from fleet.core.task import HEADLESS, INTERACTIVE, Claim, Status, Task, Verdict
 from fleet.engine.accounts import after_run, is_parked
-from fleet.engine.admission import BURST, HEADLESS, INTERACTIVE, Ramp, Situation, admit
+from fleet.engine.admission import BURST, Ramp, Situation, admit
 from fleet.engine.policy import Counts, bound, decide
 from fleet.engine.watchdog import check, next_check, watchdog_for
 from unit.engine.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent, QuickQueue

@@ -10,8 +10,12 @@ Standard library only and started with `-I -S`; it imports nothing of fleet but 
 
 On the socket the shim speaks first: `{"version": 1, "state": {…}}`. A request is `{"id": 1, "do": "signal", "number":
 9}`; its answer has the same id and either `ok` and what was asked for, or `error`. There are `state`, `signal`
-(number), `write` (text), `close_stdin`, `kill`, `cpu` and `tails`. Unasked it says `{"grew": [stdout_bytes,
-stderr_bytes]}`, at once and then at most every 50 ms, and at the end `{"ended": {…}}`, as it stands in `exit.json`.
+(number), `write` (text), `close_stdin`, `kill`, `cpu` (also `rss`, in KiB) and `tails`. Unasked it says `{"grew":
+[stdout_bytes, stderr_bytes]}`, at once and then at most every 50 ms, and at the end `{"ended": {…}}`, as it stands in
+`exit.json`.
+
+In a terminal (terminal.py) the agent prints on the terminal, whose log is `stdout`, `started` says that it was begun,
+and nothing can be written to its stdin.
 
 On macOS there are neither namespaces nor subreapers nor /proc: only the agent's process group is held. Not exercised.
 """

@@ -7,8 +7,7 @@ import time
 
 from fleet.launchers.shim.control import Control
 from fleet.launchers.shim.loop import Loop
-from fleet.launchers.shim.output import Output
-from fleet.launchers.shim.process import Stdin, start
+from fleet.launchers.shim.process import start
 from fleet.launchers.shim.record import instant, write_record
 
 TYPE_CHECKING = False
@@ -16,18 +15,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from fleet.launchers.shim.output import Output
+    from fleet.launchers.shim.process import Streams
     from fleet.launchers.shim.tree import Tree
 
 #: How often clients are told that the output grew, at most.
 GROWTH_SECONDS = 0.05
 #: How long processes that cannot be killed, a writer outside, or a full disk may hold up the end.
 UNKILLABLE_SECONDS, DRAIN_SECONDS, RECORD_SECONDS = 5.0, 1.0, 60.0
+#: How long an agent may live on when its terminal is gone.
+HANGUP_SECONDS = 2.0
 
 
 class Shim:
     """One agent from its start to its end."""
 
-    def __init__(self, spec: "dict[str, Any]", tree: "Tree", umask: int) -> None:
+    def __init__(self, spec: "dict[str, Any]", tree: "Tree", umask: int, streams: "Streams") -> None:
         self._tree = tree
         self._loop = Loop()
         self._started, self._began = time.time(), time.monotonic()
@@ -35,18 +38,22 @@ class Shim:
         self._status: int | None = None  # as wait() gives it
         self._error = ""
         self._cpu, self._peak = 0.0, 0
-        self._told, self._tell_at = [(0, 0), (0, 0)], 0.0
-        self._outputs = [Output("stdout", spec["stdout_cap"]), Output("stderr", spec["stderr_cap"])]
-        self._stdin = Stdin(spec["stdin"], keep=spec["keep_stdin"])
+        self._kill_at: float | None = None  # a tree that has not gone by itself until then is killed
+        self._streams, self._stdin = streams, streams.stdin
+        self._outputs = streams.outputs
+        self._told, self._tell_at = self._sizes(), 0.0
         self._watch_children()
         self._control = Control(self._loop, self._answer)
         self._start(spec, umask)
 
-    def serve(self) -> None:
-        """Work until the agent has ended and its record is written."""
+    def serve(self) -> int:
+        """Work until the agent has ended and its record is written; its exit code, as a shell would tell it."""
         while self._status is None and not self._error:
             self._loop.turn(self._pause())
             self._tell_growth()
+            if self._kill_at is not None and time.monotonic() >= self._kill_at:
+                self._tree.kill(self._agent)
+                self._kill_at += UNKILLABLE_SECONDS
         survivors = self._clear()
         record = self._record(survivors)
         give_up = time.monotonic() + RECORD_SECONDS
@@ -54,19 +61,28 @@ class Shim:
             self._loop.turn(1.0)
         self._control.tell({"ended": record})
         self._control.close()
+        return 127 if self._error else 128 + record["signal"] if record["signal"] else int(record["status"])
 
     def _start(self, spec: "dict[str, Any]", umask: int) -> None:
-        ends = (self._stdin.agents_end, *(output.agents_end for output in self._outputs))
         try:
-            self._agent = start(spec, (ends[0], ends[1], ends[2]), umask, self._tree.in_child)
+            self._agent = start(spec, umask, self._streams.in_child, self._tree.in_child)
         except OSError as error:
             self._error = str(error) or "cannot be started"
             return
+        finally:
+            self._streams.started()
         for output in self._outputs:
             self._loop.read(output.pipe, lambda output=output: self._take(output))  # type: ignore[misc]
         self._feed()
+        self._streams.watch(self._loop, self._hung_up)
 
-    def _take(self, output: Output) -> None:
+    def _hung_up(self) -> None:
+        """Nobody can reach the agent any more: it may put its things in order, then it has to go."""
+        self._kill_at = time.monotonic() + HANGUP_SECONDS
+        for number in (_signal.SIGHUP, _signal.SIGCONT):
+            self._answer({"do": "signal", "number": number})  # an agent that is not ours to signal is killed later
+
+    def _take(self, output: "Output") -> None:
         if output.take() is None:
             self._loop.forget(output.pipe)
 
@@ -96,11 +112,14 @@ class Shim:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
+            if os.WIFSTOPPED(status):
+                self._streams.stopped(pid, os.WSTOPSIG(status))
+                continue
             self._cpu += usage.ru_utime + usage.ru_stime
             self._peak = max(self._peak, usage.ru_maxrss)
             if pid == self._agent:
@@ -111,6 +130,8 @@ class Shim:
         moments = [output.retry_at for output in self._outputs if output.waiting]
         if self._told != self._sizes():
             moments.append(self._tell_at)
+        if self._kill_at is not None:
+            moments.append(self._kill_at)
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def _tell_growth(self) -> None:
@@ -159,6 +180,7 @@ class Shim:
             "started_at": instant(self._started),
             "age": round(time.monotonic() - self._began, 3),  # true also when the clock was set meanwhile
             "stdin_open": self._stdin.open,
+            **self._streams.place(),
             **self._printed(),
         }
 
@@ -173,14 +195,17 @@ class Shim:
         self._feed()
 
     def _close_stdin(self, _: "dict[str, Any]") -> None:
-        self._stdin.close()
+        refusal = self._stdin.close()
+        if refusal:
+            raise ValueError(refusal)
         self._feed()
 
     def _kill(self, _: "dict[str, Any]") -> None:
         self._tree.kill(self._agent)
 
-    def _cpu_seconds(self, _: "dict[str, Any]") -> "dict[str, Any]":
-        return {"cpu": round(self._tree.cpu_seconds(), 3)}
+    def _used(self, _: "dict[str, Any]") -> "dict[str, Any]":
+        seconds, kib = self._tree.used()
+        return {"cpu": round(seconds, 3), "rss": kib}
 
     def _tails(self, _: "dict[str, Any]") -> None:
         for output in self._outputs:
@@ -192,7 +217,7 @@ class Shim:
         "write": _write,
         "close_stdin": _close_stdin,
         "kill": _kill,
-        "cpu": _cpu_seconds,
+        "cpu": _used,
         "tails": _tails,
     }
 
@@ -210,7 +235,7 @@ class Shim:
             "survivors": survivors,
             "cpu_seconds": round(self._cpu, 3),
             "peak_rss_kb": self._peak // (1024 if sys.platform == "darwin" else 1),
-            "truncated": any(output.truncated for output in self._outputs),
+            "truncated": self._streams.truncated,
             "containment": self._tree.containment,
             "started_at": instant(self._started),
             "ended_at": instant(time.time()),

@@ -20,6 +20,11 @@ class Loop:
         self._readers[handle] = callback
         self._register(handle)
 
+    def hangup(self, handle: int, callback: "Callable[[], None]") -> None:
+        """Call when the other end has closed; what there is to read is somebody else's."""
+        self._readers[handle] = callback
+        self._poll.register(handle, 0)
+
     def write(self, handle: int, callback: "Callable[[], None] | None") -> None:
         """Call whenever something can be written; nothing: no more."""
         if callback is None:

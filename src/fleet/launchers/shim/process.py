@@ -6,10 +6,14 @@
 import _signal  # type: ignore[import-not-found]  # signal imports enum: a tenth of the shim's start
 import os
 
+from fleet.launchers.shim.output import Output
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from fleet.launchers.shim.loop import Loop
 
 #: More than this waiting for an agent that does not read is refused.
 MOST_WAITING = 16 * 1024 * 1024
@@ -43,9 +47,10 @@ class Stdin:
         self._waiting += _bytes(text)
         return ""
 
-    def close(self) -> None:
-        """End it once everything is written."""
+    def close(self) -> str:
+        """End it once everything is written; why not, if not."""
         self._closing = True
+        return ""
 
     def feed(self) -> None:
         """Pass on what fits."""
@@ -64,13 +69,61 @@ class Stdin:
             self.pipe = -1
 
 
-def start(spec: "dict[str, Any]", streams: tuple[int, int, int], umask: int, in_child: "Callable[[], None]") -> int:
-    """Start the agent with these three streams in a session of its own; OSError with the reason when it cannot be."""
+class Streams:
+    """What an agent reads and prints through. These hooks do nothing, for a kind that does not need them."""
+
+    stdin: "Stdin"
+    outputs: "list[Output]"
+
+    @property
+    def truncated(self) -> bool:
+        """Whether more was printed than is kept."""
+        return any(output.truncated for output in self.outputs)
+
+    def in_child(self) -> None:
+        """What the agent's process does first: take them for stdin, stdout and stderr."""
+
+    def started(self) -> None:
+        """The agent has them, or there is none: let go of its ends."""
+
+    def watch(self, loop: "Loop", hung_up: "Callable[[], None]") -> None:
+        """Call when nobody is at the other end any more."""
+
+    def stopped(self, pid: int, number: int) -> None:
+        """A child was stopped by this signal."""
+
+    def place(self) -> "dict[str, str]":
+        """Where the agent can be looked at."""
+        return {}
+
+
+class Pipes(Streams):
+    """The streams of an agent without a terminal: it gets a session of its own."""
+
+    def __init__(self, spec: "dict[str, Any]") -> None:
+        self.stdin = Stdin(spec["stdin"], keep=spec["keep_stdin"])
+        self.outputs = [Output("stdout", spec["stdout_cap"]), Output("stderr", spec["stderr_cap"])]
+        self._ends = (self.stdin.agents_end, *(output.agents_end for output in self.outputs))
+
+    def in_child(self) -> None:
+        """Be the first of a session, and take the pipes."""
+        os.setsid()
+        for number, stream in enumerate(self._ends):
+            os.dup2(stream, number)
+
+    def started(self) -> None:
+        """Let go of the agent's ends."""
+        for stream in self._ends:
+            os.close(stream)
+
+
+def start(spec: "dict[str, Any]", umask: int, *in_child: "Callable[[], None]") -> int:
+    """Start the agent, which does this first; OSError with the reason when it cannot be."""
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            _prepare(streams, umask, in_child)
+            _prepare(umask, in_child)
             _become(spec)
         except BaseException as error:  # noqa: BLE001 - must never return into the shim's own code
             os.write(tell, (str(error) or type(error).__name__).encode("utf-8", "replace")[:2000])
@@ -79,25 +132,21 @@ def start(spec: "dict[str, Any]", streams: tuple[int, int, int], umask: int, in_
     os.close(tell)
     reason = os.read(told, 2000)  # ends when exec closes the other end
     os.close(told)
-    for stream in streams:
-        os.close(stream)
     if reason:
         os.waitpid(pid, 0)
         raise OSError(reason.decode("utf-8", "replace"))
     return pid
 
 
-def _prepare(streams: tuple[int, int, int], umask: int, in_child: "Callable[[], None]") -> None:
-    os.setsid()
-    in_child()
+def _prepare(umask: int, in_child: "tuple[Callable[[], None], ...]") -> None:
+    for step in in_child:
+        step()
     for number in range(1, _signal.NSIG):
         try:
             _signal.signal(number, _signal.SIG_DFL)  # Python ignores SIGPIPE, a shell's background job SIGINT
         except (OSError, ValueError):
             pass
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
     os.umask(umask)
 
 

@@ -9,6 +9,7 @@ import sys
 
 from fleet.launchers.shim.jsonlines import decode, encode
 from fleet.launchers.shim.lifetime import Shim
+from fleet.launchers.shim.process import Pipes
 from fleet.launchers.shim.record import reserve_record
 from fleet.launchers.shim.tree import Namespace
 
@@ -29,30 +30,42 @@ def run(make_tree: "Callable[[str], Tree]") -> None:
     """`… <folder> <lock>`: the lock is a descriptor, held by whoever started us, so that none comes between."""
     folder, lock = sys.argv[-2], int(sys.argv[-1])
     os.set_inheritable(lock, False)
-    for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM, _signal.SIGQUIT):
-        _signal.signal(number, _signal.SIG_IGN)  # the end of a terminal or of the supervisor is not the agent's
-    umask = os.umask(0o077)
-    os.chdir(folder)
+    umask = settle(folder)
     try:
-        spec = _spec()
+        spec = read_spec()
+        drop_spec()
         reserve_record()
-        shim = Shim(spec, make_tree(spec["env"].get("FLEET_RUN_ID", "")), umask)
+        shim = Shim(spec, make_tree(spec["env"].get("FLEET_RUN_ID", "")), umask, Pipes(spec))
         _detach()
         shim.serve()
     except Exception as error:
-        _confess(error)
+        confess(error)
         raise
     os._exit(0)  # what Python would tidy up is gone with us
 
 
-def _spec() -> "dict[str, Any]":
+def settle(folder: str) -> int:
+    """Work in the folder, privately, whatever ends around us; the umask that the agent shall have."""
+    for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM, _signal.SIGQUIT):
+        _signal.signal(number, _signal.SIG_IGN)  # the end of a terminal or of the supervisor is not the agent's
+    umask = os.umask(0o077)
+    os.chdir(folder)
+    return umask
+
+
+def read_spec() -> "dict[str, Any]":
+    """What to start."""
     handle = os.open("spec.json", os.O_RDONLY | os.O_CLOEXEC)
     data = bytearray()
     while chunk := os.read(handle, 1024 * 1024):
         data += chunk
     os.close(handle)
-    os.unlink("spec.json")  # noqa: PTH108 - the agent's environment may hold secrets
     return decode(bytes(data))
+
+
+def drop_spec() -> None:
+    """Take it away: it is started once, and the agent's environment may hold secrets."""
+    os.unlink("spec.json")  # noqa: PTH108
 
 
 def _detach() -> None:
@@ -67,7 +80,8 @@ def _detach() -> None:
     os.close(nothing)
 
 
-def _confess(error: Exception) -> None:
+def confess(error: Exception) -> None:
+    """Leave word why the shim itself failed."""
     try:
         handle = os.open("shim.error", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         os.write(handle, encode({"error": f"{type(error).__name__}: {error}"}).encode())

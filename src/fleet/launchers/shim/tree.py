@@ -21,14 +21,15 @@ if TYPE_CHECKING:
         def kill(self, agent: int) -> None:
             """Kill all of them at once."""
 
-        def cpu_seconds(self) -> float:
-            """What all of them have used so far, the ended ones included."""
+        def used(self) -> tuple[float, int]:
+            """CPU seconds of all of them so far, the ended ones included, and the memory they hold now, in KiB."""
 
         def in_child(self) -> None:
             """What the agent's process does before it becomes the agent."""
 
 
 TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 KILL = 9
 
 
@@ -53,9 +54,10 @@ class Namespace:
         except ProcessLookupError:
             pass
 
-    def cpu_seconds(self) -> float:
-        """The living, with what they reaped, and what was reaped here."""
-        return reaped_seconds() + sum(seconds for pid, _, _, seconds in processes() if pid != 1)
+    def used(self) -> tuple[float, int]:
+        """CPU: the living, with what they reaped, and what was reaped here; memory: the living."""
+        found = [(pid, seconds) for pid, _, _, seconds in processes() if pid != 1]
+        return reaped_seconds() + sum(seconds for _, seconds in found), sum(resident_kb(pid) for pid, _ in found)
 
     def in_child(self) -> None:
         """Nothing: the kernel does it all."""
@@ -76,6 +78,12 @@ def processes() -> "Iterator[tuple[int, int, bool, float]]":
         if len(fields) > 14:
             seconds = sum(map(int, fields[11:15])) / TICKS
             yield int(name), int(fields[1]), fields[0] not in (b"Z", b"X"), seconds
+
+
+def resident_kb(pid: int) -> int:
+    """The memory that a process holds now; pages that it shares with others count in full."""
+    fields = read(f"/proc/{pid}/statm").split()
+    return int(fields[1]) * PAGE // 1024 if len(fields) > 1 else 0
 
 
 def reaped_seconds() -> float:

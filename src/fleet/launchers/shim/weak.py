@@ -12,7 +12,7 @@ import os
 import sys
 
 from fleet.launchers.shim.program import run
-from fleet.launchers.shim.tree import KILL, processes, read, reaped_seconds
+from fleet.launchers.shim.tree import KILL, processes, read, reaped_seconds, resident_kb
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -44,10 +44,11 @@ class Descendants:
         for pid in self.others():
             self._kill(pid)
 
-    def cpu_seconds(self) -> float:
-        """The living, with what they reaped, and what was reaped here."""
+    def used(self) -> tuple[float, int]:
+        """CPU: the living, with what they reaped, and what was reaped here; memory: the living."""
         others = set(self.others())
-        return reaped_seconds() + sum(seconds for pid, _, _, seconds in processes() if pid in others)
+        seconds = sum(seconds for pid, _, _, seconds in processes() if pid in others)
+        return reaped_seconds() + seconds, sum(map(resident_kb, others))
 
     def in_child(self) -> None:
         """Die with the shim; if it is gone already, at once."""

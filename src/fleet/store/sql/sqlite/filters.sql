@@ -137,3 +137,9 @@ t.origin in (select value from json_each(:origins))
 t.batch = :batch and t.batch <> ''
 -- repo --
 t.repo = :repo
+-- branch --
+t.branch = :branch and t.branch <> ''
+-- branches --
+t.branch in (select value from json_each(:branches)) and t.branch <> ''
+-- workspace --
+t.workspace = :workspace

@@ -78,6 +78,9 @@ indexed by tasks_claimable
 -- index_claimable_by_lane --
 indexed by tasks_claimable_by_lane
 
+-- index_by_branch --
+indexed by tasks_by_branch
+
 -- index_unfinished --
 indexed by tasks_unfinished
 

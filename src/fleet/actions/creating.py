@@ -1,0 +1,267 @@
+"""Making tasks that each get a branch and a worktree of their own: one, the same one several times, or several."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet import coders
+from fleet.actions import tasks
+from fleet.actions.rights import as_seen_by
+from fleet.actions.tasks import Draft
+from fleet.config import load
+from fleet.core import branch as names
+from fleet.core import checks
+from fleet.core.errors import BadInput, BranchTaken, FleetError, Usage
+from fleet.core.filter import Filter
+from fleet.core.record import Record
+from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
+from fleet.core.unique import new_uuid
+from fleet.engine.trusting import changed_repository, untrusted_commands
+from fleet.wake import wake
+from fleet.workspaces.repository import find_repository
+from fleet.workspaces.view import View
+from fleet.workspaces.worktree import branches_checked_out, resolve_base
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.core.task import Caller, Task
+    from fleet.workspaces.repository import Repository
+
+MOST = 100
+LONGEST_PROMPT = 1024 * 1024
+LONGEST_TITLE = 120
+
+
+class Wish(Record):
+    """One agent to be."""
+
+    branch: str
+    prompt: str = ""
+    coder: str = ""
+    model: str = ""
+
+
+class Terms(Record):
+    """What holds for all agents that are made together."""
+
+    base: str = ""
+    quick: bool = False
+    headless: bool = False
+    verify: str = ""
+
+
+class Created(NamedTuple):
+    """Tasks that were made together."""
+
+    tasks: list[Task]
+    batch: str
+    notes: list[str]  # what the user should know: branches that were there, programs that are not
+
+
+class Maker(Record):
+    """Who makes tasks, and how."""
+
+    origin: str
+    by: str
+    caller: Caller | None = None
+
+
+def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker: Maker) -> Created:
+    """Make a task for each wish, all or none, in the repository of a directory, and have their agents started.
+
+    Raises BadInput, BranchTaken, NoRepository, FleetError where the project's commands are not trusted.
+    """
+    repository = find_repository(directory)
+    settings = load(fleet.home, repository.top)
+    check_names(wishes)
+    for wish in wishes:
+        _check(wish, settings)
+    _refuse_untrusted(fleet, repository, settings, terms)
+    _refuse_taken(fleet, repository, wishes)
+    view = View(fleet.home, repository)
+    reused = _reused(repository, view, [wish.branch for wish in wishes])
+    base = resolve_base(repository, view, terms.base, cwd=directory)
+    usual, notes = _mode(settings, terms)
+    modes = [_mode_of(wish, settings, usual, notes) for wish in wishes]
+    batch = batch_name(maker.origin, fleet.queue.now())
+    common = {
+        "cwd": repository.top,
+        "repo": repository.top,
+        "base": base,
+        "workspace": WORKTREE,
+        "verify": terms.verify,
+        "batch": batch,
+        "origin": maker.origin,
+        "path": os.environ.get("PATH", ""),
+        "metadata": {"quick": True} if terms.quick else {},
+    }
+    queue = as_seen_by(fleet.queue, maker.caller)
+    fields = [_fields(wish, settings, mode) for wish, mode in zip(wishes, modes, strict=True)]
+    drafts = [Draft(fields=common | each) for each in fields]
+    with fleet.queue.atomic():
+        _refuse_taken(fleet, repository, wishes)  # by now for good
+        made = [tasks.create(queue, draft, actor=maker.by)[0] for draft in drafts]
+    wake(fleet.home)
+    notes += [f"branch {branch} was there already and is gone on with" for branch in reused]
+    return Created(made, batch, notes)
+
+
+def batch_name(origin: str, now: datetime) -> str:
+    """A name for tasks that are made together; what is made one by one belongs to its day."""
+    return f"manual-{now:%Y-%m-%d}" if origin == CREATE else f"{now:%y%m%d}-{new_uuid()[:4]}"
+
+
+def fanout(count: int, prefix: str, prompt: str, agents: str, coder: str, model: str) -> list[Wish]:
+    """The same prompt for several agents; `agents` spreads it over coders: claude:2,codex:1. Raises BadInput."""
+    spread = _spread(agents) if agents else [coder] * count
+    if agents and count and count != len(spread):
+        raise BadInput(
+            f"--agents names {len(spread)} agents, and not {count}", hint="leave the count out, or let both agree."
+        )
+    if not 1 <= len(spread) <= MOST:
+        raise BadInput(f"{len(spread)} agents at once", hint=f"1 to {MOST} can be made at once.")
+    prefix = prefix or f"fanout-{new_uuid()[:8]}"
+    branches = names.fanout_names(prefix, len(spread))
+    return [
+        Wish(branch=branch, prompt=prompt, coder=each, model=model)
+        for branch, each in zip(branches, spread, strict=True)
+    ]
+
+
+def multi(pairs: list[str], coder: str, model: str) -> list[Wish]:
+    """Agents from `branch:prompt` pairs. Raises BadInput."""
+    wishes = []
+    for pair in pairs:
+        branch, colon, prompt = pair.partition(":")
+        if not colon or not branch.strip() or not prompt.strip():
+            raise BadInput(f"{pair[:80]!r} is not BRANCH:PROMPT", hint='write fix-auth:"Fix the login bug".')
+        wishes.append(Wish(branch=branch.strip(), prompt=prompt.strip(), coder=coder, model=model))
+    if not 1 <= len(wishes) <= MOST:
+        raise BadInput(f"{len(wishes)} agents at once", hint=f"1 to {MOST} can be made at once.")
+    return wishes
+
+
+def _spread(agents: str) -> list[str]:
+    spread: list[str] = []
+    for part in agents.split(","):
+        coder, _, count = part.strip().partition(":")
+        if not coder or not (count or "1").isdecimal():
+            raise BadInput(f"--agents {agents!r} is not understood", hint="write claude:2,codex:1.")
+        spread += [coder] * int(count or 1)
+        if len(spread) > MOST:
+            break
+    return spread
+
+
+def check_names(wishes: list[Wish]) -> None:
+    """Raise BadInput for a name that no branch can have, or one that is named twice."""
+    for wish in wishes:
+        names.check_branch(wish.branch)
+    branches = [wish.branch for wish in wishes]
+    if twice := next((branch for branch in branches if branches.count(branch) > 1), ""):
+        raise BadInput(f"branch {twice!r} is named twice", hint="each agent needs a branch of its own.")
+
+
+def _check(wish: Wish, settings: Settings) -> None:
+    names.check_pattern(wish.branch, settings.project.branch_pattern)
+    if wish.coder:
+        coders.known(wish.coder, described=settings.coders)
+    try:
+        size = len(wish.prompt.encode())
+    except UnicodeEncodeError as error:
+        raise BadInput("the prompt is not UTF-8 text", hint="convert it to UTF-8 first.") from error
+    if size > LONGEST_PROMPT:
+        raise BadInput(f"the prompt has {size} bytes; {LONGEST_PROMPT} are the most", hint="put it into a file.")
+    if "\0" in wish.prompt:
+        raise BadInput("the prompt has a NUL in it", hint="take it out.")
+
+
+def _refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, terms: Terms) -> None:
+    """Refuse what no agent could be started with. The first use of a repository records what its git obeys."""
+    changed = changed_repository(fleet.history, repository)
+    if changed:
+        raise FleetError(
+            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
+            hint="look at them; `fleet trust` accepts them.",
+        )
+    quick = terms.quick or settings.setup.quick
+    untrusted = untrusted_commands(fleet.history, repository, settings, quick=quick)
+    if untrusted:
+        more = f" (and {len(untrusted) - 1} more)" if len(untrusted) > 1 else ""
+        raise FleetError(
+            f"the project file has commands that you have not trusted yet: {untrusted[0]}{more}",
+            hint="`fleet trust --show` shows them, `fleet trust` accepts them; `--quick` goes without setup commands.",
+        )
+
+
+def _reused(repository: Repository, view: View, branches: list[str]) -> list[str]:
+    """Those of the branches that are there already; one that is checked out somewhere cannot be used."""
+    refs = view.text("for-each-ref", "--format=%(refname)", *(f"refs/heads/{branch}" for branch in branches))
+    there = {ref.removeprefix("refs/heads/") for ref in refs.splitlines()}
+    found = [branch for branch in branches if branch in there]
+    out = branches_checked_out(repository) if found else {}
+    for branch in found:
+        if branch in out:
+            raise BadInput(
+                f"branch {branch!r} is checked out in {out[branch]}", hint="choose another name, or leave it there."
+            )
+    return found
+
+
+def _refuse_taken(fleet: Fleet, repository: Repository, wishes: list[Wish]) -> None:
+    branches = tuple(wish.branch for wish in wishes)
+    under_way = Filter(branches=branches, repo=repository.top, not_statuses=(Status.CLOSED, Status.BLOCKED))
+    for task in fleet.queue.find(under_way, sort="id", limit=1):
+        raise BranchTaken(task.branch, task.id)
+    for workspace in fleet.history.workspaces(common=repository.common):
+        if workspace.branch in branches:
+            raise BranchTaken(workspace.branch, workspace.task_id)
+
+
+def _mode(settings: Settings, terms: Terms) -> tuple[str, list[str]]:
+    if terms.headless or settings.agent.mode == HEADLESS:
+        return HEADLESS, []
+    if shutil.which("tmux") is not None:
+        return INTERACTIVE, []
+    if settings.agent.mode == INTERACTIVE:
+        raise FleetError("tmux is not installed", hint="install it, or say --headless.")
+    return HEADLESS, ["tmux is not installed: the agents run headless"]
+
+
+def _mode_of(wish: Wish, settings: Settings, usual: str, notes: list[str]) -> str:
+    """How one agent runs: as all of them, unless its coder can only be run without a terminal."""
+    coder = coders.load(_coder_of(wish) or settings.coder, settings)
+    if usual == HEADLESS or coder.has_screen:
+        return usual
+    note = f"{coder.name} runs headless: fleet has no terminal for it"
+    notes += [] if note in notes else [note]
+    return HEADLESS
+
+
+def _coder_of(wish: Wish) -> str:
+    return wish.coder or os.environ.get("FLEET_CODER", "")
+
+
+def _fields(wish: Wish, settings: Settings, mode: str) -> dict[str, str]:
+    if not wish.prompt and mode == HEADLESS:
+        raise Usage(f"{wish.branch} has no prompt", hint="say what to do: -p PROMPT.")
+    coder = _coder_of(wish)
+    return {
+        "title": _title(wish),
+        "description": wish.prompt,
+        "branch": wish.branch,
+        "mode": mode,
+        "coder": coders.known(coder, described=settings.coders) if coder else "",
+        "model": checks.line("model", wish.model or os.environ.get("FLEET_MODEL", "")),
+    }
+
+
+def _title(wish: Wish) -> str:
+    first = next((line.strip() for line in wish.prompt.splitlines() if line.strip()), "")
+    words = "".join(char for char in first if char.isprintable())
+    return (words[: LONGEST_TITLE - 1] + "…" if len(words) > LONGEST_TITLE else words) or wish.branch

@@ -1,0 +1,107 @@
+"""Worktrees and saved work that nobody needs any more: found, told, and on request removed, saved first as ever."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions import removal
+from fleet.config import load
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.core.task import Status
+from fleet.engine.work import Work
+from fleet.workspaces.saving import forget, saved_refs
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.core.workspace import Workspace
+
+
+UNMERGED = "finished, not merged"
+
+
+class Old(NamedTuple):
+    """One thing that gc found."""
+
+    what: str  # worktree or saved
+    name: str  # its branch, or its ref
+    task_id: str
+    why: str
+    goes: bool  # whether gc removes it; the rest is told only
+    space: Workspace  # it, or one of the same repository
+    removed: bool = False
+    commands: tuple[str, ...] = ()  # how to get back what was saved of it
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        told = {name: value for name, value in self._asdict().items() if name != "space"}
+        return told | {"commands": list(self.commands)}
+
+
+def collect(fleet: Fleet, *, dry_run: bool, finished: bool = False) -> list[Old]:
+    """Remove worktrees of finished tasks whose work is merged or that changed nothing, and of tasks that are gone; and
+    what was saved longer ago than `saving.days`. With `finished`, worktrees of all finished tasks.
+    """
+    found = [*_worktrees(fleet, finished=finished), *_saved(fleet)]
+    return found if dry_run else [_gone(fleet, each) if each.goes else each for each in found]
+
+
+def _worktrees(fleet: Fleet, *, finished: bool) -> list[Old]:
+    spaces = fleet.history.workspaces()
+    ids = tuple(space.task_id for space in spaces)
+    tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
+    live = {run.task_id for run in fleet.history.live()}
+    found = []
+    for space in spaces:
+        task = tasks.get(space.task_id)
+        if space.task_id in live or (task is not None and task.status != Status.CLOSED):
+            continue
+        why = "its task was deleted" if task is None else _why(fleet, space)
+        goes = finished or why != UNMERGED
+        found.append(Old("worktree", space.branch, space.task_id, why, goes, space))
+    return found
+
+
+def _why(fleet: Fleet, space: Workspace) -> str:
+    view = Work(fleet.home, space).view
+    tip = view.commit_of(f"refs/heads/{space.branch}")
+    if tip is None:
+        return "finished, and its branch is gone"
+    if tip == space.base_commit:
+        return "finished, and nothing was committed"
+    holders = view.text("for-each-ref", "--contains", tip, "--format=%(refname:short)", "refs/heads", "refs/remotes")
+    others = [name for name in holders.splitlines() if name != space.branch]
+    return f"finished and merged into {others[0]}" if others else UNMERGED
+
+
+def _saved(fleet: Fleet) -> list[Old]:
+    days = load(fleet.home, env={}).saving.days
+    before = fleet.queue.now() - timedelta(days=days)
+    repositories = {space.common: space for space in fleet.history.workspaces(gone=True)}
+    found = []
+    for space in repositories.values():
+        try:
+            refs = saved_refs(Work(fleet.home, space).view)
+        except FleetError:  # the repository itself is gone
+            continue
+        found += [
+            Old("saved", each.ref, each.task, f"saved more than {days} days ago", goes=True, space=space)
+            for each in refs
+            if each.at < before
+        ]
+    return found
+
+
+def _gone(fleet: Fleet, old: Old) -> Old:
+    try:
+        if old.what == "worktree":
+            done = removal.remove(fleet, [old.task_id])
+            removal.sweep(done, fleet)
+            return old._replace(removed=done[0].removed, commands=done[0].saved.commands)
+        forget(Work(fleet.home, old.space).view, old.name)
+    except FleetError as error:
+        return old._replace(why=f"{old.why}, but: {error}")
+    return old._replace(removed=True)

@@ -1,0 +1,157 @@
+"""The agents with a branch of their own: what each does, derived when it is read from what the supervisor observed."""
+
+# `fleet list` is typed all day: it reads the database and nothing else, and imports no settings.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core.filter import Filter
+from fleet.core.task import INTERACTIVE, WORKTREE, Status
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.actions.names import Scope
+    from fleet.assembly import Fleet
+    from fleet.core.run import Run
+    from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
+
+
+class Doing:
+    """The words for what an agent does."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    WORKING = "working"
+    WAITING = "waiting for you"
+    IDLE = "idle"
+    FINISHED = "finished"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+#: What a screen shows that waits for a choice, and one that waits for a message.
+QUESTION, READY = "question", "ready"
+#: An agent that has said nothing for so long, and uses no CPU, is idle.
+IDLE_SECONDS = 60.0
+AT_REST_PCT = 2.0
+BY_HAND = "stopped by hand"
+
+
+class Row(NamedTuple):
+    """A task with a branch, its last run and its worktree."""
+
+    task: Task
+    run: Run | None
+    workspace: Workspace | None
+    asks: bool  # a question of its waits for an answer
+    now: datetime
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its agent is there."""
+        return self.run is not None and self.run.is_live
+
+    @property
+    def status(self) -> str:
+        """What it does, in one word."""
+        if self.is_live:
+            return self._at_work()
+        match self.task.status:
+            case Status.CLOSED:
+                return Doing.FINISHED
+            case Status.IN_PROGRESS | Status.HOOKED:
+                return Doing.STARTING
+            case Status.BLOCKED if self.asks:
+                return Doing.WAITING
+            case Status.BLOCKED:
+                return Doing.STOPPED if self.task.reason.startswith(BY_HAND) else Doing.FAILED
+            case _:
+                return Doing.QUEUED
+
+    @property
+    def runtime_seconds(self) -> float | None:
+        """How long its last run has taken so far, or took."""
+        if self.run is None:
+            return None
+        return max(0.0, ((self.run.ended_at or self.now) - self.run.started_at).total_seconds())
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        task, run, space = self.task, self.run, self.workspace
+        live = run if self.is_live else None
+        return {
+            "branch": task.branch,
+            "task": task.id,
+            "status": self.status,
+            "task_status": task.status,
+            "reason": task.reason or None,
+            "title": task.title,
+            "mode": task.mode,
+            "run": run.id if run else None,
+            "session": (live.session_name or None) if live else None,
+            "worktree": space.path if space and not space.is_gone else None,
+            "batch": task.batch,
+            "repo": task.repo,
+            "coder": run.coder if run else task.coder,
+            "model": run.model if run else task.model,
+            "cpu_percent": live.cpu_pct if live else None,
+            "memory_mb": round(live.rss_kb / 1024, 1) if live and live.rss_kb is not None else None,
+            "runtime_seconds": round(self.runtime_seconds, 1) if self.runtime_seconds is not None else None,
+            "tokens": run.tokens if run else 0,
+            "cost_usd": run.cost_usd if run else None,
+            "diff": {"files": run.diff_files, "added": run.diff_added, "removed": run.diff_removed} if run else None,
+            "ports": [space.ports.start, space.ports.stop - 1] if space and not space.is_gone and space.ports else None,
+            "flags": list(run.flagged) if run else [],
+            "created_at": task.created_at.isoformat(timespec="seconds"),
+        }
+
+    def _at_work(self) -> str:
+        run = self.run
+        assert run is not None
+        if run.screen == QUESTION:
+            return Doing.WAITING
+        if run.first_event_at is None and not run.screen:
+            return Doing.STARTING
+        quiet = (self.now - (run.last_event_at or run.started_at)).total_seconds()
+        if self.task.mode == INTERACTIVE and (run.result_at is not None or self._shows_ready(run)):
+            return Doing.IDLE
+        at_rest = run.cpu_pct is not None and run.cpu_pct < AT_REST_PCT
+        return Doing.IDLE if quiet >= IDLE_SECONDS and at_rest else Doing.WORKING
+
+    def _shows_ready(self, run: Run) -> bool:
+        """Whether its screen waited for a message when it was last looked at, and nothing was heard since."""
+        return (
+            run.screen == READY
+            and run.sampled_at is not None
+            and run.last_event_at is not None
+            and run.sampled_at > run.last_event_at
+        )
+
+
+def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
+    """The agents of a repository, or of all: those at work, those that wait, and those whose worktree is still there.
+
+    With `everything` also those that are long gone. The oldest first.
+    """
+    with fleet.queue.snapshot():
+        spaces = {space.task_id: space for space in fleet.history.workspaces()}
+        live = {run.task_id: run for run in fleet.history.live()}
+        asked = {question.task_id for question in fleet.history.questions(unanswered=True)}
+        where = Filter(workspace=WORKTREE, repo=scope.repo)
+        found = fleet.queue.find(where if everything else where.replace(unfinished=True), sort="created", reverse=True)
+        if not everything:
+            known = {task.id for task in found}
+            kept = tuple(key for key in spaces if key not in known)
+            found += fleet.queue.find(where.replace(ids=kept), sort="created", reverse=True) if kept else []
+        now = fleet.queue.now()
+        made = [_row(fleet, task, live.get(task.id), spaces.get(task.id), task.id in asked, now) for task in found]
+    shown = [row for row in made if everything or row.status != Doing.STOPPED or row.task.id in spaces]
+    return sorted(shown, key=lambda row: (row.task.created_at, row.task.id))
+
+
+def _row(fleet: Fleet, task: Task, run: Run | None, space: Workspace | None, asks: bool, now: datetime) -> Row:
+    last = run or next(reversed(fleet.history.runs(task.id)), None)
+    return Row(task, last, space or fleet.history.workspace(task.id), asks, now)

@@ -1,0 +1,87 @@
+"""Looking at an agent: its screen or its events, and what it has changed."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.assembly import terminal_screen
+from fleet.core.errors import FleetError
+from fleet.engine.work import Work
+from fleet.home import Home
+from fleet.workspaces.diffs import diff
+
+if TYPE_CHECKING:
+    from fleet.assembly import Fleet
+    from fleet.core.run import Run
+    from fleet.core.task import Task
+
+MOST_BYTES = 64 * 1024 * 1024
+
+
+class Seen(NamedTuple):
+    """A task with its last run, wherever its output lies."""
+
+    task: Task
+    run: Run | None
+    folder: str  # the task's own
+
+    @property
+    def socket(self) -> str | None:
+        """The tmux socket of its terminal; none where it has none that lives."""
+        if self.run is None or not self.run.is_live or not self.run.session_name:
+            return None
+        return self.run.launcher.partition(":")[2]
+
+
+def seen(fleet: Fleet, task_id: str) -> Seen:
+    """A task and its last run."""
+    task = fleet.queue.get(task_id)
+    runs = fleet.history.runs(task_id)
+    run = runs[-1] if runs else None
+    home = Home(run.home) if run and run.home else fleet.home
+    return Seen(task, run, home.task(task_id))
+
+
+def screen_lines(found: Seen, count: int) -> list[str]:
+    """The last lines of an agent's terminal: as it is now, or as it was at its end; none where it has none."""
+    run = found.run
+    if run is None or not run.session_name:
+        return []
+    text = ""
+    if found.socket is not None:
+        with contextlib.suppress(FleetError):
+            text = terminal_screen(found.socket, run.session_name, count)
+    if not text:
+        text = _read(Path(found.folder, "runs", str(run.number), "screen.txt"))
+    lines = text.rstrip().splitlines()
+    return lines[-count:] if count else lines
+
+
+def setup_log(found: Seen) -> str:
+    """What the setup commands of a task printed last; empty where none ran."""
+    folders = [each for each in Path(found.folder, "setup").glob("*") if each.name.isdigit()]
+    return "".join(_read(each / "stdout") for each in sorted(folders, key=lambda each: int(each.name)))
+
+
+def _read(path: Path) -> str:
+    with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(MOST_BYTES)
+    return ""
+
+
+def difference(fleet: Fleet, task_id: str, *, stat: bool = False, names: bool = False) -> str:
+    """What the work of a task changes against its base, what is not committed included. Raises FleetError."""
+    space = fleet.history.workspace(task_id)
+    if space is None:
+        raise FleetError(f"{task_id} has no worktree", hint="only tasks with a branch have one.")
+    work = Work(fleet.home, space)
+    if space.is_gone:
+        tip = work.tip
+        if tip is None:
+            raise FleetError(f"branch {space.branch} is gone", hint="`git for-each-ref refs/fleet` shows what is kept.")
+        tree = tip
+    else:
+        tree = work.tree()
+    return diff(work.view, space.base_commit, tree, stat=stat, names=names).decode("utf-8", "replace")

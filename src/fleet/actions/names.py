@@ -1,0 +1,113 @@
+"""What a name means: the exact id of a task, a branch of the repository one is in, or a glob over both."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fleet.actions.tasks import find_id
+from fleet.core.branch import aliases_of
+from fleet.core.errors import AmbiguousId, FleetError, TaskNotFound, Usage
+from fleet.core.filter import Filter
+from fleet.core.task import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fleet.assembly import Fleet
+    from fleet.core.task import Task
+
+WILD = frozenset("*?[")
+MOST_SHOWN = 5
+#: A task in one of these may have left its branch to another.
+OVER = (Status.CLOSED, Status.BLOCKED)
+
+
+class Scope:
+    """Whose branches are meant: those of the repository that a directory is in, or of all."""
+
+    def __init__(self, directory: str | None = None) -> None:
+        self._directory = directory
+
+    @cached_property
+    def repo(self) -> str | None:
+        """The main checkout of that repository; none: all are meant. Only asked for where an id does not do."""
+        from fleet.workspaces.repository import NoRepository, find_repository  # costs a process
+
+        try:
+            return find_repository(self._directory).top if self._directory else None
+        except NoRepository:
+            return None
+
+
+ANYWHERE = Scope()
+
+
+def is_pattern(fleet: Fleet, name: str) -> bool:
+    """Whether a name is a glob and not the exact name of a task."""
+    return bool(WILD & set(name)) and not _by_id(fleet, name)
+
+
+def find_tasks(
+    fleet: Fleet, names: Iterable[str], *, among: Filter | None = None, scope: Scope = ANYWHERE
+) -> list[str]:
+    """The ids that names mean: an exact id, a branch, an id without its prefix or a unique part of it, or a glob.
+
+    A glob is over what is `among` others. Each id once, in the order named. Raises TaskNotFound, Usage for an ambiguous
+    one, FleetError for a glob that fits nothing.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        if is_pattern(fleet, name):
+            fitting = _fitting(fleet, name, among or Filter(), scope)
+            if not fitting:
+                raise FleetError(f"no task fits {name!r}", hint=TaskNotFound.hint)
+            found |= dict.fromkeys(fitting)
+        else:
+            found[_one(fleet, name, scope)] = None
+    return list(found)
+
+
+def find_task(fleet: Fleet, name: str, *, among: Filter | None = None, scope: Scope = ANYWHERE) -> str:
+    """The id of the one task that a name means. Raises as `find_tasks`, and Usage where it fits several."""
+    found = find_tasks(fleet, [name], among=among, scope=scope)
+    if len(found) > 1:
+        raise Usage(f"{name!r} fits {len(found)} tasks: {_shown(found)}", hint="name one of them.")
+    return found[0]
+
+
+def _fitting(fleet: Fleet, pattern: str, among: Filter, scope: Scope) -> list[str]:
+    tasks = [task for task in fleet.queue.find(among, sort="id") if scope.repo in (None, task.repo) or not task.repo]
+    return [task.id for task in tasks if fnmatchcase(task.id, pattern) or fnmatchcase(task.branch, pattern)]
+
+
+def _one(fleet: Fleet, name: str, scope: Scope) -> str:
+    if found := _by_id(fleet, name):
+        return found[0].id
+    for branch in (name, *aliases_of(name)):
+        if task := _by_branch(fleet, branch, scope):
+            return task.id
+    try:
+        return find_id(fleet.queue, name)
+    except AmbiguousId as error:
+        raise Usage(str(error), hint="type more of the id.") from error
+
+
+def _by_id(fleet: Fleet, name: str) -> list[Task]:
+    return fleet.queue.find(Filter(ids=(name,)), sort="id", limit=1)
+
+
+def _by_branch(fleet: Fleet, branch: str, scope: Scope) -> Task | None:
+    """The task whose branch this is: of several in one repository the newest that is not over, else the newest."""
+    found = fleet.queue.find(Filter(branch=branch, repo=scope.repo), sort="created")
+    alive = [task for task in found if task.status not in OVER] or found
+    newest = list({task.repo: task for task in reversed(alive)}.values())
+    if len(newest) > 1:
+        named = [f"{task.id} ({task.repo})" for task in newest]
+        raise Usage(f"branch {branch!r} is that of several tasks: {_shown(named)}", hint="name the task.")
+    return newest[0] if newest else None
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:MOST_SHOWN]) + (" …" if len(names) > MOST_SHOWN else "")

@@ -1,0 +1,143 @@
+"""Making a repository a project of fleet: its settings file, by the type of project, and what older files said."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path as File
+from typing import Any, NamedTuple
+
+from fleet.actions import legacy
+from fleet.actions.legacy import Taken
+from fleet.actions.rights import refuse_agents
+from fleet.assembly import Fleet
+from fleet.config import load
+from fleet.config.check import check, dotted
+from fleet.config.keys import KEYS, PROJECT, Path
+from fleet.config.load import read_table, refuse
+from fleet.config.project_types import detect, outfit
+from fleet.config.save import keep_copy, read_bytes, save
+from fleet.config.text import filled_text
+from fleet.core.errors import FleetError
+from fleet.core.task import Caller
+from fleet.engine import trusting
+from fleet.files import atomic_write
+from fleet.home import PROJECT_FILES, Home, find_checkout, project_files
+from fleet.workspaces.repository import Repository, find_repository
+
+COMMANDS: Path = ("setup", "commands")
+FILES: Path = ("setup", "credential_files")
+
+
+class MadeProject(NamedTuple):
+    """What was done for a project, one line each."""
+
+    top: str
+    kind: str
+    changes: list[str]
+    notes: list[str]
+    is_ours: bool
+    """Whether every command in its file comes from fleet or from the user's own older file."""
+
+
+def project_top(home: Home, cwd: str) -> str | None:
+    """The repository around a directory that can be a project: not one whose `.fleet` is the home itself."""
+    top = find_checkout(cwd)
+    return top if top is not None and str(File(_place(top)).parent) != home.root else None
+
+
+def init_project(
+    fleet: Fleet,
+    top: str,
+    *,
+    by: str,
+    kind: str | None = None,
+    migrate: bool = False,
+    force: bool = False,
+    caller: Caller | None = None,
+) -> MadeProject:
+    """Write the settings file of a repository where it has none, and trust what was written here. Raises FleetError."""
+    refuse_agents(caller, "make a project")
+    repository, path = find_repository(top), _place(top)
+    if File(path).parent.is_symlink():
+        raise FleetError(f"{File(path).parent} is a link", hint="make it a directory of the repository.")
+    taken = legacy.read(top) if migrate else Taken({}, [], "")
+    found = project_files(top, fleet.home)
+    kind = kind or detect(lambda name: File(top, name).exists())
+    is_new = force if found[:1] == [path] else migrate or not found
+    made = _written(top, kind, path, found, taken) if is_new else _left(top, kind, found[0], taken)
+    notes = [*made.notes, *taken.notes]
+    if taken.path:
+        notes.append(f"{taken.path} is kept as {legacy.keep(taken.path)}")
+    changes, untrusted = _trust(fleet, repository, top, by if made.is_ours else "")
+    return made._replace(changes=made.changes + changes, notes=notes + untrusted)
+
+
+def _place(top: str) -> str:
+    return str(File(top, PROJECT_FILES[0]))
+
+
+def _trust(fleet: Fleet, repository: Repository, top: str, by: str) -> tuple[list[str], list[str]]:
+    """Trust the commands by this name, if there is one; what was trusted, and what is not."""
+    settings = load(fleet.home, top, env={})
+    lines = trusting.untrusted_commands(fleet.history, repository, settings)
+    notes = [f"git's {change}: not trusted" for change in trusting.changed_repository(fleet.history, repository)]
+    if by:
+        trusting.keep_trusted(fleet.history, repository, lines, by=by)
+        return [f"trusted {line}" for line in lines], notes
+    return [], [*(f"not trusted: {line}" for line in lines), *notes]
+
+
+def _left(top: str, kind: str, path: str, taken: Taken) -> MadeProject:
+    """The file that is there stays; what the older file says comes in where it says nothing."""
+    table = read_table(path)
+    checked = check(table, PROJECT)
+    refuse(checked.problems, path)
+    name = os.path.relpath(path, top)
+    wanted = {key: value for key, value in taken.values.items() if key not in checked.values}
+    kept = [dotted(key) for key, value in taken.values.items() if checked.values.get(key, value) != value]
+    notes = [f"{key} stays as {name} has it" for key in kept]
+    if not wanted:
+        return MadeProject(top, kind, [], [f"{name} is there already, and read as it is", *notes], False)
+    save(path, PROJECT, wanted)
+    return MadeProject(top, kind, [f"put into {name}: {_names(wanted)}"], notes, False)
+
+
+def _written(top: str, kind: str, path: str, found: list[str], taken: Taken) -> MadeProject:
+    """A new file: what the type of project needs, over it the user's older file, over it the project's own."""
+    changes, theirs = [], _older(path, found) if taken.path else {}
+    if (old := read_bytes(path)) is not None:
+        changes.append(f"kept a copy of the old file: {os.path.relpath(keep_copy(path, old), top)}")
+    outfitted = outfit(kind, lambda name: File(top, name).exists())
+    usual = {("project", "name"): File(top).name, FILES: outfitted.credential_files, COMMANDS: outfitted.commands}
+    good = {key: value for key, value in usual.items() if value and not _wrong(key, value)}
+    values = good | taken.values | theirs
+    optional = {COMMANDS: outfitted.optional} if values.get(COMMANDS) == outfitted.commands else {}
+    File(path).parent.mkdir(exist_ok=True)
+    atomic_write(path, filled_text(PROJECT, values, optional).encode(), 0o644)
+    name = os.path.relpath(path, top)
+    changes.append(f"wrote {name} for a {kind} project")
+    changes += [f"took over from {taken.path}: {_names(taken.values)}"] if taken.values else []
+    notes = [f"{os.path.relpath(each, top)} is no longer read: {name} counts" for each in found if each != path]
+    return MadeProject(top, kind, changes, notes, is_ours=not theirs)
+
+
+def _older(path: str, found: list[str]) -> dict[Path, Any]:
+    """What a file in ai-fleet's place says: it would be hidden by the new one."""
+    values: dict[Path, Any] = {}
+    for each in found:
+        if each != path:
+            checked = check(read_table(each), PROJECT)
+            refuse(checked.problems, each)
+            values |= checked.values
+    return values
+
+
+def _wrong(key: Path, value: Any) -> bool:
+    """Whether a directory's name, or whatever else is found in a repository, cannot be a setting."""
+    table: Any = list(value) if isinstance(value, tuple) else value
+    for part in reversed(key):
+        table = {part: table}
+    return bool(check(table, PROJECT).problems)
+
+
+def _names(values: Mapping[Path, Any]) -> str:
+    return ", ".join(dotted(key) for key in KEYS if key in values) or ", ".join(map(dotted, values))

@@ -1,0 +1,180 @@
+"""Removing worktrees: what only they hold is saved first, and whoever removes says how to get it back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.assembly import open_launcher
+from fleet.config import load
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.core.jsontext import encode
+from fleet.engine.environment import setup_environment
+from fleet.engine.trusting import untrusted_commands
+from fleet.engine.work import Work
+from fleet.workspaces.saving import Saved, save
+from fleet.workspaces.worktree import delete_branch, sweep_away, take_away
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.config.workspace_sections import Saving
+    from fleet.core.workspace import Workspace
+    from fleet.home import Home
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 4
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.2
+
+
+class Removal(NamedTuple):
+    """What became of one worktree."""
+
+    workspace: Workspace
+    saved: Saved
+    removed: bool
+    why_not: str = ""
+    branch_kept: str = ""  # the ref that keeps the tip of a branch that was deleted
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        return {
+            "task": self.workspace.task_id,
+            "branch": self.workspace.branch,
+            "worktree": self.workspace.path,
+            "removed": self.removed,
+            "why_not": self.why_not or None,
+            "saved": list(self.saved.refs),
+            "commands": list(self.saved.commands),
+            "left_out": [f"{each.path} ({each.why})" for each in self.saved.left_out],
+            "branch_deleted": bool(self.branch_kept),
+            "branch_kept": self.branch_kept or None,
+        }
+
+
+def wait_for_end(fleet: Fleet, ids: Sequence[str], seconds: float) -> list[str]:
+    """Wait until no agent of these tasks lives and nobody holds them; the ids of those that do after so long."""
+    began = time.monotonic()
+    while True:
+        with fleet.queue.snapshot():
+            live = {run.task_id for run in fleet.history.live()}
+            held = [
+                task.id
+                for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")
+                if task.id in live or task.is_supervised
+            ]
+        waited = time.monotonic() - began
+        if not held or waited > seconds:
+            return held
+        time.sleep(min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 10)))
+
+
+def remove(
+    fleet: Fleet, ids: Sequence[str], *, with_branch: bool = False, without_ignored: bool = False
+) -> list[Removal]:
+    """Save and remove the worktrees of tasks whose agents have ended. One that cannot be saved stays, and says why.
+
+    Raises IllegalMove for a task that is at work. `sweep` afterwards deletes what they held from the disk.
+    """
+    settings = load(fleet.home, env={}).saving
+    plans = [_plan(fleet, key) for key in ids]
+
+    def work(plan: _Plan) -> Removal:
+        return _removed(fleet.home, plan, settings, without_ignored)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        done = list(pool.map(work, plans))
+    return [_recorded(fleet, each, with_branch=with_branch) for each in done]
+
+
+def sweep(removals: Sequence[Removal], fleet: Fleet) -> None:
+    """Delete from the disk what was taken away."""
+    for path, space in {each.workspace.path: each.workspace for each in removals if each.removed}.items():
+        sweep_away(Work(fleet.home, space).repository, path)
+
+
+def _removed(home: Home, plan: _Plan, settings: Saving, without_ignored: bool) -> Removal:
+    space, work = plan.space, Work(home, plan.space)
+    try:
+        if plan.teardown and os.path.isdir(space.path):  # noqa: PTH112
+            _tear_down(home, plan)
+        saved = save(
+            home,
+            work.view,
+            work.place,
+            space.task_id,
+            plan.run_number,
+            skip_ignored=settings.skip,
+            max_ignored_mb=settings.ignored_mb,
+            with_ignored=not without_ignored,
+        )
+        if saved.too_large:
+            largest = ", ".join(saved.too_large[:3])
+            return Removal(space, saved, False, f"its ignored files are more than {settings.ignored_mb} MB: {largest}")
+        take_away(home, work.repository, space.path, work.admin)
+    except (FleetError, OSError) as error:
+        return Removal(space, Saved(), False, str(error))
+    return Removal(space, saved, True)
+
+
+class _Plan(NamedTuple):
+    """All that is needed to remove one worktree, read before others work beside us."""
+
+    space: Workspace
+    run_number: int
+    teardown: tuple[str, ...] = ()
+    env: dict[str, str] = {}  # noqa: RUF012
+    seconds: float = 0.0
+
+
+def _plan(fleet: Fleet, task_id: str) -> _Plan:
+    space = fleet.history.begin_removal(task_id)
+    number = len(fleet.history.runs(task_id))
+    try:
+        settings = load(fleet.home, space.repo, env={})
+        task = fleet.queue.get(task_id)
+    except FleetError as error:
+        log.warning("no teardown of %s: %s", space.branch, error)
+        return _Plan(space, number)
+    commands = settings.setup.teardown if space.ready_at else ()
+    if not commands or untrusted_commands(fleet.history, Work(fleet.home, space).repository, settings):
+        return _Plan(space, number)
+    env = setup_environment(fleet.home, task, space)
+    return _Plan(space, number, commands, env, settings.setup.seconds)
+
+
+def _tear_down(home: Home, plan: _Plan) -> None:
+    """Run the project's teardown commands; one that fails is in their log, and keeps nothing from being removed."""
+    import asyncio  # costs more than the rest, and few projects have such commands
+
+    from fleet.engine.commands import run_command
+
+    launcher = open_launcher()
+    for number, command in enumerate(plan.teardown, 1):
+        place = f"{home.task(plan.space.task_id)}/teardown/{number}"
+        cwd = plan.space.path
+        done = asyncio.run(run_command(launcher, place, command, cwd=cwd, env=plan.env, seconds=plan.seconds))
+        if not done.ok:
+            log.warning("teardown of %s: %s", plan.space.branch, done.in_words)
+
+
+def _recorded(fleet: Fleet, done: Removal, *, with_branch: bool) -> Removal:
+    space = done.workspace
+    if not done.removed:
+        fleet.history.keep_workspace(space.replace(removing_at=None))
+        return done
+    fleet.history.end_removal(space.task_id, encode(list(done.saved.refs)))
+    if not with_branch:
+        return done
+    try:
+        kept = delete_branch(Work(fleet.home, space).view, space.branch)
+    except FleetError as error:
+        return done._replace(why_not=f"its branch stays: {error}")
+    return done._replace(branch_kept=kept)

@@ -1,0 +1,99 @@
+"""Seeing agents start: from tasks that were just made to agents at work, or why not."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core.filter import Filter
+from fleet.core.task import Status
+from fleet.home import Home
+from fleet.launchers.shim_link import is_locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.core.run import Run
+    from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
+
+#: Between two looks: short at first, for an agent starts in a moment; then longer, for many may wait at once.
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.2
+#: What nobody has claimed by then waits for a slot.
+CLAIM_SECONDS = 3.0
+
+
+class State:
+    """The words for how far a task came."""
+
+    WAITING = "queued"
+    SETTING_UP = "setting up"
+    RUNNING = "running"
+    ENDED = "ended"  # sooner than it could be seen running
+    FAILED = "failed"
+
+
+class Start(NamedTuple):
+    """A task on its way to an agent."""
+
+    task: Task
+    run: Run | None
+    workspace: Workspace | None
+    state: str
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        run, space = self.run, self.workspace
+        return {
+            "task": self.task.id,
+            "branch": self.task.branch,
+            "status": self.state,
+            "reason": self.task.reason or None,
+            "worktree": space.path if space else None,
+            "session": (run.session_name or None) if run else None,
+            "batch": self.task.batch,
+            "base": self.task.base,
+            "coder": run.coder if run else self.task.coder,
+            "model": run.model if run else self.task.model,
+            "repo": self.task.repo,
+        }
+
+
+def watch(fleet: Fleet, ids: Sequence[str], *, seconds: float, tell: Callable[[list[Start]], None]) -> list[Start]:
+    """Wait until every one of these tasks has its agent, or has none for a reason, or so many seconds have passed."""
+    began = time.monotonic()
+    while True:
+        found = look(fleet, ids)
+        tell(found)
+        waited = time.monotonic() - began
+        moving = [each for each in found if each.state in (State.WAITING, State.SETTING_UP)]
+        claimed = any(each.state == State.SETTING_UP for each in moving)
+        if not moving or waited >= seconds or (waited >= CLAIM_SECONDS and not claimed):
+            return found
+        time.sleep(min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 10)))
+
+
+def look(fleet: Fleet, ids: Sequence[str]) -> list[Start]:
+    """How far these tasks are now, in the order named."""
+    with fleet.queue.snapshot():
+        tasks = {task.id: task for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")}
+        live = {run.task_id: run for run in fleet.history.live()}
+        return [_start(fleet, tasks[key], live.get(key)) for key in ids if key in tasks]
+
+
+def _start(fleet: Fleet, task: Task, run: Run | None) -> Start:
+    space = fleet.history.workspace(task.id)
+    if run is not None:
+        home = Home(run.home) if run.home else fleet.home
+        alive = is_locked(f"{home.task(task.id)}/runs/{run.number}")
+        return Start(task, run, space, State.RUNNING if alive or run.first_event_at else State.SETTING_UP)
+    if task.status == Status.IN_PROGRESS:
+        return Start(task, None, space, State.SETTING_UP)
+    runs = fleet.history.runs(task.id)
+    if runs and runs[-1].first_event_at:
+        return Start(task, runs[-1], space, State.ENDED)
+    if task.status in (Status.BLOCKED, Status.CLOSED) or task.failures:
+        return Start(task, runs[-1] if runs else None, space, State.FAILED)
+    return Start(task, None, space, State.WAITING)

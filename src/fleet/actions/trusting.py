@@ -1,0 +1,76 @@
+"""Looking at what a repository would have run, and saying that it may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleet.actions.rights import refuse_agents
+from fleet.config import load
+from fleet.engine import trusting
+from fleet.workspaces.repository import find_repository
+from fleet.workspaces.trust import snapshot, what_changed
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.core.task import Caller
+    from fleet.workspaces.repository import Repository
+
+
+class Line(NamedTuple):
+    """One thing that a project file would have run."""
+
+    text: str
+    is_trusted: bool
+
+
+class Standing(NamedTuple):
+    """What is trusted of the repository around a directory."""
+
+    repository: Repository
+    file: str
+    """Where its project's settings are; empty where it has none."""
+    lines: list[Line]
+    snapshot: dict[str, str]
+    is_known: bool
+    """Whether its settings and hooks are on record."""
+    changes: list[str]
+    """What of them is different now, in words."""
+
+    def view(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        return {
+            "repository": self.repository.top,
+            "file": self.file or None,
+            "commands": [{"what": line.text, "trusted": line.is_trusted} for line in self.lines],
+            "known": self.is_known,
+            "changed": self.changes,
+        }
+
+
+def standing(fleet: Fleet, cwd: str) -> Standing:
+    """What is trusted here, and what is not. Changes nothing. Raises NoRepository, BadInput."""
+    repository = find_repository(cwd)
+    settings = load(fleet.home, cwd, env={})
+    digests = trusting.trusted_digests(fleet.history, repository)
+    lines = [Line(text, trusting.digest(text) in digests) for text in trusting.project_commands(settings)]
+    known, now = trusting.known_snapshot(fleet.history, repository), snapshot(repository)
+    changes = what_changed(known, now) if known is not None else []
+    return Standing(repository, _file(settings), lines, now, known is not None, changes)
+
+
+def trust(fleet: Fleet, cwd: str, *, by: str, caller: Caller | None = None) -> Standing:
+    """Put on record that all of it is all right; the answer is what was found before. Raises NoRepository, BadInput."""
+    refuse_agents(caller, "trust a repository")
+    found = standing(fleet, cwd)
+    with fleet.queue.atomic():
+        trusting.keep_trusted(fleet.history, found.repository, (line.text for line in found.lines), by=by)
+        trusting.keep_snapshot(fleet.history, found.repository, found.snapshot, by=by)
+        View(fleet.home, found.repository).adopt()
+    return found
+
+
+def _file(settings: Settings) -> str:
+    origins = settings.origins.values()
+    return next((origin.where for origin in origins if origin.kind == trusting.PROJECT), "")

@@ -1,0 +1,121 @@
+"""`fleet completion`: what a shell needs to complete command lines, and the names that it offers.
+
+The shell calls fleet at every press of the key: names come from the database alone, and no error is ever shown.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class, shell_complete
+
+from fleet.assembly import open_fleet
+from fleet.cli.bd.text import clean
+from fleet.cli.bd.verbs import VERBS
+from fleet.coders import CODERS
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.core.task import WORKTREE, Task
+from fleet.home import find
+
+VARIABLE = "_FLEET_COMPLETE"
+SHELLS = {
+    "bash": 'eval "$(fleet completion bash)"',
+    "zsh": 'eval "$(fleet completion zsh)"',
+    "fish": "fleet completion fish | source",
+}
+FILES = {"bash": "~/.bashrc", "zsh": "~/.zshrc, after compinit", "fish": "~/.config/fish/config.fish"}
+#: How the script for `fleet` is made to serve `flt` too.
+ALSO = {
+    "bash": ("_completion fleet\n", "_completion fleet flt\n"),
+    "zsh": ("compdef _fleet_completion fleet\n", "compdef _fleet_completion fleet flt\n"),
+    "fish": ("--command fleet ", "--command fleet --command flt "),
+}
+MOST = 300
+# Bash puts what is chosen on the command line as it is: a branch called `x;reboot` would be a command there.
+_PLAIN = re.compile(r"[\w.@+%][\w./@+%=,-]*")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+def completion(shell: str) -> None:
+    """Print the script that completes commands, options, branches, tasks and coders in a shell."""
+    made = get_completion_class(shell)
+    if made is None:
+        raise FleetError(f"click knows no {shell}", hint="install a newer click.")
+    # Not `source()`, which starts a bash to ask for its version.
+    template = made(click.Command("fleet"), {}, "fleet", VARIABLE)
+    text = template.source_template % template.source_vars()
+    click.echo(f"# To have it in every new shell, put `{SHELLS[shell]}` into {FILES[shell]}.")
+    click.echo(text.replace(*ALSO[shell]), nl=False)
+
+
+def answer(root: click.Command, instruction: str) -> int:
+    """Print what could stand next on the command line that the shell's variables hold."""
+    try:
+        return shell_complete(root, {}, "fleet", VARIABLE, instruction)
+    except Exception:  # noqa: BLE001 — a bulkhead: somebody is in the midst of typing
+        return 1
+
+
+def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Branches and tasks: those of the repository one is in, else of all."""
+    with open_fleet(find()) as fleet:
+        worktrees = fleet.queue.find(Filter(workspace=WORKTREE), sort="updated", limit=MOST)
+        others = fleet.queue.find(Filter(unfinished=True), limit=MOST)
+    return _offered(_here([*worktrees, *others]), incomplete)
+
+
+def complete_coders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The coders that come along, and those that runtime.toml describes."""
+    names = [*CODERS, *_described(find().settings)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+
+
+def complete_bd(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The verbs of bd, and after a verb the tasks."""
+    words = list(ctx.params.get(param.name or "") or ())
+    following = {verb.split()[len(words)]: text for verb, (*_, text) in VERBS.items() if _goes_on(verb, words)}
+    if following or not words:
+        return [CompletionItem(word, help=text) for word, text in following.items() if word.startswith(incomplete)]
+    return complete_names(ctx, param, incomplete)
+
+
+def _goes_on(verb: str, words: list[str]) -> bool:
+    parts = verb.split()
+    return len(parts) > len(words) and parts[: len(words)] == words
+
+
+def _here(tasks: list[Task]) -> list[Task]:
+    """Those of the repository around the current directory, where it is one of theirs, and those of none."""
+    cwd = os.getcwd() + "/"  # noqa: PTH109
+    inside = {task.repo for task in tasks if task.repo and cwd.startswith(task.repo + "/")}
+    return [task for task in tasks if task.repo in ("", max(inside, key=len))] if inside else tasks
+
+
+def _offered(tasks: Iterable[Task], incomplete: str) -> list[CompletionItem]:
+    found: dict[str, str] = {}
+    for task in tasks:
+        for name in _names(task, incomplete):
+            if name.startswith(incomplete) and _PLAIN.fullmatch(name):
+                found.setdefault(name, clean(task.title)[:60])
+    return [CompletionItem(name, help=title or None) for name, title in list(found.items())[:MOST]]
+
+
+def _names(task: Task, incomplete: str) -> Iterator[str]:
+    """The branch where there is one; the id where there is none, or where one has begun to type it."""
+    if task.branch:
+        yield task.branch
+    if incomplete or not task.branch:
+        yield task.id
+
+
+def _described(path: str) -> list[str]:
+    try:
+        coders = tomllib.loads(Path(path).read_text("utf-8")).get("coders", {})
+    except (OSError, ValueError):
+        return []
+    return [str(name) for name in coders] if isinstance(coders, dict) else []

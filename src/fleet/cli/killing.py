@@ -1,0 +1,130 @@
+"""`fleet kill`: stop agents, save what only their worktrees hold, and remove these."""
+
+import os
+import sys
+
+import click
+
+from fleet.actions import agents, control, removal
+from fleet.actions.agents import Stopped
+from fleet.actions.names import Scope, find_tasks, is_pattern
+from fleet.actions.removal import Removal
+from fleet.assembly import Fleet, open_fleet
+from fleet.cli import person
+from fleet.cli.bd.text import clean
+from fleet.cli.completion import complete_names
+from fleet.core.errors import FleetError, Usage
+from fleet.core.filter import Filter
+from fleet.core.jsontext import encode
+from fleet.engine.single import holder
+from fleet.home import find
+
+#: Longer than an agent may take that is asked to stop, and then killed.
+PATIENCE = 60.0
+
+
+@click.command()
+@click.argument("names", metavar="NAME…", nargs=-1, shell_complete=complete_names)
+@click.option("-b", "--batch", default="", help="All tasks of a batch.")
+@click.option("--yes", "--force", "-f", "-y", "sure", is_flag=True, help="Do not ask, also for globs and batches.")
+@click.option("-d", "--delete-branch", "with_branch", is_flag=True, help="Delete the branch too; its tip is kept.")
+@click.option("--without-ignored", is_flag=True, help="Do not save files that git ignores.")
+@click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
+@click.option("--reason", default=agents.BY_HAND, show_default=True, help="What the task says about it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
+    """Stop tasks: a running agent is ended, what waits is kept from starting. `fleet retry` opens them again.
+
+    A worktree is removed after what only it holds was saved; its branch stays, unless it is to be deleted too.
+    """
+    if not names and not batch:
+        raise Usage("name what to kill, or a batch", hint="`fleet list` shows them.")
+    with open_fleet(find()) as fleet:
+        ids = _meant(fleet, names, batch, person.scope(all_projects=given["all_projects"]))
+        several = bool(batch) or any(is_pattern(fleet, name) for name in names)
+        if several and not given["sure"] and sys.stdin.isatty():
+            click.confirm(f"stop {', '.join(ids)}?", abort=True, err=True)
+        stopped = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
+        held = [key for key in ids if (space := fleet.history.workspace(key)) and not space.is_gone]
+        if any(each.asked for each in stopped) and holder(find()) is None and held:
+            control.ensure(find())
+        left = removal.wait_for_end(fleet, held, PATIENCE) if held else []
+        if left:
+            raise FleetError(f"{', '.join(left)} did not end in {PATIENCE:g} s", hint="look at `fleet log`; try again.")
+        gone = removal.remove(fleet, held, with_branch=given["with_branch"], without_ignored=given["without_ignored"])
+        _tell(fleet, stopped, gone, reason, as_json=given["as_json"])
+        _later(fleet, gone)
+    return 1 if any(not each.removed for each in gone) else 0
+
+
+def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> list[str]:
+    found = find_tasks(fleet, names, among=Filter(), scope=scope)
+    stoppable = {task.id for task in fleet.queue.find(agents.STOPPABLE, sort="id")}
+    kept = {space.task_id for space in fleet.history.workspaces()}
+    named = {key for name in names if not is_pattern(fleet, name) for key in find_tasks(fleet, [name], scope=scope)}
+    ids = [key for key in found if key in named or key in stoppable or key in kept]
+    if batch:
+        members = [task.id for task in fleet.queue.find(Filter(batch=batch), sort="id")]
+        if not members:
+            raise FleetError(f"there is no batch {batch!r}", hint="`fleet list --grouped` shows them.")
+        ids += [key for key in members if key not in ids and (key in stoppable or key in kept)]
+    if not ids:
+        raise FleetError("nothing of it is there any more", hint="`fleet list --all` shows what was.")
+    return ids
+
+
+def _tell(fleet: Fleet, stopped: list[Stopped], gone: list[Removal], reason: str, *, as_json: bool) -> None:
+    by_task = {each.workspace.task_id: each for each in gone}
+    if as_json:
+        empty = {"saved": [], "commands": [], "removed": False, "branch_deleted": False}
+        views = [
+            {"task": task.id, "branch": task.branch or None, **empty}
+            | (by_task[task.id].view() if task.id in by_task else {})
+            for task, _ in stopped
+        ]
+        click.echo(encode(views, 2))
+        return
+    for task, asked in stopped:
+        if task.id not in by_task:
+            click.echo(f"{task.id}: {'its agent is asked to stop' if asked else 'blocked'} ({clean(reason)})")
+        else:
+            _tell_removed(by_task[task.id])
+    if any(asked for _, asked in stopped) and not gone and holder(fleet.home) is None:
+        click.echo("no supervisor runs: agents go on until one does (`fleet run start`)", err=True)
+
+
+def _tell_removed(done: Removal) -> None:
+    space = done.workspace
+    if not done.removed:
+        click.echo(f"{space.branch}: stopped, but its worktree stays: {clean(done.why_not)}", err=True)
+        click.echo(
+            f"  {space.path}; `fleet kill --without-ignored {space.branch}` goes without ignored files", err=True
+        )
+        return
+    branch = f"branch deleted, its tip is {done.branch_kept}" if done.branch_kept else "its branch stays"
+    click.echo(f"{space.branch}: removed ({branch})")
+    if done.why_not:
+        click.echo(f"  {clean(done.why_not)}", err=True)
+    if done.saved.commands:
+        click.echo("  what was not committed is saved; this brings it back:")
+        for command in done.saved.commands:
+            click.echo(f"    {clean(command)}")
+    for each in done.saved.left_out:
+        click.echo(f"  not saved: {clean(each.path)} ({clean(each.why)})", err=True)
+
+
+def _later(fleet: Fleet, gone: list[Removal]) -> None:
+    """Delete what was removed from the disk, without making anybody wait for that."""
+    if not any(each.removed for each in gone):
+        return
+    sys.stdout.flush()
+    if os.fork():
+        return
+    try:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        removal.sweep(gone, fleet)
+    finally:
+        os._exit(0)

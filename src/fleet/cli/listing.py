@@ -1,0 +1,83 @@
+"""`fleet list`: the agents with a branch of their own."""
+
+import time
+from itertools import groupby
+
+import click
+
+from fleet.actions.listing import Row, rows
+from fleet.assembly import open_fleet
+from fleet.cli import columns, person
+from fleet.cli.amounts import NOTHING, count, duration, money
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+HEADS = (*("Branch", "Task", "Status", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff", "Batch"),)
+RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
+
+
+@click.command("list")
+@click.option("-g", "--grouped", is_flag=True, help="Group by batch.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also those that are long over.")
+@click.option("-w", "--watch", is_flag=True, help="Show it anew every second, until you press Ctrl-C.")
+@click.option("--all-projects", is_flag=True, help="Of all repositories, not only of the one you are in.")
+@click.option("--repair", is_flag=True, help="Bring sessions, worktrees, branches and tasks in line; says what it did.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_agents(grouped: bool, everything: bool, watch: bool, all_projects: bool, repair: bool, as_json: bool) -> None:
+    """Show the agents of this repository: what each does, what it takes, how large its work is."""
+    scope = person.scope(all_projects=all_projects)
+    with open_fleet(find()) as fleet:
+        if repair:
+            from fleet.cli.repair import repair_here  # rarely asked for
+
+            repair_here(fleet, scope)
+        while True:
+            found = rows(fleet, scope, everything=everything)
+            if watch and not as_json:
+                click.clear()
+            _print(found, grouped=grouped, as_json=as_json, compact=watch)
+            if not watch:
+                return
+            time.sleep(1)
+
+
+def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> None:
+    if as_json:
+        click.echo(encode([row.view() for row in found], None if compact else 2))
+    elif not found:
+        click.echo("no agents here; `fleet create BRANCH -p PROMPT` starts one", err=True)
+    elif grouped:
+        by_batch = sorted(found, key=lambda row: (row.task.batch, row.task.created_at))
+        for batch, group in groupby(by_batch, key=lambda row: row.task.batch):
+            members = list(group)
+            click.echo(f"{batch or 'no batch'}: {_counted(members)}")
+            columns.show(HEADS[:-1], [_cells(row)[:-1] for row in members], right=RIGHT, cut="Branch")
+            click.echo()
+    else:
+        columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut="Branch")
+
+
+def _counted(found: list[Row]) -> str:
+    words = [row.status for row in found]
+    return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    run, live = row.run, row.run if row.is_live else None
+    size = NOTHING
+    if run is not None and run.diff_files is not None:
+        size = f"+{run.diff_added or 0} -{run.diff_removed or 0} in {run.diff_files}"
+    memory = NOTHING if live is None or live.rss_kb is None else f"{live.rss_kb / 1024:.0f}M"
+    return (
+        row.task.branch,
+        row.task.id,
+        row.status,
+        (run.coder if run else row.task.coder) or NOTHING,
+        NOTHING if live is None or live.cpu_pct is None else f"{live.cpu_pct:.0f}%",
+        memory,
+        duration(row.runtime_seconds),
+        count(run.tokens if run else None),
+        money(run.cost_usd if run else None),
+        size,
+        row.task.batch,
+    )

@@ -1,0 +1,151 @@
+"""`fleet logs`, `attach` and `diff`: looking at what an agent does and did."""
+
+import os
+import select
+import sys
+import time
+
+import click
+
+from fleet.actions import looking, steering
+from fleet.actions.event_text import event_lines
+from fleet.actions.looking import Seen
+from fleet.actions.names import find_task
+from fleet.assembly import Fleet, open_fleet, terminal_attach
+from fleet.cli import person
+from fleet.cli.bd.text import clean
+from fleet.cli.bd.text import shown as safe
+from fleet.cli.completion import complete_names
+from fleet.core.errors import FleetError, Usage
+from fleet.core.task import Status
+from fleet.home import find
+
+PAUSE_SECONDS = 0.3
+
+with_name = click.argument("name", metavar="NAME", shell_complete=complete_names)
+
+
+@click.command()
+@with_name
+@click.option("-n", "lines", type=click.IntRange(min=0), default=50, show_default=True, help="How many lines; 0: all.")
+@click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until the agent ends.")
+def logs(name: str, lines: int, follow: bool) -> None:
+    """Show the last lines of an agent's terminal, or the events of one without."""
+    with open_fleet(find()) as fleet:
+        found = looking.seen(fleet, find_task(fleet, name, scope=person.scope()))
+        shown = _lines(found, lines)
+        for line in shown:
+            click.echo(clean(line))
+        if not shown and found.run is None:
+            click.echo(clean(found.task.reason) or f"{found.task.id} has not run yet", err=True)
+        if follow:
+            _follow(fleet, found, shown)
+
+
+@click.command()
+@with_name
+def attach(name: str) -> None:
+    """Enter an agent's terminal (Ctrl-b d leaves it); of one without, show its events, and pass on what you type."""
+    with open_fleet(find()) as fleet:
+        found = looking.seen(fleet, find_task(fleet, name, scope=person.scope()))
+    if found.run is None or not found.run.is_live:
+        raise FleetError(
+            f"{name} has no agent at work: it is {found.task.status}",
+            hint=f"`fleet logs {name}` shows the last one; `fleet retry {name}` starts it again.",
+        )
+    if found.socket is None:
+        _talk(found)
+        return
+    if not sys.stdin.isatty():
+        raise Usage("attach needs a terminal", hint=f"`fleet logs {name}` shows the screen.")
+    argv = terminal_attach(found.socket, found.run.session_name)
+    os.environ.pop("TMUX", None)  # a tmux within another is what is wanted here
+    os.execvp(argv[0], argv)
+
+
+@click.command()
+@with_name
+@click.option("--stat", is_flag=True, help="Only how much, by file.")
+@click.option("--name-only", "names", is_flag=True, help="Only which files.")
+def diff(name: str, stat: bool, names: bool) -> None:
+    """Show what an agent has changed since its branch began, what it has not committed included."""
+    with open_fleet(find()) as fleet:
+        key = find_task(fleet, name, scope=person.scope())
+        text = looking.difference(fleet, key, stat=stat, names=names)
+    if not text:
+        click.echo("no changes", err=True)
+    elif sys.stdout.isatty():
+        click.echo_via_pager(_coloured(text))
+    else:
+        click.echo(safe(text), nl=False)
+
+
+def _lines(found: Seen, count: int) -> list[str]:
+    lines = looking.screen_lines(found, count)
+    if not lines:  # no terminal, or one that went before it could be kept
+        lines = event_lines(f"{found.folder}/events.jsonl", count)
+    if not lines:
+        lines = looking.setup_log(found).splitlines()
+    return lines[-count:] if count else lines
+
+
+def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
+    """Print what is new until the agent has ended. Of a screen, the lines that were not there before."""
+    while True:
+        found = looking.seen(fleet, found.task.id)
+        lines = _lines(found, max(len(shown), 200))
+        for line in _new(shown, lines):
+            click.echo(clean(line))
+        shown = lines
+        if found.task.status in (Status.CLOSED, Status.BLOCKED) and not (found.run and found.run.is_live):
+            return
+        time.sleep(PAUSE_SECONDS)
+
+
+def _new(before: list[str], now: list[str]) -> list[str]:
+    """The lines of `now` that come after what `before` ended with."""
+    for size in range(min(len(before), len(now)), 0, -1):
+        if before[-size:] == now[:size]:
+            return now[size:]
+    last = before[-1] if before else None
+    at = len(now) - 1 - now[::-1].index(last) if last is not None and last in now else -1
+    return now[at + 1 :]
+
+
+def _talk(found: Seen) -> None:
+    """Show the events of a headless agent as they come; a typed line is a message to it."""
+    click.echo(f"{found.task.id} has no terminal: these are its events; a line you type is told to it", err=True)
+    with open_fleet(find()) as fleet:
+        shown: list[str] = []
+        reading = True
+        while True:
+            lines = _lines(found, max(len(shown), 200))
+            for line in _new(shown, lines):
+                click.echo(clean(line))
+            shown = lines
+            found = looking.seen(fleet, found.task.id)
+            if found.run is None or not found.run.is_live:
+                return
+            sources = [sys.stdin] if reading else []
+            if select.select(sources, [], [], PAUSE_SECONDS)[0]:
+                reading = _told(fleet, found)
+
+
+def _told(fleet: Fleet, found: Seen) -> bool:
+    """Pass on a typed line; whether there can be more."""
+    line = sys.stdin.readline()
+    if not line:
+        return False
+    if line.strip():
+        steering.prompt(fleet, found.task.id, line, by=person.name(), caller=person.caller(fleet))
+        click.echo("told", err=True)
+    return True
+
+
+def _coloured(text: str) -> str:
+    styles = {"+": "green", "-": "red", "@": "cyan", "d": None}
+    lines = []
+    for line in safe(text).splitlines():
+        heading = line.startswith(("diff ", "index ", "+++", "---", "new file", "deleted", "rename", "similarity"))
+        lines.append(click.style(line, bold=True) if heading else click.style(line, fg=styles.get(line[:1])))
+    return "\n".join(lines)

@@ -1,0 +1,54 @@
+"""`fleet trust`: look at what a repository would have fleet run, and allow it."""
+
+import click
+
+from fleet.actions import trusting
+from fleet.actions.trusting import Standing
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.cli.bd.text import clean
+from fleet.cli.config import current_directory
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+
+@click.command()
+@click.option("--show", is_flag=True, help="Only show what is trusted and what is not.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: with --show as it is, else as it was before.")
+def trust(show: bool, as_json: bool) -> None:
+    """Allow what this repository would have fleet run: its project's commands, its git hooks and settings.
+
+    A project file comes with a repository, so fleet runs none of its commands before you have said once that they are
+    all right; what changes later is asked for again. `fleet init` trusts what it wrote itself.
+    """
+    with open_fleet(find()) as fleet:
+        if show:
+            found = trusting.standing(fleet, current_directory())
+        else:
+            caller = person.caller(fleet)
+            found = trusting.trust(fleet, current_directory(), by=person.name(), caller=caller)
+    if as_json:
+        click.echo(encode(found.view(), 2))
+        return
+    for line in _shown(found) if show else _trusted(found):
+        click.echo(line)
+
+
+def _shown(found: Standing) -> list[str]:
+    lines = [f"{'trusted    ' if line.is_trusted else 'not trusted'}  {clean(line.text)}" for line in found.lines]
+    none = [f"{clean(found.repository.top)} has no project file that would run anything"]
+    return [*(lines or none), *_repository(found)]
+
+
+def _repository(found: Standing) -> list[str]:
+    if not found.is_known:
+        return ["git's hooks and settings here: not used yet; they are taken as they are at first use"]
+    changes = [f"not trusted  {clean(change)}" for change in found.changes]
+    return changes or ["git's hooks and settings here: as they were when they were trusted"]
+
+
+def _trusted(found: Standing) -> list[str]:
+    new = [clean(line.text) for line in found.lines if not line.is_trusted] + [*map(clean, found.changes)]
+    if not new and found.is_known:
+        return [f"{clean(found.repository.top)}: nothing to trust that was not trusted before"]
+    return [f"{clean(found.repository.top)} is trusted as it is now", *(f"  {line}" for line in new)]

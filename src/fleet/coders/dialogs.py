@@ -1,0 +1,180 @@
+"""Answers the questions that coders ask before the first work, in their own files, so that no agent waits at one.
+
+Others write the same files at the same time: other hosts' fleets, and the coders themselves. What is there is kept.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import stat
+import time
+import tomllib
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.files import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from fleet.coders.base import Coder
+
+LARGEST_FILE = 64 * 1024 * 1024
+#: How long a coder holds its lock at most, and how long it is waited for.
+STALE_SECONDS, PATIENCE_SECONDS = 10.0, 20.0
+
+
+def pre_answer(coder: Coder, folder: str, cwd: str, env: Mapping[str, str]) -> None:
+    """See that an account's own folder holds the answers for work in a directory. Raises FleetError."""
+    _merge(folder, coder.answered(folder, os.path.realpath(cwd), env))
+
+
+def trust_folder(coder: Coder, config_folder: str, folder: str) -> bool:
+    """See that a coder trusts a directory and those below it; false where it cannot be told. Raises FleetError."""
+    wanted = coder.trusted(os.path.realpath(folder)) if config_folder else {}
+    _merge(config_folder, wanted)
+    return bool(wanted)
+
+
+def _merge(folder: str, wanted: Mapping[str, dict[str, Any]]) -> None:
+    for name, values in wanted.items():
+        path = _within(folder, name)
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _alone(path):
+            text, mode = _read(path)
+            made = _toml(path, text, values) if name.endswith(".toml") else _json(path, text, values)
+            if made != text:
+                atomic_write(path, made.encode(), mode)
+
+
+def _within(folder: str, name: str) -> str:
+    """The file of this name, once it is clear that no link leads elsewhere."""
+    root = os.path.realpath(folder)
+    path = f"{root}/{name}"
+    if os.path.realpath(path) != path:
+        raise FleetError(
+            f"{folder}/{name} is a link, or lies behind one: fleet does not write there",
+            hint="answer the coder's questions yourself, in its own window.",
+        )
+    return path
+
+
+@contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """Keep other fleets out, and coders that lock the file as claude does: by a directory beside it."""
+    handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+    lock = Path(f"{path}.lock")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        _make(lock)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                lock.rmdir()
+    finally:
+        os.close(handle)
+
+
+def _make(lock: Path) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            lock.mkdir(mode=0o700)
+            return
+        except FileExistsError:
+            pass
+        with suppress(OSError):
+            if time.time() - lock.stat().st_mtime > STALE_SECONDS:  # whoever made it died
+                lock.rmdir()
+                continue
+        if time.monotonic() > end:
+            raise FleetError(f"{lock} is held by another program", hint="remove it if nothing uses it any more.")
+        time.sleep(0.02)
+
+
+def _read(path: str) -> tuple[str, int]:
+    """The text of a file and its mode; an empty one where there is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return "", 0o600
+    except OSError as error:
+        raise FleetError(f"cannot read {path}: {error.strerror}", hint="see what is in its place.") from error
+    with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
+            raise _broken(path, "is no file that a coder wrote")
+        try:
+            return file.read(LARGEST_FILE).decode(), stat.S_IMODE(found.st_mode)
+        except UnicodeDecodeError:
+            raise _broken(path, "is not UTF-8") from None
+
+
+def _json(path: str, text: str, wanted: dict[str, Any]) -> str:
+    try:
+        known = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        raise _broken(path, "is not JSON") from None
+    made = _merged(path, known, wanted)
+    return text if made == known else json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+
+
+def _merged(path: str, known: Any, wanted: Any) -> Any:
+    """What is there, with what is wanted: objects and lists are added to, everything else is replaced."""
+    if isinstance(wanted, dict):
+        if not isinstance(known, dict):
+            raise _broken(path, "is not as its coder writes it: an object is missing")
+        return known | {key: _merged(path, known.get(key, type(each)()), each) for key, each in wanted.items()}
+    if isinstance(wanted, list) and isinstance(known, list):
+        return [*known, *(each for each in wanted if each not in known)]
+    return wanted
+
+
+def _toml(path: str, text: str, wanted: dict[str, Any]) -> str:
+    """Lines are put in, and nothing else is touched: there is no writing TOML anew without losing its comments."""
+    try:
+        known = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        raise _broken(path, "is not TOML") from None
+    made = text
+    for header, values in _tables("", wanted, known):
+        lines = "".join(f"{_word(key)} = {_word(value)}\n" for key, value in values.items())
+        place = re.search(rf"^[ \t]*\[{re.escape(header)}\][ \t]*(?:#[^\n]*)?(?:\n|\Z)", made, re.M)
+        if place:
+            made = f"{made[: place.end()].removesuffix(chr(10))}\n{lines}{made[place.end() :]}"
+        else:
+            made = f"{made.rstrip()}\n\n[{header}]\n{lines}".lstrip("\n")
+    try:
+        done = tomllib.loads(made) == _merged(path, known, wanted)
+    except ValueError:
+        done = False
+    if not done:
+        raise FleetError(f"cannot add to {path}: its tables are written otherwise", hint=f"let it hold {wanted}.")
+    return made
+
+
+def _tables(name: str, wanted: dict[str, Any], known: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables with what is missing in each, those within others after them."""
+    known = known if isinstance(known, dict) else {}
+    plain = {key: value for key, value in wanted.items() if not isinstance(value, dict) and known.get(key) != value}
+    if plain:
+        yield name, plain
+    for key, value in wanted.items():
+        if isinstance(value, dict):
+            bare = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _word(key)
+            yield from _tables(f"{name}.{bare}" if name else bare, value, known.get(key))
+
+
+def _word(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _broken(path: str, what: str) -> FleetError:
+    return FleetError(f"{path} {what}", hint="mend it or move it away; fleet changes nothing in it.")

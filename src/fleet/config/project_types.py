@@ -1,0 +1,117 @@
+"""What a new project file says, by the kind of project: the files its worktrees need, and the commands that make them
+ready. Pure: told which files a repository has."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+Has = Callable[[str], bool]
+"""Whether the repository has a file or directory at this path."""
+
+GENERIC, MINIMAL = "generic", "minimal"
+
+
+class Outfit(NamedTuple):
+    """What worktrees of a project get."""
+
+    credential_files: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    """Commands that take long and that not everybody wants: written as comments."""
+
+
+def detect(has: Has) -> str:
+    """The type of a project by its files; the first that fits, `generic` where none does."""
+    return next((kind for kind, files in _SIGNS if any(all(map(has, group)) for group in files)), GENERIC)
+
+
+def outfit(kind: str, has: Has) -> Outfit:
+    """What a project of this type gets, by the lock files and programs it has."""
+    return TYPES[kind](has)
+
+
+def _rails(has: Has) -> Outfit:
+    return Outfit(
+        ("config/master.key", "config/credentials/development.key", ".env", ".env.local"),
+        (
+            "bundle check || bundle install",
+            *(_node_install(has) if has("package.json") else ()),
+            "RAILS_ENV=test bundle exec rails db:create db:migrate",
+        ),
+        ("RAILS_ENV=test bundle exec rails assets:precompile",),
+    )
+
+
+def _node(has: Has) -> Outfit:
+    return Outfit((".env", ".env.local"), _node_install(has), (f"{_node_program(has)} run build",))
+
+
+def _python(has: Has) -> Outfit:
+    install, python = _python_install(has)
+    migrate = (f"{python} manage.py migrate",) if has("manage.py") else ()
+    return Outfit((".env", "secrets.json"), (*install, *migrate))
+
+
+def _go(has: Has) -> Outfit:
+    return Outfit((".env",), ("go mod download",), ("go build ./...",))
+
+
+def _rust(has: Has) -> Outfit:
+    return Outfit((".env",), ("cargo fetch --locked" if has("Cargo.lock") else "cargo fetch",), ("cargo build",))
+
+
+def _generic(has: Has) -> Outfit:
+    return Outfit((".env", ".env.local"))
+
+
+def _minimal(has: Has) -> Outfit:
+    return Outfit()
+
+
+def _node_program(has: Has) -> str:
+    locks = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
+    return next((program for lock, program in locks.items() if has(lock)), "npm")
+
+
+def _node_install(has: Has) -> tuple[str, ...]:
+    """Exactly what the lock file says, and from the local cache where it is there."""
+    match _node_program(has):
+        case "pnpm":
+            return ("pnpm install --frozen-lockfile --prefer-offline",)
+        case "yarn":
+            # Yarn 2 and later have their settings here, and refuse the option of yarn 1.
+            return ("yarn install --immutable" if has(".yarnrc.yml") else "yarn install --frozen-lockfile",)
+        case "bun":
+            return ("bun install --frozen-lockfile",)
+    locked = has("package-lock.json") or has("npm-shrinkwrap.json")
+    return (f"npm {'ci' if locked else 'install'} --prefer-offline --no-audit --no-fund",)
+
+
+def _python_install(has: Has) -> tuple[tuple[str, ...], str]:
+    """The commands that make an environment of the worktree's own, and what starts its Python."""
+    if has("uv.lock"):
+        return ("uv sync --frozen",), "uv run python"
+    if has("poetry.lock"):
+        return ("poetry install --no-interaction",), "poetry run python"
+    what = "-r requirements.txt" if has("requirements.txt") else "-e ."
+    if not (has("requirements.txt") or has("pyproject.toml") or has("setup.py")):
+        return (), "python3"
+    return ("python3 -m venv .venv", f".venv/bin/pip install --quiet {what}"), ".venv/bin/python"
+
+
+#: From the most telling: a Rails project has a package.json too.
+_SIGNS: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = (
+    ("rails", (("Gemfile", "config/application.rb"),)),
+    ("python", (("pyproject.toml",), ("requirements.txt",), ("setup.py",))),
+    ("go", (("go.mod",),)),
+    ("rust", (("Cargo.toml",),)),
+    ("node", (("package.json",),)),
+)
+TYPES: dict[str, Callable[[Has], Outfit]] = {
+    "rails": _rails,
+    "node": _node,
+    "python": _python,
+    "go": _go,
+    "rust": _rust,
+    GENERIC: _generic,
+    MINIMAL: _minimal,
+}

@@ -1,0 +1,98 @@
+"""Names of branches: which are allowed, which folder each gets, and how the names of a batch are spelled."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+from fleet.core.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
+HINT = "use up to 100 letters, digits, '.', '_', '-' and '/', beginning with a letter or digit: fix/login-2."
+#: What git means something else by: its own pointers (HEAD, ORIG_HEAD …) and names of commits.
+POINTER = re.compile(r"[A-Z_]*HEAD")
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+#: Folder names that could be another branch's name with its mark.
+MARKED = re.compile(r".*-[0-9a-f]{8}", re.DOTALL)
+PLAIN = re.compile(r"[a-z0-9._-]+")
+#: Of a session's name: longer ones fill tmux's own status line.
+LONGEST_SESSION = 60
+#: More than any fanout makes.
+MOST = 100
+
+
+def check_branch(name: str) -> None:
+    """Raise BadInput unless this can be the name of a branch: git's own rules, and no option or trick of a ref."""
+    reason = _wrong_with(name)
+    if reason:
+        raise BadInput(f"{name[:120]!r} cannot be the name of a branch: {reason}", hint=HINT)
+
+
+def check_pattern(name: str, patterns: Sequence[str]) -> None:
+    """Raise BadInput when a project allows only some names and this is none of them."""
+    if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
+        raise BadInput(
+            f"branch {name!r} does not fit project.branch_pattern: {', '.join(patterns)}",
+            hint="choose a name that fits, or change branch_pattern in the project's settings.",
+        )
+
+
+def fanout_names(prefix: str, count: int) -> list[str]:
+    """The branches of a fanout, in order: prefix-A1, prefix-A2 …"""
+    return [f"{prefix}-A{number}" for number in range(1, count + 1)]
+
+
+def aliases_of(name: str) -> tuple[str, ...]:
+    """Other spellings of a fanout's branch, to be tried when no branch is called so: x-B is x-A2, x-AA is x-A27."""
+    prefix, dash, letters = name.rpartition("-")
+    if not (prefix and dash and re.fullmatch("[A-Z]{1,2}", letters)):
+        return ()
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return (f"{prefix}-A{number}",) if number <= MOST else ()
+
+
+def folder_of(branch: str) -> str:
+    """The name of a branch's folder: readable, and different for each branch, also where upper case is lower case.
+
+    A name of lower-case letters, digits, '.', '_' and '-' is its own folder. Any other gets a mark of eight digits from
+    its hash (`a/b` is not `a-b`, `A` is not `a`), and so does a name that itself looks marked.
+    """
+    if PLAIN.fullmatch(branch) and not MARKED.fullmatch(branch):
+        return branch
+    return f"{re.sub('[^A-Za-z0-9._-]', '-', branch)}-{_mark(branch.encode())}"
+
+
+def _wrong_with(name: str) -> str:
+    if not ALLOWED.fullmatch(name):
+        return (
+            "it is empty" if not name else "it is too long" if len(name) > 100 else "a character in it is not allowed"
+        )
+    if ".." in name or "//" in name or name.endswith(("/", ".")):
+        return "'..', '//' and a last '/' or '.' are not allowed"
+    if any(part.startswith(".") or part.endswith(".lock") for part in name.split("/")):
+        return "no part of it may begin with '.' or end with '.lock'"
+    if name.startswith("refs/") or POINTER.fullmatch(name) or COMMIT.fullmatch(name):
+        return "git means something else by it"
+    return ""
+
+
+def session_name(prefix: str, branch: str, key: str = "") -> str:
+    """What the terminal of a branch is called: readable, as tmux takes it, different for each branch and key."""
+    whole = prefix + branch
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", whole)
+    if plain == whole and len(plain) <= LONGEST_SESSION and not key:
+        return plain
+    mark = _mark(f"{key}\0{whole}".encode("utf-8", "surrogateescape"))
+    return f"{plain[: LONGEST_SESSION - len(mark) - 1]}-{mark}"
+
+
+def _mark(data: bytes) -> str:
+    from hashlib import sha256  # opens OpenSSL: a command that needs no mark does without
+
+    return sha256(data).hexdigest()[:8]

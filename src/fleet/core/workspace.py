@@ -1,0 +1,59 @@
+"""A workspace: the worktree that belongs to a task, for all its runs, until it is removed."""
+
+from __future__ import annotations
+
+from fleet.core.jsontext import decode
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+
+class Workspace(Record):
+    """One worktree, its branch and its ports, as the history keeps them. A task has at most one that is not gone."""
+
+    task_id: str
+    repo: str  # the main checkout's directory
+    common: str  # the git directory that all worktrees of the repository share
+    path: str
+    branch: str
+    base: str = ""  # as it was asked for
+    base_commit: str = ""
+    made_branch: bool = False  # fleet made it: it was not there before
+    made_at: datetime
+    ready_at: datetime | None = None  # set up: an agent may start
+    first_port: int = 0  # of the leased block; 0: none
+    port_count: int = 0
+    removing_at: datetime | None = None  # its removal began, and must be brought to an end
+    removed_at: datetime | None = None
+    saved: str = "[]"  # the refs that keep what was in it: JSON
+    notes: str = "{}"  # what setup made: JSON
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether an agent may start in it."""
+        return self.ready_at is not None and self.removing_at is None and not self.is_gone
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was removed; its branch, path and ports are free again."""
+        return self.removed_at is not None
+
+    @property
+    def ports(self) -> range:
+        """The leased ports."""
+        return range(self.first_port, self.first_port + self.port_count) if self.first_port else range(0)
+
+    @property
+    def saved_refs(self) -> list[str]:
+        """The refs that keep what was in it."""
+        found: list[str] = decode(self.saved)
+        return found
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """What setup made."""
+        found: dict[str, Any] = decode(self.notes)
+        return found

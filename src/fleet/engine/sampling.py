@@ -1,0 +1,85 @@
+"""What `fleet list` shows of a live agent, looked at while it is active: CPU, memory, screen, how large its work is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.engine.work import Work
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fleet.coders.base import Coder
+    from fleet.core.run import Run
+    from fleet.core.workspace import Workspace
+    from fleet.engine.office import Office
+    from fleet.home import Home
+    from fleet.launchers.base import Agent, Terminal
+
+log = logging.getLogger(__name__)
+
+#: No agent is looked at more often.
+EVERY = timedelta(seconds=10)
+ANSWER_SECONDS = 5.0
+#: A tree that uses less of a core than this is at rest, and its last sample stays true.
+AT_REST_PCT = 1.0
+
+
+class Sampler:
+    """Looks at one agent, at most every ten seconds and only while something happens."""
+
+    def __init__(self, office: Office, coder: Coder, workspace: Workspace | None, home: Home) -> None:
+        self._office, self._coder = office, coder
+        self._work = Work(home, workspace) if workspace else None
+        self._at: datetime | None = None
+        self._cpu: tuple[datetime, float] | None = None
+        self._news = True
+
+    def has_news(self) -> None:
+        """The agent did something."""
+        self._news = True
+
+    async def look(self, run: Run, agent: Agent, terminal: Terminal | None) -> Run:
+        """The run with a new sample, if one is due; else the same."""
+        now = self._office.steady()
+        if not self._news or (self._at is not None and now - self._at < EVERY):
+            return run
+        self._at = now
+        run, share = await self._usage(run, agent, now)
+        self._news = share is None or share > AT_REST_PCT
+        if terminal is not None:
+            run = await self._screen(run, terminal)
+        if self._work is not None:
+            run = await self._size(run, self._work)
+        return run.replace(sampled_at=self._office.now())
+
+    async def _usage(self, run: Run, agent: Agent, now: datetime) -> tuple[Run, float | None]:
+        """What its tree uses, and the share of a core since the last look, where there was one."""
+        try:
+            usage = await asyncio.wait_for(agent.usage(), ANSWER_SECONDS)
+        except (FleetError, OSError, TimeoutError):
+            return run, None
+        before, self._cpu = self._cpu, (now, usage.cpu_seconds)
+        if before is None:
+            return run.replace(rss_kb=usage.rss_kb), None
+        share = 100 * max(0.0, usage.cpu_seconds - before[1]) / (now - before[0]).total_seconds()
+        return run.replace(rss_kb=usage.rss_kb, cpu_pct=round(share, 1)), share
+
+    async def _screen(self, run: Run, terminal: Terminal) -> Run:
+        with contextlib.suppress(FleetError, OSError, TimeoutError):
+            shown = await asyncio.wait_for(terminal.screen(), ANSWER_SECONDS)
+            return run.replace(screen=self._coder.look(shown))
+        return run
+
+    async def _size(self, run: Run, work: Work) -> Run:
+        try:
+            size = await asyncio.to_thread(work.size)
+        except (FleetError, OSError) as error:
+            log.debug("no diff of %s: %s", run.id, error)
+            return run
+        return run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)

@@ -1,0 +1,92 @@
+"""The work in a task's workspace as git sees it: read through fleet's own view, never with what an agent wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+from fleet.files import atomic_write
+from fleet.workspaces.diffs import shortstat
+from fleet.workspaces.ignored import SKIPPED, find_ignored
+from fleet.workspaces.place import Place
+from fleet.workspaces.repository import Repository
+from fleet.workspaces.snapshot import Snapshot
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fleet.core.workspace import Workspace
+    from fleet.home import Home
+    from fleet.workspaces.diffs import DiffSize
+
+
+#: More files that git ignores than setup is expected to make; what is beyond them is saved like anything else.
+MOST_MADE = 20_000
+
+
+class Work:
+    """One workspace, and how fleet looks at it."""
+
+    def __init__(self, home: Home, workspace: Workspace) -> None:
+        self.home, self.workspace = home, workspace
+        #: As it was when the workspace was made: nothing is asked of the worktree.
+        self.repository = Repository(top=workspace.repo, common=workspace.common)
+        self.view = View(home, self.repository)
+
+    @property
+    def admin(self) -> str:
+        """Git's folder about the worktree, as it was when that was made; empty: not known."""
+        return str(self.workspace.made.get("admin") or "")
+
+    @property
+    def place(self) -> Place:
+        """The worktree as saving and committing know it."""
+        space = self.workspace
+        return Place(path=space.path, branch=space.branch, admin=self.admin or None, made=self._made())
+
+    def note_made(self, copied: Iterable[str]) -> None:
+        """Keep what setup put into the worktree that git ignores: it need not be saved as long as it is the same."""
+        with tempfile.TemporaryDirectory(prefix="made-", dir=self.home.task(self.workspace.task_id)) as folder:
+            index = os.path.join(folder, "index")  # noqa: PTH118
+            self.view.git("read-tree", self.workspace.base_commit, index=index)
+            found = find_ignored(self.view, self.workspace.path, index, SKIPPED, {})
+        stats = {}
+        for path in sorted({*found.sizes, *copied})[:MOST_MADE]:
+            with contextlib.suppress(OSError):
+                seen = os.lstat(os.path.join(self.workspace.path, path))  # noqa: PTH118
+                stats[path] = (seen.st_size, seen.st_mtime_ns)
+        atomic_write(self._list, json.dumps(stats).encode(), 0o600)
+
+    @property
+    def _list(self) -> str:
+        return os.path.join(self.home.task(self.workspace.task_id), "made.json")  # noqa: PTH118
+
+    def _made(self) -> dict[str, tuple[int, int]]:
+        try:
+            with open(self._list, encoding="ascii") as file:  # noqa: PTH123
+                return {path: (size, at) for path, (size, at) in json.load(file).items()}
+        except (OSError, ValueError, AttributeError, TypeError):
+            return {}
+
+    @property
+    def index(self) -> str:
+        """Fleet's own index of the worktree, kept between looks so that what did not change is not read again."""
+        return os.path.join(self.home.task(self.workspace.task_id), "index")  # noqa: PTH118
+
+    @property
+    def tip(self) -> str | None:
+        """The commit its branch is at."""
+        return self.view.commit_of(f"refs/heads/{self.workspace.branch}")
+
+    def tree(self) -> str:
+        """What the working tree holds now, what is not committed included. Raises GitFault."""
+        place = self.place
+        return Snapshot(self.view, place, self.index).tree(place.head(self.view) or self.workspace.base_commit)
+
+    def size(self) -> DiffSize:
+        """How much it differs from its base. Raises GitFault, OSError."""
+        return shortstat(self.view, self.workspace.base_commit, self.tree())

@@ -1,0 +1,224 @@
+"""Opening the workspace of a task: its directory, or a worktree that is made and made ready for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.branch import folder_of
+from fleet.core.errors import BranchTaken, FleetError, IllegalMove
+from fleet.core.jsontext import encode
+from fleet.core.task import WORKTREE
+from fleet.core.workspace import Workspace
+from fleet.engine.commands import run_command
+from fleet.engine.environment import Place, setup_environment
+from fleet.engine.trusting import changed_repository, untrusted_commands
+from fleet.engine.work import Work
+from fleet.workspaces import worktree
+from fleet.workspaces.files import copy_in
+from fleet.workspaces.ports import free_block
+from fleet.workspaces.repository import Repository, find_repository
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from fleet.config import Settings
+    from fleet.core.task import Claim, Task
+    from fleet.engine.folder import TaskFolder
+    from fleet.engine.office import Office
+    from fleet.home import Home
+
+log = logging.getLogger(__name__)
+
+#: As long as a removal may take.
+REMOVAL_SECONDS = 5.0
+
+
+class NotNow(FleetError):
+    """A run cannot begin, which is not its task's fault: it goes back, uncounted."""
+
+    def __init__(self, message: str, *, seconds: float, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.seconds = seconds
+
+
+class NotReady(FleetError):
+    """A workspace could not be made ready; a person has to look."""
+
+
+class Stopped(FleetError):
+    """Somebody stopped the task while its workspace was made ready."""
+
+
+async def open_place(
+    office: Office, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
+) -> Place:
+    """The directory a run of this task works in, made ready where it is a worktree. Raises FleetError, OSError."""
+    if task.workspace != WORKTREE:
+        cwd = task.cwd or folder.make_work()
+        if not is_there(cwd):
+            raise FleetError(
+                f"its directory {cwd} does not exist", hint="`fleet bd update ID --cwd DIR` names another."
+            )
+        return Place(cwd)
+    return await _Opening(office, claim, task, settings, folder, stop).open()
+
+
+def is_there(path: str) -> bool:
+    """Whether there is a directory at a path."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _make_private(folder: str) -> None:
+    """Make a folder and those above it that are missing, private to this user."""
+    if not is_there(folder):
+        _make_private(os.path.dirname(folder))  # noqa: PTH120
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)  # noqa: PTH102
+
+
+def worktree_path(home: Home, repository: Repository, settings: Settings, branch: str) -> str:
+    """Where the worktree of a branch lies: outside of the repository, one folder for each repository."""
+    root = settings.project.worktree_root
+    place = os.path.join(home.root, "worktrees")  # noqa: PTH118
+    if root:
+        place = os.path.join(repository.top, os.path.expanduser(root))  # noqa: PTH111, PTH118
+    return os.path.join(place, repository.key, folder_of(branch))  # noqa: PTH118
+
+
+class _Opening:
+    """One worktree on its way."""
+
+    def __init__(
+        self, office: Office, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
+    ) -> None:
+        self._office, self._claim, self._task, self._settings = office, claim, task, settings
+        self._folder, self._stop = folder, stop
+
+    async def open(self) -> Place:
+        office, task = self._office, self._task
+        repository = await asyncio.to_thread(find_repository, task.repo or task.cwd)
+        view = View(office.home, repository)
+        task = self._task = await office.ask(self._placed, repository)
+        known = await office.ask(office.history.workspace, task.id)
+        if known is not None and not known.is_gone and known.is_ready and is_there(known.path):
+            return Place(known.path, known)
+        await self._check_trust(repository)
+        wanted = await asyncio.to_thread(self._wanted, repository, view)
+        leased = await self._lease(wanted)
+        admin = await asyncio.to_thread(self._make, repository, view, leased)
+        leased = await self._set_up(repository, leased, admin)
+        await office.ask(office.history.keep_workspace, leased)
+        return Place(leased.path, leased)
+
+    async def _lease(self, wanted: Workspace) -> Workspace:
+        try:
+            return await self._office.ask(self._office.history.lease, wanted, ports=self._free_ports)
+        except BranchTaken as error:
+            raise NotReady(str(error), hint=error.hint) from error
+        except IllegalMove as error:  # somebody is just removing it
+            raise NotNow(str(error), seconds=REMOVAL_SECONDS) from error
+
+    def _placed(self, repository: Repository) -> Task:
+        """The task with its repository and branch, which one that was made with `bd create` does not name."""
+        task, office = self._task, self._office
+        if task.repo == repository.top and task.branch:
+            return task
+        named = {"repo": repository.top, "branch": task.branch or f"fleet/{task.id}"}
+        with office.queue.atomic():
+            office.queue.save(office.queue.get(task.id).replace(**named))
+        return task.replace(**named)
+
+    async def _check_trust(self, repository: Repository) -> None:
+        office = self._office
+        changed = await office.ask(changed_repository, office.history, repository)
+        if changed:
+            raise NotReady(
+                f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
+                hint="look at them; `fleet trust` there accepts them.",
+            )
+        commands = await office.ask(
+            untrusted_commands, office.history, repository, self._settings, quick=self._is_quick
+        )
+        if commands:
+            raise NotReady(
+                f"the project file of {repository.top} has commands that you have not trusted: {commands[0]}",
+                hint="`fleet trust` there accepts them; `--quick` goes without.",
+            )
+
+    @property
+    def _is_quick(self) -> bool:
+        return bool(self._settings.setup.quick or self._task.metadata.get("quick"))
+
+    def _wanted(self, repository: Repository, view: View) -> Workspace:
+        task = self._task
+        tip = view.commit_of(f"refs/heads/{task.branch}")
+        base = worktree.resolve_base(repository, view, task.base)
+        return Workspace(
+            task_id=task.id,
+            repo=repository.top,
+            common=repository.common,
+            path=worktree_path(self._office.home, repository, self._settings, task.branch),
+            branch=task.branch,
+            base=task.base,
+            base_commit=base,
+            made_branch=tip is None,
+            made_at=self._office.now(),
+            port_count=self._settings.ports.count,
+        )
+
+    def _free_ports(self, taken: frozenset[int]) -> int:
+        return free_block(self._settings.ports.base, self._settings.ports.count, taken)
+
+    def _make(self, repository: Repository, view: View, leased: Workspace) -> str:
+        """The worktree itself; git's folder about it. What a killed attempt left is made anew: no agent was in it."""
+        home = self._office.home
+        worktree.remove(home, repository, leased.path)
+        _make_private(os.path.dirname(leased.path))  # noqa: PTH120
+        tip = view.commit_of(f"refs/heads/{leased.branch}")
+        made = worktree.add(
+            home,
+            repository,
+            path=leased.path,
+            branch=leased.branch,
+            base_commit=leased.base_commit,
+            made=tip in (None, leased.base_commit) and leased.made_branch,
+        )
+        log.info("made %s on %s", leased.path, leased.branch)
+        return made.admin
+
+    async def _set_up(self, repository: Repository, leased: Workspace, admin: str) -> Workspace:
+        setup = self._settings.setup
+        copied = await asyncio.to_thread(copy_in, repository.top, leased.path, setup.credential_files)
+        if not self._is_quick:
+            for number, command in enumerate(setup.commands, 1):
+                await self._run(number, command, leased)
+        if copied.refused:
+            log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
+        notes = {"admin": admin, "missing": list(copied.missing), "refused": list(copied.refused)}
+        await asyncio.to_thread(Work(self._office.home, leased).note_made, copied.copied)
+        return leased.replace(ready_at=self._office.now(), notes=encode(notes))
+
+    async def _run(self, number: int, command: str, leased: Workspace) -> None:
+        office, task = self._office, self._task
+        env = setup_environment(office.home, task, leased)
+        self._folder.log("setup_started", command=command)
+        done = await run_command(
+            office.launcher,
+            os.path.join(self._folder.path, "setup", str(number)),  # noqa: PTH118
+            command,
+            cwd=leased.path,
+            env=env,
+            seconds=self._settings.setup.seconds,
+            stop=self._stop,
+        )
+        self._folder.log("setup_ended", command=command, status=done.status, seconds=done.seconds)
+        if self._stop.is_set():
+            raise Stopped("stopped while it was set up")
+        if not done.ok:
+            raise FleetError(
+                f"setup {self._folder.clean(done.in_words)}",
+                hint="`--quick` goes without setup commands.",
+            )

@@ -1,0 +1,146 @@
+"""The shim as the command of a terminal's pane: the agent reads and prints on the terminal itself.
+
+The agent is the foreground group of the terminal, so what is typed reaches it alone. The shim stays in the group that
+the terminal was opened with, holds the folder, answers on its socket, and takes the tree along when the terminal goes.
+"""
+
+import _signal  # type: ignore[import-not-found]  # see process.py
+import fcntl
+import os
+import sys
+import time
+
+from fleet.launchers.shim.lifetime import Shim
+from fleet.launchers.shim.process import Stdin, Streams
+from fleet.launchers.shim.program import confess, drop_spec, read_spec, settle
+from fleet.launchers.shim.record import reserve_record
+from fleet.launchers.shim.tree import Namespace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from fleet.launchers.shim.loop import Loop
+    from fleet.launchers.shim.tree import Tree
+
+#: What only the pane knows; the agent's environment comes from the spec otherwise.
+OF_THE_PANE = ("TERM", "TMUX", "TMUX_PANE")
+#: The size is the terminal's, and changes.
+NOT_OF_THE_SPEC = (*OF_THE_PANE, "COLUMNS", "LINES")
+#: Somebody may be looking whether the lock is held, which is a shared lock for an instant.
+LOCK_SECONDS = 1.0
+
+
+class Keyboard(Stdin):
+    """No stdin to write to: a terminal is typed into."""
+
+    def __init__(self) -> None:
+        self.pipe = -1
+        self._closing = True
+
+    def write(self, text: str) -> str:
+        """Refuse it."""
+        return "the agent has a terminal: paste the text or press keys there"
+
+    def close(self) -> str:
+        """Refuse it."""
+        return self.write("")
+
+
+class Terminal(Streams):
+    """The terminal that the shim was started in."""
+
+    def __init__(self, spec: "dict[str, Any]") -> None:
+        self.stdin, self.outputs = Keyboard(), []
+        self._session = str(spec["session"])
+        self._cap = int(spec["stdout_cap"])
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the log of the terminal is as long as it may be."""
+        try:
+            return os.stat("stdout").st_size >= self._cap - self._cap % 512  # noqa: PTH116 - see the log's limit
+        except OSError:
+            return False
+
+    def in_child(self) -> None:
+        """Be the group that is typed to. The session stays: who leaves it loses the terminal."""
+        os.setpgid(0, 0)
+        os.tcsetpgrp(0, os.getpid())
+
+    def watch(self, loop: "Loop", hung_up: "Callable[[], None]") -> None:
+        """Call once when the terminal has gone."""
+
+        def gone() -> None:
+            loop.forget(0)
+            hung_up()
+
+        loop.hangup(0, gone)
+
+    def stopped(self, pid: int, number: int) -> None:
+        """Ctrl-Z: there is no shell here that could bring it back, so it goes on at once."""
+        if number not in (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU):
+            return
+        try:
+            group = os.getpgid(pid)
+            os.tcsetpgrp(0, group)
+            os.killpg(group, _signal.SIGCONT)
+        except OSError:
+            pass  # it or the terminal is gone
+
+    def place(self) -> "dict[str, str]":
+        """The session and the pane."""
+        return {"session": self._session, "pane": os.environ.get("TMUX_PANE", "")}
+
+
+def main(make_tree: "Callable[[str], Tree]" = lambda _: Namespace()) -> None:
+    """`… <folder> <lock> <token>`: the lock is a descriptor that is held, or `-`: then it is taken here."""
+    folder, lock, token = sys.argv[-3:]
+    umask = settle(folder)
+    for number in (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU):
+        _signal.signal(number, _signal.SIG_IGN)  # we are not the ones who are typed to
+    os.set_inheritable(_lock() if lock == "-" else int(lock), False)
+    spec = _take_spec(token)
+    try:
+        spec["env"] = environment(spec["env"])
+        reserve_record()
+        code = Shim(spec, make_tree(spec["env"].get("FLEET_RUN_ID", "")), umask, Terminal(spec)).serve()
+    except Exception as error:
+        confess(error)
+        raise
+    os._exit(code)  # what Python would tidy up is gone with us
+
+
+def environment(told: "dict[str, str]") -> "dict[str, str]":
+    """What the spec says, and of the pane what only it knows."""
+    kept = {name: value for name, value in told.items() if name not in NOT_OF_THE_SPEC}
+    return kept | {name: os.environ[name] for name in OF_THE_PANE if name in os.environ}
+
+
+def _lock() -> int:
+    handle = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    give_up = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                raise SystemExit("an agent lives in this folder") from None
+            time.sleep(0.01)
+        else:
+            return handle
+
+
+def _take_spec(token: str) -> "dict[str, Any]":
+    """What to start, if it is still wanted: whoever found the folder free meanwhile has taken it away."""
+    try:
+        spec = read_spec()
+    except OSError:
+        spec = {}
+    if spec.get("token") != token:
+        raise SystemExit("this start was given up meanwhile")
+    # Before the spec goes: an agent that may have been started is never taken for one that was not.
+    os.close(os.open("started", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    drop_spec()
+    return spec

@@ -1,0 +1,243 @@
+"""The launcher of agents in terminals: each has a tmux session whose only command is its shim.
+
+The tmux server starts the shim, so neither the lock nor a pipe can be handed down. The spec is the token instead: the
+shim takes the lock, then the spec; whoever finds the lock free takes the spec away, and a shim that comes late finds
+nothing to start.
+"""
+
+import asyncio
+import os
+import re
+import secrets
+import shutil
+import socket as sockets
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fleet.core.branch import session_name
+from fleet.core.errors import FleetError
+from fleet.launchers.base import Exit, LaunchSpec
+from fleet.launchers.headless import (
+    FIND_SECONDS,
+    NAMESPACE,
+    ROOT,
+    START_SECONDS,
+    WEAK,
+    choose,
+    hint_for,
+    namespace_command,
+    prepare,
+    take_lock,
+)
+from fleet.launchers.shim_link import Link, connect, is_locked, read_exit
+from fleet.launchers.terminal_agent import TerminalAgent
+from fleet.launchers.tmux_command import call, capture, kill_session, reason, sessions
+
+#: How long a session of the same name may need to go, after its agent has.
+GOING_SECONDS = 2.0
+HISTORY = "50000"
+
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.terminal import main; "
+_WEAK_PROGRAM = "from fleet.launchers.shim.weak import Descendants; main(Descendants)"
+# The step before the namespace holds the lock too, so that it is free only when the last process in there is gone.
+_LOCKED = (
+    'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent lives in this folder" >&2; exit 75; }; shift; exec "$@"'
+)
+# What tmux says when its server ends just then: its last session went. Also of one to be replaced that has gone.
+_ENDING = (b"server exited", b"lost server", b"no server running", b"error connecting", b"can't find session")
+# A file cannot grow beyond the cap: the log's writer ends there. In blocks of 512 bytes.
+_LOG = "umask 077; ulimit -f {}; exec cat >> {}"
+
+
+class TmuxLauncher:
+    """Starts agents that have a terminal."""
+
+    def __init__(self, socket: str = "fleet", config: str | None = None, containment: str | None = None) -> None:
+        self.socket = socket
+        self._config = config
+        self.containment = choose(containment)
+        if self.containment == NAMESPACE and shutil.which("flock") is None:
+            self.containment = WEAK
+
+    async def start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
+        """Start an agent in a session of its own; what an earlier one left is written over. FleetError: none runs."""
+        if spec.stdin:
+            raise FleetError("an agent in a terminal has no stdin", hint="put the prompt on its command line.")
+        if not spec.session or session_name("", spec.session) != spec.session:
+            raise FleetError(f"tmux cannot have a session named {spec.session!r}", hint="use letters, digits, - and _.")
+        # To its end, even if nobody waits any more: half a start would be an agent that nobody can tell from none.
+        task = asyncio.create_task(self._start(folder, spec))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_let_go)
+            raise
+
+    async def find(self, folder: str) -> TerminalAgent | None:
+        """The agent that lives in this folder; none when its shim's lock is free: then none comes late either."""
+        give_up = time.monotonic() + FIND_SECONDS
+        while True:
+            if not is_locked(folder) and not is_locked(folder, "starting"):
+                _give_up_start(folder)
+                if not is_locked(folder):
+                    return None
+            link = await _link(folder)
+            if link:
+                return self._agent(folder, link)
+            if time.monotonic() > give_up:
+                raise FleetError(f"the shim in {folder} holds its lock but does not answer")
+            await asyncio.sleep(0.02)
+
+    def is_alive(self, folder: str) -> bool:
+        """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
+        return is_locked(folder)
+
+    def was_started(self, folder: str) -> bool:
+        """Whether there ever was an agent in this folder: its shim says so before it starts it."""
+        return Path(folder, "started").exists()
+
+    def last_exit(self, folder: str) -> Exit | None:
+        """What the shim of this folder wrote at its end; none when it never did."""
+        return read_exit(folder)
+
+    async def _start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
+        try:
+            folder, starting = await asyncio.to_thread(_claim, folder)
+            try:
+                await asyncio.to_thread(self._spawn, folder, spec)
+                return await self._ready(folder, spec.session)
+            finally:
+                _give_up_start(folder)  # unless the shim has taken it
+                os.close(starting)
+        except OSError as error:
+            raise FleetError(f"cannot start an agent in {folder}: {error.strerror}", hint=hint_for(error)) from error
+
+    def _spawn(self, folder: str, spec: LaunchSpec) -> None:
+        """One call of tmux: the session, its shim, its log."""
+        token = secrets.token_hex(8)
+        lock = _lock_of(folder)
+        try:
+            prepare(folder, spec, token=token)
+            for name in ("started", "control", "stdout"):
+                Path(folder, name).unlink(missing_ok=True)
+            os.close(os.open(f"{folder}/stdout", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        finally:
+            os.close(lock)
+        self._open(folder, spec.session, self._words(folder, spec, token))
+
+    def _open(self, folder: str, session: str, words: list[str]) -> None:
+        """Make the session. One of its name makes room if its command has ended; a server that is ending is let go."""
+        give_up = time.monotonic() + GOING_SECONDS
+        instead: list[str] = []
+        while (done := call(self.socket, *instead, *words, config=self._config)).returncode:
+            late = time.monotonic() > give_up
+            if b"duplicate session" in done.stderr:
+                facts = sessions(self.socket).get(session)
+                if facts and facts.dead:
+                    # In the same call: without a session the server would end.
+                    instead = ["kill-session", "-t", f"={session}", ";"]
+                elif late:
+                    raise FleetError(
+                        f"there is a tmux session {session} already, and something runs in it",
+                        hint=f"look at it: `tmux -L {self.socket} attach -t ={session}`.",
+                    )
+            else:
+                instead = []
+                if late or not any(words in done.stderr for words in _ENDING):
+                    raise FleetError(f"tmux does not start a session for {folder}: {reason(done)}")
+            time.sleep(0.05)
+
+    def _words(self, folder: str, spec: LaunchSpec, token: str) -> list[str]:
+        """The whole start as one line of tmux commands, which its server does without a pause between them."""
+        columns, rows = spec.size
+        log = _LOG.format(max(1, spec.stdout_cap // 512), quoted(f"{folder}/stdout"))
+        target = f"={spec.session}:"
+        taste = (
+            *("set-option", "-g", "history-limit", HISTORY, ";"),
+            *("set-option", "-g", "default-terminal", "screen-256color", ";"),
+            *("set-option", "-s", "escape-time", "20", ";"),
+        )
+        return [
+            *(() if self._config else taste),
+            *("new-session", "-d", "-s", spec.session, "-x", str(columns), "-y", str(rows), "-c", "/"),
+            *(*self._command(folder, token), ";"),
+            *("set-option", "-w", "-t", target, "remain-on-exit", "on", ";"),
+            *("pipe-pane", "-O", "-t", target, log),
+        ]
+
+    def _command(self, folder: str, token: str) -> list[str]:
+        python = [sys.executable, "-I", "-S", "-c"]
+        if self.containment == WEAK:
+            return [*python, _PROGRAM + _WEAK_PROGRAM, ROOT, folder, "-", token]
+        shim = [*(namespace_command() or ()), *python, _PROGRAM + "main()", ROOT, folder, "9", token]
+        return ["/bin/sh", "-c", _LOCKED, "fleet-shim", folder, *shim]
+
+    async def _ready(self, folder: str, session: str) -> TerminalAgent:
+        """Wait until the shim greets or has written how it ended; FleetError with its words when it does neither."""
+        begin = time.monotonic()
+        look_at = begin + 0.5
+        while not (link := await _link(folder)) and not read_exit(folder):
+            now = time.monotonic()
+            if now > look_at:
+                look_at = now + 0.5
+                facts = (await asyncio.to_thread(sessions, self.socket)).get(session)
+                if (facts is None or facts.dead) and not read_exit(folder) and not is_locked(folder):
+                    raise FleetError(f"the shim in {folder} did not start: {await self._last_words(session)}")
+            if now - begin > START_SECONDS:
+                raise FleetError(f"the shim in {folder} did not start in {START_SECONDS:g} s")
+            await asyncio.sleep(0.002)
+        return self._agent(folder, link, session)
+
+    async def _last_words(self, session: str) -> str:
+        """What a session shows that failed; then it goes."""
+        shown = (await asyncio.to_thread(capture, self.socket, session, 50)).splitlines()
+        await asyncio.to_thread(kill_session, self.socket, session)
+        # The last line is tmux's own, about the dead pane.
+        return " ".join(line for line in shown[:-1] if line)[-500:] or "no reason given"
+
+    def _agent(self, folder: str, link: Link | None, session: str = "") -> TerminalAgent:
+        place: dict[str, Any] = link.state if link else {}
+        return TerminalAgent(folder, link, self.socket, str(place.get("session", session)), str(place.get("pane", "")))
+
+
+def _give_up_start(folder: str) -> None:
+    """A shim that has not taken its spec by now finds nothing to start."""
+    Path(folder, "spec.json").unlink(missing_ok=True)
+
+
+def _let_go(task: "asyncio.Task[TerminalAgent]") -> None:
+    """Nobody waited for this start; the agent is found again by its folder."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
+
+
+def quoted(path: str) -> str:
+    """A path for a shell within a format of tmux: whatever means something to either is written as a number."""
+    plain = re.sub(rb"[^A-Za-z0-9/_.-]", lambda found: b"\\%03o" % found[0][0], os.fsencode(path))
+    return f"\"$(printf '{plain.decode()}')\""
+
+
+async def _link(folder: str) -> Link | None:
+    try:
+        return await connect(folder, sockets.socket(sockets.AF_UNIX))
+    except (OSError, ValueError, LookupError):
+        return None
+
+
+def _lock_of(folder: str) -> int:
+    """The folder's lock. A shim that came late and finds nothing to start holds it for a moment."""
+    give_up = time.monotonic() + GOING_SECONDS
+    while True:
+        try:
+            return take_lock(folder)
+        except FleetError:
+            if Path(folder, "started").exists() or time.monotonic() > give_up:
+                raise
+
+
+def _claim(folder: str) -> tuple[str, int]:
+    """The whole path, and the right to start an agent there: nobody else's until the descriptor is closed."""
+    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(Path(folder).absolute()), take_lock(folder, "starting")

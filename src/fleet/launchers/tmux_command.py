@@ -1,0 +1,113 @@
+"""tmux as a command: what sessions are called, and what is asked of its server, one call each.
+
+Targets are exact (`=name`): by itself tmux takes a prefix for the name. The server gets an environment without secrets,
+because it lives longer than whoever starts it and shows it to every pane.
+"""
+
+import os
+import shutil
+import subprocess
+from typing import NamedTuple
+
+from fleet.core.errors import FleetError
+
+#: A server answers in milliseconds; a machine may be very busy.
+ANSWER_SECONDS = 15.0
+#: More of a screen with its history is not read.
+MOST_TEXT = 8 * 1024 * 1024
+
+_KEPT = ("PATH", "HOME", "TERM", "LANG", "TMUX_TMPDIR")
+_SESSIONS = "#{pane_id} #{session_created} #{session_attached} #{pane_dead} #{pane_pid} #{session_name}"
+
+
+class SessionFacts(NamedTuple):
+    """What tmux knows of a session. Its agent's pane is the first one; a user may have opened more."""
+
+    created: int  # seconds since 1970
+    attached: int  # how many look at it
+    dead: bool  # the command in its pane has ended
+    pane_pid: int
+
+
+def has_tmux() -> bool:
+    """Whether there is a tmux to call."""
+    return shutil.which("tmux") is not None
+
+
+def tmux_argv(socket: str, *words: str, config: str | None = None) -> list[str]:
+    """The command line of a tmux call. A word that ends in `;` would end a command; `;` alone is meant to."""
+    plain = [f"{word[:-1]}\\;" if word.endswith(";") and word != ";" else word for word in words]
+    return ["tmux", "-u", "-L", socket, "-f", config or os.devnull, *plain]
+
+
+def tmux_environment() -> dict[str, str]:
+    """What a server may know of our environment."""
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
+    return {"TERM": "screen-256color"} | kept
+
+
+def call(
+    socket: str, *words: str, stdin: bytes = b"", config: str | None = None
+) -> "subprocess.CompletedProcess[bytes]":
+    """Call tmux and wait for its answer, whatever it is. FleetError: there is no tmux, or it does not answer."""
+    argv = tmux_argv(socket, *words, config=config)
+    try:
+        return subprocess.run(
+            argv, input=stdin, capture_output=True, env=tmux_environment(), timeout=ANSWER_SECONDS, check=False
+        )
+    except FileNotFoundError:
+        raise FleetError("tmux is not installed", hint="install tmux, or run the agent headless.") from None
+    except subprocess.TimeoutExpired:
+        raise FleetError(f"the tmux server {socket} does not answer", hint=f"look at `tmux -L {socket} ls`.") from None
+
+
+def reason(done: "subprocess.CompletedProcess[bytes]") -> str:
+    """What tmux said when it refused."""
+    return done.stderr.decode(errors="replace").strip()[:500] or f"exit code {done.returncode}"
+
+
+def sessions(socket: str) -> dict[str, SessionFacts]:
+    """Every session by its name; none when there is no server."""
+    if not has_tmux():
+        return {}
+    return read_sessions(call(socket, "list-panes", "-a", "-F", _SESSIONS).stdout.decode(errors="replace"))
+
+
+def read_sessions(text: str) -> dict[str, SessionFacts]:
+    """The sessions in tmux's list of panes; of each its oldest pane counts."""
+    found: dict[str, tuple[int, SessionFacts]] = {}
+    for line in text.splitlines():
+        fields = line.split(" ", 5)
+        if len(fields) < 6 or not all(field.isdigit() for field in (fields[0][1:], *fields[1:5])):
+            continue
+        pane, created, attached, dead, pid = int(fields[0][1:]), *map(int, fields[1:5])
+        if fields[5] not in found or pane < found[fields[5]][0]:
+            found[fields[5]] = pane, SessionFacts(created, attached, bool(dead), pid)
+    return {name: facts for name, (_, facts) in found.items()}
+
+
+def attach_argv(socket: str, name: str) -> list[str]:
+    """What enters a session; from inside a pane of the same server tmux refuses it, and says so."""
+    return tmux_argv(socket, "attach-session", "-t", f"={name}")
+
+
+def kill_session(socket: str, name: str) -> None:
+    """End a session and what runs in it. No error when there is none."""
+    if has_tmux():
+        call(socket, "kill-session", "-t", f"={name}")
+
+
+def capture(socket: str, name: str, lines: int = 0) -> str:
+    """What a session shows, with so many lines of its history; empty when there is none."""
+    return text_of(call(socket, *capture_words(f"={name}:", lines)).stdout) if has_tmux() else ""
+
+
+def capture_words(target: str, lines: int) -> tuple[str, ...]:
+    """The tmux command for what a pane shows: wrapped lines are joined."""
+    return ("capture-pane", "-p", "-J", "-S", str(-max(0, lines)), "-t", target)
+
+
+def text_of(data: bytes) -> str:
+    """A captured screen as text: its newest part, without the blanks that fill it up."""
+    text = data[-MOST_TEXT:].decode("utf-8", "replace")
+    return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")

@@ -1,0 +1,84 @@
+"""Workspaces and trust in the queue's SQLite file: a part of its history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import to_micros
+from fleet.store import named_sql
+from fleet.store import workspace_rules as rules
+from fleet.store.sqlite_history_rows import storable, values_of, workspace_from
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.core.workspace import Workspace
+    from fleet.store.sqlite import SqliteQueue
+    from fleet.store.workspace_rules import Ports
+
+_SQL = named_sql.load("sqlite", "workspaces")
+
+
+class SqliteWorkspaces:
+    """A row for each lease; the indexes of those that are not gone guard what the rules say a second time."""
+
+    def __init__(self, queue: SqliteQueue) -> None:
+        self._db = queue.connection
+        self._now = queue.now
+
+    def lease(self, workspace: Workspace, *, ports: Ports | None = None) -> Workspace:
+        rules.check_names(workspace)
+        with self._db.writing():
+            if kept := rules.reused(self.workspace(workspace.task_id)):
+                return kept
+            rules.refuse_taken(workspace, self._in_the_way(workspace))
+            leased = rules.with_ports(workspace, ports, self.workspaces())
+            self._db.rows(_SQL["insert_workspace"], values_of(leased))
+            return leased
+
+    def workspace(self, task_id: str) -> Workspace | None:
+        return next(iter(self._workspaces("newest_of_task", task=task_id)), None)
+
+    def workspaces(self, *, common: str | None = None, gone: bool = False) -> list[Workspace]:
+        block = "all" if gone else "standing"
+        if common is None:
+            return self._workspaces(block)
+        return self._workspaces(f"{block}_in", common=common) if rules.is_text(common) else []
+
+    def keep_workspace(self, workspace: Workspace) -> None:
+        with self._db.writing():
+            self._put_workspace(rules.changed(self.workspace(workspace.task_id), workspace))
+
+    def begin_removal(self, task_id: str) -> Workspace:
+        with self._db.writing():
+            worked_on = bool(self._db.rows(_SQL["is_worked_on"], {"task": task_id}))
+            kept = self.workspace(task_id)
+            return self._put_workspace(rules.going(kept, task_id, self._now(), worked_on=worked_on))
+
+    def end_removal(self, task_id: str, saved: str) -> Workspace:
+        with self._db.writing():
+            return self._put_workspace(rules.gone(self.workspace(task_id), task_id, saved, self._now()))
+
+    def trust(self, kind: str, key: str, value: str, by: str) -> None:
+        rules.check_trust(kind, key, value)
+        with self._db.writing():
+            values = {"kind": kind, "key": key, "value": value, "at": to_micros(self._now()), "by": storable(by)}
+            self._db.rows(_SQL["trust"], values)
+
+    def trusted(self, kind: str, key: str) -> str | None:
+        if not rules.is_text(key):
+            return None
+        for (value,) in self._db.rows(_SQL["trusted"], {"kind": kind, "key": key}):
+            return str(value)
+        return None
+
+    def _in_the_way(self, workspace: Workspace) -> list[Workspace]:
+        wanted = {name: getattr(workspace, name) for name in ("common", "branch", "path")}
+        return self._workspaces("in_the_way", task=workspace.task_id, **wanted)
+
+    def _put_workspace(self, workspace: Workspace) -> Workspace:
+        self._db.rows(_SQL["update_workspace"], values_of(workspace))
+        return workspace
+
+    def _workspaces(self, condition: str, **values: Any) -> list[Workspace]:
+        return [workspace_from(row) for row in self._db.rows(f"{_SQL['workspaces']} {_SQL[condition]}", values)]

@@ -1,0 +1,84 @@
+"""Branches and the commits that names mean, through fleet's own view of the repository."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from typing import TYPE_CHECKING
+
+from fleet.core.branch import check_branch
+from fleet.core.errors import BadInput, BranchInUse
+from fleet.workspaces.admin import branches_checked_out, head_of, worktrees
+
+if TYPE_CHECKING:
+    from fleet.workspaces.repository import Repository
+    from fleet.workspaces.view import View
+
+#: HEAD and what can follow it: HEAD~2, @^, HEAD^{tree}.
+HEAD = re.compile(r"(?:HEAD|@)(?![A-Za-z0-9_./{-])(?!@)")
+LONGEST = 300
+MOST_NAMES = 5000
+
+
+def resolve_base(repository: Repository, view: View, base: str = "", *, cwd: str = "") -> str:
+    """The commit that a worktree begins at: what `base` means, else what is checked out where the caller is.
+
+    `cwd` says where that is; without it, it is the main checkout. Raises BadInput, which names what was perhaps meant.
+    """
+    if base.startswith("-") or len(base) > LONGEST or not base.isprintable():
+        raise BadInput(f"{base[:80]!r} is not a commit", hint="name a branch, a tag or a commit.")
+    name = base or "HEAD"
+    if HEAD.match(name):
+        head = _head_commit(repository, view, cwd)
+        if head is None:
+            raise BadInput(
+                f"{repository.top} has no commit yet", hint="make the first one: a worktree begins at a commit."
+            )
+        name = HEAD.sub(head, name, count=1)
+    commit = view.commit_of(name)
+    if commit is None:
+        raise BadInput(f"{base!r} is no commit of {repository.top}", hint=_near(view, base))
+    return commit
+
+
+def delete_branch(view: View, branch: str, keep_ref: str = "") -> str:
+    """Delete a branch and keep its tip under a ref of fleet's, in one step; that ref. Raises BadInput, BranchInUse.
+
+    Nothing happens when it is checked out anywhere, or when it moves meanwhile (GitFault).
+    """
+    check_branch(branch)
+    where = branches_checked_out(view.repository).get(branch)
+    if where is not None:
+        raise BranchInUse(
+            f"branch {branch!r} is checked out at {where}", hint="remove that worktree, or switch it first."
+        )
+    ref = f"refs/heads/{branch}"
+    tip = view.text("for-each-ref", "--format=%(objectname)", "--count=1", ref)
+    if not tip:
+        raise BadInput(f"there is no branch {branch!r}", hint=_near(view, branch))
+    keep = keep_ref or f"refs/fleet/deleted/{branch}/{tip[:12]}"
+    orders = f"update {keep} {tip}\ndelete {ref} {tip}\n"
+    view.git("update-ref", "--stdin", stdin=orders.encode())
+    return keep
+
+
+def _head_commit(repository: Repository, view: View, cwd: str) -> str | None:
+    branch, commit = head_of(_admin_around(repository, cwd))
+    return view.commit_of(f"refs/heads/{branch}") if branch else commit
+
+
+def _admin_around(repository: Repository, cwd: str) -> str:
+    place = os.path.realpath(cwd or repository.top)
+    around = [(path, admin) for admin, path in worktrees(repository) if path and f"{place}/".startswith(f"{path}/")]
+    # A worktree inside of another: the inner one counts. Likewise a main checkout inside of a worktree.
+    path, admin = max(around, key=lambda found: len(found[0]), default=("", repository.common))
+    inner = f"{place}/".startswith(f"{repository.top}/") and len(repository.top) > len(path)
+    return repository.common if inner else admin
+
+
+def _near(view: View, name: str) -> str:
+    words = ("for-each-ref", f"--count={MOST_NAMES}", "--format=%(refname:lstrip=2)")
+    names = view.text(*words, "refs/heads", "refs/remotes", "refs/tags").splitlines()
+    close = difflib.get_close_matches(name, names, n=4, cutoff=0.5)
+    return f"perhaps {', '.join(close)}?" if close else "`git branch --all` lists the branches."

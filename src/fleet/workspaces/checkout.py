@@ -1,0 +1,135 @@
+"""A clean checkout of a commit, for a command that fleet runs there: made fresh, removed whole.
+
+It has a git folder of its own that borrows the repository's objects. So a test suite that calls `git config`, `git tag`
+or `git gc` there changes neither the user's repository nor the settings that fleet itself obeys, and no list of
+worktrees shows it.
+"""
+
+# ruff: noqa: PTH103, PTH108, PTH118, PTH208
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.record import Record
+from fleet.files import atomic_write
+from fleet.workspaces.deleting import delete
+from fleet.workspaces.git import git
+from fleet.workspaces.place import read_plain
+from fleet.workspaces.view import ALONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fleet.workspaces.view import View
+
+#: Where the view notes which checkouts there are; a note that nobody locks is about one that was left behind.
+NOTES = "checkouts"
+
+
+class Checkout(Record):
+    """A directory with the files of one commit."""
+
+    path: str
+    commit: str
+    submodules: tuple[str, ...]  # their directories are empty
+
+
+@contextlib.contextmanager
+def clean_checkout(view: View, commit: str, path: str) -> Iterator[Checkout]:
+    """The files of a commit at a path where nothing is yet; gone when the block ends. Raises FleetError."""
+    if os.path.lexists(path):
+        raise FleetError(f"{path} is in the way of a checkout", hint="remove it, then try again.")
+    view.make()
+    with _noted(view, path):
+        try:
+            _fill(view, commit, path)
+            yield Checkout(path=path, commit=commit, submodules=_submodules(view, commit))
+        finally:
+            delete(path)
+
+
+def sweep(view: View) -> list[str]:
+    """Remove the checkouts of processes that were killed; their paths."""
+    folder = os.path.join(view.path, NOTES)
+    gone = []
+    for name in sorted(os.listdir(folder)) if os.path.lexists(folder) else []:
+        note = os.path.join(folder, name)
+        handle = _lock(note)
+        if handle is None:
+            continue
+        try:
+            path = os.fsdecode(read_plain(note, 8192))
+            if os.path.isabs(path):  # noqa: PTH117
+                delete(path)
+                gone.append(path)
+            os.unlink(note)
+        finally:
+            os.close(handle)
+    return gone
+
+
+@contextlib.contextmanager
+def _noted(view: View, path: str) -> Iterator[None]:
+    """Keep a note of a checkout, locked as long as this process is about it."""
+    folder = os.path.join(view.path, NOTES)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    note = os.path.join(folder, os.urandom(8).hex())
+    handle = os.open(note, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        os.write(handle, os.fsencode(os.path.abspath(path)))  # noqa: PTH100
+        yield
+    finally:
+        if not os.path.lexists(path):  # else it is to be swept
+            os.unlink(note)
+        os.close(handle)
+
+
+def _lock(note: str) -> int | None:
+    try:
+        handle = os.open(note, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _fill(view: View, commit: str, path: str) -> None:
+    folder = os.path.join(path, ".git")
+    os.makedirs(os.path.join(folder, "objects", "info"), mode=0o700)
+    os.makedirs(os.path.join(folder, "refs"))
+    objects = os.path.join(os.path.realpath(view.path), "objects")
+    _write(folder, "objects/info/alternates", os.fsencode(os.path.realpath(objects)) + b"\n")
+    _write(folder, "HEAD", commit.encode() + b"\n")
+    _write(folder, "packed-refs", _refs(view))
+    _write(folder, "config", read_plain(os.path.join(view.path, "config"), 1 << 20))
+    if shallow := read_plain(os.path.join(view.repository.common, "shallow"), 1 << 26):
+        _write(folder, "shallow", shallow)
+    env = ALONE | {"GIT_DIR": folder, "GIT_WORK_TREE": path}
+    git("config", "core.bare", "false", env=env)
+    git("read-tree", "--reset", "-u", commit, cwd=path, env=env)
+
+
+def _refs(view: View) -> bytes:
+    """Branches and tags in the form of one file: programs that tell a version by the nearest tag find it."""
+    head = b"# pack-refs with: sorted \n"
+    return head + view.git(
+        "for-each-ref", "--sort=refname", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"
+    )
+
+
+def _submodules(view: View, commit: str) -> tuple[str, ...]:
+    told = view.git("ls-tree", "-r", "-z", commit)
+    return tuple(os.fsdecode(row.partition(b"\t")[2]) for row in told.split(b"\0") if row.startswith(b"160000 "))
+
+
+def _write(folder: str, name: str, data: bytes) -> None:
+    atomic_write(os.path.join(folder, name), data, 0o644)

@@ -1,0 +1,63 @@
+"""What changed between a commit and a tree: its size and its text, told by fleet's view, which obeys no agent."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+from fleet.workspaces.git import SAFE, GitFault, environment
+from fleet.workspaces.view import ALONE
+
+if TYPE_CHECKING:
+    from fleet.workspaces.view import View
+
+#: More than a person reads; what is longer is cut, and says so.
+MOST_BYTES = 32 * 1024 * 1024
+#: No external program, no text made of binaries, renames found as long as that is cheap. A large file counts as binary.
+PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "-r", "-M", "-l1000", "--ignore-submodules=none")
+LARGE = ("-c", "core.bigFileThreshold=8m", "-c", "core.quotePath=false")
+COUNTS = re.compile(r"(\d+) (file|insertion|deletion)")
+
+
+class DiffSize(Record):
+    """How much a diff is."""
+
+    files: int = 0
+    added: int = 0
+    removed: int = 0
+
+
+def shortstat(view: View, base: str, tree: str) -> DiffSize:
+    """How many files and lines differ."""
+    told = _diff(view, base, tree, "--shortstat").decode(errors="replace")
+    found = {what: int(number) for number, what in COUNTS.findall(told)}
+    return DiffSize(files=found.get("file", 0), added=found.get("insertion", 0), removed=found.get("deletion", 0))
+
+
+def diff(view: View, base: str, tree: str, *, stat: bool = False, names: bool = False) -> bytes:
+    """The difference as git prints it, or only its sizes, or only the names. Binary files are named only."""
+    if names:
+        return _diff(view, base, tree, "--name-only")
+    if stat:
+        return _diff(view, base, tree, "--stat=120")
+    return _diff(view, base, tree, "-p", "--full-index")
+
+
+def _diff(view: View, base: str, tree: str, *form: str) -> bytes:
+    view.make()
+    words = (*LARGE, "diff-tree", *PLAIN, *form, "--end-of-options", base, tree)
+    # `git replace` is the agent's to use: what it replaced would be compared in the place of what is there.
+    env = environment(ALONE | {"GIT_DIR": view.path, "GIT_NO_REPLACE_OBJECTS": "1"})
+    with subprocess.Popen(
+        ["git", *SAFE, *words], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as running:
+        assert running.stdout is not None
+        told = running.stdout.read(MOST_BYTES + 1)
+        if len(told) > MOST_BYTES:
+            running.kill()
+            return told[:MOST_BYTES] + b"\n(cut here: the difference is longer)\n"
+    if running.returncode:
+        raise GitFault(("diff-tree",), running.returncode, f"{base} and {tree} cannot be compared")
+    return told

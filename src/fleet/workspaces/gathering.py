@@ -1,0 +1,122 @@
+"""What a saved commit is made of: a worktree as it is, what was staged, and the commits that nobody else holds."""
+
+# ruff: noqa: PTH118
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+from fleet.workspaces.contents import drop_files, put_files, storable
+from fleet.workspaces.git import GitFault
+from fleet.workspaces.kept import SAVED, commits_among, named_commits, refs_of, sound, stashes_of, unheld
+from fleet.workspaces.listing import LeftOut
+from fleet.workspaces.nested import Nested, pack_nested
+from fleet.workspaces.place import LONGEST, read_plain
+from fleet.workspaces.staged import staged_tree
+from fleet.workspaces.theirs import filtered_by_them, sparse_paths, unknown_filters
+from fleet.workspaces.walking import has_content, joined, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from fleet.workspaces.place import Place
+    from fleet.workspaces.survey import Survey
+    from fleet.workspaces.view import View
+
+
+class Parts(Record):
+    """What a saved commit is made of."""
+
+    head: str | None
+    tree: str
+    staged: str | None  # a commit of what was staged
+    stashes: tuple[str, ...]
+    loose: tuple[str, ...]  # commits that nothing else holds
+    nested: tuple[tuple[str, tuple[str, ...]], ...]  # a nested repository's path and its newest commits
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """What the commit keeps, each once, HEAD first."""
+        found = (self.head, self.staged, *self.stashes, *self.loose)
+        return tuple(dict.fromkeys(parent for parent in found if parent))
+
+
+def gather(view: View, place: Place, folder: str, head: str | None, found: Survey) -> Parts:
+    """Put what a look through a worktree found into the repository. `folder` has the index of HEAD. Raises GitFault."""
+    index = os.path.join(folder, "index")
+    nested, copied, notes = _kept_nested(view, folder, found.nested)
+    sparse = sparse_paths(view, place, os.path.join(folder, "theirs")) if found.gone else set()
+    gone = [path for path in found.gone if path not in sparse]
+    # The files of a submodule take the place of the link to its commit.
+    drop_files(view, place.path, index, [*gone, *(os.fsencode(one.path) for one in found.nested if one.path)])
+    filtered = unknown_filters(view, place, index, found.changed)
+    as_git_has = filtered_by_them(view, place, os.path.join(folder, "theirs"), filtered)
+    changed = [path for path in found.changed if path not in as_git_has]
+    files = dict.fromkeys([*changed, *map(os.fsencode, found.ignored), *found.inside])
+    put_files(view, place.path, index, [*((path, storable(path)) for path in files), *copied])
+    staged, why = _staged(view, place.read("index"), folder, head)
+    notes += [LeftOut(path="what is staged", why=why)] if why else []
+    return Parts(
+        head=head,
+        tree=view.git("write-tree", index=index).decode().strip(),
+        staged=staged,
+        stashes=tuple(unheld(view, stashes_of(view, place.branch), refs_of(view, SAVED))),
+        loose=tuple(unheld(view, sound(view, commits_among(view, named_commits(place))), refs_of(view))),
+        nested=tuple(nested),
+        left_out=(*found.left_out, *notes),
+    )
+
+
+def _kept_nested(
+    view: View, folder: str, found: Collection[Nested]
+) -> tuple[list[tuple[str, tuple[str, ...]]], list[tuple[bytes, bytes]], list[LeftOut]]:
+    """The newest commits of each nested repository; of those that cannot be packed the files of their git folder."""
+    kept, copied, notes = [], [], []
+    for one in found:
+        try:
+            index = read_plain(os.path.join(one.git_folder, "index"), LONGEST)
+            staged, _ = _staged(view, index, folder, one.head(view), env=one.env)
+            commits = pack_nested(view, one, [staged] if staged else [])
+            why = "" if commits else "it has no commits"
+        except GitFault as error:
+            commits, why = [], str(error)
+        if commits:
+            kept.append((one.path, tuple(commits)))
+        else:
+            where = joined(one.path, ".git-saved")
+            copied += _copies(one.git_folder, where)
+            notes.append(LeftOut(path=one.path, why=f"its git folder was saved as plain files in {where}: {why}"))
+    return kept, copied, notes
+
+
+def _copies(git_folder: str, where: str) -> list[tuple[bytes, bytes]]:
+    found = []
+    for path, entries in walk(git_folder):
+        names = [
+            joined(path, entry.name)
+            for entry in entries
+            if has_content(entry) and not entry.is_dir(follow_symlinks=False)
+        ]
+        found += [
+            (os.fsencode(os.path.join(git_folder, name)), storable(os.fsencode(joined(where, name)))) for name in names
+        ]
+    return found
+
+
+def _staged(
+    view: View, index: bytes, folder: str, head: str | None, env: Mapping[str, str] | None = None
+) -> tuple[str | None, str]:
+    """A commit of what is staged, if it differs from HEAD; or why there is none."""
+    if not index:
+        return None, ""
+    try:
+        tree = staged_tree(view, index, folder, env)
+        if head and tree == view.git("rev-parse", f"{head}^{{tree}}", env=env).decode().strip():
+            return None, ""
+        parents = ["-p", head] if head else []
+        words = ("commit-tree", tree, *parents, "-m", "what was staged")
+        return view.git(*words, env=env).decode().strip(), ""
+    except GitFault as error:
+        return None, str(error)

@@ -1,0 +1,84 @@
+"""Calling git: argument lists only, an environment of our own, and no hook, filter or setting that an agent wrote."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Longer than any call may take on a big repository and a busy machine.
+PATIENCE_SECONDS = 600.0
+#: What git reads of our environment: how to find programs, the user's settings and their keys.
+KEPT = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK", "LANG", "LC_ALL")
+#: Beats whatever the files say: no hooks, no helper for status, no work in the background, no question at a terminal.
+SAFE = (
+    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "protocol.ext.allow=never"),
+    *(
+        "-c",
+        "submodule.recurse=false",
+        "-c",
+        "diff.external=",
+        "-c",
+        "core.pager=cat",
+        "-c",
+        "advice.detachedHead=false",
+    ),
+)
+
+
+class GitFault(FleetError):
+    """git refused or failed; the message has its own words."""
+
+    def __init__(self, words: Sequence[str], status: int, said: str) -> None:
+        last = said.strip().splitlines()[-1] if said.strip() else "no reason given"
+        super().__init__(f"git {words[0] if words else ''} failed: {last.removeprefix('fatal: ')}")
+        self.status = status
+        self.said = said
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Git's environment: nothing of ours that says which repository, index or settings to use."""
+    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    fixed = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_MESSAGES": "C", "GIT_NO_LAZY_FETCH": "1"}
+    return env | fixed | dict(extra or {})
+
+
+def git(
+    *words: str,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    allow: Sequence[int] = (),
+    seconds: float = PATIENCE_SECONDS,
+) -> bytes:
+    """What git prints. Raises GitFault unless it ended with 0 or one of the codes to `allow`."""
+    try:
+        done = subprocess.run(
+            ["git", *SAFE, *words],
+            cwd=cwd,
+            env=environment(env),
+            input=stdin,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        missing = cwd if cwd and not os.path.isdir(cwd) else "git"  # noqa: PTH112
+        hint = "install git." if missing == "git" else ""
+        raise FleetError(f"{missing} is not there", hint=hint) from error
+    except subprocess.TimeoutExpired as error:
+        raise FleetError(f"git {words[0]} did not end in {seconds:g} s") from error
+    if done.returncode and done.returncode not in allow:
+        raise GitFault(words, done.returncode, done.stderr.decode(errors="replace"))
+    return done.stdout
+
+
+def git_text(*words: str, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
+    """The same as text without the last line's end; names that are not UTF-8 stay what they are."""
+    return os.fsdecode(git(*words, cwd=cwd, env=env)).removesuffix("\n")

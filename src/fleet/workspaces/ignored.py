@@ -1,0 +1,69 @@
+"""The files of a checkout that git ignores and nobody else has: a database, an `.env`. Not what tools make again."""
+
+# ruff: noqa: PTH118
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+from fleet.workspaces.walking import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from fleet.workspaces.view import View
+
+LIST = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
+#: Directories that tools make again; `target` only where a tool marked it as a cache.
+SKIPPED = (
+    *("node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache"),
+    *(".gradle", ".next", "target"),
+)
+
+
+class Ignored(Record):
+    """The ignored files of one checkout."""
+
+    sizes: Mapping[str, int]  # those worth keeping, with their sizes
+    skipped: Collection[str]  # directories that were not looked into
+
+
+def find_ignored(view: View, root: str, index: str, skip: Collection[str], env: Mapping[str, str]) -> Ignored:
+    """The ignored files below a root, by what its index tracks; paths are from there."""
+    told = view.git(*LIST, tree=root, index=index, env=env)
+    sizes: dict[str, int] = {}
+    skipped: set[str] = set()
+    for path in (os.fsdecode(entry) for entry in told.split(b"\0") if entry):
+        if path.endswith("/"):
+            _below(root, path.rstrip("/"), skip, sizes, skipped)
+        else:
+            _one(root, path, sizes)
+    return Ignored(sizes=sizes, skipped=skipped)
+
+
+def made_again(root: str, path: str, skip: Collection[str]) -> bool:
+    """Whether a tool makes this directory again, by its name; a common word needs the tool's own mark in it."""
+    name = path.rpartition("/")[2]
+    if name == "target":
+        return "target" in skip and os.path.lexists(os.path.join(root, path, "CACHEDIR.TAG"))
+    return name in skip
+
+
+def _below(root: str, folder: str, skip: Collection[str], sizes: dict[str, int], skipped: set[str]) -> None:
+    def enter(path: str) -> bool:
+        again = made_again(root, path, skip)
+        skipped.update([path] if again else [])
+        return not again
+
+    if enter(folder):
+        for path, entries in walk(root, folder, enter):
+            for entry in entries:
+                _one(root, f"{path}/{entry.name}", sizes)
+
+
+def _one(root: str, path: str, sizes: dict[str, int]) -> None:
+    found = os.lstat(os.path.join(root, path))
+    if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
+        sizes[path] = found.st_size

@@ -1,0 +1,106 @@
+"""Commits that only a worktree holds: detached, amended, stashed, half rebased. Found by reading its git folder."""
+
+# ruff: noqa: PTH118
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet.workspaces.git import GitFault
+from fleet.workspaces.place import COMMIT, read_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from fleet.workspaces.place import Place
+    from fleet.workspaces.view import View
+
+#: Where what was saved is kept.
+SAVED = "refs/fleet/saved/"
+#: Files of a worktree's git folder that name commits.
+NAMING = (
+    *("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD"),
+    *("rebase-merge/orig-head", "rebase-merge/onto", "rebase-merge/autostash", "rebase-merge/stopped-sha"),
+    *("rebase-merge/amend", "rebase-apply/orig-head", "rebase-apply/autostash"),
+)
+#: The newest part of a log that is read: some 20,000 entries.
+LOG_BYTES = 4 * 1024 * 1024
+MOST_REFS = 10_000
+
+
+def named_commits(place: Place) -> list[bytes]:
+    """Ids that the worktree's git folder names: HEAD, what is in progress, its log, its own refs."""
+    if place.admin is None:
+        return []
+    return named_in(place.admin, NAMING)
+
+
+def named_in(git_folder: str, files: Iterable[str] = ("HEAD", "ORIG_HEAD", "packed-refs")) -> list[bytes]:
+    """Ids that a git folder names in these files, its refs and its logs, each once."""
+    found: dict[bytes, None] = {}
+    for name in files:
+        found |= dict.fromkeys(COMMIT.findall(read_plain(os.path.join(git_folder, name), LOG_BYTES)))
+    for part in ("refs", "logs"):
+        for path in _files_below(os.path.join(git_folder, part)):
+            found |= dict.fromkeys(COMMIT.findall(read_plain(path, LOG_BYTES)))
+    return list(found)
+
+
+def stashes_of(view: View, branch: str) -> list[str]:
+    """The stashes that were made on a branch, newest first."""
+    log = read_plain(os.path.join(view.repository.common, "logs", "refs", "stash"), LOG_BYTES)
+    made_on = (f"WIP on {branch}:".encode(), f"On {branch}:".encode())
+    entries = (line.partition(b"\t") for line in log.splitlines())
+    found = [head.split(b" ")[1] for head, _, said in entries if said.startswith(made_on) and head.count(b" ") > 1]
+    return commits_among(view, reversed(found))
+
+
+def commits_among(view: View, ids: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[str]:
+    """Those that are commits of this repository, in the order they came."""
+    asked = [made for made in ids if COMMIT.fullmatch(made)]
+    lines = b"".join(made + b"\n" for made in asked)
+    told = view.git("cat-file", "--batch-check=%(objectname) %(objecttype)", env=env, stdin=lines)
+    return [line.split(b" ")[0].decode() for line in told.splitlines() if line.endswith(b" commit")]
+
+
+def refs_of(view: View, *prefixes: str) -> list[str]:
+    """The objects that refs hold; a ref to something that is not there holds nothing."""
+    told = view.git("for-each-ref", "--format=%(objectname)", *prefixes)
+    known = view.git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=told)
+    return [line.split(b" ")[0].decode() for line in known.splitlines() if not line.endswith(b" missing")]
+
+
+def unheld(view: View, commits: Iterable[str], held: Iterable[str], env: Mapping[str, str] | None = None) -> list[str]:
+    """The newest of these commits that are in no history of the held ones: together they hold all the others."""
+    commits = list(commits)
+    lines = [*commits, *(f"^{made}" for made in held)]
+    told = view.git("rev-list", "--parents", "--stdin", env=env, stdin="".join(f"{line}\n" for line in lines).encode())
+    rows = [line.split() for line in told.decode().splitlines()] if commits else []
+    loose, parents = {row[0] for row in rows}, {parent for row in rows for parent in row[1:]}
+    return [made for made in dict.fromkeys(commits) if made in loose and made not in parents]
+
+
+def sound(view: View, commits: Iterable[str]) -> list[str]:
+    """Those whose whole history is there: git may have pruned a part of what only an old log names."""
+    commits = list(commits)
+    return commits if _is_sound(view, commits) else [made for made in commits if _is_sound(view, [made])]
+
+
+def _is_sound(view: View, commits: list[str]) -> bool:
+    lines = [*commits, *(f"^{made}" for made in refs_of(view))]
+    asked = "".join(f"{line}\n" for line in lines).encode()
+    try:
+        view.git("rev-list", "--objects", "--quiet", "--stdin", stdin=asked)
+    except GitFault:
+        return False
+    return True
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    count = 0
+    for root, _, files in os.walk(folder):
+        for name in sorted(files):
+            count += 1
+            if count > MOST_REFS:
+                return
+            yield os.path.join(root, name)

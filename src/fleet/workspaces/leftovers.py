@@ -1,0 +1,88 @@
+"""What an agent left uncommitted becomes a commit on its branch: made by fleet, without hooks, nothing forced."""
+
+# ruff: noqa: PTH118
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+from fleet.files import atomic_write
+from fleet.workspaces.git import GitFault
+from fleet.workspaces.listing import LeftOut
+from fleet.workspaces.place import LONGEST, read_plain
+from fleet.workspaces.repository import locked
+from fleet.workspaces.snapshot import Snapshot, Taken
+from fleet.workspaces.theirs import sparse_paths
+
+if TYPE_CHECKING:
+    from fleet.home import Home
+    from fleet.workspaces.place import Place
+    from fleet.workspaces.view import View
+
+
+class Leftover(Record):
+    """What became of the files that a run left uncommitted."""
+
+    commit: str | None = None  # none when nothing was left, or when it could not be committed
+    files: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    why_not: str = ""  # why what was left is not committed
+
+
+def commit_leftovers(home: Home, view: View, place: Place, index_file: str, message: str) -> Leftover:
+    """Commit to the branch what differs from its tip. Takes the repository's lock. Raises GitFault.
+
+    Nothing is committed while the worktree is on another branch or git is in the middle of something there: such a
+    state is the agent's to end, and `save` keeps it.
+    """
+    if why := _refusal(place):
+        return Leftover(why_not=why)
+    tip = view.commit_of(f"refs/heads/{place.branch}")
+    if tip is None:
+        return Leftover(why_not=f"branch {place.branch} is gone")
+    taken = Snapshot(view, place, index_file).take(tip)
+    if taken.tree == view.text("rev-parse", f"{tip}^{{tree}}"):
+        return Leftover(left_out=taken.left_out)
+    return _commit(home, view, place, taken, tip, index_file, message)
+
+
+def _refusal(place: Place) -> str:
+    if place.admin is None:
+        return "git no longer knows the worktree"
+    if what := place.going_on():
+        return f"a {what} is in progress"
+    return "" if place.on_branch() else f"the worktree is not on branch {place.branch}"
+
+
+def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_file: str, message: str) -> Leftover:
+    made = view.git("commit-tree", taken.tree, "-p", tip, "-F", "-", stdin=os.fsencode(message)).decode().strip()
+    with locked(home, view.repository):
+        try:
+            view.git("update-ref", "-m", "fleet: what was left", f"refs/heads/{place.branch}", made, tip)
+        except GitFault:
+            return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved meanwhile")
+        _hand_index(view, place, index_file)
+    return Leftover(commit=made, files=taken.changed, left_out=taken.left_out)
+
+
+def _hand_index(view: View, place: Place, index_file: str) -> None:
+    """Make the worktree's own index that of the new commit: the agent's next `git status` is clean."""
+    assert place.admin is not None
+    sparse = sparse_paths(view, place, index_file + ".theirs")
+    if sparse:
+        view.git(
+            "update-index",
+            "-z",
+            "--skip-worktree",
+            "--stdin",
+            tree=place.path,
+            index=index_file,
+            stdin=b"\0".join(sparse),
+        )
+    view.git("update-index", "-q", "--ignore-submodules", "--refresh", tree=place.path, index=index_file, allow=(1,))
+    theirs = os.path.join(os.path.realpath(place.admin), "index")
+    # What is no plain file is none of git's: nothing is written through a link or over a folder.
+    if not os.path.lexists(theirs) or stat.S_ISREG(os.lstat(theirs).st_mode):
+        atomic_write(theirs, read_plain(index_file, LONGEST), 0o644)

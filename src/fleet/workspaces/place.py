@@ -1,0 +1,70 @@
+"""Where an agent worked, and what its git folder holds: read as data, since the agent could write all of it."""
+
+# The paths are git's: text with any byte in it.
+# ruff: noqa: PTH118, PTH123
+from __future__ import annotations
+
+import os
+import re
+import stat
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+from fleet.workspaces.admin import GOING_ON, head_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fleet.workspaces.view import View
+
+#: An index is the longest file of a worktree's git folder: this one holds some five million files.
+LONGEST = 512 * 1024 * 1024
+COMMIT = re.compile(rb"\b([0-9a-f]{64}|[0-9a-f]{40})\b")
+
+
+class Place(Record):
+    """A worktree that fleet made."""
+
+    path: str
+    branch: str
+    admin: str | None  # its folder below the repository's `worktrees`; none when the agent removed it
+    made: Mapping[str, tuple[int, int]] = MappingProxyType({})  # what setup put there: path to (size, mtime in ns)
+
+    def head(self, view: View) -> str | None:
+        """The commit its HEAD is at; the branch's where that cannot be told."""
+        branch, commit = head_of(self.admin) if self.admin else (None, None)
+        name = f"refs/heads/{branch}" if branch else commit
+        return (view.commit_of(name) if name else None) or view.commit_of(f"refs/heads/{self.branch}")
+
+    def on_branch(self) -> bool:
+        """Whether its HEAD is the branch that fleet gave it."""
+        return self.admin is not None and head_of(self.admin)[0] == self.branch
+
+    def going_on(self) -> str:
+        """What git is in the middle of there, in a word; empty when it is not."""
+        if self.admin is None:
+            return ""
+        words = GOING_ON | {"sequencer": "cherry-pick"}
+        return next((word for name, word in words.items() if os.path.lexists(os.path.join(self.admin, name))), "")
+
+    def read(self, name: str) -> bytes:
+        """A plain file of its git folder; nothing when there is none."""
+        return read_plain(os.path.join(self.admin, name), LONGEST) if self.admin else b""
+
+
+def read_plain(path: str, most: int) -> bytes:
+    """At most the last so many bytes of a plain file; nothing when there is none. Links and pipes are not followed."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            return b""
+        with open(os.dup(handle), "rb") as file:
+            file.seek(max(0, found.st_size - most))
+            return file.read(min(most, found.st_size))
+    finally:
+        os.close(handle)

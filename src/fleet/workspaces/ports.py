@@ -1,0 +1,52 @@
+"""Blocks of ports for agents: each its own, none that the system gives away by itself."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+#: Linux gives outgoing connections ports from here on: a server there would be hit by chance.
+EPHEMERAL = 32768
+
+
+def free_block(first: int, count: int, taken: Collection[int], *, probe: bool = True) -> int:
+    """The first port of a block of `count` that nobody has leased and on which nobody listens. Raises FleetError.
+
+    Blocks lie side by side from `first` upwards, all below the ports that Linux gives to outgoing connections; where
+    `first` is itself above that, up to the last port there is.
+    """
+    return choose_block(first, count, taken, _is_free if probe else _always)
+
+
+def choose_block(first: int, count: int, taken: Collection[int], is_free: Callable[[int], bool]) -> int:
+    """The same, with the question whether a port is free put to somebody."""
+    end = EPHEMERAL if first < EPHEMERAL else 65536
+    leased = frozenset(taken)
+    for start in range(first, end - count + 1, count):
+        block = range(start, start + count)
+        if leased.isdisjoint(block) and all(is_free(port) for port in block):
+            return start
+    raise FleetError(
+        f"no {count} free ports in a row from {first} up to {end - 1}",
+        hint="`fleet gc` gives back those of finished agents; ports.base and ports.count choose others.",
+    )
+
+
+def _always(port: int) -> bool:
+    return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # A port of which only old connections linger is free for a server.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return False
+    return True

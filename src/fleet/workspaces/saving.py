@@ -1,0 +1,180 @@
+"""Before a worktree goes: everything in it that git does not hold safely goes under `refs/fleet/saved/`, byte for byte.
+
+One commit holds it all. Its tree is the worktree as it was, ignored files and nested repositories' files included; its
+first parent is where HEAD was; its other parents are what was staged, the stashes, and the commits nobody else holds.
+"""
+
+# ruff: noqa: PTH118, PTH119, PTH120
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.record import Record
+from fleet.home import quoted
+from fleet.workspaces.gathering import Parts, gather
+from fleet.workspaces.ignored import SKIPPED
+from fleet.workspaces.kept import SAVED, refs_of, unheld
+from fleet.workspaces.listing import LeftOut
+from fleet.workspaces.nested import pack
+from fleet.workspaces.repository import locked
+from fleet.workspaces.survey import survey
+from fleet.workspaces.walking import open_up
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from fleet.home import Home
+    from fleet.workspaces.place import Place
+    from fleet.workspaces.view import View
+
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
+#: More attempts at a free name than a run is ever saved.
+MOST_NAMES = 1000
+STILL = "stop what still writes there, then try again; nothing was removed."
+#: How many files are named when there is too much.
+NAMED = 5
+
+
+class Saved(Record):
+    """What was saved of a worktree, and how to get it back."""
+
+    ref: str | None = None  # none when git already holds everything
+    commit: str | None = None
+    commands: tuple[str, ...] = ()  # for a shell; each brings a part back
+    refs: tuple[str, ...] = ()  # every ref that was written, those of nested repositories too
+    left_out: tuple[LeftOut, ...] = ()  # what has no content to save, or stays where it is
+    too_large: tuple[
+        str, ...
+    ] = ()  # the largest ignored files: more than may be saved, so nothing was and nothing may go
+
+
+class SavedRef(Record):
+    """Something that was saved."""
+
+    ref: str
+    task: str
+    run: str
+    commit: str
+    at: datetime
+
+
+def save(  # noqa: PLR0913
+    home: Home,
+    view: View,
+    place: Place,
+    task_id: str,
+    run_number: int,
+    *,
+    skip_ignored: Collection[str] = SKIPPED,
+    max_ignored_mb: int = 64,
+    with_ignored: bool = True,
+) -> Saved:
+    """Save what only this worktree holds. Takes the repository's lock. Raises FleetError: then nothing may be removed.
+
+    Where the ignored files are more than may be saved, nothing is saved and `too_large` names the largest; without them
+    the rest is saved and they go with the worktree.
+    """
+    if not PLAIN.fullmatch(task_id) or task_id.endswith(".lock"):
+        raise FleetError(f"{task_id!r} cannot be part of a ref's name")
+    view.make()
+    with tempfile.TemporaryDirectory(prefix="saving-", dir=view.path) as folder:
+        index, head = os.path.join(folder, "index"), place.head(view)
+        open_up(place.path)
+        view.git("read-tree", *([head] if head else ["--empty"]), index=index)
+        found = survey(view, place, index, folder, skip_ignored)
+        if not with_ignored:
+            found = found.replace(ignored={})
+        if sum(found.ignored.values()) > max_ignored_mb * 1024 * 1024:
+            return Saved(too_large=_largest(found.ignored))
+        try:
+            parts = gather(view, place, folder, head, found)
+        except OSError as error:
+            raise FleetError(f"{place.path} changed while it was saved: {error}", hint=STILL) from error
+        return _written(home, view, place, f"{SAVED}{task_id}/{run_number}", parts)
+
+
+def saved_refs(view: View) -> list[SavedRef]:
+    """What was saved of this repository's worktrees, the oldest first."""
+    form = "%(refname) %(objectname) %(committerdate:unix)"
+    told = view.text("for-each-ref", "--sort=committerdate", f"--format={form}", SAVED)
+    found = []
+    for line in told.splitlines():
+        ref, commit, seconds = line.split(" ")
+        task, _, run = ref.removeprefix(SAVED).partition("/")
+        if "/" not in run and seconds.isdigit():
+            at = datetime.fromtimestamp(int(seconds), UTC)
+            found.append(SavedRef(ref=ref, task=task, run=run, commit=commit, at=at))
+    return found
+
+
+def forget(view: View, ref: str) -> None:
+    """Let go of something that was saved, with what was saved of nested repositories beside it."""
+    if not ref.startswith(SAVED):
+        raise FleetError(f"{ref} is nothing that fleet saved", hint="`fleet gc --dry-run` lists what is saved.")
+    told = view.text("for-each-ref", "--format=%(refname)", ref, f"{ref}-nested/")
+    lines = "".join(f"delete {name}\n" for name in told.splitlines())
+    view.git("update-ref", "--stdin", stdin=os.fsencode(lines))
+
+
+def _written(home: Home, view: View, place: Place, name: str, parts: Parts) -> Saved:
+    head_tree = view.text("rev-parse", f"{parts.head}^{{tree}}") if parts.head else ""
+    if parts.tree == head_tree and parts.parents[1:] == () and not parts.nested and not _unheld_head(view, parts):
+        return Saved(left_out=parts.left_out)
+    words = [word for parent in parts.parents for word in ("-p", parent)]
+    message = f"fleet: what was in the worktree of {place.branch}\n\nSaved before it was removed.\n"
+    made = view.git("commit-tree", parts.tree, *words, "-F", "-", stdin=os.fsencode(message)).decode().strip()
+    pack(view, [made], refs_of(view))
+    with locked(home, view.repository):
+        ref = _free(view, name)
+        refs = {ref: made} | {
+            f"{ref}-nested/{number}/{place_in}": commit
+            for number, (_, commits) in enumerate(parts.nested)
+            for place_in, commit in enumerate(commits)
+        }
+        lines = "".join(f"create {each} {commit}\n" for each, commit in refs.items())
+        view.git("update-ref", "--create-reflog", "--stdin", stdin=lines.encode())
+    for each, commit in refs.items():
+        if view.commit_of(each) != commit:
+            raise FleetError(f"{each} does not read back", hint="the worktree is as it was; `git fsck` tells more.")
+    return Saved(ref=ref, commit=made, refs=tuple(refs), commands=_commands(view, ref, parts), left_out=parts.left_out)
+
+
+def _unheld_head(view: View, parts: Parts) -> bool:
+    return bool(parts.head and unheld(view, [parts.head], refs_of(view)))
+
+
+def _free(view: View, name: str) -> str:
+    taken = set(view.text("for-each-ref", "--format=%(refname)", f"{SAVED}**").splitlines())
+    names = (name if number == 1 else f"{name}-{number}" for number in range(1, MOST_NAMES))
+    free = next((each for each in names if each not in taken), None)
+    if free is None:
+        raise FleetError(f"{name} was saved too often", hint="`fleet gc` removes what is old.")
+    return free
+
+
+def _commands(view: View, ref: str, parts: Parts) -> tuple[str, ...]:
+    """What brings each part back, beside the repository: each is one line for a shell."""
+    top = view.repository.top
+    git = f"git -C {quoted(top)}"
+    beside = os.path.join(os.path.dirname(top), f"{os.path.basename(top)}-{ref.removeprefix(SAVED).replace('/', '-')}")
+    found = [f"{git} worktree add --detach {quoted(beside)} {ref}"]
+    if parts.staged:
+        found.append(f"{git} worktree add --detach {quoted(beside + '-staged')} {parts.staged}")
+    found += [f"{git} stash apply {commit}" for commit in parts.stashes]
+    branch = f"saved/{ref.removeprefix(SAVED)}"
+    found += [f"{git} branch {branch}-{number} {commit}" for number, commit in enumerate(parts.loose, 1)]
+    for number, (_, commits) in enumerate(parts.nested):
+        for place_in, _ in enumerate(commits):
+            where = quoted(f"{beside}-nested-{number}-{place_in}")
+            found.append(f"{git} worktree add --detach {where} {ref}-nested/{number}/{place_in}")
+    return tuple(found)
+
+
+def _largest(sizes: Mapping[str, int]) -> tuple[str, ...]:
+    most = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:NAMED]
+    return tuple(f"{path} ({size / 1024 / 1024:.1f} MB)" for path, size in most)

@@ -1,0 +1,115 @@
+"""The tree of a worktree as it is now: tracked, changed and untracked files, without running anything an agent wrote.
+
+Git is run on fleet's view with an index of fleet's own. `git add` and `git status` would run git inside nested
+repositories, which obeys their settings; listing and adding by name never does.
+"""
+
+# The paths are git's: any bytes.
+# ruff: noqa: PTH103, PTH108, PTH120
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+from fleet.workspaces.contents import drop_files, enter
+from fleet.workspaces.git import GitFault
+from fleet.workspaces.listing import LIST, LeftOut, sort_out
+from fleet.workspaces.theirs import filtered_by_them, sparse_paths, unknown_filters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fleet.workspaces.place import Place
+    from fleet.workspaces.view import View
+
+#: A larger file is not put into a commit that nobody asked for.
+LARGEST_BYTES = 100 * 1024 * 1024
+#: More untracked files than this are a mistake (a forgotten `node_modules`), not work.
+MOST_UNTRACKED = 200_000
+#: Files come and go while an agent works: so often is a listing made anew.
+ATTEMPTS = 3
+
+
+class Taken(Record):
+    """The tree of a worktree."""
+
+    tree: str
+    changed: tuple[str, ...] = ()  # the paths that differ from the commit it was compared with
+    left_out: tuple[LeftOut, ...] = ()
+
+
+class Snapshot:
+    """Looks at one worktree, again and again: what did not change since the last look is not read again."""
+
+    def __init__(self, view: View, place: Place, index_file: str) -> None:
+        self._view = view
+        self._place = place
+        self._index = index_file
+
+    def tree(self, base: str) -> str:
+        """The id of the tree as it is now. Ignored files are not in it."""
+        return self.take(base).tree
+
+    def take(self, base: str) -> Taken:
+        """The tree as it is now, and what differs from the commit `base`. Raises GitFault."""
+        os.makedirs(os.path.dirname(self._index), mode=0o700, exist_ok=True)
+        with _alone(self._index):
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    return self._take(base)
+                except GitFault:
+                    if attempt == ATTEMPTS:
+                        raise
+        raise AssertionError("unreachable")
+
+    def _take(self, base: str) -> Taken:
+        self._read(base)
+        found = sort_out(self._place.path, self._git(*LIST), largest=LARGEST_BYTES, most_untracked=MOST_UNTRACKED)
+        filtered = unknown_filters(self._view, self._place, self._index, found.put)
+        by_them = filtered_by_them(self._view, self._place, self._index + ".theirs", filtered)
+        put = [path for path in found.put if path not in filtered]
+        sparse = sparse_paths(self._view, self._place, self._index + ".theirs") if found.gone else set()
+        gone = [path for path in found.gone if path not in sparse]
+        drop_files(self._view, self._place.path, self._index, gone)
+        enter(self._view, self._index, list(by_them.values()))
+        # Removes what went since it was listed; a file may have taken a folder's place, or a folder a file's.
+        self._git("update-index", "-z", "--add", "--replace", "--remove", "--stdin", stdin=b"\0".join(put))
+        tree = self._git("write-tree").decode().strip()
+        told = self._git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree)
+        changed = tuple(os.fsdecode(path) for path in told.split(b"\0") if path)
+        notes = [_filter_note(path, name) for path, name in filtered.items() if path not in by_them]
+        notes += [LeftOut(path=os.fsdecode(path), why="a repository of its own") for path in found.nested]
+        return Taken(tree=tree, changed=changed, left_out=(*found.left_out, *notes))
+
+    def _read(self, base: str) -> None:
+        try:
+            self._git("read-tree", "-m", base)
+        except GitFault:  # no index yet, or one that was cut short
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._index)
+            self._git("read-tree", base)
+        # Keeps the times of what is unchanged, so that it need not be read at the next look.
+        self._git("update-index", "-q", "--ignore-submodules", "--refresh", allow=(1,))
+
+    def _git(self, *words: str, stdin: bytes = b"", allow: tuple[int, ...] = ()) -> bytes:
+        return self._view.git(*words, tree=self._place.path, index=self._index, stdin=stdin, allow=allow)
+
+
+def _filter_note(path: bytes, name: str) -> LeftOut:
+    return LeftOut(path=os.fsdecode(path), why=f"its filter {name} is not fleet's to run")
+
+
+@contextlib.contextmanager
+def _alone(index: str) -> Iterator[None]:
+    """Alone with this index: so a lock that git left on it is nobody's."""
+    handle = os.open(index + ".use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(index + ".lock")
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,161 @@
+"""What a worktree holds besides what git holds of it: a look through it and the repositories inside it."""
+
+# ruff: noqa: PTH118
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.record import Record
+from fleet.workspaces.git import GitFault
+from fleet.workspaces.ignored import Ignored, find_ignored
+from fleet.workspaces.listing import LIST, LeftOut, Sorted, sort_out
+from fleet.workspaces.nested import Nested, git_folder_of, is_upstream, lies_below
+from fleet.workspaces.walking import has_content, is_checkout, joined, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from fleet.workspaces.place import Place
+    from fleet.workspaces.view import View
+
+#: Repositories within repositories within …: no deeper than this is believed.
+DEEPEST = 20
+
+
+class Survey(Record):
+    """What is to be saved. All paths are from the worktree's top."""
+
+    changed: tuple[bytes, ...] = ()  # files that differ from HEAD, untracked ones too
+    gone: tuple[bytes, ...] = ()
+    ignored: Mapping[str, int]  # ignored files with their sizes
+    inside: tuple[bytes, ...] = ()  # every file of the repositories inside
+    nested: tuple[Nested, ...] = ()  # those that go with the worktree
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def survey(view: View, place: Place, index: str, folder: str, skip: Collection[str]) -> Survey:
+    """Look through a worktree, compared with the index given. Raises FleetError."""
+    found, ignored = _look(view, place.path, index, skip, {})
+    inner = [_inside(view, place, path, folder, skip, 1) for path in _checkouts(place.path, "", ignored)]
+    ours = {path: size for path, size in ignored.sizes.items() if not _as_made(place, path)}
+    whole = _together(inner, ours, [*found.left_out, *_no_files(place.path, "", ignored)])
+    others = _without_checkout(view, place, whole.nested)
+    return whole.replace(changed=found.put, gone=found.gone, nested=(*others, *whole.nested))
+
+
+def _inside(view: View, place: Place, path: str, folder: str, skip: Collection[str], depth: int) -> Survey:
+    """The same of one repository inside; nothing where all of it came from elsewhere and is unchanged."""
+    if depth > DEEPEST:
+        raise FleetError(f"{path} lies {depth} repositories deep", hint="move it elsewhere, then try again.")
+    root, index = os.path.join(place.path, path), os.path.join(folder, f"nested-{depth}")
+    nested = _goes_with(place, path)
+    env = nested.env if nested else {}
+    head = _read_head(view, nested, index)
+    found, ignored = _look(view, root, index, skip, env)
+    inner = [_inside(view, place, one, folder, skip, depth + 1) for one in _checkouts(root, path, ignored)]
+    unchanged = not (found.put or found.gone or ignored.sizes or any(map(_holds, inner)))
+    if nested and head and unchanged and _linked(view, place, path) == head and is_upstream(view, nested):
+        return Survey(ignored={})
+    files = _all_files(view, root, index, env)
+    notes = [*files.left_out, *_no_files(root, path, ignored)]
+    whole = _together(inner, {joined(path, name): size for name, size in ignored.sizes.items()}, notes)
+    if nested is None:
+        note = LeftOut(path=path, why="its git folder is not in the worktree and stays as it is")
+        return whole.replace(inside=(*_below(path, files.put), *whole.inside), left_out=(*whole.left_out, note))
+    return whole.replace(inside=(*_below(path, files.put), *whole.inside), nested=(nested, *whole.nested))
+
+
+def _look(view: View, root: str, index: str, skip: Collection[str], env: Mapping[str, str]) -> tuple[Sorted, Ignored]:
+    listing = view.git(*LIST, tree=root, index=index, env=env)
+    found = sort_out(root, listing, largest=None, most_untracked=None)
+    return found, find_ignored(view, root, index, skip, env)
+
+
+def _all_files(view: View, root: str, index: str, env: Mapping[str, str]) -> Sorted:
+    told = view.git("ls-files", "-z", "-c", "-o", "--exclude-standard", tree=root, index=index, env=env)
+    names = [name for name in told.split(b"\0") if name]
+    if git_folder_of(root) is None:
+        names.append(b".git")  # no pointer that leads anywhere: so it may be anything
+    return sort_out(root, b"".join(b"? " + name + b"\0" for name in names), largest=None, most_untracked=None)
+
+
+def _checkouts(root: str, path: str, ignored: Ignored) -> list[str]:
+    """The repositories inside, one level down, by their paths from the worktree's top."""
+    found = []
+    for folder, entries in walk(root, "", lambda inner: inner not in ignored.skipped):
+        inner = [joined(folder, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        found += [joined(path, one) for one in inner if is_checkout(os.path.join(root, one))]
+    return found
+
+
+def _no_files(root: str, path: str, ignored: Ignored) -> list[LeftOut]:
+    """Pipes, sockets and devices, of which git does not tell."""
+    found = []
+    for folder, entries in walk(root, "", lambda inner: inner not in ignored.skipped):
+        names = [entry.name for entry in entries if not has_content(entry)]
+        found += [LeftOut(path=joined(path, folder, name), why="no plain file") for name in names]
+    return found
+
+
+def _goes_with(place: Place, path: str) -> Nested | None:
+    """The repository of a checkout, if its git folder goes when the worktree goes."""
+    git_folder = git_folder_of(os.path.join(place.path, path))
+    if git_folder is None or not lies_below(git_folder, (place.path, place.admin)):
+        return None
+    return Nested(path=path, git_folder=git_folder)
+
+
+def _without_checkout(view: View, place: Place, known: Collection[Nested]) -> list[Nested]:
+    """Git folders that go with the worktree and have no checkout of their own in it."""
+    found = [own] if (own := _goes_with(place, "")) else []
+    modules = os.path.join(place.admin, "modules") if place.admin else ""
+    for folder, inner, files in os.walk(modules) if modules else ():
+        if "objects" in inner and "HEAD" in files:
+            inner.clear()
+            found.append(Nested(path=joined("modules", os.path.relpath(folder, modules)), git_folder=folder))
+    covered = {os.path.realpath(one.git_folder) for one in known}
+    fresh = [one for one in found if os.path.realpath(one.git_folder) not in covered]
+    return [one for one in fresh if not one.refs() or not is_upstream(view, one)]
+
+
+def _read_head(view: View, nested: Nested | None, index: str) -> str | None:
+    """Fill an index with what a repository inside has at its HEAD; the commit, if there is one that can be read."""
+    head = nested.head(view) if nested else None
+    try:
+        view.git("read-tree", *([head] if head else ["--empty"]), index=index, env=nested.env if nested else {})
+    except GitFault:
+        view.git("read-tree", "--empty", index=index)
+        return None
+    return head
+
+
+def _linked(view: View, place: Place, path: str) -> str | None:
+    """The commit at which the worktree's own HEAD has a submodule."""
+    head = place.head(view)
+    told = view.git("ls-tree", "-z", head, "--", path) if head else b""
+    mode, _, rest = told.partition(b" ")
+    return rest.partition(b"\t")[0].rpartition(b" ")[2].decode() if mode == b"160000" else None
+
+
+def _as_made(place: Place, path: str) -> bool:
+    found = os.lstat(os.path.join(place.path, path))
+    return tuple(place.made.get(path, ())) == (found.st_size, found.st_mtime_ns)
+
+
+def _together(inner: Collection[Survey], ignored: Mapping[str, int], notes: Collection[LeftOut]) -> Survey:
+    return Survey(
+        ignored=dict(ignored) | {path: size for one in inner for path, size in one.ignored.items()},
+        inside=tuple(path for one in inner for path in one.inside),
+        nested=tuple(nested for one in inner for nested in one.nested),
+        left_out=(*notes, *(note for one in inner for note in one.left_out)),
+    )
+
+
+def _holds(one: Survey) -> bool:
+    return bool(one.inside or one.nested or one.ignored)
+
+
+def _below(path: str, names: Collection[bytes]) -> list[bytes]:
+    return [os.fsencode(path) + b"/" + name for name in names]

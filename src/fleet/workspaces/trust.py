@@ -1,0 +1,129 @@
+"""What of a repository could make git run something: looked at as data, so that a change can be told and refused.
+
+Counted are the settings of the repository, with those of files they include; its hooks; and `info/attributes`. Left out
+is what ordinary work changes and what runs nothing (HARMLESS); a setting that is not known to be harmless counts.
+The hooks of another directory (core.hooksPath) are files of the project, change with its branches, and are never run
+by fleet: the setting counts, the files do not. What lies in the user's own home is not the repository's.
+"""
+
+# ruff: noqa: PTH113, PTH115, PTH118, PTH208
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+from fleet.workspaces.git import GitFault, git
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fleet.workspaces.repository import Repository
+
+#: Of a longer file the beginning and the length count.
+LONGEST = 1 << 20
+MOST_HOOKS = 500
+#: Keys that people, agents and git itself change all the time and that decide nothing about what runs.
+HARMLESS = re.compile(
+    r"branch\..*|remote\..*\.(fetch|push|prune|prunetags|tagopt|mirror|skipdefaultupdate|skipfetchall|promisor"
+    r"|partialclonefilter|gh-resolved)|user\.(name|email)|submodule\..*\.(url|active|branch)|submodule\.active"
+    r"|lfs\..*\.(access|locksverify)|lfs\.repositoryformatversion|color\..*|advice\..*|gui\..*|pull\.(rebase|ff)"
+    r"|push\.(default|autosetupremote)|rerere\..*|maintenance\.(auto|strategy)|gc\.auto",
+    re.DOTALL,
+)
+
+
+def snapshot(repository: Repository) -> dict[str, str]:
+    """Each thing that counts, by a name a person understands, and the hash of what it is."""
+    common = repository.common
+    found: dict[str, str] = {}
+    for name in ("config", "config.worktree"):
+        found |= _settings(common, name)
+    found |= _hooks(os.path.join(common, "hooks"))
+    attributes = _of_file(os.path.join(common, "info", "attributes"))
+    return found | ({"info/attributes": attributes} if attributes else {})
+
+
+def fingerprint(repository: Repository) -> str:
+    """One hash of the snapshot."""
+    return _hash(json.dumps(snapshot(repository), sort_keys=True).encode())
+
+
+def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """In words, what two snapshots differ in; empty when in nothing."""
+    words = []
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            verb = "added" if name not in before else "removed" if name not in after else "changed"
+            words.append(f"{_shown(name)} was {verb}")
+    return words
+
+
+def _settings(common: str, name: str) -> dict[str, str]:
+    path = os.path.join(common, name)
+    # Git would wait for a pipe; and it reads the first of the two with the second.
+    if not (os.path.isfile(path) and os.path.isfile(os.path.join(common, "config"))):
+        return {name: _of_file(path)} if os.path.lexists(path) else {}
+    try:
+        # Git reads this one file and what it includes, and lists; it obeys none of it.
+        listed = git("config", "--file", path, "--includes", "--null", "--list", cwd="/", env={"GIT_DIR": common})
+    except GitFault:
+        return {name: _of_file(path)}
+    values: dict[str, list[str]] = {}
+    for entry in os.fsdecode(listed).split("\0"):
+        key, equals, value = entry.partition("\n")
+        if key and not HARMLESS.fullmatch(key):
+            values.setdefault(key, []).append(equals + value)
+    prefix = "" if name == "config" else f"{name}: "
+    return {f"{prefix}{key}": _hash(os.fsencode("\0".join(each))) for key, each in values.items()}
+
+
+def _hooks(folder: str) -> dict[str, str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return {}
+    # Git runs no sample.
+    real = [name for name in names if not name.endswith(".sample")]
+    found = {f"hook {name}": _of_file(os.path.join(folder, name)) for name in real[:MOST_HOOKS]}
+    rest = json.dumps(real[MOST_HOOKS:]).encode()
+    return found | ({"the list of hooks": _hash(rest)} if real[MOST_HOOKS:] else {})
+
+
+def _of_file(path: str) -> str:
+    """The hash of what a path is: a file with its right to be run, a link with its target, anything else its kind."""
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            return _hash(b"link " + os.fsencode(os.readlink(path)) + b"\0" + _beginning(os.path.realpath(path)))
+        return _hash(b"%o %d " % (stat.S_IFMT(mode), bool(mode & 0o111)) + _beginning(path))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return _hash(f"unreadable {error.errno}".encode())
+
+
+def _beginning(path: str) -> bytes:
+    # A pipe is not waited for.
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            return b""
+        return b"%d " % found.st_size + os.read(handle, LONGEST)
+    finally:
+        os.close(handle)
+
+
+def _shown(name: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in name)[:120]
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,117 @@
+"""Fleet's own view of a repository: its objects and refs, with settings, hooks and attributes that are fleet's.
+
+An agent can write to its repository's `.git`: settings, hooks, filters, the pointers of its worktree. Git run there
+would obey. A view is a git directory in fleet's home whose `objects` and `refs` are those of the repository, and whose
+`config` fleet wrote: what reads or writes objects and refs on fleet's behalf goes through it, and obeys nobody else.
+
+Of the repository's settings it takes over, when it is first made and when the repository is trusted anew, those that
+decide about bytes and paths and run nothing (`view_config`).
+"""
+
+# ruff: noqa: PTH103, PTH105, PTH114, PTH115, PTH118
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet.files import atomic_write
+from fleet.workspaces.admin import read
+from fleet.workspaces.git import git
+from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fleet.home import Home
+    from fleet.workspaces.repository import Repository
+
+#: Parts of the repository that are the view's too, by their place in both.
+SHARED = ("objects", "refs", "packed-refs", "shallow", "logs/refs", "info/exclude")
+HEAD = "ref: refs/heads/fleet/none\n"
+#: Nobody's settings but the view's own; and no object shown in place of another, which an agent could arrange.
+ALONE = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+#: What an agent said should be shown in place of an object is not.
+ALONE |= {"GIT_NO_REPLACE_OBJECTS": "1"}
+
+
+class View:
+    """Git on a repository's objects and refs, obeying fleet's settings alone."""
+
+    def __init__(self, home: Home, repository: Repository) -> None:
+        self.repository = repository
+        self.path = os.path.join(home.root, "repositories", repository.key)
+        self._made = False
+
+    def git(
+        self,
+        *words: str,
+        tree: str | None = None,  # the directory that is the work tree
+        index: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        allow: tuple[int, ...] = (),
+    ) -> bytes:
+        """What git prints. Raises GitFault."""
+        self.make()
+        more = ALONE | {"GIT_DIR": self.path}
+        more |= {"GIT_WORK_TREE": tree} if tree else {}
+        more |= {"GIT_INDEX_FILE": index} if index else {}
+        return git(*words, cwd=tree, env=more | dict(env or {}), stdin=stdin, allow=allow)
+
+    def text(self, *words: str) -> str:
+        """The same as text without the last line's end."""
+        return os.fsdecode(self.git(*words)).removesuffix("\n")
+
+    def commit_of(self, name: str) -> str | None:
+        """The commit that a name means; none when there is none. The name is never taken for an option."""
+        found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", allow=(1, 128))
+        commit = found.decode().strip()
+        return commit if commit.isalnum() else None  # a range gives two
+
+    def make(self) -> None:
+        """Make what is missing of it; what is there is made to be what it must be."""
+        if self._made:
+            return
+        config = self._read("config")
+        self._write(config if config.startswith(HEADLINE) else self._taken_over())
+
+    def adopt(self) -> None:
+        """Take over the repository's settings as they are now: for when it has just been trusted."""
+        self._write(self._taken_over())
+
+    def _taken_over(self) -> str:
+        # Git only lists here; nothing that it lists is obeyed.
+        listed = git("config", "--null", "--list", cwd="/", env={"GIT_DIR": self.repository.common})
+        return config_text(os.fsdecode(listed), top=self.repository.top)
+
+    def _write(self, config: str) -> None:
+        common = self.repository.common
+        for folder in ("logs", "info"):
+            os.makedirs(os.path.join(self.path, folder), mode=0o700, exist_ok=True)
+        # Git makes files through a link that leads nowhere, but no folders.
+        shared = (*SHARED, "lfs") if NEEDS_LFS in config else SHARED
+        for name in {"logs/refs", "lfs"} & set(shared):
+            os.makedirs(os.path.join(common, name), exist_ok=True)
+        for name in shared:
+            _link(os.path.join(common, name), os.path.join(self.path, name))
+        for name, text in (("HEAD", HEAD), ("config", config)):
+            if self._read(name) != text:
+                atomic_write(os.path.join(self.path, name), os.fsencode(text), 0o600)
+        self._made = True
+
+    def _read(self, name: str) -> str:
+        return read(os.path.join(self.path, name), 1 << 20)
+
+
+def _link(target: str, path: str) -> None:
+    if os.path.islink(path) and os.readlink(path) == target:
+        return
+    # Renamed into its place: several processes may be at it.
+    draft = f"{path}.{os.urandom(6).hex()}"
+    os.symlink(target, draft)  # noqa: PTH211
+    os.replace(draft, path)

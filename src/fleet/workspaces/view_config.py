@@ -1,0 +1,92 @@
+"""The settings of fleet's view of a repository: fleet's own, and of the user's those that run nothing."""
+
+# ruff: noqa: PTH111, PTH117
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HEADLINE = "# Written by fleet: what git obeys when fleet looks at this repository.\n"
+OWN = {
+    "core.bare": "true",
+    "core.logAllRefUpdates": "always",
+    "core.quotePath": "false",
+    "core.autocrlf": "false",
+    "core.safecrlf": "false",
+    "user.name": "fleet",
+    "user.email": "fleet@localhost",
+    "commit.gpgSign": "false",
+}
+#: Settings that decide about bytes and paths, and what they may be.
+BOOLEAN = ("true", "false")
+TAKEN_OVER = {
+    "core.ignorecase": BOOLEAN,
+    "core.filemode": BOOLEAN,
+    "core.symlinks": BOOLEAN,
+    "core.precomposeunicode": BOOLEAN,
+    "core.autocrlf": (*BOOLEAN, "input"),
+    "core.eol": ("lf", "crlf", "native"),
+}
+#: Git's words for yes and no.
+SPELLINGS = {"yes": "true", "on": "true", "1": "true", "": "true", "no": "false", "off": "false", "0": "false"}
+#: What `git lfs install` writes, the second with --skip-smudge. A filter of this name that is anything else is not LFS.
+LFS = {
+    "filter.lfs.clean": ("git-lfs clean -- %f",),
+    "filter.lfs.smudge": ("git-lfs smudge -- %f", "git-lfs smudge --skip -- %f"),
+    "filter.lfs.process": ("git-lfs filter-process", "git-lfs filter-process --skip"),
+}
+#: The line of a view's settings by which LFS needs its store there.
+NEEDS_LFS = '[filter "lfs"]'
+
+
+def config_text(listed: str, *, top: str) -> str:
+    """The view's settings, from what `git config --null --list` says of the repository. Raises FleetError."""
+    theirs = _settings(listed)
+    if theirs.get("extensions.refstorage", "files") != "files":
+        raise FleetError(
+            f"{top} keeps its refs in the form {theirs['extensions.refstorage']!r}, which fleet cannot read",
+            hint="`git refs migrate --ref-format=files` changes it.",
+        )
+    ours = OWN | _taken_over(theirs) | _lfs(theirs)
+    sha256 = theirs.get("extensions.objectformat") == "sha256"
+    ours["core.repositoryFormatVersion"] = "1" if sha256 else "0"
+    if sha256:
+        ours["extensions.objectFormat"] = "sha256"
+    return HEADLINE + "".join(_lines(key, value) for key, value in sorted(ours.items()))
+
+
+def _settings(listed: str) -> dict[str, str]:
+    entries = (entry.partition("\n") for entry in listed.split("\0") if entry)
+    return {key: value for key, _, value in entries}
+
+
+def _taken_over(theirs: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for key, allowed in TAKEN_OVER.items():
+        value = theirs.get(key, "-").lower()
+        value = SPELLINGS.get(value, value)
+        if value in allowed:
+            found[key] = value
+    excludes = os.path.expanduser(theirs.get("core.excludesfile", ""))
+    if os.path.isabs(excludes) and excludes.isprintable():
+        found["core.excludesFile"] = excludes
+    return found
+
+
+def _lfs(theirs: Mapping[str, str]) -> dict[str, str]:
+    if any(theirs.get(key) not in allowed for key, allowed in LFS.items()):
+        return {}
+    return {key: theirs[key] for key in LFS} | {"filter.lfs.required": "true"}
+
+
+def _lines(key: str, value: str) -> str:
+    section, _, name = key.rpartition(".")
+    head, _, sub = section.partition(".")
+    title = f'{head} "{sub}"' if sub else head
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[{title}]\n\t{name} = "{quoted}"\n'

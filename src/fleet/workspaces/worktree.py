@@ -1,0 +1,229 @@
+"""Worktrees made and removed: a branch and a folder for one task, or nothing of either."""
+
+# ruff: noqa: PTH103, PTH118, PTH119, PTH120, PTH208
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from typing import TYPE_CHECKING
+
+from fleet.core.branch import check_branch
+from fleet.core.errors import BranchInUse, FleetError
+from fleet.core.record import Record
+from fleet.workspaces.admin import WorktreeState, admin_of, branches_checked_out, read, real, state_of, worktrees
+from fleet.workspaces.branches import delete_branch, resolve_base
+from fleet.workspaces.deleting import NotDeleted, delete, set_aside, sweep
+from fleet.workspaces.git import GitFault, git
+from fleet.workspaces.repository import locked
+from fleet.workspaces.stale import busy, clear_stale, lock_named
+
+if TYPE_CHECKING:
+    from fleet.home import Home
+    from fleet.workspaces.repository import Repository
+
+__all__ = ["Added", "WorktreeState", "add", "branches_checked_out", "delete_branch", "is_free", "remove"]
+__all__ += ["resolve_base", "state_of", "sweep_away", "take_away", "undo"]
+
+#: What `git worktree list` shows, and what keeps another agent's `git worktree remove` from taking it.
+REASON = "an agent of fleet works here; `fleet kill` removes it"
+#: Where a removed folder waits for its deletion: beside its place, and in git's own folder.
+ASIDE = ".gone-"
+ADMIN_ASIDE = "fleet-gone-"
+#: Another git may be in the middle of something: it gets that many moments to end.
+MOMENTS_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 0.0)
+#: Words of git that tell of another git at work, not of a fault.
+RACE = re.compile(r"failed to read .*commondir|\.lock': File exists")
+#: A partial clone fetches what it lacks when it is checked out.
+FETCHING = {"GIT_NO_LAZY_FETCH": "0"}
+
+
+class Added(Record):
+    """A worktree that was made."""
+
+    path: str
+    branch: str
+    commit: str  # what is checked out
+    admin: str  # git's folder about it, for `state_of` and `remove`
+    made: bool  # whether the branch was made for it
+
+
+def add(home: Home, repository: Repository, *, path: str, branch: str, base_commit: str, made: bool) -> Added:
+    """Make a worktree: on a new branch from a commit (`made`), or on a branch that is there and free.
+
+    Git obeys the repository's own settings and filters here, though no hooks: only for a repository that is trusted.
+    Whatever goes wrong, nothing of it stays. Raises BranchInUse, RepositoryBusy, GitFault, FleetError.
+    """
+    check_branch(branch)
+    _refuse_place(repository, path)
+    with locked(home, repository):
+        tip = _check_branch_free(repository, branch, base_commit, made=made)
+        try:
+            admin = _register(repository, path, branch, "" if tip else base_commit)
+        except BaseException as error:
+            asides = _undo(repository, path, branch, base_commit if made else "", killed=_was_killed(error))
+            _delete(asides, repository, path)
+            raise
+    try:
+        # Outside of the lock: this is what takes long, and each worktree has an index of its own.
+        git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=path, env=FETCHING)
+    except BaseException:
+        undo(home, repository, path=path, branch=branch, base_commit=base_commit, made=made)
+        raise
+    return Added(path=path, branch=branch, commit=tip or base_commit, admin=admin, made=made)
+
+
+def undo(home: Home, repository: Repository, *, path: str, branch: str, base_commit: str, made: bool) -> None:
+    """Take back an `add`, however far it got, also one that was killed; twice is fine.
+
+    A branch that it made goes only while it is still where it began.
+    """
+    with locked(home, repository):
+        asides = _undo(repository, path, branch, base_commit if made else "", killed=True)
+    _delete(asides, repository, path)
+
+
+def take_away(home: Home, repository: Repository, path: str, admin: str = "") -> list[str]:
+    """Remove a worktree in one quick step: its place and branch are free at once. `sweep_away` deletes what it held.
+
+    Nothing is saved here. Returns where it waits for its deletion. Raises NotDeleted when the path is no worktree, or
+    something is mounted there.
+    """
+    with locked(home, repository):
+        return _take_away(repository, path, admin)
+
+
+def sweep_away(repository: Repository, path: str) -> None:
+    """Delete what was taken away from a path and its neighbours, also by a process that was killed meanwhile."""
+    sweep(os.path.dirname(path), ASIDE)
+    sweep(repository.common, ADMIN_ASIDE)
+
+
+def remove(home: Home, repository: Repository, path: str, admin: str = "") -> None:
+    """Remove a worktree and all that is in it; again is fine, also after a kill midway. Its branch stays."""
+    _delete(take_away(home, repository, path, admin), repository, path)
+
+
+def is_free(repository: Repository, branch: str) -> bool:
+    """Whether a branch is there and checked out nowhere, so that a worktree may have it."""
+    return _tip(repository, branch) is not None and branch not in branches_checked_out(repository)
+
+
+def _check_branch_free(repository: Repository, branch: str, base_commit: str, *, made: bool) -> str | None:
+    """Where the branch is; none when it has to be made. Raises BranchInUse, FleetError."""
+    where, tip = branches_checked_out(repository).get(branch), _tip(repository, branch)
+    if where is not None:
+        raise BranchInUse(
+            f"branch {branch!r} is checked out at {where}", hint="choose another branch, or free that one."
+        )
+    # A killed `add` may have left its branch where it began: that is the new branch.
+    if made and tip not in (None, base_commit):
+        raise BranchInUse(
+            f"branch {branch!r} is there already", hint="choose another name, or reuse it without --base."
+        )
+    if not made and tip is None:
+        raise FleetError(f"there is no branch {branch!r}", hint="`git branch` lists them.")
+    return tip
+
+
+def _register(repository: Repository, path: str, branch: str, base_commit: str) -> str:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    words = ["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", REASON]
+    words += ["--no-track", "-b", branch, "--", path, base_commit] if base_commit else ["--", path, branch]
+    for pause in MOMENTS_SECONDS:
+        try:
+            git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
+            break
+        except GitFault as fault:
+            _wait_or_raise(repository, fault, pause)
+            _undo(repository, path, branch, base_commit, killed=False)
+    admin = admin_of(repository, path)
+    if admin is None:
+        raise FleetError(f"git made no worktree at {path}")
+    return admin
+
+
+def _wait_or_raise(repository: Repository, fault: GitFault, pause: float) -> None:
+    lock = lock_named(fault)
+    if lock is not None and clear_stale(repository, lock) and pause:
+        return
+    if not pause or not RACE.search(fault.said):
+        raise busy(lock) if lock else fault
+    time.sleep(pause)
+
+
+def _was_killed(error: BaseException) -> bool:
+    return isinstance(error, GitFault) and error.status < 0
+
+
+def _undo(repository: Repository, path: str, branch: str, made_from: str, *, killed: bool) -> list[str]:
+    """Take back what an `add` did; where what it did now waits for deletion."""
+    asides: list[str | None] = []
+    if admin_of(repository, path) or not os.path.lexists(path) or _is_worktree(path):
+        asides += _take_away(repository, path, "")
+    for admin, place in worktrees(repository):
+        # Git makes its folder first and says in it later whose it is; in between it has only a name.
+        if not place and re.fullmatch(re.escape(os.path.basename(path)) + r"\d*", os.path.basename(admin)):
+            asides.append(set_aside(admin, repository.common, ADMIN_ASIDE))
+    ref = f"refs/heads/{branch}"
+    if killed:
+        clear_stale(repository, os.path.join(repository.common, f"{ref}.lock"), seconds=0)
+    free = branch not in branches_checked_out(repository)
+    if made_from and free and _tip(repository, branch) == made_from:
+        git("update-ref", "-d", ref, made_from, cwd=repository.common, env={"GIT_DIR": repository.common})
+    return [aside for aside in asides if aside]
+
+
+def _delete(asides: list[str], repository: Repository, path: str) -> None:
+    for aside in asides:
+        delete(aside)
+    sweep_away(repository, path)
+
+
+def _take_away(repository: Repository, path: str, admin: str) -> list[str]:
+    found = _own_admin(repository, path, admin)
+    if not found and os.path.lexists(path) and not _is_worktree(path):
+        raise NotDeleted(f"{path} is not a worktree of {repository.top}", hint="look at it; fleet did not touch it.")
+    if _holds(real(path), repository.common) or _holds(real(path), repository.top):
+        raise NotDeleted(f"{path} holds the repository itself", hint="nothing was removed.")
+    asides = [set_aside(path, os.path.dirname(path), ASIDE)]
+    asides += [set_aside(found, repository.common, ADMIN_ASIDE)] if found else []
+    return [aside for aside in asides if aside]
+
+
+def _own_admin(repository: Repository, path: str, admin: str) -> str | None:
+    """Git's folder about the worktree at a path: the one it was made with, unless that is another worktree's by now."""
+    if not admin or os.path.dirname(admin) != os.path.join(repository.common, "worktrees"):
+        return admin_of(repository, path)
+    place = next((where for known, where in worktrees(repository) if known == admin), None)
+    if place and place != real(path) and not state_of(repository, place, admin).tampered:
+        return admin_of(repository, path)
+    return admin if place is not None else admin_of(repository, path)
+
+
+def _refuse_place(repository: Repository, path: str) -> None:
+    if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):  # noqa: PTH112
+        raise FleetError(f"{path} is there already", hint="`fleet list --repair` finds worktrees that nobody has.")
+    if not os.path.isabs(path) or _holds(repository.common, path):  # noqa: PTH117
+        raise FleetError(f"a worktree cannot be at {path}", hint="set project.worktree_root to another directory.")
+
+
+def _is_worktree(path: str) -> bool:
+    """Whether a path is an empty folder, a link, or a folder with git's pointer file."""
+    try:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            return os.path.islink(path)  # noqa: PTH114
+        return not os.listdir(path) or read(os.path.join(path, ".git")).startswith("gitdir: ")
+    except PermissionError:
+        return False
+
+
+def _holds(folder: str, path: str) -> bool:
+    return os.path.realpath(path) == folder or os.path.realpath(path).startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _tip(repository: Repository, branch: str) -> str | None:
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"refs/heads/{branch}")
+    told = git(*words, cwd=repository.common, env={"GIT_DIR": repository.common}, allow=(1, 128))
+    return told.decode().strip() or None

@@ -1,0 +1,193 @@
+"""Worktrees and terminals beside ai-fleet from PyPI: `python tests/bench/bench_worktrees.py [rounds]`.
+
+Each round does the same with both tools, one right after the other, in repositories of 2,000 files made alike, with the
+same stub for an agent. An agent runs when its program notes its start. Then the seed's own marks, with the real claude
+in its terminal and a scripted model that answers at once.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
+if "FLEET_TEST_CLIS" not in os.environ:
+    found = subprocess.run(
+        [sys.executable, "-m", "tools.get_clis"], cwd=TESTS.parent, stdout=subprocess.PIPE, text=True
+    )
+    os.environ["FLEET_TEST_CLIS"] = found.stdout.strip() or sys.exit(found.returncode)
+
+from bench.ai_fleet import Fleet, Pair, Tool, side_by_side, wait_until  # noqa: E402
+from model_server import ModelServer, Turn  # noqa: E402
+from model_server.network import ClosedNetwork  # noqa: E402
+from real.through_fleet import RealFleet  # noqa: E402
+from repositories import big_repository, run_git  # noqa: E402
+
+ROUNDS = 5
+FASTER = 3.0
+CROWD, LOOKS = 50, 9
+#: Told beside the others.
+UNBARRED = ("kill 20", "create → agent runs, the first")
+REPLY = "Here-is-the-reply"
+#: The seed document's marks, in seconds.
+FIRST_REPLY, FIVE_REPLIES = 10.0, 20.0
+
+Times = dict[str, list[float]]
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    theirs: str
+    ours: str
+    ratio: str
+    bar: str
+    ok: bool
+
+
+def main() -> int:
+    """Measure everything; the exit code says whether every bar is met."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    rows = [*beside(rounds), *replies()]
+    print(f"{'':<52} {'ai-fleet':>9} {'fleet':>9} {'ratio':>7} {'bar':>10}")
+    for row in rows:
+        verdict = "pass" if row.ok else "SHORT"
+        print(f"{row.what:<52} {row.theirs:>9} {row.ours:>9} {row.ratio:>7} {row.bar:>10}  {verdict}")
+    return 0 if all(row.ok for row in rows) else 1
+
+
+def beside(rounds: int) -> list[Row]:
+    """Both tools, round by round; the medians."""
+    with side_by_side() as pair:
+        first = once(pair.ai_fleet, "first"), once(pair.fleet, "first")
+        theirs, ours, bare = Times(), Times(), []
+        for number in range(rounds):
+            bare.append(bare_worktree(pair, number))
+            for tool, times in zip(pair, (theirs, ours), strict=True):
+                for what, taken in a_round(tool, number).items():
+                    times.setdefault(what, []).append(taken)
+        crowd = list_with_many(pair.fleet)
+    rows = [compared(f"{what}, median of {rounds}", median(theirs[what]), median(ours[what])) for what in theirs]
+    return [*rows, compared("create → agent runs, the first of all", *first), against_git(ours, bare), crowd]
+
+
+def once(tool: Tool, branch: str) -> float:
+    """A first agent: whatever has to be started for it is started."""
+    taken = tool.create(branch)
+    tool.kill(branch)
+    return taken
+
+
+def a_round(tool: Tool, number: int) -> dict[str, float]:
+    """One of each, with nothing left of it."""
+    one, five, many = f"one-{number}", f"five-{number}", f"many-{number}"
+    times = {"create → agent runs": tool.create(one)}
+    tool.kill(one)
+    times["fanout 5 → all agents run"] = tool.fanout(5, five)
+    times["list with 5 agents"] = tool.show(5)
+    times["kill 5 → worktrees gone"] = tool.kill(f"{five}-*")
+    times["fanout 20 → all agents run"] = tool.fanout(20, many)
+    times["kill 20 → worktrees gone"] = tool.kill(f"{many}-*")
+    return times
+
+
+def compared(what: str, theirs: float, ours: float) -> Row:
+    """Both figures, and how many times faster ours is; what nobody set a bar for has none."""
+    ratio, is_barred = theirs / ours, not what.startswith(UNBARRED)
+    bar = f">= {FASTER:g}x" if is_barred else "none"
+    return Row(what, seconds(theirs), seconds(ours), f"{ratio:.1f}x", bar, not is_barred or ratio >= FASTER)
+
+
+def bare_worktree(pair: Pair, number: int) -> float:
+    """`git worktree add` by itself, in the repository that fleet works in; what it made is taken away again."""
+    repo = pair.fleet.repo
+    place, branch = repo.parent / f"bare-{number}", f"bare-{number}"
+    began = time.monotonic()
+    run_git(repo, "worktree", "add", "--quiet", "-b", branch, str(place))
+    taken = time.monotonic() - began
+    run_git(repo, "worktree", "remove", str(place))
+    return taken
+
+
+def against_git(ours: Times, bare: list[float]) -> Row:
+    """What `create` may take: half more than git alone, and 150 ms."""
+    alone, taken = median(bare), median(ours["create → agent runs"])
+    bar = 1.5 * alone + 0.15
+    what = f"create against git worktree add ({seconds(alone)})"
+    return Row(what, "", seconds(taken), f"{taken / alone:.1f}x", f"<= {seconds(bar)}", taken <= bar)
+
+
+def list_with_many(fleet: Fleet) -> Row:
+    """What `list` takes with fifty agents, against what it takes with one."""
+    fleet.create("five-alone")
+    alone = median(fleet.show(1) for _ in range(LOOKS))
+    fleet.fanout(CROWD - 1, "five-more")
+    many = median(fleet.show(CROWD) for _ in range(LOOKS))
+    fleet.kill("five-*")
+    what = f"list with {CROWD} agents against 1 ({seconds(alone)})"
+    return Row(what, "", seconds(many), f"{many / alone:.2f}x", "<= 1.5x", many <= 1.5 * alone)
+
+
+def replies() -> list[Row]:
+    """The real claude's screen: from typing the command to its reply standing there."""
+    with tempfile.TemporaryDirectory() as folder, ClosedNetwork() as network, ModelServer(network.listener) as server:
+        scenario = server.scenario([Turn(text=REPLY)], name="bench", per_conversation=True)
+        home = RealFleet(Path(folder), network, "claude", scenario)
+        with tempfile.TemporaryDirectory(prefix="tmux") as sockets:
+            home.fleet.cwd = big_repository(Path(folder) / "repo")
+            home.fleet.env["TMUX_TMPDIR"] = sockets
+            own = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+            home.accounts(
+                main={"config_dir": str(Path(folder) / "account")} | {name: home.fleet.env[name] for name in own}
+            )
+            try:
+                one = until_replied(home, "create", "one", "--prompt", "say hello")
+                five = until_replied(home, "fanout", "5", "five", "--prompt", "say hello")
+            finally:
+                home.fleet("run", "stop", "--stop-agents")
+                subprocess.run(["tmux", "-L", "fleet", "kill-server"], env=home.fleet.env, stderr=subprocess.DEVNULL)
+    return [
+        Row("real claude: create → first reply", "", seconds(one), "", f"<= {FIRST_REPLY:g} s", one <= FIRST_REPLY),
+        Row(
+            "real claude: fanout 5 → all replied", "", seconds(five), "", f"<= {FIVE_REPLIES:g} s", five <= FIVE_REPLIES
+        ),
+    ]
+
+
+def until_replied(home: RealFleet, *words: str) -> float:
+    """Seconds from the command to the reply on every screen it made."""
+    began = time.monotonic()
+    told = json.loads(home.fleet.ok(*words, "--json"))
+    keys = {agent["task"] for agent in (told if isinstance(told, list) else [told])}
+    replied: set[str] = set()
+
+    def all_replied() -> bool:
+        marks = ",".join("?" * len(keys))
+        names = {row["session_name"] for row in home.rows(f"select * from runs where task in ({marks})", *keys)}
+        replied.update(name for name in names - replied if REPLY in screen(home, name))
+        return len(replied) == len(keys)
+
+    wait_until(all_replied, f"{words} to be replied to")
+    return time.monotonic() - began
+
+
+def screen(home: RealFleet, session: str) -> str:
+    """What a session's terminal shows."""
+    words = ["tmux", "-L", "fleet", "capture-pane", "-p", "-t", f"={session}:"]
+    return subprocess.run(words, env=home.fleet.env, capture_output=True, text=True).stdout
+
+
+def seconds(taken: float) -> str:
+    """A time as people read it."""
+    return f"{taken:.2f} s" if taken >= 1 else f"{taken * 1000:.0f} ms"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

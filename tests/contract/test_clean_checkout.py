@@ -1,0 +1,125 @@
+"""A clean checkout: the files of a commit alone, apart from the user's repository, gone when it was used."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contract.worktree_builders import BRANCH, Scene, write
+from fleet.core.errors import FleetError
+from fleet.workspaces.checkout import clean_checkout, sweep
+from fleet.workspaces.git import GitFault
+from repositories import commit, make_repository, run_git, worktrees
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_it_holds_the_commit_and_nothing_else(scene: Scene) -> None:
+    tip = commit(scene.work, "sub/new.txt", "new")
+    write(scene.work / "untracked.txt", "x")
+    path = scene.folder / "clean"
+    before = worktrees(scene.top)
+    with clean_checkout(scene.view, tip, str(path)) as made:
+        assert (made.path, made.commit, made.submodules) == (str(path), tip, ())
+        names = sorted(str(file.relative_to(path)) for file in path.rglob("*") if ".git" not in file.parts)
+        assert names == [".gitignore", "file1.txt", "file2.txt", "file3.txt", "sub", "sub/new.txt"]
+        assert run_git(path, "status", "--porcelain") == ""
+        assert run_git(path, "rev-parse", "HEAD") == tip
+        assert worktrees(scene.top) == before
+    assert not path.exists()
+    assert sweep(scene.view) == []
+
+
+def test_git_there_tells_versions_and_changes_nobodys_repository(scene: Scene) -> None:
+    run_git(scene.top, "tag", "v1.2", BRANCH)
+    settings = (scene.top / ".git" / "config").read_bytes()
+    path = scene.folder / "clean"
+    with clean_checkout(scene.view, scene.base, str(path)):
+        assert run_git(path, "describe", "--tags") == "v1.2"
+        run_git(path, "config", "filter.evil.clean", "touch evil")
+        commit(path, "file1.txt", "by the tests")
+        run_git(path, "tag", "mine")
+        run_git(path, "branch", "--force", BRANCH, "HEAD")
+        run_git(path, "gc", "--quiet", "--prune=now")
+    assert (scene.top / ".git" / "config").read_bytes() == settings
+    assert "evil" not in Path(scene.view.path, "config").read_text()
+    assert (scene.tip(), run_git(scene.top, "tag")) == (scene.base, "v1.2")
+    assert run_git(scene.top, "fsck", "--no-dangling") == ""
+
+
+def test_it_is_of_the_repositorys_own_kind(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    run_git(tmp_path / "repo", "init", "--quiet", "--initial-branch=main", "--object-format=sha256")
+    scene = Scene(tmp_path)
+    with clean_checkout(scene.view, scene.base, str(tmp_path / "clean")):
+        assert run_git(tmp_path / "clean", "status", "--porcelain") == ""
+        assert run_git(tmp_path / "clean", "rev-parse", "HEAD") == scene.base
+
+
+def test_submodules_are_empty_and_named(scene: Scene) -> None:
+    library = make_repository(scene.folder / "library")
+    scene.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
+    scene.git("commit", "--quiet", "--message=a submodule")
+    path = scene.folder / "clean"
+    with clean_checkout(scene.view, scene.tip(), str(path)) as made:
+        assert made.submodules == ("lib",)
+        assert list((path / "lib").iterdir()) == []
+
+
+def test_it_is_removed_whatever_was_done_in_it(scene: Scene) -> None:
+    path = scene.folder / "clean"
+    with pytest.raises(ZeroDivisionError), clean_checkout(scene.view, scene.base, str(path)):
+        write(path / "deep" / "er" / "file", "x")
+        (path / "deep").chmod(0o500)
+        (path / "out").symlink_to(scene.top)
+        raise ZeroDivisionError
+    assert not path.exists()
+    assert (scene.top / "file1.txt").exists()
+
+
+def test_what_is_in_the_way_stays(scene: Scene) -> None:
+    path = scene.folder / "clean"
+    write(path / "mine.txt", "mine")
+    with pytest.raises(FleetError, match="in the way"), clean_checkout(scene.view, scene.base, str(path)):
+        pass
+    assert (path / "mine.txt").read_text() == "mine"
+
+
+def test_a_commit_that_is_not_there_leaves_nothing_behind(scene: Scene) -> None:
+    path = scene.folder / "clean"
+    with pytest.raises(GitFault), clean_checkout(scene.view, "f" * 40, str(path)):
+        pass
+    assert not path.exists()
+    assert sweep(scene.view) == []
+
+
+HOLD = """
+import sys, time
+from fleet.home import Home
+from fleet.workspaces.checkout import clean_checkout
+from fleet.workspaces.repository import find_repository
+from fleet.workspaces.view import View
+with clean_checkout(View(Home(sys.argv[1]), find_repository(sys.argv[2])), sys.argv[3], sys.argv[4]):
+    print("there", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(scene: Scene) -> None:
+    path = scene.folder / "clean"
+    words = [sys.executable, "-c", HOLD, scene.home.root, str(scene.top), scene.base, str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"there\n"
+        assert sweep(scene.view) == []
+        assert path.exists()
+        os.kill(running.pid, signal.SIGKILL)
+    assert sweep(scene.view) == [str(path)]
+    assert not path.exists()
+    assert sweep(scene.view) == []

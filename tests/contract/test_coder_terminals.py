@@ -1,0 +1,204 @@
+"""What every coder with a screen promises: the prompt arrives as it is, and its screen and its file are understood."""
+
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import a_task
+from contract.coder_recordings import READ_AT
+from contract.test_coder_mutations import DAMAGE, wrong_values
+from fleet.coders import CODERS, load
+from fleet.coders.base import BUSY, LONGEST_ARGUMENT, QUESTION, READY, Coder, Command, Order
+from fleet.core.event import Event, Kind
+from fleet.core.run import Run
+from fleet.engine.fold import fold
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+SCREENS = sorted((RECORDINGS / "screens").glob("*/*.txt"))
+SESSIONS = sorted((RECORDINGS / "sessions").glob("*/*.jsonl"))
+#: What a recorded screen shows is the first word of its name.
+LOOKS = {"question": QUESTION, "busy": BUSY, "ready": READY, "unknown": ""}
+WITH_SCREEN = sorted(name for name in CODERS if load(name).terminal(Order(task=a_task(), prompt="")) is not None)
+NASTY = "-x 'one' \"two\" `id` $(id) ${HOME} \\ %s 😀\n--help\n"
+FOLDER = "/run's folder"
+
+
+@pytest.fixture(params=WITH_SCREEN)
+def coder(request: pytest.FixtureRequest) -> Coder:
+    return load(request.param)
+
+
+def started(coder: Coder, **changes: Any) -> Command:
+    given: dict[str, Any] = {"task": a_task(), "prompt": NASTY, "model": "m-1", "folder": FOLDER, "fresh": "f-1"}
+    command = coder.terminal(Order(**(given | changes)))
+    assert command is not None
+    return command
+
+
+def test_some_coders_have_a_screen() -> None:
+    assert {"claude", "codex", "demo"} <= set(WITH_SCREEN)
+    assert load("agy").terminal(Order(task=a_task(), prompt="x")) is None
+
+
+def test_the_prompt_is_the_last_argument_as_it_is_and_no_option(coder: Coder) -> None:
+    command = started(coder)
+    assert command.argv[-1] == NASTY or command.argv[-1].endswith(f"={NASTY}")
+    assert command.argv[-1] != NASTY or "--" in command.argv
+    assert [word for word in command.argv if NASTY in word] == [command.argv[-1]]
+    assert (command.stdin, command.keep_stdin) == ("", False)
+    assert NASTY not in "".join(command.env.values())
+
+
+def test_without_a_prompt_it_is_just_started(coder: Coder) -> None:
+    command = started(coder, prompt="")
+    assert "" not in command.argv and "--" not in command.argv
+    assert not any("prompt" in name for name in command.files)
+
+
+def test_a_prompt_too_long_for_an_argument_is_in_a_file_whose_name_is_given(coder: Coder) -> None:
+    whole = "ö" * (LONGEST_ARGUMENT // 2)
+    assert started(coder, prompt=whole).argv[-1].endswith(whole)
+    command = started(coder, prompt=whole + ".")
+    assert command.files["prompt.md"] == whole + "."
+    assert f"{FOLDER}/prompt.md" in command.argv[-1]
+    assert max(len(word.encode()) for word in command.argv) < LONGEST_ARGUMENT
+
+
+def test_how_work_is_done_is_given_too_however_long_it_is(coder: Coder) -> None:
+    for protocol in ('so, "so" and \\so', "so " * LONGEST_ARGUMENT):
+        command = started(coder, protocol=protocol)
+        given = "\n".join([*command.argv, *command.files.values()])
+        assert protocol in given or json.dumps(protocol) in given
+        assert NASTY in given
+        assert max(len(word.encode()) for word in command.argv) < 131_072
+
+
+def test_no_argument_holds_a_character_that_none_can_hold(coder: Coder) -> None:
+    assert "\0" not in "".join(started(coder, prompt="a\0b", protocol="c\0d").argv)
+
+
+def test_a_model_that_looks_like_an_option_stays_a_model_on_a_screen(coder: Coder) -> None:
+    assert "--help" not in started(coder, model="--help", prompt="x").argv
+
+
+def test_the_users_own_options_are_options(coder: Coder) -> None:
+    if not coder.program:
+        return  # it comes along with fleet, and has none
+    argv = started(coder, flags=("--mine", "word"), prompt="x").argv
+    assert argv.index("word") == argv.index("--mine") + 1
+    assert "--" not in argv or argv.index("word") < argv.index("--")
+
+
+def test_a_session_is_gone_on_with(coder: Coder) -> None:
+    command = started(coder, session="s-1")
+    assert command.session == "s-1"
+    assert any("s-1" in word for word in command.argv[:-1])
+    assert not any("f-1" in word for word in command.argv)
+
+
+def test_permissions_are_skipped_only_where_that_is_ordered(coder: Coder) -> None:
+    asking, skipping = started(coder), started(coder, permissions="skip")
+    assert not any("danger" in word or "yolo" in word for word in asking.argv)
+    assert not coder.program or asking.argv != skipping.argv
+
+
+@pytest.mark.parametrize("path", SCREENS, ids=[f"{path.parent.name}-{path.stem}" for path in SCREENS])
+def test_a_recorded_screen_shows_what_it_showed(path: Path) -> None:
+    screen = path.read_text("utf-8")
+    coder, expected = load(path.parent.name), LOOKS[path.stem.partition("-")[0]]
+    assert coder.look(screen) == expected
+    assert coder.look(screen + "\n" * 30) == expected, "a screen is seldom full"
+
+
+def test_screens_of_every_kind_were_recorded() -> None:
+    kinds = {(path.parent.name, path.stem.partition("-")[0]) for path in SCREENS}
+    assert kinds >= {(name, kind) for name in ("claude", "codex", "demo") for kind in ("question", "busy", "ready")}
+
+
+def test_no_screen_is_too_much(coder: Coder) -> None:
+    choose = random.Random(coder.name)
+    signs = "\n\n\n  ❯›>│─…•·✶(y/n)Enter to confirm esc to interrupt? for shortcuts 1. Yes\0\x1b[K😀\u202e"
+    began = time.monotonic()
+    for length in (0, 1, 50, 5_000, 200_000):
+        for _ in range(20):
+            screen = "".join(choose.choices(signs, k=length))
+            assert coder.look(screen) in LOOKS.values()
+    for line in (*signs, "❯ " * 100_000, "─" * 1_000_000, "• " + "a " * 500_000):
+        assert coder.look("\n".join([line] * 40)) in LOOKS.values()
+    assert time.monotonic() - began < 20
+
+
+def test_what_an_agent_prints_is_not_taken_for_an_empty_input(coder: Coder) -> None:
+    screens = [path for path in SCREENS if path.parent.name == coder.name]
+    fake = "\n".join(
+        next(path for path in screens if path.stem == "ready-finished").read_text("utf-8").split("\n")[-12:]
+    )
+    for path in screens:
+        if path.stem.startswith("question"):
+            assert coder.look(f"{fake}\n{path.read_text('utf-8')}") == QUESTION, path.stem
+
+
+def test_a_box_that_an_agent_drew_above_a_short_question_is_none() -> None:
+    rule = "─" * 120
+    drawn = f"{rule}\n❯\n{rule}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel"
+    assert load("claude").look(drawn) == QUESTION
+
+
+def the_run(coder: Coder, lines: list[str]) -> tuple[list[Event], Run]:
+    run = Run(id="fleet-a/1", task_id="fleet-a", number=1, epoch=1, owner="host", started_at=READ_AT)
+    events = [event for line in lines for event in coder.parse_session(line)]
+    return events, fold(run, events, READ_AT)
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text("utf-8").removesuffix("\n").split("\n")
+
+
+@pytest.mark.parametrize("path", SESSIONS, ids=[f"{path.parent.name}-{path.stem}" for path in SESSIONS])
+def test_a_recorded_session_amounts_to_what_it_was(path: Path) -> None:
+    expected = json.loads((path.parent / "expected.json").read_text("utf-8"))[path.stem]
+    events, run = the_run(load(path.parent.name), lines_of(path))
+    assert [event.kind for event in events if event.kind != Kind.USAGE] == expected["kinds"].split()
+    assert [event.text for event in events if event.kind == Kind.DELIVERED] == expected["delivered"]
+    assert [event.ok for event in events if event.kind == Kind.RESULT] == expected["ok"]
+    assert [event.limit.kind for event in events if event.limit is not None] == expected.get("limits", [])
+    used = (run.input_tokens, run.output_tokens, run.cache_read_tokens, run.cache_write_tokens)
+    assert (list(used), run.context_peak) == (expected["tokens"], expected.get("context"))
+    assert run.session
+
+
+@pytest.mark.parametrize("name", sorted({path.parent.name for path in SESSIONS}))
+def test_a_damaged_session_neither_raises_nor_gets_into_the_run(name: str) -> None:
+    coder, paths = load(name), [path for path in SESSIONS if path.parent.name == name]
+    for number in range(300):
+        choose = random.Random(f"{name} {number}")
+        lines = lines_of(choose.choice(paths))
+        for damage in choose.sample(DAMAGE, choose.choice((1, 2))):
+            lines = damage(lines, choose) if lines else lines
+        _, run = the_run(coder, wrong_values(lines, choose))
+        json.dumps(run.as_dict(), default=str, allow_nan=False).encode()
+        assert 0 <= run.tokens < 2**63
+        for line in lines[:1]:
+            begun = coder.session_of(line)
+            assert begun is None or all(type(word) is str and word for word in begun)
+
+
+def test_a_session_is_found_by_its_first_line_and_others_are_left_alone() -> None:
+    codex = load("codex")
+    first = lines_of(RECORDINGS / "sessions" / "codex" / "two-turns.jsonl")[0]
+    meta = json.loads(first)["payload"]
+    assert codex.session_of(first) == (meta["id"], "/project")
+    for source in ("exec", {"subagent": "review"}, None, 5):
+        assert codex.session_of(json.dumps({"type": "session_meta", "payload": meta | {"source": source}})) is None
+    for line in ("", "{}", "[]", '{"type": "session_meta"}', first[:-5]):
+        assert codex.session_of(line) is None
+    assert codex.recent_sessions("/project", {"CODEX_HOME": "/h[1]"}).startswith("/h[[]1]/sessions/")
+
+
+def test_a_coder_whose_session_is_not_known_beforehand_says_where_to_look(coder: Coder) -> None:
+    known = started(coder).session
+    assert bool(known) != bool(coder.recent_sessions("/project", {"HOME": "/h"}))

@@ -1,0 +1,134 @@
+"""Deleting what a stranger made: nothing outside goes, nothing inside stays."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import needs
+from fleet.workspaces.deleting import NotDeleted, delete, set_aside, sweep
+
+DELETE = "import sys; from fleet.workspaces.deleting import delete; delete(sys.argv[1])"
+
+
+def delete_without_privileges(path: Path) -> None:
+    """Delete as somebody whom modes stop: root, too, but without root's way around them."""
+    words = [sys.executable, "-c", DELETE, str(path)]
+    if os.geteuid() == 0:
+        needs.require(shutil.which("setpriv"), "setpriv, for deleting without root's rights")
+        words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *words]
+    subprocess.run(words, check=True, timeout=60)
+
+
+def test_links_are_deleted_and_what_they_lead_to_is_not(tmp_path: Path) -> None:
+    outside, here = tmp_path / "outside", tmp_path / "here"
+    outside.mkdir(mode=0o750)
+    (outside / "precious").write_text("x")
+    (here / "inner").mkdir(parents=True)
+    for folder in (here, here / "inner"):
+        (folder / "to-folder").symlink_to(outside)
+        (folder / "to-file").symlink_to(outside / "precious")
+        (folder / "to-nothing").symlink_to(tmp_path / "nothing")
+        (folder / "up").symlink_to("..")
+    delete(str(here))
+    delete(str(here))
+    assert sorted(tmp_path.iterdir()) == [outside]
+    assert (outside / "precious").read_text() == "x"
+    (tmp_path / "link").symlink_to(outside)
+    delete(str(tmp_path / "link"))
+    assert (outside / "precious").exists()
+    assert outside.stat().st_mode & 0o777 == 0o750
+
+
+def test_folders_and_files_without_any_right_are_deleted(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    closed = here / "outer" / "closed"
+    closed.mkdir(parents=True)
+    (closed / "file").write_text("x")
+    for path in (closed / "file", closed, here / "outer", here):
+        path.chmod(0o000)
+    delete_without_privileges(here)
+    assert not here.exists()
+
+
+def test_folders_deeper_than_any_path_are_deleted(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    handle = os.open(here, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a-name-of-a-folder", dir_fd=handle)
+        inner = os.open("a-name-of-a-folder", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+    delete(str(here))
+    assert not here.exists()
+
+
+def test_pipes_sockets_and_odd_names_are_deleted(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    os.mkfifo(here / "pipe")
+    for name in (b"\xff\xfe", b"new\nline", b"-rf", b" "):
+        (here / os.fsdecode(name)).mkdir()
+        (here / os.fsdecode(name) / "file").touch()
+    delete(str(here))
+    assert not here.exists()
+
+
+@pytest.mark.parametrize("where", ["here", "here/inner", "here/inner/deeper"])
+def test_what_is_mounted_is_not_entered(tmp_path: Path, where: str) -> None:
+    """In a namespace of mounts of its own, so that the machine's are not touched; the mount is of the same disk."""
+    able = ["unshare", "--map-root-user", "--mount"]
+    works = (
+        shutil.which("unshare") and subprocess.run([*able, "true"], check=False, capture_output=True).returncode == 0
+    )
+    needs.require(works, "mount namespaces")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    (tmp_path / "here" / "inner" / "deeper").mkdir(parents=True)
+    script = 'mount --bind "$1" "$2" && "$3" -c "$4" "$5"'
+    words = ["sh", "-c", script, "sh", outside, tmp_path / where, sys.executable, DELETE, tmp_path / "here"]
+    done = subprocess.run([*able, *map(str, words)], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "unmount" in done.stderr or "could not be deleted" in done.stderr
+    assert (outside / "precious").read_text() == "x"
+
+
+def test_two_at_once_on_one_folder_are_fine(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    for number in range(400):
+        (here / str(number % 20) / str(number)).mkdir(parents=True)
+        (here / str(number % 20) / str(number) / "file").touch()
+    faults: list[Exception] = []
+
+    def attempt() -> None:
+        try:
+            delete(str(here))
+        except NotDeleted as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=attempt) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not here.exists()
+    assert faults == []
+
+
+def test_what_was_set_aside_is_swept_and_its_neighbours_are_not(tmp_path: Path) -> None:
+    (tmp_path / "one" / "inner").mkdir(parents=True)
+    (tmp_path / "two").mkdir()
+    aside = set_aside(str(tmp_path / "one"), str(tmp_path), ".gone-")
+    assert aside is not None
+    assert Path(aside, "inner").is_dir()
+    assert set_aside(str(tmp_path / "one"), str(tmp_path), ".gone-") is None
+    sweep(str(tmp_path), ".gone-")
+    sweep(str(tmp_path / "nowhere"), ".gone-")
+    assert list(tmp_path.iterdir()) == [tmp_path / "two"]

@@ -1,0 +1,139 @@
+"""Random leases, runs and removals on every history at once: they agree, and nothing ever belongs to two tasks."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from builders import HOUR, MINUTE, FakeClock, a_task
+from contract.conftest import HISTORIES, QUEUES
+from contract.history_builders import a_run, a_workspace
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter, Lane
+from fleet.core.task import Claim
+from fleet.core.workspace import Workspace
+from fleet.store.base import History, Queue
+
+TASKS = st.sampled_from(["a", "b", "c", "d"])
+BRANCHES = st.sampled_from(["x", "y", "z"])
+SEED = 20260301
+
+
+class WorkspaceMachine(RuleBasedStateMachine):
+    """Few tasks that want few branches and paths, so that they are in each other's way."""
+
+    steps: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+        self.clock = FakeClock()
+        self.queues: list[Queue] = [make(self.folder, self.clock) for make in QUEUES.values()]
+        self.stores = [(queue, make(queue)) for queue, make in zip(self.queues, HISTORIES.values(), strict=True)]
+        self.claims: dict[str, Claim] = {}
+
+    def teardown(self) -> None:
+        for queue in self.queues:
+            queue.close()
+        shutil.rmtree(self.folder)
+
+    def on_each(self, call: Callable[[Queue, History], Any]) -> Any:
+        """The common answer of all histories, be it a value or an error."""
+        answers = []
+        for queue, history in self.stores:
+            try:
+                answers.append(call(queue, history))
+            except FleetError as error:
+                answers.append((type(error).__name__, str(error)))
+        assert all(answer == answers[0] for answer in answers), answers
+        return answers[0]
+
+    def standing(self) -> list[Workspace]:
+        """The workspaces that are not gone, as the first history has them."""
+        return self.stores[0][1].workspaces()
+
+    @rule(task=TASKS, branch=BRANCHES, path=BRANCHES, common=st.sampled_from(["/r", "/s"]), count=st.integers(0, 4))
+    def lease(self, task: str, branch: str, path: str, common: str, count: int) -> None:
+        def choose(leased: frozenset[int]) -> int:
+            return next(first for first in range(9, 99) if leased.isdisjoint(range(first, first + count)))
+
+        self.clock.advance(MINUTE)
+        before = self.standing()
+        wanted = a_workspace(task, branch=branch, path=path, common=common, made_at=self.clock(), port_count=count)
+        answer = self.on_each(lambda queue, history: history.lease(wanted, ports=choose if count else None))
+        own = [each for each in before if each.task_id == task]
+        taken = [each for each in before if each.path == path or (each.common, each.branch) == (common, branch)]
+        if own:
+            assert answer == own[0] or (own[0].removing_at and answer[0] == "IllegalMove")
+        elif taken:
+            assert answer[0] == "BranchTaken"
+        else:
+            assert answer == wanted.replace(first_port=answer.first_port)
+
+    @rule(task=TASKS, ready=st.booleans())
+    def keep(self, task: str, ready: bool) -> None:
+        known = self.stores[0][1].workspace(task) or a_workspace(task)
+        kept = known.replace(ready_at=self.clock() if ready else None, path="moved")
+        self.on_each(lambda queue, history: history.keep_workspace(kept))
+
+    @rule(task=TASKS)
+    def begin_removal(self, task: str) -> None:
+        answer = self.on_each(lambda queue, history: history.begin_removal(task))
+        assert task not in self.claims or isinstance(answer, tuple)
+
+    @rule(task=TASKS)
+    def end_removal(self, task: str) -> None:
+        self.on_each(lambda queue, history: history.end_removal(task, '["r"]'))
+
+    @rule(task=TASKS)
+    def begin_run(self, task: str) -> None:
+        if task in self.claims:
+            return
+        for queue in self.queues:
+            if not queue.find(Filter(ids=(task,))):
+                queue.add(a_task(id=task, title="one"))
+        lane = Lane(room=1, where=Filter(ids=(task,)))
+        (self.claims[task],) = self.on_each(lambda queue, history: queue.claim("host", [lane], room=1, ttl=HOUR))
+        self.on_each(lambda queue, history: history.begin(self.claims[task], a_run()))
+
+    @rule(task=TASKS, delete=st.booleans())
+    def end_run(self, task: str, delete: bool) -> None:
+        claim = self.claims.pop(task, None)
+        if claim is not None:
+            (live,) = [run for run in self.stores[0][1].live() if run.task_id == task]
+            self.on_each(lambda queue, history: history.end(live))
+            self.on_each(lambda queue, history: queue.remove(task) if delete else bool(queue.release(claim)))
+
+    @invariant()
+    def nothing_belongs_to_two(self) -> None:
+        type(self).steps += 1
+        kept = self.on_each(lambda queue, history: history.workspaces(gone=True))
+        standing = self.on_each(lambda queue, history: history.workspaces())
+        assert standing == [each for each in kept if not each.is_gone]
+        for of in (lambda each: each.task_id, lambda each: each.path, lambda each: (each.common, each.branch)):
+            assert len({of(each) for each in standing}) == len(standing)
+        ports = [port for each in standing for port in each.ports]
+        assert len(ports) == len(set(ports))
+
+
+def test_thousands_of_random_steps_leave_nothing_to_two_tasks() -> None:
+    WorkspaceMachine.steps = 0
+    run_state_machine_as_test(
+        seed(int(os.environ.get("FLEET_SEED", SEED)))(WorkspaceMachine),
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=50,
+            deadline=None,
+            database=None,
+            print_blob=True,
+            phases=[Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+    assert WorkspaceMachine.steps >= 2_000

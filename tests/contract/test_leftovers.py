@@ -1,0 +1,224 @@
+"""What an agent left uncommitted becomes one commit on its branch, and only what is the agent's to leave."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from contract.worktree_builders import BRANCH, Scene, write
+from fleet.workspaces import snapshot
+from fleet.workspaces.leftovers import Leftover, commit_leftovers
+from fleet.workspaces.snapshot import Snapshot
+from repositories import commit, make_repository, run_git
+
+MESSAGE = "fleet: what run 1 left uncommitted"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def leave(scene: Scene, **changes: object) -> Leftover:
+    return commit_leftovers(scene.home, scene.view, scene.place(**changes), scene.index_file, MESSAGE)
+
+
+def test_what_was_left_is_committed_by_fleet_to_the_branch(scene: Scene) -> None:
+    write(scene.work / "file1.txt", "changed")
+    (scene.work / "file2.txt").unlink()
+    write(scene.work / "new" / "file.txt", "new")
+    write(scene.work / ".env", "KEY=secret")
+    left = leave(scene)
+    assert (left.files, left.left_out, left.why_not) == (("file1.txt", "file2.txt", "new/file.txt"), (), "")
+    assert left.commit == scene.tip()
+    told = run_git(scene.top, "log", "-1", "--format=%an <%ae>|%cn <%ce>|%P|%B", BRANCH)
+    assert told == f"fleet <fleet@localhost>|fleet <fleet@localhost>|{scene.base}|{MESSAGE}"
+    changes = run_git(scene.top, "diff", "--name-status", scene.base, BRANCH).split("\n")
+    assert changes == ["M\tfile1.txt", "D\tfile2.txt", "A\tnew/file.txt"]
+
+
+def test_the_agents_git_finds_nothing_to_do_afterwards(scene: Scene) -> None:
+    write(scene.work / "file1.txt", "changed")
+    scene.git("add", "file1.txt")
+    write(scene.work / "new.txt", "new")
+    leave(scene)
+    assert scene.git("status", "--porcelain") == ""
+    assert scene.git("fsck", "--no-dangling") == ""
+
+
+def test_no_commit_is_made_of_nothing(scene: Scene) -> None:
+    assert leave(scene) == Leftover()
+    os.utime(scene.work / "file1.txt")
+    assert leave(scene) == Leftover()
+    assert scene.tip() == scene.base
+
+
+def test_a_failing_hook_and_a_wish_to_sign_do_not_matter(scene: Scene) -> None:
+    hook = scene.top / ".git" / "hooks" / "pre-commit"
+    write(hook, "#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    run_git(scene.top, "config", "commit.gpgSign", "true")
+    run_git(scene.top, "config", "gpg.program", "false")
+    write(scene.work / "file1.txt", "changed")
+    assert leave(scene).commit == scene.tip() != scene.base
+
+
+def test_what_the_agent_committed_itself_is_not_undone(scene: Scene) -> None:
+    write(scene.work / "one.txt", "one")
+    leave(scene)
+    write(scene.work / "forced.db", "an ignored file, committed by force")
+    scene.git("add", "--force", "forced.db")
+    scene.git("commit", "--quiet", "--message=by the agent")
+    write(scene.work / "two.txt", "two")
+    assert leave(scene).files == ("two.txt",)
+    assert run_git(scene.top, "ls-tree", "--name-only", BRANCH).split()[-3:] == ["forced.db", "one.txt", "two.txt"]
+
+
+def test_what_became_ignored_since_the_last_look_is_not_committed(scene: Scene) -> None:
+    write(scene.work / "cache" / "x", "x")
+    Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base)
+    write(scene.work / ".gitignore", "cache/\n")
+    assert leave(scene).files == (".gitignore",)
+
+
+@pytest.mark.parametrize("state", ["rebase-merge", "MERGE_HEAD", "CHERRY_PICK_HEAD", "sequencer"])
+def test_nothing_is_committed_in_the_middle_of_something(scene: Scene, state: str) -> None:
+    write(scene.work / "file1.txt", "changed")
+    write(scene.admin / state, scene.base)
+    left = leave(scene)
+    assert left.commit is None
+    assert "in progress" in left.why_not
+    assert scene.tip() == scene.base
+
+
+def test_nothing_is_committed_to_another_branch(scene: Scene) -> None:
+    scene.git("checkout", "--quiet", "-b", "other")
+    write(scene.work / "file1.txt", "changed")
+    assert leave(scene).why_not == f"the worktree is not on branch {BRANCH}"
+    scene.git("checkout", "--quiet", "--detach")
+    assert leave(scene).why_not == f"the worktree is not on branch {BRANCH}"
+    assert leave(scene, admin=None).why_not == "git no longer knows the worktree"
+
+
+def test_a_branch_that_is_gone_is_not_made_again(scene: Scene) -> None:
+    write(scene.work / "file1.txt", "changed")
+    run_git(scene.top, "update-ref", "-d", f"refs/heads/{BRANCH}")
+    assert leave(scene).why_not == f"branch {BRANCH} is gone"
+
+
+def test_files_that_a_filter_would_encrypt_are_left_out_and_named(scene: Scene) -> None:
+    commit(scene.work, ".gitattributes", "secret/* filter=git-crypt\n")
+    write(scene.work / "secret" / "key", "plain text")
+    write(scene.work / "open.txt", "open")
+    left = leave(scene)
+    assert left.files == ("open.txt",)
+    assert [note.path for note in left.left_out] == ["secret/key"]
+    assert "git-crypt" in left.left_out[0].why
+
+
+def test_encrypted_files_that_were_not_touched_are_not_spoken_of(scene: Scene) -> None:
+    run_git(scene.top, "config", "filter.swap.clean", "tr a-z b-za")
+    run_git(scene.top, "config", "filter.swap.smudge", "tr b-za a-z")
+    commit(scene.work, ".gitattributes", "*.sec filter=swap\n")
+    commit(scene.work, "old.sec", "secret")
+    write(scene.work / "staged.sec", "secret")
+    for file in (scene.work / "old.sec", scene.work / "staged.sec"):
+        os.utime(file, (1_000_000_000, 1_000_000_000))  # git itself is sure of what is older than its index
+    scene.git("add", "staged.sec", "old.sec")
+    left = leave(scene)
+    assert (left.files, left.left_out) == (("staged.sec",), ())
+    assert run_git(scene.top, "show", f"{BRANCH}:staged.sec") == "tfdsfu"
+
+
+def test_files_that_are_too_large_are_left_out_and_named(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "LARGEST_BYTES", 1024 * 1024)
+    write(scene.work / "huge.bin", bytes(1024 * 1024 + 1))
+    write(scene.work / "fits.bin", bytes(1024 * 1024))
+    left = leave(scene)
+    assert left.files == ("fits.bin",)
+    assert [(note.path, note.why) for note in left.left_out] == [("huge.bin", "larger than 1 MB")]
+
+
+def test_of_too_many_untracked_files_some_are_taken(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MOST_UNTRACKED", 10)
+    for number in range(15):
+        write(scene.work / f"n{number:02}", "x")
+    left = leave(scene)
+    assert len(left.files) == 10
+    assert [note.why for note in left.left_out] == ["of 15 untracked files only 10 were taken"]
+
+
+def test_pipes_and_repositories_inside_are_not_committed(scene: Scene) -> None:
+    (scene.work / "file1.txt").unlink()
+    os.mkfifo(scene.work / "file1.txt")
+    make_repository(scene.work / "inner")
+    write(scene.work / "open.txt", "open")
+    left = leave(scene)
+    assert left.files == ("open.txt",)
+    assert [note.path for note in left.left_out] == ["file1.txt", "inner"]
+    assert run_git(scene.top, "show", f"{BRANCH}:file1.txt") == "text of file 1"
+
+
+def test_links_stay_links_and_any_name_works(scene: Scene) -> None:
+    (scene.work / "link").symlink_to("/etc/passwd")
+    for name in (b"new\nline", b'quo"te', b"\xff"):
+        Path(os.fsdecode(os.path.join(os.fsencode(scene.work), name))).write_bytes(name)  # noqa: PTH118
+    left = leave(scene)
+    assert len(left.files) == 4
+    told = run_git(scene.top, "ls-tree", "-z", BRANCH)
+    assert "120000" in told
+    assert {"new\nline", 'quo"te', os.fsdecode(b"\xff")} <= {row.partition("\t")[2] for row in told.split("\0")}
+
+
+def test_a_link_in_a_folders_place_does_not_lead_elsewhere(scene: Scene) -> None:
+    commit(scene.work, "docs/a.txt", "a")
+    write(scene.folder / "outside" / "a.txt", "the user's own")
+    (scene.work / "docs" / "a.txt").unlink()
+    (scene.work / "docs").rmdir()
+    (scene.work / "docs").symlink_to(scene.folder / "outside")
+    assert leave(scene).files == ("docs", "docs/a.txt")
+    assert run_git(scene.top, "ls-tree", "-r", BRANCH, "docs").split()[0] == "120000"
+
+
+def test_a_sparse_checkout_deletes_nothing(scene: Scene) -> None:
+    commit(scene.work, "far/away.txt", "far away")
+    scene.git("sparse-checkout", "set", "near")
+    assert not (scene.work / "far").exists()
+    write(scene.work / "near.txt", "near")
+    left = leave(scene)
+    assert left.files == ("near.txt",)
+    assert scene.git("status", "--porcelain") == ""
+
+
+def test_a_broken_index_of_our_own_is_made_anew(scene: Scene) -> None:
+    write(scene.work / "file1.txt", "changed")
+    first = Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base)
+    write(Path(scene.index_file), b"DIRC" + b"\0" * 30)
+    write(Path(scene.index_file + ".lock"), b"")
+    assert Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base) == first
+
+
+def test_a_look_reads_only_what_changed_since_the_last(scene: Scene) -> None:
+    looking = Snapshot(scene.view, scene.place(), scene.index_file)
+    looking.tree(scene.base)
+    # Past the moment in which git cannot tell by the time of a file whether it was written after the look.
+    for file in scene.work.glob("*.txt"):
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+    tree = looking.tree(scene.base)
+    told = scene.view.git("ls-files", "--debug", index=scene.index_file).decode()
+    assert told.count("mtime: 1000000000:0") == 3
+    assert looking.tree(scene.base) == tree
+
+
+def test_a_branch_that_moves_meanwhile_is_left_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(scene.work / "file1.txt", "changed")
+    taken = Snapshot.take
+
+    def and_the_branch_moves(looking: Snapshot, base: str) -> snapshot.Taken:
+        found = taken(looking, base)
+        run_git(scene.top, "update-ref", f"refs/heads/{BRANCH}", f"{BRANCH}^")
+        return found
+
+    monkeypatch.setattr(Snapshot, "take", and_the_branch_moves)
+    left = leave(scene)
+    assert (left.commit, left.why_not) == (None, f"branch {BRANCH} moved meanwhile")

@@ -1,0 +1,86 @@
+"""A repository with an agent's worktree in it, and what a user does to get back what was saved."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from fleet.home import Home
+from fleet.workspaces.admin import admin_of
+from fleet.workspaces.deleting import delete
+from fleet.workspaces.place import Place
+from fleet.workspaces.repository import Repository, find_repository
+from fleet.workspaces.saving import Saved, save
+from fleet.workspaces.view import View
+from repositories import IDENTITY, make_repository, run_git
+
+BRANCH = "fix-it"
+IGNORE = ".env\n*.db\nnode_modules/\nbuild/\ntarget/\n"
+
+
+class Scene:
+    """One repository of a user, one worktree of an agent, and fleet's view of both."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.top = make_repository(folder / "repo")
+        (self.top / ".gitignore").write_text(IGNORE)
+        run_git(self.top, "add", "--all")
+        run_git(self.top, "commit", "--quiet", "--message=ignore")
+        self.work = folder / "worktrees" / BRANCH
+        run_git(self.top, "worktree", "add", "--quiet", "-b", BRANCH, str(self.work))
+        self.home = Home(str(folder / "home"))
+        self.repository: Repository = find_repository(str(self.top))
+        self.view = View(self.home, self.repository)
+        self.index_file = str(folder / "home" / "indexes" / "one")
+        self.base = self.tip()
+
+    @property
+    def admin(self) -> Path:
+        found = admin_of(self.repository, str(self.work))
+        assert found is not None
+        return Path(found)
+
+    def place(self, **changes: object) -> Place:
+        admin = admin_of(self.repository, str(self.work))
+        return Place(path=str(self.work), branch=BRANCH, admin=admin).replace(**changes)
+
+    def git(self, *words: str, check: bool = True) -> str:
+        """Git as the agent runs it."""
+        return run_git(self.work, *words, check=check)
+
+    def tip(self) -> str:
+        return run_git(self.top, "rev-parse", f"refs/heads/{BRANCH}")
+
+    def save(self, place: Place | None = None, *, max_ignored_mb: int = 8, with_ignored: bool = True) -> Saved:
+        place = place or self.place()
+        return save(
+            *(self.home, self.view, place), "fleet-1", 1, max_ignored_mb=max_ignored_mb, with_ignored=with_ignored
+        )
+
+    def remove(self) -> None:
+        """What removing the worktree takes away: its directory and git's folder about it; then git cleans up."""
+        admin = self.admin
+        delete(str(self.work))
+        delete(str(admin))
+        run_git(self.top, "worktree", "prune", "--expire=now")
+        run_git(self.top, "reflog", "expire", "--expire=now", "--expire-unreachable=now", "refs/heads/main")
+        run_git(self.top, "gc", "--quiet", "--prune=now")
+
+    def run(self, command: str) -> None:
+        """Run a printed command as a user does, in a shell, somewhere."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | IDENTITY
+        done = subprocess.run(["sh", "-c", command], cwd=self.folder, env=env, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+
+    def bring_back(self, saved: Saved) -> Path:
+        """Remove the worktree, run every printed command; where the files are now."""
+        self.remove()
+        for command in saved.commands:
+            self.run(command)
+        return self.folder / "repo-fleet-1-1"
+
+
+def write(path: Path, data: bytes | str) -> None:
+    """Write a file and the folders on the way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())

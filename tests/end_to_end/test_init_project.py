@@ -1,0 +1,219 @@
+"""`fleet init` in a repository: the project file by the type of project, what older files said, and who may not."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.core.task import Caller
+from live_runs import Store, store
+from program import Program
+from repositories import make_repository, run_git
+
+__all__ = ["store"]
+
+LEGACY = """
+repo_root = "~/code/my-project"
+worktree_root = "~/.ai_fleet/worktrees"
+tmux_prefix = "team_"
+default_agent = "codecs"
+claude_flags = "--dangerously-skip-permissions --verbose"
+credential_files = ["config/master.key"]
+setup_commands = ["make deps"]
+quick_setup = true
+colour = "red"
+"""
+
+
+@pytest.fixture
+def repo(fleet: Program) -> Path:
+    """A repository in which the program runs."""
+    return make_repository(fleet.cwd)
+
+
+def project(repo: Path) -> dict[str, Any]:
+    return tomllib.loads((repo / ".fleet" / "config.toml").read_text("utf-8"))
+
+
+def legacy(fleet: Program, text: str = LEGACY) -> Path:
+    file = fleet.user / ".ai_fleet" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    return file
+
+
+def trusted(fleet: Program, cwd: Path | None = None) -> dict[str, bool]:
+    found = json.loads(fleet.ok("trust", "--show", "--json", cwd=cwd))
+    return {each["what"]: each["trusted"] for each in found["commands"]}
+
+
+def test_a_project_gets_its_file_by_its_type_and_what_was_written_is_trusted(fleet: Program, repo: Path) -> None:
+    (repo / "package.json").write_text("{}")
+    (repo / "pnpm-lock.yaml").write_text("")
+    out = fleet.ok("init")
+    assert f"Fleet home initialized at {fleet.home}\n" in out and f"Project initialized at {repo}\n" in out
+    assert "wrote .fleet/config.toml for a node project" in out and "fleet create" in out
+    install = "pnpm install --frozen-lockfile --prefer-offline"
+    assert project(repo) == {
+        "project": {"name": "work"},
+        "setup": {"credential_files": [".env", ".env.local"], "commands": [install]},
+    }
+    assert (repo / ".fleet" / "config.toml").stat().st_mode & 0o777 == 0o644
+    assert trusted(fleet) == {f"setup.commands: {install}": True}
+    assert "ok" in fleet.ok("config", "validate")
+
+
+def test_the_file_lies_at_the_top_of_the_repository_from_wherever_it_is_made(fleet: Program, repo: Path) -> None:
+    deep = repo / "a" / "b"
+    deep.mkdir(parents=True)
+    fleet.ok("init", "--type", "go", cwd=deep)
+    assert project(repo)["setup"]["commands"] == ["go mod download"]
+    assert not (deep / ".fleet").exists()
+    assert fleet.ok("config", "get", "setup.commands", cwd=deep) == '["go mod download"]\n'
+
+
+def test_a_worktree_of_a_repository_shares_its_trust(fleet: Program, repo: Path, tmp_path: Path) -> None:
+    fleet.ok("init", "--type", "rust")
+    run_git(repo, "add", "--all")
+    run_git(repo, "commit", "--quiet", "--message=settings")
+    run_git(repo, "worktree", "add", "--quiet", str(tmp_path / "other"), "-b", "other")
+    assert trusted(fleet, tmp_path / "other") == {"setup.commands: cargo fetch": True}
+
+
+def test_only_the_home_is_made_where_that_is_asked_for_or_there_is_no_repository(fleet: Program, repo: Path) -> None:
+    assert "Project" not in fleet.ok("init", "--home")
+    assert not (repo / ".fleet").exists()
+    assert "Project" not in fleet.ok("init", cwd=fleet.user)
+    for args, cwd in ((["--home"], repo), ([], fleet.user)):
+        done = fleet("init", "--type", "go", *args, cwd=cwd)
+        assert done.code == 2 and "are for a project" in done.err
+    assert not (repo / ".fleet").exists()
+
+
+def test_a_repository_that_holds_the_home_is_no_project(fleet: Program) -> None:
+    make_repository(fleet.user)
+    fleet.ok("init", cwd=fleet.user, FLEET_HOME="")
+    assert not (fleet.user / ".fleet" / "config.toml").exists()
+
+
+def test_a_file_that_is_there_is_never_written_over(fleet: Program, repo: Path) -> None:
+    file = repo / ".fleet" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('[setup]\ncommands = ["make mine"] # ours\n')
+    before = file.read_bytes()
+    out = fleet.ok("init", "--type", "node")
+    assert ".fleet/config.toml is there already" in out and "not trusted: setup.commands: make mine" in out
+    assert file.read_bytes() == before
+    assert trusted(fleet) == {"setup.commands: make mine": False}, "it came with the repository"
+    home = (fleet.home / "runtime.toml").read_bytes()
+    (fleet.home / "runtime.toml").write_bytes(home + b"# mine\n")
+    assert "config.toml.bak-1" in fleet.ok("init", "--type", "go", "--force")
+    assert file.with_name("config.toml.bak-1").read_bytes() == before
+    assert project(repo)["setup"]["commands"] == ["go mod download"]
+    assert (fleet.home / "runtime.toml").read_bytes() == home + b"# mine\n", "it is the project that is made anew"
+
+
+def test_a_file_of_ai_fleet_is_left_and_read(fleet: Program, repo: Path) -> None:
+    file = repo / ".aifleet" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('[agent]\ndefault = "codex"\n[ui]\ncolor = true\n[setup]\ncommands = ["make theirs"]\n')
+    for force in ([], ["--force"]):
+        out = fleet.ok("init", *force)
+        assert ".aifleet/config.toml is there already, and read as it is" in out
+    assert not (repo / ".fleet").exists()
+    assert fleet.ok("config", "get", "coder") == "codex\n"
+    assert f"note: {file}: ui is a setting of ai-fleet that has no effect in fleet\n" in fleet.ok("config", "validate")
+    assert trusted(fleet) == {"setup.commands: make theirs": False}
+
+
+def test_the_settings_that_ai_fleet_had_for_all_projects_are_taken_over(fleet: Program, repo: Path) -> None:
+    old = legacy(fleet)
+    out = fleet.ok("init", "--migrate-legacy", "--type", "python")
+    assert project(repo) == {
+        "coder": "codex",
+        "project": {"name": "work"},
+        "agent": {"claude_flags": "--verbose"},
+        "setup": {"credential_files": ["config/master.key"], "commands": ["make deps"], "quick": True},
+        "tmux": {"prefix": "team_"},
+    }
+    for said in (
+        "not taken over: repo_root, since a project is the repository you are in; it named another repository",
+        "not taken over: project.worktree_root, since fleet keeps worktrees in its home",
+        "not taken over: --dangerously-skip-permissions; `fleet init --permissions skip` says it",
+        "not taken over: unknown key colour",
+        f"{old} is kept as {old}.backup",
+    ):
+        assert f"note: {said}" in out
+    assert old.read_text() == Path(f"{old}.backup").read_text() == LEGACY
+    assert set(trusted(fleet).values()) == {True}, "they were the user's own"
+
+
+def test_migrating_again_keeps_what_the_project_says_and_one_copy(fleet: Program, repo: Path) -> None:
+    old = legacy(fleet)
+    fleet.ok("init", "--type", "go")
+    out = fleet.ok("init", "--migrate-legacy")
+    assert "note: setup.commands stays as .fleet/config.toml has it" in out
+    assert "put into .fleet/config.toml: coder, agent.claude_flags, setup.quick, tmux.prefix" in out
+    held = project(repo)
+    assert (held["coder"], held["setup"]["commands"]) == ("codex", ["go mod download"])
+    fleet.ok("init", "--migrate-legacy")
+    assert project(repo) == held
+    old.write_text('tmux_prefix = "new_"\n')
+    assert f"{old}.backup-2" in fleet.ok("init", "--migrate-legacy")
+    assert Path(f"{old}.backup").read_text() == LEGACY, "a copy is never written over"
+
+
+def test_what_a_project_has_in_ai_fleets_place_goes_into_the_new_file_untrusted(fleet: Program, repo: Path) -> None:
+    legacy(fleet)
+    (repo / ".aifleet").mkdir()
+    (repo / ".aifleet" / "config.toml").write_text('[setup]\ncommands = ["make theirs"]\n')
+    out = fleet.ok("init", "--migrate-legacy")
+    assert ".aifleet/config.toml is no longer read" in out
+    held = project(repo)
+    assert (held["setup"]["commands"], held["tmux"]["prefix"]) == (["make theirs"], "team_")
+    assert trusted(fleet)["setup.commands: make theirs"] is False, "it came with the repository"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "there is no"), ("setup_commands = ", "invalid value"), ('default_agent = "cluade"\n', "")],
+)
+def test_an_older_file_that_cannot_be_used_is_said(fleet: Program, repo: Path, text: str | None, said: str) -> None:
+    if text is not None:
+        legacy(fleet, text)
+    done = fleet("init", "--migrate-legacy")
+    if said:
+        assert done.code == 1 and said in done.err and not (repo / ".fleet").exists()
+    else:
+        assert done.code == 0 and "not taken over: default_agent, unknown coder 'cluade'" in done.out
+
+
+def test_nothing_is_written_through_a_link(fleet: Program, repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (repo / ".fleet").symlink_to(tmp_path / "elsewhere")
+    done = fleet("init")
+    assert done.code == 1 and "is a link" in done.err
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["-x", "a b", 'q"uote', "ünï", "new\nline"])
+def test_any_name_of_a_directory_makes_a_valid_file(fleet: Program, name: str) -> None:
+    repo = make_repository(fleet.cwd / name)
+    fleet.ok("init", cwd=repo)
+    assert "error" not in fleet.ok("config", "validate", cwd=repo)
+    said = project(repo).get("project", {}).get("name")
+    assert said == (None if name in ("-x", "new\nline") else name)
+
+
+def test_an_agent_may_make_no_project_and_trust_none(store: Store) -> None:
+    repo = make_repository(store.fleet.cwd)
+    task = store.create("a task")
+    claim, run = store.begin(task)
+    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+    for words in (["init"], ["init", "--type", "go"], ["trust"]):
+        done = store.fleet(*words, FLEET_RUN_TOKEN=token)
+        assert done.code == 1 and "an agent may not" in done.err, words
+    assert not (repo / ".fleet").exists()
+    assert store.history.trusted("repository", str(repo / ".git")) is None

@@ -1,0 +1,189 @@
+"""`fleet list --repair`: whatever was reached into by hand or cut short is brought in line, and said."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from projects import set_up
+from repositories import commit, run_git
+from supervised import wait_for
+from terminals import Terminals, home
+
+__all__ = ["home"]
+
+NOTHING = "nothing to repair\n"
+
+
+def repaired(home: Terminals) -> str:
+    """What a repair says that it did; a second one must find nothing."""
+    result = home.fleet("list", "--repair", "--json")
+    assert result.code == 0, result
+    again = home.fleet("list", "--repair", "--json")
+    assert (again.code, again.err) == (0, NOTHING), (result, again)
+    assert home.fsck() == ""
+    return result.err
+
+
+def finished(home: Terminals, branch: str = "work") -> Path:
+    """A task whose agent is done and whose worktree is still there."""
+    made = home.told("create", branch, "--prompt", "work")
+    home.wait_alive(branch)
+    home.fleet.ok("done", branch)
+    home.wait_status(made["task"], "closed")
+    wait_for(lambda: home.sessions() == set() and home.agents() == [], "its end", home.describe)
+    return Path(made["worktree"])
+
+
+def can_be_made_again(home: Terminals, branch: str = "work") -> None:
+    """A new agent on the same branch works as if nothing had been."""
+    made = home.told("create", branch, "--prompt", "work")
+    assert made["status"] == "running" and home.worktrees() == {made["worktree"]}
+    home.wait_alive(branch)
+    home.fleet.ok("kill", branch, "--force")
+    assert home.worktrees() == set() and home.sessions() == set()
+
+
+def test_where_all_is_well_nothing_is_done(home: Terminals) -> None:
+    finished(home, "over")
+    home.told("create", "work", "--prompt", "work")
+    home.wait_alive("work")
+    before = home.worktrees(), home.sessions(), home.branches(), home.agents()
+    assert repaired(home) == NOTHING
+    assert (home.worktrees(), home.sessions(), home.branches(), home.agents()) == before
+
+
+@pytest.mark.parametrize("way", ["folder", "git", "both and branch"])
+def test_a_worktree_that_somebody_took_away_is_let_go(home: Terminals, way: str) -> None:
+    tree = finished(home)
+    tip = run_git(home.repo, "rev-parse", "work")
+    if way == "folder":
+        shutil.rmtree(tree)
+    else:
+        run_git(home.repo, "worktree", "unlock", str(tree), check=False)
+        run_git(home.repo, "worktree", "remove", "--force", str(tree))
+    if way == "both and branch":
+        run_git(home.repo, "branch", "--delete", "--force", "work")
+    said = repaired(home)
+    assert "work" in said and "gone" in said
+    assert home.worktrees() == set() and home.listed() == {}
+    if way != "both and branch":
+        assert run_git(home.repo, "rev-parse", "work") == tip, "its commits stay on its branch"
+    can_be_made_again(home)
+
+
+def test_a_deleted_branch_leaves_its_worktree_and_what_is_in_it(home: Terminals) -> None:
+    tree = finished(home)
+    tip = commit(tree, "own.txt", "committed by a person\n")
+    run_git(home.repo, "update-ref", "-d", "refs/heads/work")
+    (tree / "more.txt").write_text("not lost\n")
+    home.fleet.ok("list", "--repair")
+    home.fleet.ok("kill", "work", "--force")
+    refs = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/fleet").splitlines()
+    assert any(run_git(home.repo, "show", f"{ref}:more.txt", check=False) == "not lost" for ref in refs)
+    assert run_git(home.repo, "for-each-ref", "--contains", tip, "refs/fleet"), "nor what was on the branch"
+    assert home.fsck() == "" and repaired(home) == NOTHING
+    can_be_made_again(home)
+
+
+def test_a_killed_session_is_settled_by_the_supervisor_and_can_be_sent_again(home: Terminals) -> None:
+    task = home.told("create", "work", "--prompt", "demo: hang=middle")["task"]
+    wait_for(lambda: len(home.heard(task)) == 1, "its start", home.describe)
+    os.kill(home.status()["pid"], signal.SIGKILL)
+    wait_for(lambda: not home.status()["running"], "its end")
+    home.tmux("kill-server")
+    wait_for(lambda: home.agents() == [], "its end", home.describe)
+    said = home.fleet("list", "--repair", "--json").err
+    assert task in said and "fleet run start" in said
+    home.fleet.ok("run", "start")
+    home.wait_status(task, "blocked")
+    repaired(home)
+    home.fleet.ok("retry", "work")
+    wait_for(lambda: home.sessions() == {"ai_work"}, "it again", home.describe)
+
+
+def test_a_worktree_that_could_not_be_removed_can_be_gone_on_with(home: Terminals) -> None:
+    commit(home.repo, ".gitignore", "data\n")
+    home.set("saving.ignored_mb=0")
+    made = home.told("create", "work", "--prompt", "work")
+    home.wait_alive("work")
+    data = Path(made["worktree"], "data")
+    data.write_text("precious\n")
+    result = home.fleet("kill", "work")
+    assert result.code == 1 and "its worktree stays" in result.err and "--without-ignored" in result.err
+    assert data.read_text() == "precious\n" and home.sessions() == set()
+    assert repaired(home) == NOTHING
+    home.fleet.ok("retry", "work")
+    home.wait_listed("work", "idle")
+    assert home.sessions() == {"ai_work"} and data.read_text() == "precious\n"
+    home.fleet.ok("kill", "work", "--without-ignored")
+    assert home.worktrees() == set() and not data.exists()
+
+
+def test_a_dead_session_that_was_left_is_closed(home: Terminals) -> None:
+    finished(home)
+    home.tmux("new-session", "-d", "-s", "ai_left", "-x", "80", "-y", "24", "sleep 300")
+    home.tmux("set-option", "-t", "=ai_left:", "remain-on-exit", "on")
+    home.tmux("new-session", "-d", "-s", "mine", "sleep 300")
+    home.tmux("respawn-pane", "-k", "-t", "=ai_left:", "true")
+    wait_for(lambda: home.sessions() == {"mine"}, "it to be dead", home.describe)
+    assert "ai_left" in home.tmux("list-sessions")
+    assert "session ai_left: closed" in repaired(home)
+    assert "ai_left" not in home.tmux("list-sessions") and home.sessions() == {"mine"}
+    home.tmux("kill-session", "-t", "=mine")
+
+
+def test_a_worktree_that_was_never_finished_is_taken_back(home: Terminals) -> None:
+    noted = home.fleet.user / "noted"
+    set_up(home, commands=[f"echo x > {noted}; tail -f {noted}"])
+    task = home.told("create", "work", "--prompt", "work", "--no-wait")["task"]
+    wait_for(noted.exists, "the setup to begin", home.describe)
+    assert home.fleet("list", "--repair", "--json").err == NOTHING, "somebody is at it"
+    assert len(home.worktrees()) == 1
+    set_up(home, commands=["exit 1"])
+    os.kill(home.status()["pid"], signal.SIGKILL)
+    wait_for(lambda: not home.status()["running"], "its end")
+    home.fleet.ok("run", "start")
+    home.wait_status(task, "blocked")
+    assert "work: took back its worktree" in repaired(home)
+    assert home.worktrees() == home.branches() == set()
+    set_up(home, commands=[])
+    can_be_made_again(home)
+
+
+def test_a_strangers_worktree_in_fleets_place_is_named_and_left(home: Terminals) -> None:
+    tree = finished(home)
+    stranger = tree.with_name("stranger")
+    run_git(home.repo, "worktree", "add", "--quiet", str(stranger))
+    said = home.fleet("list", "--repair", "--json").err
+    assert str(stranger) in said and "git worktree remove" in said
+    assert stranger.exists() and tree.exists()
+
+
+def test_a_removal_cut_short_at_any_moment_is_brought_to_its_end(home: Terminals) -> None:
+    home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
+    chance = random.Random(home.seed)
+    for number in range(6):
+        tree = finished(home)
+        (tree / "left.txt").write_text(f"left {number}\n")
+        words = [*home.fleet.argv, "kill", "work", "--force"]
+        nowhere = subprocess.DEVNULL
+        process = subprocess.Popen(words, cwd=home.repo, env=home.fleet.env, stdout=nowhere, stderr=nowhere)
+        time.sleep(chance.uniform(0.1, 0.7))
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+        home.fleet.ok("list", "--repair")
+        home.fleet("kill", "work", "--force")  # it may not have begun
+        repaired(home)
+        assert home.worktrees() == set() and not tree.exists()
+        refs = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/fleet/saved").splitlines()
+        kept = {run_git(home.repo, "show", f"{ref}:left.txt", check=False) for ref in refs}
+        assert f"left {number}" in kept, home.describe()
+        assert not list((home.repo / ".git").glob("**/*.lock"))

@@ -1,0 +1,180 @@
+"""`fleet trust`, as a user meets it: nothing that came with a repository is run before somebody has looked at it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.assembly import open_fleet
+from fleet.config import load
+from fleet.engine.trusting import changed_repository, project_commands, untrusted_commands
+from fleet.home import Home
+from fleet.workspaces.repository import find_repository
+from program import Program
+from repositories import make_repository
+
+SETTINGS = """
+coder = "mine.coders:Mine"
+[agent]
+claude_flags = "--verbose"
+pass_env = ["AWS_SECRET_ACCESS_KEY"]
+[agent.env]
+NODE_OPTIONS = "--require ./x.js"
+[setup]
+commands = ["make a", "make b"]
+teardown = ["make clean"]
+[verify]
+command = "make test"
+[coders.codex]
+program = "/opt/codex"
+flags = ["--a", "b c"]
+model = "o3"
+"""
+COMMANDS = [
+    "setup.commands: make a",
+    "setup.commands: make b",
+    "setup.teardown: make clean",
+    "verify.command: make test",
+]
+LEVERS = [
+    'agent.env = {NODE_OPTIONS = "--require ./x.js"}',
+    'agent.pass_env = ["AWS_SECRET_ACCESS_KEY"]',
+    'agent.claude_flags = "--verbose"',
+    'coders.codex.program = "/opt/codex"',
+    'coders.codex.flags = ["--a", "b c"]',
+    'coder = "mine.coders:Mine"',
+]
+
+
+class Place:
+    """A home and a repository with a project file."""
+
+    def __init__(self, fleet: Program) -> None:
+        self.fleet = fleet
+        fleet.ok("init", "--permissions", "user")
+        self.repo = make_repository(fleet.cwd)
+        self.write(SETTINGS)
+
+    def write(self, text: str) -> None:
+        (self.repo / ".fleet").mkdir(exist_ok=True)
+        (self.repo / ".fleet" / "config.toml").write_text(text)
+
+    def shown(self) -> dict[str, Any]:
+        found = json.loads(self.fleet.ok("trust", "--show", "--json"))
+        assert isinstance(found, dict)
+        return found
+
+    def untrusted(self, *, quick: bool = False) -> list[str]:
+        """As a supervisor asks."""
+        home = Home(str(self.fleet.home))
+        with open_fleet(home) as fleet:
+            settings = load(home, str(self.repo), env={})
+            return untrusted_commands(fleet.history, find_repository(str(self.repo)), settings, quick=quick)
+
+    def changed(self) -> list[str]:
+        """As a supervisor asks."""
+        with open_fleet(Home(str(self.fleet.home))) as fleet:
+            return changed_repository(fleet.history, find_repository(str(self.repo)))
+
+
+@pytest.fixture
+def place(fleet: Program) -> Place:
+    return Place(fleet)
+
+
+def test_what_a_project_file_would_run_is_shown_and_not_trusted_by_itself(place: Place) -> None:
+    found = place.shown()
+    assert found["repository"] == str(place.repo) and found["file"] == str(place.repo / ".fleet" / "config.toml")
+    assert [each["what"] for each in found["commands"]] == [*COMMANDS, *LEVERS]
+    assert not any(each["trusted"] for each in found["commands"])
+    assert place.untrusted() == [*COMMANDS, *LEVERS]
+    assert place.untrusted() == [*COMMANDS, *LEVERS], "asking trusts nothing"
+    assert "not trusted  setup.commands: make a\n" in place.fleet.ok("trust", "--show")
+    assert place.untrusted(quick=True) == LEVERS, "the variables of agents count without setup too"
+
+
+def test_trusted_commands_stay_so_until_one_of_them_changes(place: Place) -> None:
+    out = place.fleet.ok("trust")
+    assert f"{place.repo} is trusted as it is now\n  setup.commands: make a\n" in out
+    assert place.untrusted() == []
+    assert "nothing to trust that was not trusted before" in place.fleet.ok("trust")
+    place.write(SETTINGS.replace("make b", "make b && curl"))
+    assert place.untrusted() == ["setup.commands: make b && curl"]
+    assert "  setup.commands: make b && curl\n" in place.fleet.ok("trust")
+    assert place.untrusted() == []
+    place.write(SETTINGS)
+    assert place.untrusted() == [], "another branch may still have the file as it was"
+
+
+def test_a_command_is_trusted_for_what_it_is_trusted_for(place: Place) -> None:
+    place.write('[setup]\ncommands = ["make a"]')
+    place.fleet.ok("trust")
+    place.write('[verify]\ncommand = "make a"')
+    assert place.untrusted() == ["verify.command: make a"]
+
+
+def test_what_the_user_says_elsewhere_needs_no_trust(place: Place) -> None:
+    runtime = place.fleet.home / "runtime.toml"
+    runtime.write_text(runtime.read_text() + '\n[agent.env]\nA = "1"\n[coders.codex]\nprogram = "/opt/mine"\n')
+    place.write("model = 'o3'\n")
+    home = Home(str(place.fleet.home))
+    assert project_commands(load(home, str(place.repo), env={})) == ()
+    assert "has no project file that would run anything" in place.fleet.ok("trust", "--show")
+
+
+def test_a_repository_is_taken_as_it_is_at_first_use_and_a_change_is_told(place: Place) -> None:
+    assert place.shown()["known"] is False, "looking is no use"
+    assert place.changed() == []
+    assert place.shown()["known"] is True
+    hook = place.repo / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    assert place.changed() == ["hook pre-commit was added"]
+    assert place.changed() == ["hook pre-commit was added"], "it is told until somebody trusts it"
+    assert "not trusted  hook pre-commit was added\n" in place.fleet.ok("trust", "--show")
+    assert "  hook pre-commit was added\n" in place.fleet.ok("trust")
+    assert place.changed() == []
+
+
+def test_a_name_that_is_no_text_can_be_trusted_too(place: Place) -> None:
+    config = place.repo / ".git" / "config"
+    with config.open("ab") as file:
+        file.write(b'[filter "\xff\xfe"]\n\tclean = rm\n')
+    assert place.changed() == []
+    place.fleet.ok("trust")
+    with config.open("ab") as file:
+        file.write(b'[filter "\xff\xfd"]\n\tclean = rm\n')
+    assert len(place.changed()) == 1
+    place.fleet.ok("trust")
+    assert place.changed() == []
+
+
+def test_a_hostile_command_cannot_drive_the_terminal(place: Place) -> None:
+    place.write('[verify]\ncommand = "make \\u001b[2J\\nfoo"')
+    out = place.fleet.ok("trust", "--show")
+    assert "\x1b" not in out and "not trusted  verify.command: make \\x1b[2J⏎foo\n" in out
+
+
+def test_outside_of_a_repository_there_is_nothing_to_trust(fleet: Program) -> None:
+    fleet.ok("init")
+    done = fleet("trust")
+    assert done.code == 1 and "is not in a git repository" in done.err
+
+
+def test_a_broken_project_file_is_said_and_trusted_by_nobody(place: Place) -> None:
+    place.write("[setup]\ncommands = 5\n")
+    done = place.fleet("trust")
+    assert done.code == 1 and "setup.commands must be" in done.err
+    place.write(SETTINGS)
+    assert place.untrusted() == [*COMMANDS, *LEVERS]
+
+
+def test_two_repositories_do_not_share_their_trust(place: Place, tmp_path: Path) -> None:
+    place.fleet.ok("trust")
+    other = make_repository(tmp_path / "other" / "work")
+    (other / ".fleet").mkdir()
+    (other / ".fleet" / "config.toml").write_text(SETTINGS)
+    found = json.loads(place.fleet.ok("trust", "--show", "--json", cwd=other))
+    assert not any(each["trusted"] for each in found["commands"])

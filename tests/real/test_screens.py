@@ -1,0 +1,205 @@
+"""The real CLIs on real screens: what is said arrives, what they do is told, and what they ask is seen."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.coders.base import BUSY, QUESTION, READY
+from fleet.coders.dialogs import trust_folder
+from fleet.core.event import Kind
+from model_server import ModelServer, Turn
+from model_server.network import ClosedNetwork
+from real.screens import RealScreen
+from real.through_fleet import HELD
+from supervised import wait_for
+
+CLIS = ("claude", "codex")
+DONE = Turn(text="Well done.")
+#: Whatever a shell, a parser of options or a terminal might make something of.
+NASTY = "-dash 'one' \"two\" `id` $(touch made) ${HOME} \\n %s ünï 😀 !! #x\n--help\n\n\tlast line"
+
+Open = Callable[..., RealScreen]
+
+
+@pytest.fixture
+def opened(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Iterator[Open]:
+    """Opens a screen of a CLI whose model does these turns; all are closed at the end."""
+    made: list[RealScreen] = []
+
+    def open(cli: str, *turns: Turn, base: Path | None = None, **order: Any) -> RealScreen:
+        # Each conversation has the turns to itself: codex asks for a title beside the work.
+        scenario = server.scenario(turns, name=cli, per_conversation=True)
+        made.append(RealScreen(network, base or tmp_path / f"{cli}-{len(made)}", cli, scenario, **order))
+        return made[-1]
+
+    yield open
+    for screen in made:
+        screen.__exit__()
+
+
+def received(screen: RealScreen) -> list[str]:
+    """Everything that the model was told, each text by itself."""
+    return [text for request in screen.scenario.turns() for text in request.said]
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_screen_works_on_its_prompt_and_its_file_tells_all_of_it(cli: str, opened: Open) -> None:
+    screen = opened(cli, Turn(text="I begin.", shell="pwd > made && echo fine"), DONE, prompt=NASTY)
+    screen.wait(lambda shown: "Well done." in shown, "the last reply")
+    screen.until(READY)
+    assert (screen.work / "made").read_text().strip() == str(screen.work)
+    wait_for(lambda: screen.told(Kind.RESULT), "the turn's end in the file")
+    events = screen.events()
+    kinds = [event.kind for event in events if event.kind != Kind.USAGE]
+    assert kinds == ["session_started", "delivered", "text", "tool_use", "tool_result", "text", "result"]
+    assert events[0].session == screen.session
+    assert screen.told(Kind.DELIVERED) == [NASTY]
+    assert screen.told(Kind.TEXT) == ["I begin.", "Well done."]
+    (used,) = [event for event in events if event.kind == Kind.TOOL_USE]
+    (gave,) = [event for event in events if event.kind == Kind.TOOL_RESULT]
+    assert (used.tool, used.tool_id) == ({"claude": "Bash", "codex": "exec_command"}[cli], gave.tool_id)
+    assert gave.ok is True and "fine" in gave.text
+    assert [event.ok for event in events if event.kind == Kind.RESULT] == [True]
+    assert tokens(screen) == {"claude": (200, 60, 2000, 40), "codex": (240, 60, 2000, 0)}[cli]
+    assert max(event.context or 0 for event in events) == {"claude": 1120, "codex": 1150}[cli]
+
+
+def tokens(screen: RealScreen) -> tuple[int, ...]:
+    """What the run used: the last telling of each message counts, or the last total."""
+    names = ("input", "output", "cache_read", "cache_write")
+    told = [event.usage for event in screen.events() if event.usage is not None]
+    totals = [usage for usage in told if usage.total]
+    counted = totals[-1:] or list({usage.message: usage for usage in told}.values())
+    return tuple(sum(getattr(usage, name) for usage in counted) for name in names)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_message_arrives_in_the_midst_of_work_and_after_it(cli: str, opened: Open) -> None:
+    screen = opened(cli, Turn(text="I begin.", shell=HELD), DONE, Turn(text="That too."))
+    wait_for(lambda: (screen.work / "begun").exists(), "the tool to run", screen.shown)
+    screen.until(BUSY)
+    screen.say("in the midst,\n'of' $(work)")
+    assert screen.told(Kind.RESULT) == []
+    (screen.work / "go").touch()
+    screen.wait_delivered("in the midst,\n'of' $(work)")
+    screen.until(READY)
+    wait_for(lambda: len(screen.told(Kind.RESULT)) == 1, "the first turn's end")
+    screen.say("and after it")
+    screen.wait_delivered("and after it")
+    wait_for(lambda: len(screen.told(Kind.RESULT)) == 2, "the second turn's end")
+    screen.until(READY)
+    assert screen.told(Kind.TEXT)[-1] == "That too."
+    # Claude puts what was said while it worked into a sentence of its own.
+    assert any("in the midst,\n'of' $(work)" in text for text in received(screen))
+    assert "and after it" in received(screen)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_an_account_of_its_own_is_asked_nothing_before_the_work(cli: str, opened: Open) -> None:
+    asked = opened(cli, DONE, answered=False)
+    if cli == "codex":
+        asked.until(QUESTION)
+    else:
+        asked.wait(lambda shown: "Unable to connect" in shown, "claude to want its vendor first")
+    answered = opened(cli, DONE)
+    answered.wait(lambda shown: "Well done." in shown, "the reply")
+    assert received(asked) == []
+
+
+#: Claude with the user's own login, which is not in a folder of its own.
+OF_THE_USER = {"CLAUDE_CONFIG_DIR": "", "ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "of-nobody"}
+
+
+def test_a_folder_is_trusted_by_one_above_it_where_the_login_is_the_users_own(opened: Open, tmp_path: Path) -> None:
+    for name in ("asked", "trusted"):
+        (tmp_path / name / "home").mkdir(parents=True)
+        (tmp_path / name / "home" / ".claude.json").write_text('{"hasCompletedOnboarding": true, "mine": 1}')
+    own = {"answered": False, "env": OF_THE_USER, "permissions": "user"}
+    asked = opened("claude", DONE, base=tmp_path / "asked", **own)
+    assert "trust this folder" in asked.until(QUESTION)
+    claude, home = asked.coder, tmp_path / "trusted" / "home"
+    assert trust_folder(claude, claude.config_folder({"HOME": str(home)}), str(tmp_path / "trusted"))
+    trusting = opened("claude", DONE, base=tmp_path / "trusted", **own)
+    trusting.wait(lambda shown: "Well done." in shown, "the reply")
+    assert '"mine": 1' in (home / ".claude.json").read_text()
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_question_of_permission_is_seen_and_an_answer_lets_it_go_on(cli: str, opened: Open) -> None:
+    asks = {
+        "claude": Turn(text="I begin.", shell="touch made"),
+        "codex": Turn(
+            tool="exec_command",
+            arguments={"cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "to make it"},
+        ),
+    }
+    flags = {"claude": (), "codex": ("--ask-for-approval=on-request",)}
+    screen = opened(cli, asks[cli], DONE, permissions="user", flags=flags[cli])
+    assert "touch made" in screen.until(QUESTION)
+    assert not (screen.work / "made").exists()
+    screen.press("Enter")
+    screen.wait(lambda shown: "Well done." in shown, "the reply")
+    assert (screen.work / "made").exists()
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_prompt_too_long_for_an_argument_is_read_from_a_file(cli: str, opened: Open) -> None:
+    long = "a 'word' or \"two\" $(id)\n" * 8_400
+    assert len(long) > 200_000
+    screen = opened(cli, Turn(text="I read."), prompt=long)
+    screen.wait(lambda shown: "I read." in shown, "the reply")
+    place = screen.folder / "prompt.md"
+    assert place.read_text() == long
+    assert any(str(place) in text for text in received(screen))
+    screen.say(long)
+    wait_for(lambda: long.strip() in [text.strip() for text in received(screen)], "the long message", screen.shown)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_how_work_is_done_is_told_apart_from_the_prompt(cli: str, opened: Open) -> None:
+    protocol = "Here 'work' is \"done\" $(so)\n\\ and so 😀"
+    screen = opened(cli, DONE, prompt="make it so", protocol=protocol)
+    screen.wait(lambda shown: "Well done." in shown, "the reply")
+    assert screen.scenario.turns()[0].holds(protocol)
+    assert "make it so" in received(screen)
+    assert screen.told(Kind.DELIVERED) == ["make it so"]
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_session_goes_on_where_it_ended(cli: str, opened: Open, tmp_path: Path) -> None:
+    first = opened(cli, DONE, base=tmp_path / "same", prompt="the first words")
+    wait_for(lambda: first.told(Kind.RESULT), "the first turn's end")
+    first.run("respawn-pane", "-k", "true")
+    again = opened(cli, Turn(text="I remember."), base=tmp_path / "same", prompt="and more", session=first.session)
+    again.wait(lambda shown: "I remember." in shown, "the reply")
+    assert again.session == first.session
+    assert any(request.holds("the first words") and request.holds("and more") for request in again.scenario.turns())
+    wait_for(lambda: again.told(Kind.DELIVERED) == ["the first words", "and more"], "both in one file")
+
+
+def test_gemini_works_at_a_screen_and_is_asked_nothing_where_its_folder_is_trusted(opened: Open) -> None:
+    untrusted = {"permissions": "user", "env": {"GEMINI_CLI_TRUST_WORKSPACE": ""}}
+    asked = opened("gemini", DONE, answered=False, **untrusted)
+    assert "Do you trust" in asked.until(QUESTION)
+    screen = opened(
+        "gemini", Turn(text="I begin.", shell="touch made"), DONE, Turn(text="That too."), prompt=NASTY, **untrusted
+    )
+    assert "Allow execution" in screen.until(QUESTION)
+    assert not (screen.work / "made").exists()
+    screen.press("Enter")
+    screen.wait(lambda shown: "Well done." in shown, "the reply")
+    assert (screen.work / "made").exists()
+    screen.say("and\nmore")
+    screen.wait_delivered("and\nmore")
+    screen.wait(lambda shown: "That too." in shown, "the reply")
+    kinds = ["session_started", "delivered", "text", "tool_use", "tool_result", "text", "delivered", "text"]
+    wait_for(lambda: [event.kind for event in screen.events() if event.kind != Kind.USAGE] == kinds, "all in the file")
+    assert screen.events()[0].session == screen.session
+    assert (
+        screen.told(Kind.DELIVERED)
+        == [NASTY, "and\nmore"]
+        == [text for text in received(screen) if text in (NASTY, "and\nmore")]
+    )
+    assert tokens(screen) == (360, 90, 3000, 0)

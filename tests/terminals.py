@@ -1,0 +1,209 @@
+"""Fleet in a repository, its agents in a tmux of their own: driven by what people type, judged from outside.
+
+Nothing of fleet is imported here. What must be true is read from git, tmux, the processes and the database's tables.
+"""
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from needs import require
+from program import Program, Result
+from repositories import branches, make_repository, run_git, worktrees
+from supervised import PATIENCE, Supervised, wait_for
+
+LEAVE = b"\x02d"  # Ctrl-b d
+#: Between two keys; tmux takes what comes faster for a paste.
+BETWEEN_KEYS = 0.05
+
+
+class Terminals(Supervised):
+    """A home whose coder is the demo one, a repository, and a tmux server that nobody else has."""
+
+    def __init__(self, fleet: Program, repo: Path | None = None) -> None:
+        require(shutil.which("tmux"), "tmux")
+        self.fleet = fleet
+        self.process, self.seed = None, 0
+        self.repo = repo or make_repository(fleet.cwd / "repo")
+        self.socket = "story"
+        # Short, for the name of a socket has an end.
+        self.sockets = tempfile.mkdtemp(prefix="tmux")
+        bin_folder = str(Path(sys.executable).parent)
+        fleet.env |= {"TMUX_TMPDIR": self.sockets, "PATH": f"{bin_folder}:{fleet.env['PATH']}"}
+        fleet.cwd = self.repo
+        fleet.ok("init", "--home", "--permissions", "user")
+        self.set("coder=demo", f"tmux.socket={self.socket}")
+        self.set("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1")
+
+    def type(self, line: str, stdin: str = "") -> Result:
+        """What a person types at a shell in the repository, character for character."""
+        done = subprocess.run(
+            ["sh", "-c", line],
+            cwd=self.fleet.cwd,
+            env=self.fleet.env,
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=PATIENCE,
+        )
+        return Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def typed(self, line: str) -> str:
+        """The same, for what has to work; what it prints."""
+        result = self.type(line)
+        assert result.code == 0, (line, result, self.describe())
+        return result.out
+
+    def told(self, *words: str, **options: Any) -> Any:
+        """What a command says in JSON."""
+        return json.loads(self.fleet.ok(*words, "--json", **options))
+
+    def listed(self, *words: str, **options: Any) -> dict[str, dict[str, Any]]:
+        """The rows of `fleet list`, by branch."""
+        return {row["branch"]: row for row in self.told("list", *words, **options)}
+
+    def wait_listed(self, branch: str, *statuses: str) -> dict[str, Any]:
+        """Wait until `list` shows a branch in one of these statuses; its row."""
+        found: dict[str, Any] = {}
+
+        def is_so() -> bool:
+            found.clear()
+            found.update(self.listed("--all").get(branch, {}))
+            return found.get("status") in statuses
+
+        wait_for(is_so, f"{branch} to be {statuses}", lambda: f"{found}\n{self.describe()}")
+        return found
+
+    def wait_alive(self, *names: str) -> None:
+        """Wait until the agents of these branches did their first step and wait for a person."""
+        for name in names:
+            self.wait_listed(name, "idle")
+
+    def tmux(self, *words: str) -> str:
+        """What tmux says on the socket of this home; nothing when no server is there."""
+        argv = ["tmux", "-L", self.socket, *words]
+        return subprocess.run(argv, env=self.fleet.env, capture_output=True, text=True, timeout=PATIENCE).stdout
+
+    def sessions(self) -> set[str]:
+        """The names of the sessions whose program lives."""
+        lines = self.tmux("list-panes", "-a", "-F", "#{pane_dead} #{session_name}").splitlines()
+        return {name for dead, _, name in (line.partition(" ") for line in lines) if dead == "0"}
+
+    def screen(self, session: str) -> str:
+        """What a session's terminal shows."""
+        return self.tmux("capture-pane", "-p", "-J", "-S", "-2000", "-t", f"={session}:")
+
+    def heard(self, task: str) -> list[str]:
+        """All that an agent was told, as its own session has it."""
+        lines = [
+            json.loads(line)
+            for path in sorted((self.fleet.home / "tasks" / task).glob("runs/*/session.jsonl"))
+            for line in path.read_text("utf-8").splitlines()
+        ]
+        return [str(line["text"]) for line in lines if line.get("type") == "user"]
+
+    def branches(self) -> set[str]:
+        """The branches beside main."""
+        return set(branches(self.repo)) - {"main"}
+
+    def worktrees(self) -> set[str]:
+        """Where git says that worktrees are, beside the main checkout."""
+        return set(worktrees(self.repo)[1:])
+
+    def fsck(self) -> str:
+        """What git finds wrong with the repository."""
+        return run_git(self.repo, "fsck", "--full", "--no-dangling")
+
+    def rows_of_branch(self, branch: str) -> list[dict[str, Any]]:
+        """The tasks of a branch, as soon as the database has them."""
+        return self.rows("select * from tasks where branch = ?", branch)
+
+    def describe(self) -> str:
+        """All that helps to see why."""
+        parts = [f"FLEET_SEED={self.seed}", str(self.sessions()), str(self.worktrees())]
+        with suppress(Exception):  # also where the home is not there yet
+            parts.append(str(self.rows("select id, status, reason, branch from tasks")))
+            parts.append(str([line for line in self.log_lines() if line.get("level") != "info"][-20:]))
+        return "\n".join(parts)
+
+    def stop(self) -> None:
+        """End the supervisor, the agents and their tmux."""
+        self.fleet("run", "stop", "--stop-agents")
+        self.tmux("kill-server")
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+
+class Screen:
+    """A terminal of our own with a program in it, as a person's is."""
+
+    def __init__(self, home: Terminals, *words: str) -> None:
+        self.ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.seen = b""
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", "--wait", *home.fleet.argv, *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=home.fleet.cwd,
+            env=home.fleet.env | {"TERM": "xterm-256color"},
+        )
+        os.close(theirs)
+
+    def wait_for(self, text: str, patience: float = PATIENCE) -> None:
+        """Read until it shows this."""
+        end = time.monotonic() + patience
+        while text.encode() not in self.seen:
+            if time.monotonic() > end or not self._read(0.1):
+                pytest.fail(f"waited for {text!r} on the screen, which shows {self.seen[-3000:]!r}")
+
+    def press(self, keys: bytes) -> None:
+        """Press keys, one after the other."""
+        for key in keys:
+            time.sleep(BETWEEN_KEYS)
+            os.write(self.ours, bytes([key]))
+
+    def end(self, patience: float = 20) -> int:
+        """Wait for the program's end; its exit code."""
+        end = time.monotonic() + patience
+        while self.process.poll() is None and time.monotonic() < end:
+            self._read(0.05)
+        if self.process.poll() is None:
+            os.kill(self.process.pid, signal.SIGKILL)
+            pytest.fail(f"it did not end; the screen shows {self.seen[-3000:]!r}")
+        while self._read(0.05) and select.select([self.ours], [], [], 0)[0]:
+            pass
+        os.close(self.ours)
+        return self.process.returncode
+
+    def _read(self, seconds: float) -> bool:
+        if not select.select([self.ours], [], [], seconds)[0]:
+            return True
+        try:
+            self.seen += os.read(self.ours, 65536)
+        except OSError:  # its other side is closed
+            return False
+        return True
+
+
+@pytest.fixture
+def home(fleet: Program) -> Iterator[Terminals]:
+    """Fleet in a small repository; nothing it started outlives the test."""
+    made = Terminals(fleet)
+    yield made
+    made.stop()
+    assert made.agents() == []

@@ -1,0 +1,117 @@
+"""What `fleet list` calls that which an agent does, from what was observed of it."""
+
+from typing import Any
+
+import pytest
+
+from builders import HOUR, MINUTE, NOON, a_task
+from fleet.actions.listing import Row
+from fleet.core.run import Run
+from fleet.core.task import HEADLESS, INTERACTIVE, Status
+from fleet.core.workspace import Workspace
+
+LONG_AGO = NOON - HOUR
+
+
+def status(run: dict[str, Any] | None = None, *, asks: bool = False, **task: Any) -> str:
+    """The word for a task with this last run."""
+    return a_row(run, asks=asks, **task).status
+
+
+def a_row(run: dict[str, Any] | None = None, *, asks: bool = False, **task: Any) -> Row:
+    found = a_task(**task)
+    given = {"started_at": LONG_AGO, **(run or {})}
+    made = None if run is None else Run(id=f"{found.id}/1", task_id=found.id, number=1, epoch=1, owner="o", **given)
+    return Row(found, made, None, asks, NOON)
+
+
+@pytest.mark.parametrize(
+    ("task", "word"),
+    [
+        ({"status": Status.OPEN}, "queued"),
+        ({"status": Status.DEFERRED}, "queued"),
+        ({"status": Status.IN_PROGRESS}, "starting"),
+        ({"status": Status.HOOKED}, "starting"),
+        ({"status": Status.CLOSED}, "finished"),
+        ({"status": Status.BLOCKED, "reason": "failed twice"}, "failed"),
+        ({"status": Status.BLOCKED, "reason": "stopped by hand"}, "stopped"),
+        ({"status": Status.BLOCKED, "reason": "stopped by hand: no use"}, "stopped"),
+    ],
+)
+def test_a_task_without_an_agent_is_told_by_its_own_status(task: dict[str, Any], word: str) -> None:
+    assert status(**task) == word
+    assert status({"ended_at": NOON, "screen": "question"}, **task) == word, "a run that is over says nothing"
+
+
+def test_a_task_that_waits_for_an_answer_waits_for_you() -> None:
+    assert status(asks=True, status=Status.BLOCKED, reason="stopped by hand") == "waiting for you"
+    assert status(asks=True, status=Status.OPEN) == "queued"
+
+
+@pytest.mark.parametrize("mode", [INTERACTIVE, HEADLESS])
+@pytest.mark.parametrize(
+    ("run", "word"),
+    [
+        ({}, "starting"),
+        ({"first_event_at": LONG_AGO, "last_event_at": NOON}, "working"),
+        ({"screen": "busy"}, "working"),
+        ({"screen": "question"}, "waiting for you"),
+        ({"screen": "question", "first_event_at": NOON, "last_event_at": NOON}, "waiting for you"),
+        ({"first_event_at": LONG_AGO, "last_event_at": LONG_AGO}, "working"),
+        ({"first_event_at": LONG_AGO, "last_event_at": LONG_AGO, "cpu_pct": 0.4}, "idle"),
+        ({"first_event_at": LONG_AGO, "last_event_at": LONG_AGO, "cpu_pct": 40.0}, "working"),
+        ({"first_event_at": LONG_AGO, "last_event_at": NOON - MINUTE / 2, "cpu_pct": 0.4}, "working"),
+    ],
+)
+def test_an_agent_is_told_by_what_was_seen_of_it(mode: str, run: dict[str, Any], word: str) -> None:
+    assert status(run, status=Status.IN_PROGRESS, mode=mode) == word
+
+
+def test_an_agent_in_a_terminal_that_ended_its_turn_is_idle() -> None:
+    heard = {"first_event_at": LONG_AGO, "last_event_at": NOON, "result_at": NOON}
+    assert status(heard, status=Status.IN_PROGRESS, mode=INTERACTIVE) == "idle"
+    assert status(heard, status=Status.IN_PROGRESS, mode=HEADLESS) == "working", "it is about to end"
+
+
+def test_a_screen_that_waits_for_a_message_is_idle_only_if_nothing_was_heard_since() -> None:
+    heard = {"first_event_at": LONG_AGO, "last_event_at": LONG_AGO, "screen": "ready"}
+    assert status(heard | {"sampled_at": LONG_AGO + MINUTE}, mode=INTERACTIVE) == "idle"
+    assert status(heard | {"sampled_at": LONG_AGO - MINUTE}, mode=INTERACTIVE) == "working"
+    assert status({"screen": "ready", "sampled_at": NOON}, mode=INTERACTIVE) == "working", "it has not begun yet"
+
+
+def test_a_closed_task_whose_agent_still_lives_is_told_by_the_agent() -> None:
+    assert status({"first_event_at": NOON, "last_event_at": NOON}, status=Status.CLOSED) == "working"
+
+
+def test_the_runtime_goes_on_until_the_end() -> None:
+    assert a_row().runtime_seconds is None
+    assert a_row({}).runtime_seconds == 3600
+    assert a_row({"ended_at": LONG_AGO + MINUTE}).runtime_seconds == 60
+    assert a_row({"started_at": NOON + HOUR}).runtime_seconds == 0, "a clock that was turned back"
+
+
+def test_only_a_live_agent_has_a_session_and_uses_anything() -> None:
+    used = {"session_name": "ai_x", "cpu_pct": 3.0, "rss_kb": 2048, "cost_usd": 0.5}
+    alive = a_row(used).view()
+    assert (alive["session"], alive["cpu_percent"], alive["memory_mb"], alive["cost_usd"]) == ("ai_x", 3.0, 2.0, 0.5)
+    over = a_row(used | {"ended_at": NOON}).view()
+    assert (over["session"], over["cpu_percent"], over["memory_mb"], over["cost_usd"]) == (None, None, None, 0.5)
+
+
+def test_a_worktree_that_is_gone_is_shown_neither_with_a_place_nor_with_ports() -> None:
+    row = a_row()
+    space = Workspace(
+        task_id=row.task.id,
+        repo="/r",
+        common="/r/.git",
+        path="/w",
+        branch="b",
+        made_at=NOON,
+        first_port=20,
+        port_count=4,
+    )
+    there = row._replace(workspace=space).view()
+    assert (there["worktree"], there["ports"]) == ("/w", [20, 23])
+    gone = row._replace(workspace=space.replace(removed_at=NOON)).view()
+    assert (gone["worktree"], gone["ports"]) == (None, None)

@@ -1,0 +1,132 @@
+"""What a name means: an exact id first, then a branch of the repository one is in, then a glob over both."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import NOON, a_task
+from fleet.actions.names import Scope, find_task, find_tasks, is_pattern
+from fleet.assembly import Fleet
+from fleet.core.errors import FleetError, TaskNotFound, Usage
+from fleet.core.filter import Filter
+from fleet.core.task import Status
+from fleet.home import Home
+from fleet.store.memory import MemoryQueue
+from fleet.store.memory_history import MemoryHistory
+from repositories import make_repository
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    queue = MemoryQueue()
+    with Fleet(Home("/nowhere"), queue, lambda: MemoryHistory(queue)) as made:
+        yield made
+
+
+def add(fleet: Fleet, key: str, branch: str = "", repo: str = "/one", **more: Any) -> str:
+    """A task with a branch; its id."""
+    fleet.queue.add(a_task(id=key, branch=branch, repo=repo if branch else "", **more))
+    return key
+
+
+class In(Scope):
+    """The scope of a repository that a test names."""
+
+    def __init__(self, repo: str) -> None:
+        super().__init__()
+        self.__dict__["repo"] = repo
+
+
+def test_an_exact_id_wins_over_a_branch_of_that_name(fleet: Fleet) -> None:
+    add(fleet, "fleet-1", branch="fleet-2")
+    assert add(fleet, "fleet-2") == find_task(fleet, "fleet-2")
+
+
+def test_a_branch_wins_over_a_part_of_an_id(fleet: Fleet) -> None:
+    add(fleet, "fleet-abc1")
+    named = add(fleet, "fleet-xyz", branch="abc1")
+    assert find_task(fleet, "abc1") == named
+    assert find_task(fleet, "xyz") == named, "a part of an id still does"
+
+
+def test_a_branch_means_the_repository_one_is_in(fleet: Fleet) -> None:
+    here, there = add(fleet, "fleet-1", branch="fix"), add(fleet, "fleet-2", branch="fix", repo="/two")
+    assert find_task(fleet, "fix", scope=In("/one")) == here
+    assert find_task(fleet, "fix", scope=In("/two")) == there
+    with pytest.raises(Usage, match=r"fleet-[12] .*fleet-[12]") as told:
+        find_task(fleet, "fix")
+    assert "/one" in str(told.value) and "/two" in str(told.value)
+    with pytest.raises(TaskNotFound):
+        find_task(fleet, "fix", scope=In("/three"))
+
+
+@pytest.mark.parametrize("over", [Status.CLOSED, Status.BLOCKED])
+def test_of_several_tasks_of_a_branch_the_one_that_is_not_over_is_meant(fleet: Fleet, over: Status) -> None:
+    add(fleet, "fleet-1", branch="fix", status=over)
+    alive = add(fleet, "fleet-2", branch="fix")
+    add(fleet, "fleet-3", branch="fix", status=over)
+    assert find_task(fleet, "fix") == alive
+
+
+def test_of_several_that_are_over_the_newest_is_meant(fleet: Fleet) -> None:
+    for number in (1, 3, 2):
+        add(fleet, f"fleet-{number}", branch="fix", status=Status.BLOCKED, created_at=NOON.replace(hour=number))
+    assert find_task(fleet, "fix") == "fleet-3"
+
+
+def test_the_letters_of_a_fanout_find_its_numbers_unless_a_branch_is_called_so(fleet: Fleet) -> None:
+    second = add(fleet, "fleet-1", branch="x-A2")
+    assert find_task(fleet, "x-B") == second
+    own = add(fleet, "fleet-2", branch="x-B")
+    assert find_task(fleet, "x-B") == own
+
+
+def test_a_glob_fits_ids_and_branches_here_and_tasks_without_a_repository(fleet: Fleet) -> None:
+    add(fleet, "fleet-1", branch="fix-a")
+    add(fleet, "fleet-2", branch="fix-b", repo="/two")
+    add(fleet, "fleet-3")
+    assert find_tasks(fleet, ["fix-*"]) == ["fleet-1", "fleet-2"]
+    assert find_tasks(fleet, ["fix-*"], scope=In("/two")) == ["fleet-2"]
+    assert find_tasks(fleet, ["fleet-*"], scope=In("/one")) == ["fleet-1", "fleet-3"]
+    assert find_tasks(fleet, ["fleet-[13]", "fleet-1", "fix-a"]) == ["fleet-1", "fleet-3"], "each once"
+
+
+def test_a_glob_is_over_what_is_asked_for_and_a_name_is_not(fleet: Fleet) -> None:
+    add(fleet, "fleet-1", branch="fix-a", status=Status.CLOSED)
+    add(fleet, "fleet-2", branch="fix-b")
+    under_way = Filter(statuses=(Status.OPEN,))
+    assert find_tasks(fleet, ["fix-*"], among=under_way) == ["fleet-2"]
+    assert find_tasks(fleet, ["fix-a"], among=under_way) == ["fleet-1"]
+    with pytest.raises(FleetError, match="no task fits 'fix-a\\*'"):
+        find_tasks(fleet, ["fix-a*"], among=under_way)
+
+
+def test_a_glob_that_fits_several_is_not_one_task(fleet: Fleet) -> None:
+    for number in range(7):
+        add(fleet, f"fleet-{number}", branch=f"fix-{number}")
+    with pytest.raises(Usage, match=r"fits 7 tasks: fleet-0, .*fleet-4 …"):
+        find_task(fleet, "fix-*")
+    assert find_task(fleet, "fix-[3]") == "fleet-3"
+
+
+def test_only_what_is_no_tasks_name_is_a_glob(fleet: Fleet) -> None:
+    add(fleet, "fleet-1")
+    assert is_pattern(fleet, "fleet-*") and is_pattern(fleet, "fleet-?") and is_pattern(fleet, "[f]leet-1")
+    assert not is_pattern(fleet, "fleet-1")
+
+
+@pytest.mark.parametrize("name", ["", "-", "--all", "fix\n", "../fix", "\0", "fleet-999"])
+def test_a_name_of_nothing_is_said_to_be_so(fleet: Fleet, name: str) -> None:
+    add(fleet, "fleet-1", branch="fix")
+    with pytest.raises(FleetError):
+        find_task(fleet, name)
+
+
+def test_the_scope_of_a_directory_is_the_main_checkout_of_its_repository(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "repo")
+    (top / "deep" / "inside").mkdir(parents=True)
+    assert Scope(str(top / "deep" / "inside")).repo == str(top)
+    assert Scope(str(tmp_path)).repo is None
+    assert Scope().repo is None

@@ -1,0 +1,96 @@
+"""Names of branches: what is refused, which folder each gets, and the two spellings of a fanout."""
+
+import subprocess
+
+import pytest
+
+from fleet.core.branch import aliases_of, check_branch, check_pattern, fanout_names, folder_of
+from fleet.core.errors import BadInput
+
+HOSTILE = [
+    *("", "-b", "--help", "--upload-pack=touch x", "-", "HEAD", "FETCH_HEAD", "ORIG_HEAD", "@", "@{-1}", "x@{u}"),
+    *("refs/heads/x", "refs/x", "a..b", "../up", "a/../b", "/absolute", "a//b", "a/", "a.", ".hidden", "a/.hidden"),
+    *(
+        "a.lock",
+        "a.lock/b",
+        "a b",
+        "a\nb",
+        "a\tb",
+        "a\0b",
+        "a\\b",
+        "a~1",
+        "a^",
+        "a:b",
+        "a?",
+        "a*",
+        "a[b",
+        "fleet/$(id)",
+    ),
+    *("a;rm -rf x", "a`id`", "a|b", "a&b", "'a'", '"a"', "näh", "a\u202eb", "x" * 101, "a" * 40, "0" * 64, "a\n"),
+]
+FINE = ["main", "fix/login-2", "x-A1", "a.b", "a_b", "0day", "v1.2.x", "a/b/c", "heads/x", "a" * 39, "x" * 100, "Head"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_refused_with_what_is_allowed(name: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_branch(name)
+    assert "letters, digits" in refused.value.hint
+    assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_an_allowed_name_is_one_that_git_allows_too(name: str) -> None:
+    check_branch(name)
+    subprocess.run(["git", "check-ref-format", "--branch", name], check=True, capture_output=True)
+
+
+def test_a_projects_patterns_are_named_when_a_branch_fits_none() -> None:
+    check_pattern("fix-1", ("feat-*", "fix-*"))
+    check_pattern("anything", ())
+    with pytest.raises(BadInput, match=r"branch_pattern: feat-\*, fix-\*"):
+        check_pattern("Fix-1", ("feat-*", "fix-*"))
+
+
+def test_a_fanout_is_numbered_from_a1() -> None:
+    assert fanout_names("x", 3) == ["x-A1", "x-A2", "x-A3"]
+    assert fanout_names("x", 0) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *(("x-A", ("x-A1",)), ("x-B", ("x-A2",)), ("a-b-Z", ("a-b-A26",)), ("x-AA", ("x-A27",)), ("x-CV", ("x-A100",))),
+        *(("x-CW", ()), ("x-b", ()), ("x-A1", ()), ("B", ()), ("-B", ()), ("x-ABC", ()), ("x-", ())),
+    ],
+)
+def test_letters_are_another_spelling_of_a_fanouts_numbers(name: str, meant: tuple[str, ...]) -> None:
+    assert aliases_of(name) == meant
+
+
+def test_no_two_branches_share_a_folder_even_where_case_does_not_count() -> None:
+    names = [
+        "a/b",
+        "a-b",
+        "a.b",
+        "a_b",
+        "A/b",
+        "A-b",
+        "a-B",
+        "a/B",
+        "ab",
+        "AB",
+        "a/b/c",
+        "a-b/c",
+        "a/b-c",
+        "x-A1",
+        "x-a1",
+    ]
+    names += [folder_of(name) for name in names if folder_of(name) != name]
+    assert len({folder_of(name).lower() for name in names}) == len(names)
+
+
+def test_a_folder_is_readable_and_one_name_of_a_file_system() -> None:
+    assert folder_of("fix-login.2") == "fix-login.2"
+    assert folder_of("feat/Login").startswith("feat-Login-")
+    assert all("/" not in folder_of(name) and len(folder_of(name)) < 120 for name in FINE)

@@ -1,0 +1,107 @@
+"""Commands of the user's own: how their end is told, and what of their log."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fleet.engine.commands import TAIL_BYTES, Done, run_command, tail_of
+from fleet.launchers.headless import HeadlessLauncher
+
+
+def run(place: Path, command: str, seconds: float = 20, *, stop_after: float | None = None) -> Done:
+    """Run a command to its end, in a folder beside its own."""
+    cwd = place.with_name("cwd")
+    cwd.mkdir(exist_ok=True)
+
+    async def work() -> Done:
+        stop = asyncio.Event()
+        if stop_after is not None:
+            asyncio.get_running_loop().call_later(stop_after, stop.set)
+        launcher = HeadlessLauncher()
+        env = {"PATH": "/usr/bin:/bin"}
+        return await run_command(launcher, str(place), command, cwd=str(cwd), env=env, seconds=seconds, stop=stop)
+
+    return asyncio.run(work())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "place"
+
+
+def test_a_command_is_a_line_for_the_shell_and_both_its_streams_are_one_log(place: Path) -> None:
+    done = run(place, "echo one; echo two >&2; printf 'a b' | tr ' ' '\\n'; pwd > here")
+    assert done.ok and done.status == 0 and done.why == "" and done.seconds > 0
+    assert done.tail == "one\ntwo\na\nb"
+    assert (place.with_name("cwd") / "here").read_text() == f"{place.with_name('cwd')}\n"
+    assert done.in_words == f"`{done.command}` ended with exit code 0"
+
+
+def test_a_command_that_fails_says_so_with_the_end_of_its_log(place: Path) -> None:
+    done = run(place, "echo why it failed; exit 7")
+    assert not done.ok
+    assert done.in_words == "`echo why it failed; exit 7` ended with exit code 7: why it failed"
+
+
+def test_a_command_that_takes_too_long_or_is_stopped_has_no_status(place: Path) -> None:
+    late = run(place, "echo begun; sleep 60", seconds=0.5)
+    assert (late.ok, late.status, late.why, late.tail) == (False, None, "did not end in 0.5 s", "begun")
+    stopped = run(place, "sleep 60", stop_after=0.3)
+    assert (stopped.ok, stopped.status, stopped.why, stopped.tail) == (False, None, "was stopped", "")
+
+
+def test_a_command_that_a_signal_ends_has_not_ended_well(place: Path) -> None:
+    done = run(place, "kill -KILL $$")
+    assert not done.ok and "signal 9" in done.in_words
+
+
+def test_a_command_that_cannot_be_started_says_why(place: Path) -> None:
+    place.with_name("cwd").write_text("no folder\n")
+
+    async def work() -> Done:
+        cwd = str(place.with_name("cwd"))
+        return await run_command(HeadlessLauncher(), str(place), "true", cwd=cwd, env={}, seconds=5)
+
+    done = asyncio.run(work())
+    assert not done.ok and "could not be started" in done.in_words
+
+
+def test_the_next_command_in_a_folder_has_a_log_of_its_own(place: Path) -> None:
+    run(place, "echo the first one")
+    assert run(place, "echo the second").tail == "the second"
+
+
+def test_one_that_an_earlier_supervisor_left_is_ended_first(place: Path) -> None:
+    marker = place.with_name("marker")
+
+    async def left() -> None:
+        task = asyncio.create_task(
+            run_command(HeadlessLauncher(), str(place), f"sleep 2; touch {marker}", cwd="/", env={}, seconds=60)
+        )
+        await asyncio.sleep(1)
+        task.cancel()  # as a supervisor that goes: the command lives on
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(left())
+    assert run(place, "echo mine; sleep 2").tail == "mine"
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("log", "tail"),
+    [
+        (b"", ""),
+        (b"\n\n  words \n\n", "words"),
+        (b"\xff\xfe not text \x80", "\ufffd\ufffd not text \ufffd"),
+        (b"x" * 10 + b"y" * TAIL_BYTES, "y" * TAIL_BYTES),
+        ("ü".encode() * TAIL_BYTES + b"z", "\ufffd" + "ü" * (TAIL_BYTES // 2 - 1) + "z"),
+    ],
+)
+def test_of_a_long_log_the_end_is_kept_whatever_is_in_it(tmp_path: Path, log: bytes, tail: str) -> None:
+    (tmp_path / "stdout").write_bytes(log)
+    assert tail_of(str(tmp_path)) == tail
+
+
+def test_a_log_that_is_not_there_has_no_end(tmp_path: Path) -> None:
+    assert tail_of(str(tmp_path)) == ""

@@ -1,0 +1,125 @@
+"""What a new project file says, by the files that a repository has."""
+
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleet.config.check import check
+from fleet.config.keys import PROJECT, Path
+from fleet.config.project_types import TYPES, detect, outfit
+from fleet.config.text import default_text, filled_text
+
+
+def having(*names: str) -> Callable[[str], bool]:
+    return lambda name: name in names
+
+
+@pytest.mark.parametrize(
+    ("files", "kind"),
+    [
+        (("Gemfile", "config/application.rb", "package.json"), "rails"),
+        (("Gemfile", "package.json"), "node"),
+        (("package.json",), "node"),
+        (("pyproject.toml", "package.json"), "python"),
+        (("requirements.txt",), "python"),
+        (("setup.py",), "python"),
+        (("go.mod",), "go"),
+        (("Cargo.toml", "Cargo.lock"), "rust"),
+        (("Gemfile",), "generic"),
+        ((), "generic"),
+    ],
+)
+def test_the_type_of_a_project_is_told_by_its_files(files: tuple[str, ...], kind: str) -> None:
+    assert detect(having(*files)) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "commands"),
+    [
+        ("node", (), ["npm install --prefer-offline --no-audit --no-fund"]),
+        ("node", ("package-lock.json",), ["npm ci --prefer-offline --no-audit --no-fund"]),
+        ("node", ("npm-shrinkwrap.json",), ["npm ci --prefer-offline --no-audit --no-fund"]),
+        ("node", ("pnpm-lock.yaml",), ["pnpm install --frozen-lockfile --prefer-offline"]),
+        ("node", ("yarn.lock",), ["yarn install --frozen-lockfile"]),
+        ("node", ("yarn.lock", ".yarnrc.yml"), ["yarn install --immutable"]),
+        ("node", ("bun.lock",), ["bun install --frozen-lockfile"]),
+        ("node", ("bun.lockb",), ["bun install --frozen-lockfile"]),
+        ("python", ("uv.lock", "pyproject.toml"), ["uv sync --frozen"]),
+        ("python", ("uv.lock", "manage.py"), ["uv sync --frozen", "uv run python manage.py migrate"]),
+        ("python", ("poetry.lock",), ["poetry install --no-interaction"]),
+        (
+            "python",
+            ("requirements.txt", "manage.py"),
+            [
+                "python3 -m venv .venv",
+                ".venv/bin/pip install --quiet -r requirements.txt",
+                ".venv/bin/python manage.py migrate",
+            ],
+        ),
+        ("python", ("pyproject.toml",), ["python3 -m venv .venv", ".venv/bin/pip install --quiet -e ."]),
+        ("python", (), []),
+        ("go", (), ["go mod download"]),
+        ("rust", ("Cargo.lock",), ["cargo fetch --locked"]),
+        ("rust", (), ["cargo fetch"]),
+        (
+            "rails",
+            ("package.json", "yarn.lock"),
+            [
+                "bundle check || bundle install",
+                "yarn install --frozen-lockfile",
+                "RAILS_ENV=test bundle exec rails db:create db:migrate",
+            ],
+        ),
+        ("generic", ("package.json",), []),
+        ("minimal", ("package.json",), []),
+    ],
+)
+def test_the_commands_are_those_of_the_lock_file(kind: str, files: tuple[str, ...], commands: list[str]) -> None:
+    assert list(outfit(kind, having(*files)).commands) == commands
+
+
+def test_the_files_to_copy_are_those_of_the_type() -> None:
+    wanted = {
+        "rails": ("config/master.key", "config/credentials/development.key", ".env", ".env.local"),
+        "node": (".env", ".env.local"),
+        "python": (".env", "secrets.json"),
+        "go": (".env",),
+        "rust": (".env",),
+        "generic": (".env", ".env.local"),
+        "minimal": (),
+    }
+    assert {kind: outfit(kind, having()).credential_files for kind in TYPES} == wanted
+
+
+def test_a_filled_file_says_what_it_was_given_below_its_help_and_stays_valid() -> None:
+    values: dict[Path, Any] = {
+        ("coder",): "codex",
+        ("setup", "commands"): ("make 'a'", 'say "b"'),
+        ("coders", "codex", "model"): "o3",
+    }
+    text = filled_text(PROJECT, values, {("setup", "commands"): ["make slow"]})
+    assert check(tomllib.loads(text), PROJECT).values == {
+        ("coder",): "codex",
+        ("setup", "commands"): ["make 'a'", 'say "b"'],
+        ("coders", "codex", "model"): "o3",
+    }
+    assert "# Commands to run, in order, in each new worktree.\ncommands = [\n    \"make 'a'\",\n" in text
+    assert '\n    # "make slow",\n]\n' in text
+    assert "\n[setup]\n" in text and "\n# [verify]\n" in text
+    assert filled_text(PROJECT, {}) == default_text(PROJECT)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_file_of_every_type_is_valid_and_so_are_its_comments(kind: str) -> None:
+    made = outfit(kind, having("package.json", "Cargo.lock", "requirements.txt"))
+    values: dict[Path, Any] = {
+        ("setup", "credential_files"): made.credential_files,
+        ("setup", "commands"): made.commands,
+    }
+    text = filled_text(PROJECT, values, {("setup", "commands"): made.optional})
+    assert check(tomllib.loads(text), PROJECT).problems == []
+    lines = (line.replace("# ", "", 1) if line.startswith("    # ") else line for line in text.splitlines())
+    whole = check(tomllib.loads("\n".join(lines)), PROJECT)
+    assert list(whole.values["setup", "commands"]) == [*made.commands, *made.optional]
