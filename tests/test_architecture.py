@@ -31,7 +31,7 @@ ADAPTERS = LAYERS[2]
 FACES = LAYERS[6]
 
 # What another folder may know of a port: its promises, its registry, and what all its products share.
-OPEN_MODULES = ("base", "prompt", "dialogs", "shim_link")
+OPEN_MODULES = ("base", "prompt", "dialogs", "lock")
 #: A folder without a port: there is one git, and hiding it would only make two names for everything.
 OPEN_PARTS = ("workspaces",)
 
@@ -50,8 +50,10 @@ LOCAL_IMPORTS = {
     "fleet/cli/main.py": "`fleet --help` imports no command",
     "fleet/cli/errors.py": "on the path of every `bd` call; needed when something went wrong",
     "fleet/actions/removal.py": "asyncio, for teardown commands alone",
+    "fleet/workspaces/branches.py": "difflib, to help with a typing error",
     "fleet/core/branch.py": "hashlib opens OpenSSL; most names need no hash",
     "fleet/actions/names.py": "subprocess costs as much as reading the list",
+    "fleet/config/text.py": "tomlkit, for writing files alone",
     "fleet/cli/listing.py": "`fleet list` is typed all day, and seldom repairs",
     "fleet/cli/bd/*": "agents call it hundreds of times: each verb imports what it needs",
 }

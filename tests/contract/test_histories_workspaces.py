@@ -216,6 +216,18 @@ def test_a_removal_that_was_begun_is_gone_on_with(queue: Queue, history: History
     assert history.end_removal("t", '["other"]') == history.workspace("t") == gone
 
 
+def test_a_removal_that_could_not_be_is_taken_back(queue: Queue, history: History) -> None:
+    with pytest.raises(WorkspaceNotFound):
+        history.stop_removal("t")
+    leased = history.lease(a_workspace("t", ready_at=NOON))
+    history.begin_removal("t")
+    assert history.stop_removal("t") == history.workspace("t") == leased
+    assert history.lease(a_workspace("t")) == leased
+    gone = removed(history, "t")
+    assert history.stop_removal("t") == history.workspace("t")
+    assert gone is None or history.workspace("t") == gone
+
+
 def test_what_is_not_there_or_not_being_removed_cannot_go(queue: Queue, history: History) -> None:
     with pytest.raises(WorkspaceNotFound):
         history.begin_removal("t")

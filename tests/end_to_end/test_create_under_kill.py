@@ -3,13 +3,15 @@
 What lies in git, in tmux, in the processes and on disk is compared with what the database says, from outside.
 """
 
+import json
 import logging
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,11 @@ log = logging.getLogger(__name__)
 KILLS = 20
 #: About as long as a command takes.
 LONGEST_SECONDS = 0.6
+#: Moments in which something is half done, as the database tells of them.
+HALF_DONE = {
+    "create": "select 1 from workspaces where ready_at is null and removed_at is null",
+    "kill": "select 1 from workspaces where removing_at is not null and removed_at is null",
+}
 
 
 @pytest.mark.parametrize("kills", [KILLS, pytest.param(5 * KILLS, marks=pytest.mark.soak)])
@@ -38,9 +45,9 @@ def test_random_kills_leave_nothing_unaccounted_for(home: Terminals, kills: int)
         if name in home.listed("--all") and chance.random() < 0.7:
             words = ["kill", name, "--force", *(["--delete-branch"] if chance.random() < 0.5 else [])]
         killed_midway(home, chance, words, of_supervisor=bool(number % 2))
-    home.fleet.ok("list", "--repair")
+    log.info("repair: %s", home.fleet("list", "--repair").err)
     settled(home)
-    home.fleet.ok("list", "--repair")
+    log.info("repair: %s", home.fleet("list", "--repair").err)
     assert unaccounted(home) == []
     assert home.fsck() == ""
     # And all of it can be taken away.
@@ -51,9 +58,50 @@ def test_random_kills_leave_nothing_unaccounted_for(home: Terminals, kills: int)
     assert unaccounted(home) == []
 
 
+@pytest.mark.parametrize("word", HALF_DONE)
+def test_what_is_cut_short_in_the_middle_is_brought_in_line(home: Terminals, word: str) -> None:
+    """The supervisor makes worktrees, and `kill` itself removes them: each is killed while it does."""
+    for number in range(20):
+        name = f"cut-{number}"
+        if word == "kill":
+            home.told("create", name, "--prompt", "work")
+        process = spawn(home, word, name, *(["--force"] if word == "kill" else ["--prompt", "work"]))
+        came = reached(home, process, HALF_DONE[word])
+        with suppress(ProcessLookupError):
+            os.kill((supervisor(home) if word == "create" else 0) or process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait(60)
+        if came and home.rows(HALF_DONE[word]):
+            break
+    else:
+        pytest.fail("it was never caught in the middle")
+    home.fleet.ok("list", "--repair")
+    settled(home)
+    assert unaccounted(home) == []
+    assert home.fsck() == ""
+    assert (name in home.listed()) == (word == "create")
+
+
 def killed_midway(home: Terminals, chance: random.Random, words: list[str], *, of_supervisor: bool) -> None:
     """Run a command, and kill it or the supervisor at some moment of it."""
-    process = subprocess.Popen(
+    process = spawn(home, *words)
+    if chance.random() < 0.5:
+        time.sleep(chance.uniform(0, LONGEST_SECONDS))
+    else:
+        reached(home, process, HALF_DONE[words[0]])
+    victim = (supervisor(home) if of_supervisor else 0) or process.pid
+    with suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGKILL)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:  # it waits for a supervisor that is no more
+        process.kill()
+        process.wait()
+
+
+def spawn(home: Terminals, *words: str) -> "subprocess.Popen[bytes]":
+    """Start a command and wait for nothing."""
+    return subprocess.Popen(
         [*home.fleet.argv, *words],
         cwd=home.repo,
         env=home.fleet.env,
@@ -62,21 +110,26 @@ def killed_midway(home: Terminals, chance: random.Random, words: list[str], *, o
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    time.sleep(chance.uniform(0, LONGEST_SECONDS))
-    victim = supervisor(home) if of_supervisor else process.pid
-    with suppress(ProcessLookupError):
-        os.kill(victim or process.pid, signal.SIGKILL)
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:  # it waits for a supervisor that is no more
-        process.kill()
-        process.wait()
+
+
+def reached(home: Terminals, process: "subprocess.Popen[bytes]", sql: str) -> bool:
+    """Wait for a moment that the database tells of, or for the command's end; whether the moment came."""
+    with closing(sqlite3.connect(f"file:{home.fleet.home}/fleet.db?mode=ro", uri=True, timeout=30)) as database:
+        while process.poll() is None:
+            if database.execute(sql).fetchone():
+                return True
+            time.sleep(0.001)
+    return False
 
 
 def supervisor(home: Terminals) -> int:
-    """The process of the supervisor; 0 when none runs."""
-    status = home.status()
-    return int(status.get("pid") or 0) if status.get("running") else 0
+    """The process of the supervisor; 0 when none runs. A number that is by now somebody else's is not his."""
+    try:
+        pid = int(json.loads((home.fleet.home / "supervisor.lock").read_text())["pid"])
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (OSError, ValueError, KeyError):
+        return 0
+    return pid if f"FLEET_HOME={home.fleet.home}".encode() in environment else 0
 
 
 def settled(home: Terminals) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from repositories import IDENTITY, run_git
-from supervised import wait_for
 from terminals import Terminals, home
 
 __all__ = ["home"]
@@ -19,7 +18,7 @@ def finished(home: Terminals, *branches: str, prompt: str = "work") -> dict[str,
     words = [f"{branch}:{prompt}" for branch in branches]
     tasks = {row["branch"]: str(row["task"]) for row in home.told("multi", "--headless", *words)}
     home.wait_all(list(tasks.values()), "closed", "blocked")
-    wait_for(lambda: home.agents() == [], "their end", home.describe)
+    assert home.agents() == []
     return tasks
 
 

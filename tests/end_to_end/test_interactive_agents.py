@@ -152,9 +152,9 @@ def test_a_message_is_sent_and_then_seen_to_arrive_as_it_was(home: Terminals) ->
     assert told["sent_at"] and told["sent_at"] <= told["delivered_at"]
     # As long as a message may be; and no longer.
     long = "word " * 13_000
-    assert home.told("prompt", "work", "-", "--wait", "30", stdin=long)["state"] == "delivered"
+    assert home.told("prompt", "work", "--wait", "30", stdin=long)["state"] == "delivered"
     assert home.heard(task)[2].strip() == long.strip()
-    result = home.fleet("prompt", "work", "-", stdin="x" * 200_000)
+    result = home.fleet("prompt", "work", stdin="x" * 200_000)
     assert result.code != 0 and "200000" in result.err and len(messages(home, task)) == 2
 
 

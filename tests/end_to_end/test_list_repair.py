@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from projects import set_up
+from projects import at_work_on, set_up
 from repositories import commit, run_git
 from supervised import wait_for
 from terminals import Terminals, home
@@ -36,9 +36,15 @@ def finished(home: Terminals, branch: str = "work") -> Path:
     made = home.told("create", branch, "--prompt", "work")
     home.wait_alive(branch)
     home.fleet.ok("done", branch)
-    home.wait_status(made["task"], "closed")
-    wait_for(lambda: home.sessions() == set() and home.agents() == [], "its end", home.describe)
+    wait_for(lambda: home.runs(made["task"])[-1]["ended_at"], "its end", home.describe)
+    assert home.sessions() == set() and home.agents() == []
     return Path(made["worktree"])
+
+
+def half_removed(home: Terminals) -> list[str]:
+    """The branches whose worktrees somebody began to remove."""
+    rows = home.rows("select branch from workspaces where removing_at is not null and removed_at is null")
+    return [str(row["branch"]) for row in rows]
 
 
 def can_be_made_again(home: Terminals, branch: str = "work") -> None:
@@ -166,6 +172,25 @@ def test_a_strangers_worktree_in_fleets_place_is_named_and_left(home: Terminals)
     assert stranger.exists() and tree.exists()
 
 
+def test_a_removal_cut_short_within_teardown_is_brought_to_its_end(home: Terminals) -> None:
+    noted, go = home.fleet.user / "noted", home.fleet.user / "go"
+    set_up(home, teardown=[f"echo x >> {noted}; test -e {go} || tail -f {noted}"])
+    tree = finished(home)
+    (tree / "left.txt").write_text("left\n")
+    process = subprocess.Popen([*home.fleet.argv, "kill", "work"], cwd=home.repo, env=home.fleet.env)
+    wait_for(noted.exists, "teardown to begin", home.describe)
+    process.kill()
+    process.wait()
+    assert half_removed(home) == ["work"] and tree.exists()
+    go.touch()
+    said = repaired(home)
+    assert "work: removed its worktree, its removal had been cut short" in said and "refs/fleet/saved" in said
+    assert half_removed(home) == [] and home.worktrees() == set() and not tree.exists()
+    assert noted.read_text() == "x\nx\n" and at_work_on(noted) == [], "what the first one ran is ended"
+    set_up(home)
+    can_be_made_again(home)
+
+
 def test_a_removal_cut_short_at_any_moment_is_brought_to_its_end(home: Terminals) -> None:
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)
@@ -180,6 +205,7 @@ def test_a_removal_cut_short_at_any_moment_is_brought_to_its_end(home: Terminals
             process.kill()
         process.wait()
         home.fleet.ok("list", "--repair")
+        assert half_removed(home) == []
         home.fleet("kill", "work", "--force")  # it may not have begun
         repaired(home)
         assert home.worktrees() == set() and not tree.exists()

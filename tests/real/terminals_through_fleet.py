@@ -1,9 +1,11 @@
-"""Real CLIs at terminals of fleet's own: a repository, a private tmux and the scripted model, all in the closed network."""
+"""Real CLIs at terminals of fleet's: a repository, a tmux of its own and the scripted model, in the closed network."""
 
 import json
+import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from program import Program
 from real.cli_runs import program
 from real.cli_setups import cli_env
 from real.through_fleet import MODELS
-from supervised import wait_for
+from supervised import commands, wait_for
 from terminals import Terminals
 
 #: A CLI starts slowly on a busy machine.
@@ -42,16 +44,34 @@ class RealTerminals(Terminals):
         fleet.argv = network.enter(*fleet.argv)
         if own:
             del fleet.env[FOLDER_VARIABLES[cli]]
+        elif cli == "claude":
+            del fleet.env["CLAUDE_CONFIG_DIR"]
+            fleet.env |= {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": scenario.key}
+            (base / "cli-home" / ".claude.json").write_text('{"hasCompletedOnboarding": true}')
+        else:
+            with (self.folder / "config.toml").open("a") as settings:
+                settings.write('[notice.model_migrations]\n"gpt-5.5" = "gpt-6-sol"\n')
         super().__init__(fleet)
         fleet.ok("init", "--home", "--permissions", "skip")
         self.set(f"coder={cli}", f"model={MODELS[cli]}", "agent.pass_env=SCRIPTED_KEY")
         if own:
-            with (fleet.home / "runtime.toml").open("a") as settings:
-                settings.write(f'\n[[accounts]]\nname = "own"\ncoder = "{cli}"\nconfig_dir = "{self.folder}"\n')
+            self._add(f'[[accounts]]\nname = "own"\ncoder = "{cli}"\nconfig_dir = "{self.folder}"')
 
-    def create(self, branch: str, *argv: str, **options: Any) -> str:
+    def price(self, **dollars: float) -> None:
+        """What a million tokens of each kind cost."""
+        self._add('[prices."*"]\n' + "\n".join(f"{kind} = {price}" for kind, price in dollars.items()))
+
+    def _add(self, settings: str) -> None:
+        with (self.fleet.home / "runtime.toml").open("a") as file:
+            file.write(f"\n{settings}\n")
+
+    def agent(self, branch: str, *argv: str) -> str:
         """An agent on a branch; the id of its task."""
-        return str(self.told("create", branch, *argv, **options)["task"])
+        return str(self.told("create", branch, *argv)["task"])
+
+    def settings_of_the_user(self) -> list[Path]:
+        """The files in which the CLI keeps what the user told it."""
+        return [path for path in (self.folder.parent / ".claude.json", self.folder / "config.toml") if path.exists()]
 
     def worktree(self, branch: str) -> Path:
         """Where the agent of a branch works."""
@@ -63,7 +83,8 @@ class RealTerminals(Terminals):
 
     def said(self) -> list[str]:
         """Everything that the model was told, each text by itself, in the order it came."""
-        return [text for request in self.scenario.turns() for text in request.said]
+        # What codex asks beside the work has no tools, and is refused.
+        return [text for request in self.scenario.turns() if request.status == 200 for text in request.said]
 
     def wait_told(self, text: str, count: int = 1) -> None:
         """Wait until the model was told something."""
@@ -101,10 +122,20 @@ class RealTerminals(Terminals):
         text = (self.fleet.home / "tasks" / key / "events.jsonl").read_text()
         return [json.loads(line) for line in text.splitlines()]
 
+    def texts(self, key: str) -> list[str]:
+        """What its agent said, as it was kept."""
+        return [str(event["text"]) for event in self.events(key) if event["kind"] == "assistant_text"]
+
     def used(self, key: str) -> list[int]:
         """The tokens of a task's last run."""
         run = self.runs(key)[-1]
         return [run[name] for name in USED]
+
+    def clis(self) -> list[int]:
+        """The processes of the CLI itself."""
+        agents = set(self.agents())
+        names = {pid: [Path(os.fsdecode(word)).name for word in words[:2]] for pid, words in commands()}
+        return [pid for pid in agents if self.cli in names.get(pid, ())]
 
     def supervisor(self) -> int:
         """The process that follows the agents."""
@@ -126,8 +157,10 @@ class RealTerminals(Terminals):
         shutil.rmtree(self.folder.parent, ignore_errors=True)
 
 
-def timed(doing: Callable[[], object]) -> float:
-    """How many seconds something takes."""
-    began = time.monotonic()
-    doing()
-    return time.monotonic() - began
+@contextmanager
+def seconds_of(what: str) -> Iterator[Callable[[], float]]:
+    """Tells how long something took, on the screen and afterwards to whoever asks."""
+    began, took = time.monotonic(), 0.0
+    yield lambda: took
+    took = time.monotonic() - began
+    print(f"{what}: {took:.1f} s")  # noqa: T201

@@ -1,5 +1,8 @@
-"""The real claude and codex at terminals of fleet's: from `fleet create` to the end of their work, and what is between."""
+"""The real claude and codex at terminals of fleet's: from `fleet create` to the end of their work."""
 
+import hashlib
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,13 +10,19 @@ import pytest
 
 from model_server import ModelServer, Turn
 from model_server.network import ClosedNetwork
-from real.terminals_through_fleet import RealTerminals, timed
+from real.terminals_through_fleet import RealTerminals, seconds_of
 from real.through_fleet import HELD
+from repositories import run_git
+from terminals import LEAVE, Screen
 
 CLIS = ("claude", "codex")
-DONE = Turn(text="Well done.")
+BEGIN, DONE = Turn(text="I begin.", shell="pwd > made && echo fine"), Turn(text="Well done.")
+HOLD = Turn(text="I begin.", shell=HELD)
 #: Whatever a shell, a parser of options or a terminal might make something of.
-NASTY = "-dash 'one' \"two\" `id` $(touch made) ${HOME} \\n %s ünï 😀 !! #x\n--help\n\n\tlast line"
+NASTY = "-dash 'one' \"two\" `id` $(touch hurt) ${HOME} \\n %s ünï 😀 !! #x\n--help\n\n  last line"
+LONG = "".join(f"{number}: a 'word' or \"two\" $(touch hurt)\n" for number in range(500)).strip()
+#: Tokens of two answers, and what was in the context at most: codex counts what is written to the cache as input.
+USED = {"claude": ([200, 60, 2000, 40], 1120), "codex": ([240, 60, 2000, 0], 1150)}
 
 Open = Callable[..., RealTerminals]
 
@@ -37,13 +46,207 @@ def opened(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Itera
         assert each.agents() == []
 
 
+def held(home: RealTerminals, branch: str = "x", prompt: str = "make it so") -> tuple[str, Path]:
+    """An agent in the midst of a command: its task, and where it works."""
+    key = home.agent(branch, "-p", prompt)
+    place = home.worktree(branch)
+    home.wait((place / "begun").exists, "the agent's command to run")
+    return key, place
+
+
 @pytest.mark.parametrize("cli", CLIS)
-def test_an_agent_made_with_a_prompt_works_on_it_and_what_it_did_is_told(cli: str, opened: Open) -> None:
-    home = opened(cli, Turn(text="I begin.", shell="pwd > made && echo fine"), DONE)
-    seconds = timed(lambda: (home.create("feature/x", "-p", NASTY), home.wait_told("fine")))
-    print(f"{cli}: create to the second answer {seconds:.1f} s")
-    row = home.wait_listed("feature/x", "idle")
-    assert Path(row["worktree"], "made").read_text().strip() == row["worktree"]
-    assert "Well done." in home.fleet.ok("logs", "feature/x")
-    print(row, home.runs(row["task"]))
-    assert NASTY in home.said()
+def test_an_agent_works_on_its_prompt_and_what_it_does_can_be_seen(cli: str, opened: Open) -> None:
+    home = opened(cli, HOLD, DONE)
+    home.price(input=3, output=15, cache_read=0.3, cache_write=3.75)
+    with seconds_of(f"{cli}, create to the first reply"):
+        key = home.agent("x", "-p", NASTY)
+        home.scenario.wait_for(1)
+    place = home.worktree("x")
+    home.wait((place / "begun").exists, "the agent's command to run")
+    home.wait_listed("x", "working")
+    (place / "go").touch()
+    row = home.wait_listed("x", "idle")
+    assert (home.said().count(NASTY), (place / "hurt").exists()) == (1, False)
+    tokens, context = USED[cli]
+    assert (home.used(key), row["tokens"]) == (tokens, sum(tokens))
+    run = home.runs(key)[0]
+    assert (run["context_peak"], run["tool_calls"]) == (context, 1)
+    assert row["cost_usd"] == pytest.approx(0.00225 if cli == "claude" else 0.00222)
+    assert "Well done." in home.fleet.ok("logs", "x")
+    screen = Screen(home, "attach", "x")
+    screen.wait_for("Well done.")
+    screen.press(LEAVE)
+    assert screen.end() == 0
+    assert home.listed()["x"]["status"] == "idle"
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_five_agents_of_one_prompt_all_reply_soon(cli: str, opened: Open) -> None:
+    home = opened(cli, BEGIN, DONE)
+    with seconds_of(f"{cli}, fanout 5 to the last reply") as took:
+        home.fleet.ok("fanout", "5", "f", "-p", "make it so")
+        home.wait(lambda: home.said().count("make it so") == 5, "five prompts at the model")
+    assert took() < 60
+    for number in range(1, 6):
+        place = Path(home.wait_listed(f"f-A{number}", "idle")["worktree"])
+        assert (place / "made").read_text().strip() == str(place)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_message_arrives_once_and_as_it_was_in_the_midst_of_work_and_after_it(cli: str, opened: Open) -> None:
+    home = opened(cli, HOLD, DONE, Turn(text="That too."), Turn(text="And that."))
+    key, place = held(home)
+    sent = home.prompt("x", f"first: {NASTY}", wait=4)
+    assert sent["state"] == "sent" and home.heard_of("first:") == 0
+    (place / "go").touch()
+    home.wait(lambda: home.message_state(key) == "delivered", "the first message to be delivered")
+    home.wait_listed("x", "idle")
+    assert home.prompt("x", f"second: {NASTY}")["state"] == "delivered"
+    home.wait_listed("x", "idle")
+    assert home.prompt("x", LONG)["state"] == "delivered"
+    for text in (f"first: {NASTY}", f"second: {NASTY}", LONG):
+        home.wait_told(text)
+    home.wait_listed("x", "idle")
+    assert [home.heard_of(text) for text in ("first: -dash", "second: -dash", "499: a 'word'")] == [1, 1, 1]
+    assert not (place / "hurt").exists()
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_message_to_an_agent_that_is_just_starting_is_not_lost(cli: str, opened: Open) -> None:
+    home = opened(cli, BEGIN, DONE, Turn(text="That too."))
+    key = home.agent("x", "-p", "make it so")
+    home.prompt("x", "this as well", wait=0)
+    home.wait_told("this as well")
+    home.wait(lambda: home.message_state(key) == "delivered", "the message to be delivered")
+    home.wait_listed("x", "idle")
+    assert (home.heard_of("make it so"), home.heard_of("this as well")) == (1, 1)
+
+
+#: What makes each ask; codex asks where the model itself wants to leave the sandbox.
+ASKS = {
+    "claude": Turn(text="I begin.", shell="touch made"),
+    "codex": Turn(
+        tool="exec_command",
+        arguments={"cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "to make it"},
+    ),
+}
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_nothing_is_typed_into_a_question_of_permission(cli: str, opened: Open) -> None:
+    home = opened(cli, ASKS[cli], DONE, Turn(text="That too."))
+    home.set("permissions=user")
+    if cli == "codex":
+        home.set('coders.codex.flags=["--ask-for-approval=on-request"]')
+    key = home.agent("x", "-p", "make it so")
+    place = Path(home.wait_listed("x", "waiting for you")["worktree"])
+    before = home.screen("ai_x")
+    told = home.fleet.ok("prompt", "x", "this as well", "--wait", "3")
+    assert "kept" in told and "question" in told
+    assert (home.message_state(key), home.screen("ai_x")) == ("queued", before)
+    assert not (place / "made").exists()
+    home.press("x", "Enter")
+    home.wait((place / "made").exists, "the tool to run")
+    home.wait_told("this as well")
+    home.wait(lambda: home.message_state(key) == "delivered", "the message to be delivered")
+    home.wait_listed("x", "idle")
+    assert home.heard_of("this as well") == 1
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_first_question_of_the_users_own_login_is_left_to_the_user(cli: str, opened: Open) -> None:
+    home = opened(cli, BEGIN, DONE, own=False)
+    home.set("permissions=user")
+    before = {path: path.read_bytes() for path in home.settings_of_the_user()}
+    home.agent("x", "-p", "make it so")
+    home.wait_listed("x", "waiting for you")
+    assert "trust this folder" in home.screen("ai_x").lower()
+    assert home.said() == []
+    assert {path: path.read_bytes() for path in before if b"hasTrustDialogAccepted" in path.read_bytes()} == {}
+    home.press("x", "Enter")
+    home.wait_told("make it so")
+
+
+CLOSES = Turn(shell='bd close "$FLEET_TASK_ID" --reason "it was made"')
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_an_agent_that_closes_its_task_is_ended_after_its_last_word(cli: str, opened: Open) -> None:
+    home = opened(cli, BEGIN, CLOSES, DONE)
+    key = home.agent("x", "-p", "make it so")
+    task = home.wait_status(key, "closed", "blocked")
+    assert (task["status"], task["close_reason"]) == ("closed", "it was made")
+    (run,) = home.runs(key)
+    assert (run["ending"], run["tool_calls"]) == ("finished", 2)
+    served = [request for request in home.scenario.turns() if request.status == 200 and request.turn is not None]
+    assert len(served) == 3 and "Well done." in home.fleet.ok("logs", "x")
+    assert home.used(key) == {"claude": [300, 90, 3000, 60], "codex": [360, 90, 3000, 0]}[cli]
+    assert home.sessions() == set() and home.agents() == []
+    assert run_git(home.repo, "show", "x:made").endswith("/x")
+    assert home.listed("--all")["x"]["status"] == "finished"
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_task_is_done_when_a_person_says_so_and_killed_work_is_kept(cli: str, opened: Open) -> None:
+    home = opened(cli, Turn(text="I begin.", shell=f"touch kept; {HELD}"), DONE)
+    done, _ = held(home, "done")
+    killed, _ = held(home, "killed")
+    home.fleet.ok("done", "done")
+    home.fleet.ok("kill", "killed", "--yes")
+    assert home.wait_status(done, "closed")["close_reason"] == "done by hand"
+    assert home.wait_status(killed, "blocked")["reason"].startswith("stopped by hand")
+    assert home.sessions() == set() and home.agents() == []
+    assert "kept" in run_git(home.repo, "ls-tree", "--name-only", "done").splitlines()
+    saved = run_git(home.repo, "for-each-ref", "--format=%(refname)", f"refs/fleet/saved/{killed}").splitlines()
+    assert any("kept" in run_git(home.repo, "ls-tree", "-r", "--name-only", ref) for ref in saved)
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_session_that_was_killed_blocks_its_task_and_a_retry_goes_on_in_it(cli: str, opened: Open) -> None:
+    home = opened(cli, BEGIN, DONE, Turn(text="I remember."))
+    key = home.agent("x", "-p", "the first words")
+    home.wait_listed("x", "idle")
+    home.tmux("kill-session", "-t", "=ai_x")
+    home.wait_status(key, "blocked")
+    assert home.agents() == []
+    home.fleet.ok("retry", "x")
+    home.wait(lambda: len(home.runs(key)) == 2 and "ai_x" in home.sessions(), "the second run")
+    assert home.prompt("x", "and more")["state"] in ("delivered", "carried")
+    home.wait_request(lambda asked: asked.holds("and more") and asked.holds("the first words"), "one conversation")
+    first, second = home.runs(key)
+    assert first["session"] == second["session"] != ""
+    tokens, _ = USED[cli]
+    home.wait(lambda: home.used(key) == [each // 2 for each in tokens], "the new run's own tokens to be counted")
+    assert home.texts(key) == ["I begin.", "Well done.", "I remember."]
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_an_agent_lives_on_when_its_supervisor_is_killed(cli: str, opened: Open) -> None:
+    home = opened(cli, HOLD, DONE, Turn(text="That too."))
+    key, place = held(home)
+    home.wait_listed("x", "working")
+    agents = set(home.agents())
+    os.kill(home.supervisor(), signal.SIGKILL)
+    (place / "go").touch()
+    home.wait_shown("x", "Well done.")
+    home.fleet.ok("run", "start")
+    home.wait_listed("x", "idle")
+    assert home.prompt("x", "this as well")["state"] == "delivered"
+    tokens, _ = USED[cli]
+    home.wait(lambda: home.used(key) == [each * 3 // 2 for each in tokens], "each answer's tokens to be counted once")
+    (run,) = home.runs(key)
+    assert (run["tool_calls"], home.heard_of("this as well")) == (1, 1)
+    assert set(home.clis()) <= agents
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_prompt_of_any_length_arrives_as_it_was(cli: str, opened: Open, tmp_path: Path) -> None:
+    long = "a 'word' or \"two\" $(touch hurt)\n" * 6_500
+    assert len(long) > 200_000
+    place = "$FLEET_HOME/tasks/$FLEET_TASK_ID/runs/1/prompt.md"
+    home = opened(cli, Turn(shell=f'sha256sum < "{place}"'), DONE)
+    given = tmp_path / "prompt"
+    given.write_text(long)
+    key = home.agent("x", "--prompt-file", str(given))
+    home.wait_told(hashlib.sha256(long.strip().encode()).hexdigest())
+    assert any(f"/tasks/{key}/runs/1/prompt.md" in text for text in home.said())

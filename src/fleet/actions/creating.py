@@ -20,9 +20,10 @@ from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
 from fleet.core.unique import new_uuid
 from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.wake import wake
+from fleet.workspaces.admin import branches_checked_out
+from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.view import View
-from fleet.workspaces.worktree import branches_checked_out, resolve_base
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -84,8 +85,7 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
     _refuse_untrusted(fleet, repository, settings, terms)
     _refuse_taken(fleet, repository, wishes)
     view = View(fleet.home, repository)
-    reused = _reused(repository, view, [wish.branch for wish in wishes])
-    base = resolve_base(repository, view, terms.base, cwd=directory)
+    base, reused = _resolved(repository, view, directory, terms.base, [wish.branch for wish in wishes])
     usual, notes = _mode(settings, terms)
     modes = [_mode_of(wish, settings, usual, notes) for wish in wishes]
     batch = batch_name(maker.origin, fleet.queue.now())
@@ -199,18 +199,21 @@ def _refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, 
         )
 
 
-def _reused(repository: Repository, view: View, branches: list[str]) -> list[str]:
-    """Those of the branches that are there already; one that is checked out somewhere cannot be used."""
-    refs = view.text("for-each-ref", "--format=%(refname)", *(f"refs/heads/{branch}" for branch in branches))
-    there = {ref.removeprefix("refs/heads/") for ref in refs.splitlines()}
-    found = [branch for branch in branches if branch in there]
-    out = branches_checked_out(repository) if found else {}
-    for branch in found:
+def _resolved(
+    repository: Repository, view: View, directory: str, base: str, branches: list[str]
+) -> tuple[str, list[str]]:
+    """The commit to begin at, and those of the branches that are there already; none may be checked out anywhere."""
+    name = base_name(repository, base, cwd=directory)
+    found, *tips = view.resolve(name, *(f"refs/heads/{branch}" for branch in branches))
+    commit = checked_base(repository, view, base, found)
+    there = [branch for branch, tip in zip(branches, tips, strict=True) if tip is not None]
+    out = branches_checked_out(repository) if there else {}
+    for branch in there:
         if branch in out:
             raise BadInput(
                 f"branch {branch!r} is checked out in {out[branch]}", hint="choose another name, or leave it there."
             )
-    return found
+    return commit, there
 
 
 def _refuse_taken(fleet: Fleet, repository: Repository, wishes: list[Wish]) -> None:

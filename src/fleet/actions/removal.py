@@ -84,14 +84,18 @@ def remove(
     Raises IllegalMove for a task that is at work. `sweep` afterwards deletes what they held from the disk.
     """
     settings = load(fleet.home, env={}).saving
-    plans = [_plan(fleet, key) for key in ids]
+    with fleet.queue.atomic():  # one write for all of them
+        plans = [_plan(fleet, key) for key in ids]
 
     def work(plan: _Plan) -> Removal:
         return _removed(fleet.home, plan, settings, without_ignored)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         done = list(pool.map(work, plans))
-    return [_recorded(fleet, each, with_branch=with_branch) for each in done]
+    with fleet.queue.atomic():
+        for each in done:
+            _record(fleet, each)
+    return [_without_branch(fleet, each) if with_branch and each.removed else each for each in done]
 
 
 def sweep(removals: Sequence[Removal], fleet: Fleet) -> None:
@@ -165,16 +169,16 @@ def _tear_down(home: Home, plan: _Plan) -> None:
             log.warning("teardown of %s: %s", plan.space.branch, done.in_words)
 
 
-def _recorded(fleet: Fleet, done: Removal, *, with_branch: bool) -> Removal:
-    space = done.workspace
-    if not done.removed:
-        fleet.history.keep_workspace(space.replace(removing_at=None))
-        return done
-    fleet.history.end_removal(space.task_id, encode(list(done.saved.refs)))
-    if not with_branch:
-        return done
+def _record(fleet: Fleet, done: Removal) -> None:
+    if done.removed:
+        fleet.history.end_removal(done.workspace.task_id, encode(list(done.saved.refs)))
+    else:
+        fleet.history.stop_removal(done.workspace.task_id)
+
+
+def _without_branch(fleet: Fleet, done: Removal) -> Removal:
     try:
-        kept = delete_branch(Work(fleet.home, space).view, space.branch)
+        kept = delete_branch(Work(fleet.home, done.workspace).view, done.workspace.branch)
     except FleetError as error:
         return done._replace(why_not=f"its branch stays: {error}")
     return done._replace(branch_kept=kept)

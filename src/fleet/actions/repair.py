@@ -16,7 +16,7 @@ from fleet.engine.single import holder
 from fleet.engine.tidying import tidy
 from fleet.engine.work import Work
 from fleet.home import Home
-from fleet.launchers.shim_link import is_locked
+from fleet.launchers.lock import is_locked
 from fleet.workspaces.admin import worktrees
 from fleet.workspaces.worktree import undo
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.home import Home
-from fleet.launchers.shim_link import is_locked
+from fleet.launchers.lock import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

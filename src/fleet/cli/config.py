@@ -49,8 +49,8 @@ def show(raw: bool, show_origin: bool, as_json: bool) -> None:
     if raw:
         sys.stdout.buffer.write(settings.raw(home))
         return
-    held = settings.effective(home, cwd=current_directory(), env=os.environ)
-    rows = settings.rows(held, in_project=find_project(current_directory(), home) is not None)
+    held = settings.effective(home, cwd=person.current_directory(), env=os.environ)
+    rows = settings.rows(held, in_project=find_project(person.current_directory(), home) is not None)
     if as_json:
         click.echo(json.dumps({row.key: _view(row) for row in rows}, indent=2, ensure_ascii=False))
         return
@@ -67,7 +67,7 @@ def show(raw: bool, show_origin: bool, as_json: bool) -> None:
 @with_json
 def get_one(key: str, show_origin: bool, as_json: bool) -> None:
     """Print the value of one setting."""
-    row = settings.one(settings.effective(find(), cwd=current_directory(), env=os.environ), key)
+    row = settings.one(settings.effective(find(), cwd=person.current_directory(), env=os.environ), key)
     if as_json:
         click.echo(json.dumps(_view(row), ensure_ascii=False))
         return
@@ -83,7 +83,7 @@ def set_values(assignments: tuple[str, ...], project: bool) -> None:
     """Change settings: all that are named, or none if one of them is wrong."""
     home = find()
     place, made = settings.change(
-        home, assignments, cwd=current_directory(), project=project, caller=person.calling(home)
+        home, assignments, cwd=person.current_directory(), project=project, caller=person.calling(home)
     )
     if made:
         click.echo(f"Fleet home initialized at {home.root}", err=True)
@@ -95,7 +95,7 @@ def set_values(assignments: tuple[str, ...], project: bool) -> None:
 def edit(project: bool) -> int:
     """Open the project's settings in $VISUAL or $EDITOR; outside of a project, runtime.toml."""
     caller = person.calling(find())
-    problems, copy = settings.edit(find(), _editor, cwd=current_directory(), project=project, caller=caller)
+    problems, copy = settings.edit(find(), _editor, cwd=person.current_directory(), project=project, caller=caller)
     for problem in problems:
         tell(problem.message, problem.hint)
     if copy:
@@ -106,7 +106,7 @@ def edit(project: bool) -> int:
 @config.command()
 def validate() -> int:
     """Check every settings file that counts here; exit 1 if one of them is wrong."""
-    report: Report = settings.validate(find(), cwd=current_directory(), env=os.environ)
+    report: Report = settings.validate(find(), cwd=person.current_directory(), env=os.environ)
     for problem in report.problems:
         tell(problem.message, problem.hint)
     for note in report.notes:
@@ -128,14 +128,6 @@ def _editor(path: str) -> None:
         raise FleetError(f"cannot start the editor {words[0]}: {error.strerror}", hint="set EDITOR.") from error
     if code:
         raise FleetError(f"the editor {words[0]} ended with exit code {code}")
-
-
-def current_directory() -> str:
-    """Where the user is. Raises FleetError where that place is gone."""
-    try:
-        return os.getcwd()  # noqa: PTH109 — a plain string is what is wanted
-    except FileNotFoundError as error:
-        raise FleetError("the current directory is gone", hint="go to one that exists.") from error
 
 
 def _view(row: Row) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from fleet.cli import person
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_coders
-from fleet.cli.config import current_directory
 from fleet.core.errors import Usage
 from fleet.core.jsontext import encode
 from fleet.core.task import CREATE, FANOUT, MULTI
@@ -108,7 +107,7 @@ def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
         click.echo(f"fleet home initialized at {home.root}", err=True)
     with open_fleet(home) as fleet:
         caller = Maker(origin=origin, by=person.name(), caller=person.caller(fleet))
-        made = creating.create(fleet, current_directory(), wishes, terms, caller)
+        made = creating.create(fleet, person.current_directory(), wishes, terms, caller)
         for note in made.notes:
             click.echo(clean(note), err=True)
         if started := control.ensure(home):

@@ -11,7 +11,6 @@ from fleet.actions.projects import MadeProject
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.cli.config import current_directory
 from fleet.config.keys import Permissions
 from fleet.config.project_types import TYPES
 from fleet.core.errors import Usage
@@ -54,7 +53,7 @@ def init(
     ready; what fleet wrote there is trusted, see `fleet trust`.
     """
     home = find()
-    top = None if only_home else projects.project_top(home, current_directory())
+    top = None if only_home else projects.project_top(home, person.current_directory())
     if top is None and (kind or migrate_legacy):
         hint = "--home makes no project." if only_home else "go into a git repository; `git init` makes one."
         raise Usage("--type and --migrate-legacy are for a project", hint=hint)

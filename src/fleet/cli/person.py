@@ -6,6 +6,7 @@ from fleet.actions.names import ANYWHERE, Scope
 from fleet.actions.rights import caller_of
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli.bd.session import git_identity
+from fleet.core.errors import FleetError
 from fleet.core.task import Caller
 from fleet.home import Home
 
@@ -31,6 +32,14 @@ def scope(*, all_projects: bool = False) -> Scope:
         return Scope(os.getcwd())  # noqa: PTH109
     except FileNotFoundError:
         return ANYWHERE
+
+
+def current_directory() -> str:
+    """Where the user is. Raises FleetError where that place is gone."""
+    try:
+        return os.getcwd()  # noqa: PTH109 — a plain string is what is wanted
+    except FileNotFoundError as error:
+        raise FleetError("the current directory is gone", hint="go to one that exists.") from error
 
 
 def name() -> str:

@@ -5,6 +5,7 @@ import sys
 import click
 
 from fleet.actions import steering
+from fleet.actions.listing import QUESTION
 from fleet.actions.names import find_task
 from fleet.actions.steering import Told, Way
 from fleet.assembly import open_fleet
@@ -98,6 +99,9 @@ def _ahead(told: Told) -> str:
     match told.way:
         case Way.AFTER_ANSWER:
             return f"kept; it waits for an answer first: `fleet answer {told.question} TEXT`"
+        case Way.NOW if run and run.screen == QUESTION:
+            name = told.task.branch or told.task.id
+            return f"kept; {run.id} asks a question on its screen, and gets it after your answer: `fleet attach {name}`"
         case Way.NOW if run:
             return f"kept; {run.id} gets it as soon as it can take it"
         case Way.INTERRUPTS if run and told.message.interrupts:

@@ -7,7 +7,6 @@ from fleet.actions.trusting import Standing
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.cli.config import current_directory
 from fleet.core.jsontext import encode
 from fleet.home import find
 
@@ -23,10 +22,10 @@ def trust(show: bool, as_json: bool) -> None:
     """
     with open_fleet(find()) as fleet:
         if show:
-            found = trusting.standing(fleet, current_directory())
+            found = trusting.standing(fleet, person.current_directory())
         else:
             caller = person.caller(fleet)
-            found = trusting.trust(fleet, current_directory(), by=person.name(), caller=caller)
+            found = trusting.trust(fleet, person.current_directory(), by=person.name(), caller=caller)
     if as_json:
         click.echo(encode(found.view(), 2))
         return

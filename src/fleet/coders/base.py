@@ -42,9 +42,10 @@ class Order(Record):
     def argument(self, *, with_protocol: bool = True) -> tuple[str, dict[str, str]]:
         """What a terminal's program is started on, as one argument, and the files it needs.
 
-        A prompt that is too long for an argument is in a file, and the argument says so.
+        A prompt that is too long for an argument is in a file, and the argument says so. Without a prompt there is
+        none: it waits for a person, and how work is done here alone would set it to work.
         """
-        parts = (self.prompt, self.protocol if with_protocol else "")
+        parts = (self.prompt, self.protocol if with_protocol and self.prompt else "")
         text = "\n\n---\n\n".join(part for part in parts if part).replace("\0", "")  # no argument can hold a NUL
         if not self.folder or len(text.encode("utf-8", "replace")) <= LONGEST_ARGUMENT:
             return text, {}
@@ -85,6 +86,8 @@ class Coder:
     tells_context: bool = False
     #: Whether a session's file tells where a turn ends; else only a screen that is READY shows it.
     tells_turns: bool = True
+    #: Whether it tells the cost, where the stream does.
+    session_tells_cost: bool = True
     #: STDIN, RESUME or NEXT_RUN.
     steering: str = NEXT_RUN
     #: SAME_CWD, ANYWHERE, or empty where a session cannot be gone on with.

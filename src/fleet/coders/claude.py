@@ -44,6 +44,7 @@ class ClaudeCoder(Coder, Dialect):
     name = "claude"
     program = "claude"
     tells_cost = True
+    session_tells_cost = False
     tells_context = True
     steering = STDIN
     resumes = SAME_CWD

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 OPTIONS = ("--json", "--skip-git-repo-check")  # a task may lie outside of any repository
 SKIP = "--dangerously-bypass-approvals-and-sandbox"
+#: A login shell would set PATH anew on most systems, and its tools would not find `bd`. The user's options may differ.
+PLAIN_SHELL = ("-c", "allow_login_shell=false")
 
 
 class CodexCoder(Coder):
@@ -49,7 +51,7 @@ class CodexCoder(Coder):
 
     def command(self, order: Order) -> Command:
         """The user's own options come first: one that takes many values ends where the next begins."""
-        argv = ["codex", "exec", *order.flags, *OPTIONS]
+        argv = ["codex", "exec", *PLAIN_SHELL, *order.flags, *OPTIONS]
         if order.permissions == "skip":
             argv.append(SKIP)
         if order.model:
@@ -62,7 +64,7 @@ class CodexCoder(Coder):
 
     def terminal(self, order: Order) -> Command:
         """Without its daemon, which would outlive the agent. Its session's id is in the first line of its new file."""
-        argv = ["codex", *order.flags, "--no-daemon"]
+        argv = ["codex", *PLAIN_SHELL, *order.flags, "--no-daemon"]
         if order.permissions == "skip":
             argv.append(SKIP)
         if order.model:

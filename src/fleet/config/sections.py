@@ -229,8 +229,8 @@ class Supervising(Section, frozen=True):
     ] = 60
     start_interval_seconds: Annotated[
         Annotated[float, Meta(ge=0, le=60)],
-        Meta(description="The pause between starts, once ten agents were started without one."),
-    ] = 0.1
+        Meta(description="The pause between starts, once 25 agents were started without one."),
+    ] = 0.25
     min_free_disk_mb: Annotated[
         Annotated[int, Meta(ge=0, le=10**9)],
         Meta(description="Start nothing new with less than this free on the disk."),

@@ -5,8 +5,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import tomlkit
-
 from fleet.config.check import canonical, dotted
 from fleet.config.keys import ALIASES, ANY, DESCRIBING, ELEMENTS, HOME, KEYS, NAMED, Key, Path, Scope, in_scope
 from fleet.core.errors import BadInput, FleetError
@@ -66,6 +64,8 @@ def filled_text(scope: Scope, values: Mapping[Path, Any], optional: Mapping[Path
 
 def with_values(text: str, changes: Mapping[Path, Any], scope: Scope) -> str:
     """The text with some settings changed and all else as it was. Raises FleetError rather than lose anything."""
+    import tomlkit  # costs as much as all other settings together
+
     before = tomllib.loads(text)
     places = {_spelled(path, before, scope): value for path, value in changes.items()}
     wanted = tomllib.loads(text)
@@ -91,6 +91,8 @@ def toml_value(value: Any) -> str:
         return "{" + ", ".join(f"{dotted((name,))} = {toml_value(each)}" for name, each in value.items()) + "}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
+    import tomlkit  # as above
+
     return str(tomlkit.item(value).as_string())
 
 
@@ -138,12 +140,18 @@ def _uncommented(text: str, places: Mapping[Path, Any]) -> str:
     return text
 
 
+def _new_table(name: str) -> Any:
+    import tomlkit  # as above
+
+    return tomlkit.table(is_super_table=name in NAMED)
+
+
 def _put(table: Any, path: Path, value: Any) -> None:
     """Set a value in a table of tables; None takes the key away."""
     *sections, name = path
     for part in sections:
         if part not in table:
-            table[part] = tomlkit.table(is_super_table=part in NAMED) if type(table) is not dict else {}
+            table[part] = {} if type(table) is dict else _new_table(part)
         table = table[part]
         if not isinstance(table, dict):
             raise BadInput(f"{part} is not a table in this file", hint="`fleet config edit` opens it.")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: How a task may spell its mode.
 SPELLINGS = {HEADLESS: ("", HEADLESS), INTERACTIVE: (INTERACTIVE,)}
 #: So many agents start at once; after them one per start interval.
-BURST = 10
+BURST = 25
 UNLIMITED = 1_000_000
 
 

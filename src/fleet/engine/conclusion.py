@@ -44,6 +44,8 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
         await _keep_screen(live)
     if live.workspace is None or not is_there(live.workspace.path):
         return
+    if alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED):
+        return  # a person decides what becomes of it, and `kill` saves it first; or it goes on
     work = Work(live.folder.home, live.workspace)
     try:
         await _look(office, live, work)
@@ -59,15 +61,20 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
 
 
 async def _keep_screen(live: Live) -> None:
-    """The last of an agent's screen goes to its run's folder; then the session may go."""
+    """The last of an agent's screen goes to its run's folder."""
     terminal = live.terminal
     if terminal is None:
         return
     with contextlib.suppress(FleetError, OSError, TimeoutError):
         shown = await asyncio.wait_for(terminal.screen(SCREEN_LINES), SCREEN_SECONDS)
         live.folder.write_run_file(live.run.number, "screen.txt", live.folder.clean(shown.rstrip()) + "\n")
-    with contextlib.suppress(FleetError, OSError, TimeoutError):
-        await asyncio.wait_for(terminal.close_session(), SCREEN_SECONDS)
+
+
+async def take_leave(live: Live) -> None:
+    """After the verdict: an agent's terminal goes, whose last screen was kept."""
+    if live.terminal is not None:
+        with contextlib.suppress(FleetError, OSError, TimeoutError):
+            await asyncio.wait_for(live.terminal.close_session(), SCREEN_SECONDS)
 
 
 async def _look(office: Office, live: Live, work: Work) -> None:

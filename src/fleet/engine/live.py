@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from fleet.coders.base import QUESTION, STDIN
+from fleet.coders.base import BUSY, READY, STDIN
 from fleet.config import price_of, window_for
 from fleet.core.errors import FleetError
 from fleet.core.event import Kind
@@ -45,8 +45,8 @@ SESSION_SECONDS = 0.5
 KEPT_WORDS = (Kind.TEXT, Kind.RESULT, Kind.ERROR, Kind.LIMIT, Kind.CONTEXT_FULL)
 #: Who has printed nothing for so long may have complained elsewhere.
 COMPLAINT_SECONDS = 10.0
-#: Between what is pasted into a terminal and the key that sends it.
-TYPING_SECONDS = 0.15
+#: Between what is pasted into a terminal and the key that sends it, at least and at most: a long text takes a while.
+TYPING_SECONDS, PASTE_LOOKS = 0.15, 20
 #: How often Enter is pressed at most, and how often and how long after each it is looked at what came of it.
 SENDS, SEND_LOOKS, SEND_SECONDS = 3, 4, 0.25
 #: A token is about so many characters, for coders that do not tell how full their context is.
@@ -170,7 +170,11 @@ class Live:
         return True
 
     async def can_type(self) -> bool:
-        """Whether what is typed into its terminal now is a message, and no answer to a question on its screen."""
+        """Whether what is typed into its terminal now is a message.
+
+        It would answer a question on its screen, be added to words that a person has not sent yet, or be lost while
+        the program is still starting.
+        """
         if self.terminal is None:
             return True
         try:
@@ -179,7 +183,7 @@ class Live:
             return True  # its session is going; `say` finds that out
         if shown != self.run.screen:
             self.run, self.dirty = self.run.replace(screen=shown), True
-        return shown != QUESTION
+        return shown in (BUSY, READY)
 
     async def _type(self, text: str, *, interrupt: bool) -> bool:
         terminal = self.terminal
@@ -191,12 +195,19 @@ class Live:
                 await asyncio.sleep(TYPING_SECONDS)
             if text:
                 await terminal.paste(text)
-                await asyncio.sleep(TYPING_SECONDS)  # a program takes what comes at once for one paste, Enter too
+                await self._pasted(terminal)
                 await self._send(terminal)
         except FleetError as error:
             log.info("%s takes no message: %s", self.run.id, error)
             return False
         return True
+
+    async def _pasted(self, terminal: Terminal) -> None:
+        """Wait until the words stand in the input: a program takes what comes at once for one paste, Enter too."""
+        for _ in range(PASTE_LOOKS):
+            await asyncio.sleep(TYPING_SECONDS)
+            if not self.coder.look(await terminal.screen()):
+                return
 
     async def _send(self, terminal: Terminal) -> None:
         """Press the key that sends what was pasted; some programs do not take it while they are still reading."""
@@ -293,7 +304,8 @@ class Live:
             run = run.replace(context_window=own)
         if not self.coder.tells_context:
             run = run.replace(context_peak=run.notes.get("read", 0) // CHARACTERS_OF_A_TOKEN)
-        if not self.coder.tells_cost and run.tokens:
+        tells_cost = self.coder.tells_cost and (self.coder.session_tells_cost or not self.interactive)
+        if not tells_cost and run.tokens:
             run = run.replace(cost_usd=_price(self.settings, run))
         return run
 

@@ -12,7 +12,7 @@ from fleet.coders.base import NEXT_RUN, STDIN
 from fleet.core.errors import ClaimLost, FleetError
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.engine import settling, starting
-from fleet.engine.conclusion import conclude
+from fleet.engine.conclusion import conclude, take_leave
 from fleet.engine.preflight import NotLoggedIn
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.workplace import NotNow, NotReady
@@ -88,6 +88,7 @@ class Runner:
             await self._note_delivered(live)
             await conclude(self._office, self.claim.task, live, exit, self._stopping)
             await settling.settle(self._office, self.claim, live, exit, self._stopping)
+            await take_leave(live)
         except ClaimLost:
             await self.let_go()
         finally:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: No agent is looked at more often.
-EVERY = timedelta(seconds=10)
+#: No agent is looked at more often; nor in its first moments, when many may be starting and nothing is there to see.
+EVERY, FIRST = timedelta(seconds=10), timedelta(seconds=1)
 ANSWER_SECONDS = 5.0
 #: A tree that uses less of a core than this is at rest, and its last sample stays true.
 AT_REST_PCT = 1.0
@@ -36,7 +36,7 @@ class Sampler:
     def __init__(self, office: Office, coder: Coder, workspace: Workspace | None, home: Home) -> None:
         self._office, self._coder = office, coder
         self._work = Work(home, workspace) if workspace else None
-        self._at: datetime | None = None
+        self._due = office.steady() + FIRST
         self._cpu: tuple[datetime, float] | None = None
         self._news = True
 
@@ -47,9 +47,9 @@ class Sampler:
     async def look(self, run: Run, agent: Agent, terminal: Terminal | None) -> Run:
         """The run with a new sample, if one is due; else the same."""
         now = self._office.steady()
-        if not self._news or (self._at is not None and now - self._at < EVERY):
+        if not self._news or now < self._due:
             return run
-        self._at = now
+        self._due = now + EVERY
         run, share = await self._usage(run, agent, now)
         self._news = share is None or share > AT_REST_PCT
         if terminal is not None:

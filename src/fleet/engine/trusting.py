@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.config.check import dotted
 from fleet.config.text import toml_value
-from fleet.workspaces.trust import snapshot, what_changed
+from fleet.workspaces.trust import snapshot, stamp, what_changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The kinds of what is on record.
 PROJECT, REPOSITORY = "project", "repository"
+#: The bytes that a trusted snapshot was made from, so that it need not be made again while they stay.
+STAMP = "repository bytes"
 COMMANDS: tuple[Path, ...] = (("setup", "commands"), ("setup", "teardown"), ("verify", "command"))
 #: Settings that make a program run another one, or hand it secrets; they count for every agent, `--quick` or not.
 LEVERS: tuple[Path, ...] = (("agent", "env"), ("agent", "pass_env"), ("agent", "claude_flags"))
@@ -51,11 +53,17 @@ def changed_repository(history: History, repository: Repository) -> list[str]:
 
     A repository that is used for the first time is taken as it is.
     """
+    mark = stamp(repository)
+    if mark is not None and history.trusted(STAMP, repository.common) == mark:
+        return []
     now, known = snapshot(repository), known_snapshot(history, repository)
     if known is None:
         keep_snapshot(history, repository, now, by="first use")
-        return []
-    return what_changed(known, now)
+    elif changed := what_changed(known, now):
+        return changed
+    if mark is not None and stamp(repository) == mark:  # nobody changed it while it was looked at
+        history.trust(STAMP, repository.common, mark, "fleet")
+    return []
 
 
 def trusted_digests(history: History, repository: Repository) -> list[str]:

@@ -46,7 +46,14 @@ class Work:
     def place(self) -> Place:
         """The worktree as saving and committing know it."""
         space = self.workspace
-        return Place(path=space.path, branch=space.branch, admin=self.admin or None, made=self._made())
+        index = space.made.get("index")
+        return Place(
+            path=space.path,
+            branch=space.branch,
+            admin=self.admin or None,
+            made=self._made(),
+            index=(index[0], index[1]) if index else None,
+        )
 
     def note_made(self, copied: Iterable[str]) -> None:
         """Keep what setup put into the worktree that git ignores: it need not be saved as long as it is the same."""

@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING
 from fleet.core.branch import folder_of
 from fleet.core.errors import BranchTaken, FleetError, IllegalMove
 from fleet.core.jsontext import encode
-from fleet.core.task import WORKTREE
+from fleet.core.task import MADE_HERE, WORKTREE
 from fleet.core.workspace import Workspace
 from fleet.engine.commands import run_command
 from fleet.engine.environment import Place, setup_environment
 from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.engine.work import Work
 from fleet.workspaces import worktree
+from fleet.workspaces.admin import branch_tip
+from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.files import copy_in
 from fleet.workspaces.ports import free_block
 from fleet.workspaces.repository import Repository, find_repository
 from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from fleet.config import Settings
     from fleet.core.task import Claim, Task
     from fleet.engine.folder import TaskFolder
@@ -71,6 +75,11 @@ def is_there(path: str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
+def _size_and_time(path: str) -> list[int]:
+    found = os.lstat(path)
+    return [found.st_size, found.st_mtime_ns]
+
+
 def _make_private(folder: str) -> None:
     """Make a folder and those above it that are missing, private to this user."""
     if not is_there(folder):
@@ -106,9 +115,9 @@ class _Opening:
         if known is not None and not known.is_gone and known.is_ready and is_there(known.path):
             return Place(known.path, known)
         await self._check_trust(repository)
-        wanted = await asyncio.to_thread(self._wanted, repository, view)
+        wanted, tip = await asyncio.to_thread(self._wanted, repository, view)
         leased = await self._lease(wanted)
-        admin = await asyncio.to_thread(self._make, repository, view, leased)
+        admin = await asyncio.to_thread(self._make, repository, tip, leased)
         leased = await self._set_up(repository, leased, admin)
         await office.ask(office.history.keep_workspace, leased)
         return Place(leased.path, leased)
@@ -152,11 +161,13 @@ class _Opening:
     def _is_quick(self) -> bool:
         return bool(self._settings.setup.quick or self._task.metadata.get("quick"))
 
-    def _wanted(self, repository: Repository, view: View) -> Workspace:
+    def _wanted(self, repository: Repository, view: View) -> tuple[Workspace, str | None]:
+        """The worktree to be made, and where its branch is, if that is there."""
         task = self._task
-        tip = view.commit_of(f"refs/heads/{task.branch}")
-        base = worktree.resolve_base(repository, view, task.base)
-        return Workspace(
+        tip = branch_tip(repository, task.branch)
+        # `create` has found the commit already, while the user could still be told.
+        base = task.base if task.origin in MADE_HERE else self._base(repository, view)
+        wanted = Workspace(
             task_id=task.id,
             repo=repository.top,
             common=repository.common,
@@ -168,16 +179,21 @@ class _Opening:
             made_at=self._office.now(),
             port_count=self._settings.ports.count,
         )
+        return wanted, tip
+
+    def _base(self, repository: Repository, view: View) -> str:
+        task = self._task
+        (found,) = view.resolve(base_name(repository, task.base))
+        return checked_base(repository, view, task.base, found)
 
     def _free_ports(self, taken: frozenset[int]) -> int:
         return free_block(self._settings.ports.base, self._settings.ports.count, taken)
 
-    def _make(self, repository: Repository, view: View, leased: Workspace) -> str:
+    def _make(self, repository: Repository, tip: str | None, leased: Workspace) -> str:
         """The worktree itself; git's folder about it. What a killed attempt left is made anew: no agent was in it."""
         home = self._office.home
         worktree.remove(home, repository, leased.path)
         _make_private(os.path.dirname(leased.path))  # noqa: PTH120
-        tip = view.commit_of(f"refs/heads/{leased.branch}")
         made = worktree.add(
             home,
             repository,
@@ -192,13 +208,16 @@ class _Opening:
     async def _set_up(self, repository: Repository, leased: Workspace, admin: str) -> Workspace:
         setup = self._settings.setup
         copied = await asyncio.to_thread(copy_in, repository.top, leased.path, setup.credential_files)
-        if not self._is_quick:
-            for number, command in enumerate(setup.commands, 1):
-                await self._run(number, command, leased)
+        commands = () if self._is_quick else setup.commands
+        for number, command in enumerate(commands, 1):
+            await self._run(number, command, leased)
         if copied.refused:
             log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
-        notes = {"admin": admin, "missing": list(copied.missing), "refused": list(copied.refused)}
-        await asyncio.to_thread(Work(self._office.home, leased).note_made, copied.copied)
+        notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused}
+        if not commands:  # they may have staged something
+            notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118
+        if commands or copied.copied:
+            await asyncio.to_thread(Work(self._office.home, leased).note_made, copied.copied)
         return leased.replace(ready_at=self._office.now(), notes=encode(notes))
 
     async def _run(self, number: int, command: str, leased: Workspace) -> None:

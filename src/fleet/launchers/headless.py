@@ -20,8 +20,9 @@ from pathlib import Path
 
 from fleet.core.errors import FleetError
 from fleet.launchers.base import Exit, LaunchSpec
+from fleet.launchers.lock import is_locked
 from fleet.launchers.shim_client import ShimAgent
-from fleet.launchers.shim_link import is_locked, read_exit
+from fleet.launchers.shim_link import read_exit
 
 NAMESPACE, WEAK = "pid namespace", "weak"
 #: An agent must be running within this time, on however busy a machine.

@@ -12,7 +12,8 @@ from typing import Any
 
 from fleet.core.errors import FleetError
 from fleet.launchers.base import Exit, Usage
-from fleet.launchers.shim_link import Link, connect, exit_of, is_locked, read_exit
+from fleet.launchers.lock import is_locked
+from fleet.launchers.shim_link import Link, connect, exit_of, read_exit
 
 #: A shim answers in milliseconds; a machine may be very busy.
 ANSWER_SECONDS = 15.0

@@ -1,8 +1,7 @@
-"""How a run's folder is read and its shim reached: the lock, the exit record, the control socket."""
+"""How a run's folder is read and its shim reached: the exit record, the control socket."""
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 import socket
@@ -34,22 +33,6 @@ class Link(NamedTuple):
         """How long its agent had lived then; none from a shim that does not tell."""
         age = self.state.get("age")
         return float(age) if isinstance(age, int | float) else None
-
-
-def is_locked(folder: str, name: str = "lock") -> bool:
-    """Whether a shim, or what it holds, lives in this folder."""
-    try:
-        handle = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(handle)
 
 
 def read_exit(folder: str) -> Exit | None:

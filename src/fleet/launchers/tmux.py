@@ -31,7 +31,8 @@ from fleet.launchers.headless import (
     prepare,
     take_lock,
 )
-from fleet.launchers.shim_link import Link, connect, is_locked, read_exit
+from fleet.launchers.lock import is_locked
+from fleet.launchers.shim_link import Link, connect, read_exit
 from fleet.launchers.terminal_agent import TerminalAgent
 from fleet.launchers.tmux_command import call, capture, kill_session, reason, sessions
 

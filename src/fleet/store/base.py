@@ -251,6 +251,9 @@ class History(Protocol):
         Raises WorkspaceNotFound, and IllegalMove while a run of its task lives or a supervisor holds the task.
         """
 
+    def stop_removal(self, task_id: str) -> Workspace:
+        """Say that it is not removed after all: it could not be, and stays as it was. Raises WorkspaceNotFound."""
+
     def end_removal(self, task_id: str, saved: str) -> Workspace:
         """Say that it is removed, with the refs (a JSON list) that keep what was in it; a second end changes nothing.
 

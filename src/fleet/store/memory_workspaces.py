@@ -48,6 +48,10 @@ class MemoryWorkspaces:
                 rules.going(kept, task_id, self._queue.now(), worked_on=self._is_worked_on(task_id))
             )
 
+    def stop_removal(self, task_id: str) -> Workspace:
+        with self._queue.atomic():
+            return self._put_workspace(rules.staying(self.workspace(task_id), task_id))
+
     def end_removal(self, task_id: str, saved: str) -> Workspace:
         with self._queue.atomic():
             return self._put_workspace(rules.gone(self.workspace(task_id), task_id, saved, self._queue.now()))

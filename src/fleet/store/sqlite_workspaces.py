@@ -55,6 +55,10 @@ class SqliteWorkspaces:
             kept = self.workspace(task_id)
             return self._put_workspace(rules.going(kept, task_id, self._now(), worked_on=worked_on))
 
+    def stop_removal(self, task_id: str) -> Workspace:
+        with self._db.writing():
+            return self._put_workspace(rules.staying(self.workspace(task_id), task_id))
+
     def end_removal(self, task_id: str, saved: str) -> Workspace:
         with self._db.writing():
             return self._put_workspace(rules.gone(self.workspace(task_id), task_id, saved, self._now()))

@@ -72,6 +72,13 @@ def going(kept: Workspace | None, task_id: str, now: datetime, *, worked_on: boo
     return kept.replace(removing_at=kept.removing_at or now)
 
 
+def staying(kept: Workspace | None, task_id: str) -> Workspace:
+    """The workspace with its removal taken back; one that is gone stays so. Raises WorkspaceNotFound."""
+    if kept is None:
+        raise WorkspaceNotFound(task_id)
+    return kept if kept.is_gone else kept.replace(removing_at=None)
+
+
 def gone(kept: Workspace | None, task_id: str, saved: str, now: datetime) -> Workspace:
     """The workspace removed; one that is gone stays as it is. Raises WorkspaceNotFound, IllegalMove."""
     if kept is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from typing import TYPE_CHECKING
@@ -26,17 +25,25 @@ def resolve_base(repository: Repository, view: View, base: str = "", *, cwd: str
 
     `cwd` says where that is; without it, it is the main checkout. Raises BadInput, which names what was perhaps meant.
     """
+    name = base_name(repository, base, cwd=cwd)
+    return checked_base(repository, view, base, view.commit_of(name))
+
+
+def base_name(repository: Repository, base: str = "", *, cwd: str = "") -> str:
+    """What git is to be asked for: HEAD is that of the checkout where the caller is, read as data."""
     if base.startswith("-") or len(base) > LONGEST or not base.isprintable():
         raise BadInput(f"{base[:80]!r} is not a commit", hint="name a branch, a tag or a commit.")
     name = base or "HEAD"
-    if HEAD.match(name):
-        head = _head_commit(repository, view, cwd)
-        if head is None:
-            raise BadInput(
-                f"{repository.top} has no commit yet", hint="make the first one: a worktree begins at a commit."
-            )
-        name = HEAD.sub(head, name, count=1)
-    commit = view.commit_of(name)
+    if not HEAD.match(name):
+        return name
+    branch, commit = head_of(_admin_around(repository, cwd))
+    return HEAD.sub(f"refs/heads/{branch}" if branch else commit or "", name, count=1)
+
+
+def checked_base(repository: Repository, view: View, base: str, commit: str | None) -> str:
+    """The commit that git found for it. Raises BadInput where it found none."""
+    if commit is None and not base:
+        raise BadInput(f"{repository.top} has no commit yet", hint="make the first one: a worktree begins at a commit.")
     if commit is None:
         raise BadInput(f"{base!r} is no commit of {repository.top}", hint=_near(view, base))
     return commit
@@ -63,11 +70,6 @@ def delete_branch(view: View, branch: str, keep_ref: str = "") -> str:
     return keep
 
 
-def _head_commit(repository: Repository, view: View, cwd: str) -> str | None:
-    branch, commit = head_of(_admin_around(repository, cwd))
-    return view.commit_of(f"refs/heads/{branch}") if branch else commit
-
-
 def _admin_around(repository: Repository, cwd: str) -> str:
     place = os.path.realpath(cwd or repository.top)
     around = [(path, admin) for admin, path in worktrees(repository) if path and f"{place}/".startswith(f"{path}/")]
@@ -80,5 +82,7 @@ def _admin_around(repository: Repository, cwd: str) -> str:
 def _near(view: View, name: str) -> str:
     words = ("for-each-ref", f"--count={MOST_NAMES}", "--format=%(refname:lstrip=2)")
     names = view.text(*words, "refs/heads", "refs/remotes", "refs/tags").splitlines()
-    close = difflib.get_close_matches(name, names, n=4, cutoff=0.5)
+    from difflib import get_close_matches  # only to help with a typing error
+
+    close = get_close_matches(name, names, n=4, cutoff=0.5)
     return f"perhaps {', '.join(close)}?" if close else "`git branch --all` lists the branches."

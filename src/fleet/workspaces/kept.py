@@ -48,11 +48,17 @@ def named_in(git_folder: str, files: Iterable[str] = ("HEAD", "ORIG_HEAD", "pack
 
 def stashes_of(view: View, branch: str) -> list[str]:
     """The stashes that were made on a branch, newest first."""
+    found = stashed_on(view, branch)
+    return commits_among(view, found) if found else []
+
+
+def stashed_on(view: View, branch: str) -> list[bytes]:
+    """The ids that the log of stashes has for a branch, newest first."""
     log = read_plain(os.path.join(view.repository.common, "logs", "refs", "stash"), LOG_BYTES)
     made_on = (f"WIP on {branch}:".encode(), f"On {branch}:".encode())
     entries = (line.partition(b"\t") for line in log.splitlines())
     found = [head.split(b" ")[1] for head, _, said in entries if said.startswith(made_on) and head.count(b" ") > 1]
-    return commits_among(view, reversed(found))
+    return found[::-1]
 
 
 def commits_among(view: View, ids: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[str]:
@@ -73,9 +79,11 @@ def refs_of(view: View, *prefixes: str) -> list[str]:
 def unheld(view: View, commits: Iterable[str], held: Iterable[str], env: Mapping[str, str] | None = None) -> list[str]:
     """The newest of these commits that are in no history of the held ones: together they hold all the others."""
     commits = list(commits)
+    if not commits:
+        return []
     lines = [*commits, *(f"^{made}" for made in held)]
     told = view.git("rev-list", "--parents", "--stdin", env=env, stdin="".join(f"{line}\n" for line in lines).encode())
-    rows = [line.split() for line in told.decode().splitlines()] if commits else []
+    rows = [line.split() for line in told.decode().splitlines()]
     loose, parents = {row[0] for row in rows}, {parent for row in rows for parent in row[1:]}
     return [made for made in dict.fromkeys(commits) if made in loose and made not in parents]
 

@@ -30,6 +30,7 @@ class Place(Record):
     branch: str
     admin: str | None  # its folder below the repository's `worktrees`; none when the agent removed it
     made: Mapping[str, tuple[int, int]] = MappingProxyType({})  # what setup put there: path to (size, mtime in ns)
+    index: tuple[int, int] | None = None  # size and mtime of git's own index when the worktree was made
 
     def head(self, view: View) -> str | None:
         """The commit its HEAD is at; the branch's where that cannot be told."""
@@ -40,6 +41,16 @@ class Place(Record):
     def on_branch(self) -> bool:
         """Whether its HEAD is the branch that fleet gave it."""
         return self.admin is not None and head_of(self.admin)[0] == self.branch
+
+    def nothing_staged(self) -> bool:
+        """Whether git's index is the one that the worktree was made with: then nothing can be staged."""
+        if self.admin is None or self.index is None:
+            return False
+        try:
+            found = os.lstat(os.path.join(self.admin, "index"))
+        except OSError:
+            return False
+        return (found.st_size, found.st_mtime_ns) == tuple(self.index)
 
     def going_on(self) -> str:
         """What git is in the middle of there, in a word; empty when it is not."""

@@ -18,11 +18,11 @@ from fleet.core.record import Record
 from fleet.home import quoted
 from fleet.workspaces.gathering import Parts, gather
 from fleet.workspaces.ignored import SKIPPED
-from fleet.workspaces.kept import SAVED, refs_of, unheld
+from fleet.workspaces.kept import SAVED, named_commits, refs_of, stashed_on, unheld
 from fleet.workspaces.listing import LeftOut
 from fleet.workspaces.nested import pack
 from fleet.workspaces.repository import locked
-from fleet.workspaces.survey import survey
+from fleet.workspaces.survey import Survey, survey
 from fleet.workspaces.walking import open_up
 
 if TYPE_CHECKING:
@@ -84,11 +84,16 @@ def save(  # noqa: PLR0913
     view.make()
     with tempfile.TemporaryDirectory(prefix="saving-", dir=view.path) as folder:
         index, head = os.path.join(folder, "index"), place.head(view)
-        open_up(place.path)
         view.git("read-tree", *([head] if head else ["--empty"]), index=index)
-        found = survey(view, place, index, folder, skip_ignored)
+        if os.path.isdir(place.path):  # noqa: PTH112
+            open_up(place.path)
+            found = survey(view, place, index, folder, skip_ignored)
+        else:  # somebody deleted it: what git itself noted about it is all that is left
+            place, found = place.replace(path=folder), Survey(ignored={})
         if not with_ignored:
             found = found.replace(ignored={})
+        if found.is_empty and _holds_nothing(view, place, head):
+            return Saved(left_out=found.left_out)
         if sum(found.ignored.values()) > max_ignored_mb * 1024 * 1024:
             return Saved(too_large=_largest(found.ignored))
         try:
@@ -96,6 +101,16 @@ def save(  # noqa: PLR0913
         except OSError as error:
             raise FleetError(f"{place.path} changed while it was saved: {error}", hint=STILL) from error
         return _written(home, view, place, f"{SAVED}{task_id}/{run_number}", parts)
+
+
+def _holds_nothing(view: View, place: Place, head: str | None) -> bool:
+    """Whether git's folder about a worktree holds nothing of its own: nothing staged, stashed, under way or let go of.
+
+    Only what can be told without asking git: most worktrees are as they should be, and many may go at once.
+    """
+    named = {commit.decode() for commit in named_commits(place)}
+    settled = place.nothing_staged() and place.on_branch() and not place.going_on()
+    return settled and named <= {head} and not stashed_on(view, place.branch)
 
 
 def saved_refs(view: View) -> list[SavedRef]:

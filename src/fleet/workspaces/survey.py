@@ -34,6 +34,11 @@ class Survey(Record):
     nested: tuple[Nested, ...] = ()  # those that go with the worktree
     left_out: tuple[LeftOut, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to save."""
+        return not (self.changed or self.gone or self.ignored or self.inside or self.nested)
+
 
 def survey(view: View, place: Place, index: str, folder: str, skip: Collection[str]) -> Survey:
     """Look through a worktree, compared with the index given. Raises FleetError."""

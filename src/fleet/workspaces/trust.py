@@ -47,6 +47,26 @@ def snapshot(repository: Repository) -> dict[str, str]:
     return found | ({"info/attributes": attributes} if attributes else {})
 
 
+def stamp(repository: Repository) -> str | None:
+    """A hash of the bytes that a snapshot is made from: while it stays, the snapshot does, and git need not be asked.
+
+    None where settings include other files, or are not plain files.
+    """
+    common = repository.common
+    parts = [_plain_bytes(os.path.join(common, name)) for name in ("config", "config.worktree", "info/attributes")]
+    if parts[0] is None or any(part is not None and b"include" in part.lower() for part in parts):
+        return None
+    hooks = json.dumps(_hooks(os.path.join(common, "hooks")), sort_keys=True)
+    return _hash(repr(parts).encode() + hooks.encode("utf-8", "surrogatepass"))
+
+
+def _plain_bytes(path: str) -> bytes | None:
+    if not os.path.isfile(path) or os.path.islink(path):  # noqa: PTH114
+        return None
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read(LONGEST)
+
+
 def fingerprint(repository: Repository) -> str:
     """One hash of the snapshot."""
     return _hash(json.dumps(snapshot(repository), sort_keys=True).encode())

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from fleet.core.errors import FleetError
 from fleet.files import atomic_write
 from fleet.workspaces.admin import read
 from fleet.workspaces.git import git
@@ -72,6 +73,15 @@ class View:
         found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", allow=(1, 128))
         commit = found.decode().strip()
         return commit if commit.isalnum() else None  # a range gives two
+
+    def resolve(self, *names: str) -> list[str | None]:
+        """The commit that each name means, in one call; none where there is none."""
+        lines = "".join(f"{name}^{{commit}}\n" for name in names)
+        told = self.git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=os.fsencode(lines))
+        rows = [line.split(b" ") for line in told.splitlines()]
+        if len(rows) != len(names) or any("\n" in name for name in names):
+            raise FleetError("git did not say what each name means", hint="a name with a line's end is none.")
+        return [row[0].decode() if row[-1] == b"commit" and row[0].isalnum() else None for row in rows]
 
     def make(self) -> None:
         """Make what is missing of it; what is there is made to be what it must be."""

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 from fleet.core.branch import check_branch
 from fleet.core.errors import BranchInUse, FleetError
 from fleet.core.record import Record
-from fleet.workspaces.admin import WorktreeState, admin_of, branches_checked_out, read, real, state_of, worktrees
+from fleet.workspaces.admin import (
+    WorktreeState,
+    admin_of,
+    branch_tip,
+    branches_checked_out,
+    read,
+    real,
+    state_of,
+    worktrees,
+)
 from fleet.workspaces.branches import delete_branch, resolve_base
 from fleet.workspaces.deleting import NotDeleted, delete, set_aside, sweep
 from fleet.workspaces.git import GitFault, git
@@ -224,6 +233,8 @@ def _holds(folder: str, path: str) -> bool:
 
 
 def _tip(repository: Repository, branch: str) -> str | None:
+    if not read(os.path.join(repository.common, "refs", "heads", branch)).startswith("ref:"):
+        return branch_tip(repository, branch)
     words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"refs/heads/{branch}")
     told = git(*words, cwd=repository.common, env={"GIT_DIR": repository.common}, allow=(1, 128))
     return told.decode().strip() or None

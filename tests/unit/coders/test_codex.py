@@ -13,7 +13,7 @@ import pytest
 from builders import a_task
 from contract.coder_recordings import lines_of
 from fleet.coders.base import ANYWHERE, RESUME, Order
-from fleet.coders.codex import CodexCoder
+from fleet.coders.codex import PLAIN_SHELL, CodexCoder
 from fleet.core.event import Event, Kind, Limit, Usage
 
 CODEX = CodexCoder()
@@ -41,20 +41,20 @@ def used(percent: Any, minutes: int = 300, resets_at: Any = 1794797988) -> dict[
 
 def test_the_prompt_is_its_input_and_its_session_is_gone_on_with_from_anywhere() -> None:
     command = CODEX.command(an_order(permissions="skip"))
-    assert command.argv == ("codex", "exec", *OPTIONS, SKIP, "--", "-")
+    assert command.argv == ("codex", "exec", *PLAIN_SHELL, *OPTIONS, SKIP, "--", "-")
     assert (command.stdin, command.keep_stdin) == ("mend it\n", False)
     assert (CODEX.steering, CODEX.resumes) == (RESUME, ANYWHERE)
 
 
 def test_a_session_and_a_model_cannot_be_taken_for_options() -> None:
     argv = CODEX.command(an_order(session="--last", model="-x", permissions="user")).argv
-    assert argv == ("codex", "exec", *OPTIONS, "--model=-x", "resume", "--", "--last", "-")
+    assert argv == ("codex", "exec", *PLAIN_SHELL, *OPTIONS, "--model=-x", "resume", "--", "--last", "-")
 
 
 def test_an_option_of_the_user_that_takes_many_values_takes_nothing_of_fleets() -> None:
     flags = ("-c", "a=1", "--image", "a.png")
     argv = CODEX.command(an_order(flags=flags, session=SESSION)).argv
-    assert argv[2:7] == (*flags, "--json"), "the next option ends the list"
+    assert argv[2:9] == (*PLAIN_SHELL, *flags, "--json"), "the next option ends the list"
     assert argv[-4:] == ("resume", "--", SESSION, "-")
 
 

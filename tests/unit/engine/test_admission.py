@@ -210,18 +210,18 @@ def test_after_a_first_burst_agents_start_one_by_one() -> None:
     while len(started) < 200:
         room = admit(held, situation(now=now, ramp=ramp, running={("claude", "headless"): len(started)}))
         started += [now] * room.room
-        ramp = ramp.started(room.room, now, 0.1)
+        ramp = ramp.started(room.room, now, 0.25)
         assert room.again_at is not None or len(started) == 200
         now = room.again_at or now
     assert started.count(NOON) == BURST
     gaps = {later - earlier for earlier, later in zip(started[BURST - 1 :], started[BURST:], strict=False)}
-    assert gaps == {timedelta(seconds=0.1)}
-    assert started[-1] == NOON + 190 * timedelta(seconds=0.1)
+    assert gaps == {timedelta(seconds=0.25)}
+    assert started[-1] == NOON + (200 - BURST) * timedelta(seconds=0.25)
 
 
 def test_the_ramp_recovers_while_nothing_starts() -> None:
     ramp = Ramp().started(BURST, NOON, 0.25)
-    assert [ramp.allowed(NOON + timedelta(seconds=s), 0.25) for s in (0, 0.25, 1, 2.5, 99)] == [0, 1, 4, 10, 10]
+    assert [ramp.allowed(NOON + timedelta(seconds=s), 0.25) for s in (0, 0.25, 1, 2.5, 99)] == [0, 1, 4, 10, BURST]
     assert ramp.more_at(NOON, 0.25) == NOON + timedelta(seconds=0.25)
 
 

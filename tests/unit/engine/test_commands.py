@@ -47,6 +47,7 @@ def test_a_command_that_fails_says_so_with_the_end_of_its_log(place: Path) -> No
 def test_a_command_that_takes_too_long_or_is_stopped_has_no_status(place: Path) -> None:
     late = run(place, "echo begun; sleep 60", seconds=0.5)
     assert (late.ok, late.status, late.why, late.tail) == (False, None, "did not end in 0.5 s", "begun")
+    assert late.seconds < 25
     stopped = run(place, "sleep 60", stop_after=0.3)
     assert (stopped.ok, stopped.status, stopped.why, stopped.tail) == (False, None, "was stopped", "")
 
