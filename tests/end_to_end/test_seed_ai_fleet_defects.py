@@ -162,6 +162,7 @@ def crowded(fleet: Program) -> Iterator[Terminals]:
     assert made.agents() == []
 
 
+@pytest.mark.timeout(600)
 def test_seed_defect_09_sixty_creates_at_once_lose_nothing(crowded: Terminals) -> None:
     """There, agents made at the same time lost each other's records, or failed."""
     home, names = crowded, [f"crowd-{number}" for number in range(CROWD)]
@@ -191,6 +192,7 @@ def test_seed_defect_10_a_create_that_is_killed_leaves_an_agent_that_is_known(ho
     before = home.screen("ai_halfway")
     again = home.fleet("create", "halfway", "--prompt", "something else")
     assert again.code != 0 and "halfway" in again.err
+    assert len(home.rows_of_branch("halfway")) == 1
     assert home.screen("ai_halfway") == before and "something else" not in before
     assert len(home.sessions()) == len(home.worktrees()) == 1
     home.fleet.ok("kill", "halfway")

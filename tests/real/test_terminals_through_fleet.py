@@ -122,6 +122,22 @@ def test_a_message_to_an_agent_that_is_just_starting_is_not_lost(cli: str, opene
     assert (home.heard_of("make it so"), home.heard_of("this as well")) == (1, 1)
 
 
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_message_is_not_added_to_what_a_person_is_typing(cli: str, opened: Open) -> None:
+    home = opened(cli, DONE, Turn(text="That too."), Turn(text="And that."))
+    key = home.agent("x", "-p", "make it so")
+    home.wait_listed("x", "idle")
+    home.press("x", "-l", "half a thought")
+    home.wait_shown("x", "half a thought")
+    assert home.prompt("x", "this as well", wait=2)["state"] == "queued"
+    home.press("x", "Enter")
+    home.wait(lambda: home.message_state(key) == "delivered", "the message to be delivered")
+    assert [text for text in home.said() if text in ("half a thought", "this as well")] == [
+        "half a thought",
+        "this as well",
+    ]
+
+
 #: What makes each ask; codex asks where the model itself wants to leave the sandbox.
 ASKS = {
     "claude": Turn(text="I begin.", shell="touch made"),
@@ -141,7 +157,7 @@ def test_nothing_is_typed_into_a_question_of_permission(cli: str, opened: Open) 
     key = home.agent("x", "-p", "make it so")
     place = Path(home.wait_listed("x", "waiting for you")["worktree"])
     before = home.screen("ai_x")
-    told = home.fleet.ok("prompt", "x", "this as well", "--wait", "3")
+    told = home.fleet.ok("prompt", "x", "this as well", "--wait", "1")
     assert "kept" in told and "question" in told
     assert (home.message_state(key), home.screen("ai_x")) == ("queued", before)
     assert not (place / "made").exists()

@@ -100,7 +100,8 @@ def _gone(fleet: Fleet, old: Old) -> Old:
         if old.what == "worktree":
             done = removal.remove(fleet, [old.task_id])
             removal.sweep(done, fleet)
-            return old._replace(removed=done[0].removed, commands=done[0].saved.commands)
+            why = f"{old.why}, but: {done[0].why_not}" if done[0].why_not else old.why
+            return old._replace(removed=done[0].removed, commands=done[0].saved.commands, why=why)
         forget(Work(fleet.home, old.space).view, old.name)
     except FleetError as error:
         return old._replace(why=f"{old.why}, but: {error}")

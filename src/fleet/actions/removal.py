@@ -42,6 +42,7 @@ class Removal(NamedTuple):
     removed: bool
     why_not: str = ""
     branch_kept: str = ""  # the ref that keeps the tip of a branch that was deleted
+    note: str = ""  # what was not done besides
 
     def view(self) -> dict[str, Any]:
         """What every face shows of it, as plain data."""
@@ -51,6 +52,7 @@ class Removal(NamedTuple):
             "worktree": self.workspace.path,
             "removed": self.removed,
             "why_not": self.why_not or None,
+            "note": self.note or None,
             "saved": list(self.saved.refs),
             "commands": list(self.saved.commands),
             "left_out": [f"{each.path} ({each.why})" for each in self.saved.left_out],
@@ -125,7 +127,7 @@ def _removed(home: Home, plan: _Plan, settings: Saving, without_ignored: bool) -
         take_away(home, work.repository, space.path, work.admin)
     except (FleetError, OSError) as error:
         return Removal(space, Saved(), False, str(error))
-    return Removal(space, saved, True)
+    return Removal(space, saved, True, note=plan.note)
 
 
 class _Plan(NamedTuple):
@@ -136,6 +138,7 @@ class _Plan(NamedTuple):
     teardown: tuple[str, ...] = ()
     env: dict[str, str] = {}  # noqa: RUF012
     seconds: float = 0.0
+    note: str = ""
 
 
 def _plan(fleet: Fleet, task_id: str) -> _Plan:
@@ -148,8 +151,10 @@ def _plan(fleet: Fleet, task_id: str) -> _Plan:
         log.warning("no teardown of %s: %s", space.branch, error)
         return _Plan(space, number)
     commands = settings.setup.teardown if space.ready_at else ()
-    if not commands or untrusted_commands(fleet.history, Work(fleet.home, space).repository, settings):
+    if not commands:
         return _Plan(space, number)
+    if untrusted_commands(fleet.history, Work(fleet.home, space).repository, settings):
+        return _Plan(space, number, note="its teardown commands were not run: they are not trusted")
     env = setup_environment(fleet.home, task, space)
     return _Plan(space, number, commands, env, settings.setup.seconds)
 

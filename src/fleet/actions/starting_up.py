@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.control import ensure
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.home import Home
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Between two looks: short at first, for an agent starts in a moment; then longer, for many may wait at once.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.2
+#: How often it is looked whether there still is a supervisor.
+HOLDER_SECONDS = 1.0
 #: What nobody has claimed by then waits for a slot.
 CLAIM_SECONDS = 3.0
 
@@ -63,7 +66,7 @@ class Start(NamedTuple):
 
 def watch(fleet: Fleet, ids: Sequence[str], *, seconds: float, tell: Callable[[list[Start]], None]) -> list[Start]:
     """Wait until every one of these tasks has its agent, or has none for a reason, or so many seconds have passed."""
-    began = time.monotonic()
+    began, looked = time.monotonic(), 0.0
     while True:
         found = look(fleet, ids)
         tell(found)
@@ -72,6 +75,9 @@ def watch(fleet: Fleet, ids: Sequence[str], *, seconds: float, tell: Callable[[l
         claimed = any(each.state == State.SETTING_UP for each in moving)
         if not moving or waited >= seconds or (waited >= CLAIM_SECONDS and not claimed):
             return found
+        if waited >= looked + HOLDER_SECONDS:
+            looked = waited
+            ensure(fleet.home)  # the one that was there may have been killed
         time.sleep(min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 10)))
 
 

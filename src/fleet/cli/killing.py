@@ -103,8 +103,9 @@ def _tell_removed(done: Removal) -> None:
         return
     branch = f"branch deleted, its tip is {done.branch_kept}" if done.branch_kept else "its branch stays"
     click.echo(f"{space.branch}: removed ({branch})")
-    if done.why_not:
-        click.echo(f"  {clean(done.why_not)}", err=True)
+    for words in (done.why_not, done.note):
+        if words:
+            click.echo(f"  {clean(words)}", err=True)
     if done.saved.commands:
         click.echo("  what was not committed is saved; this brings it back:")
         for command in done.saved.commands:

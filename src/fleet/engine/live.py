@@ -20,6 +20,7 @@ from fleet.engine.sessions import did_resume
 from fleet.engine.signs import Signs
 from fleet.engine.tail import LineReader
 from fleet.engine.transcript import Transcript
+from fleet.engine.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,7 +94,8 @@ class Live:
         self._signs = Signs(run, office.steady(), age)
         self._complaint = ""  # the end of its stderr, as last looked at
         self._stdin_open = coder.steering == STDIN and not self.interactive
-        self._sampler = Sampler(office, coder, terms.workspace, folder.home)
+        work = Work(folder.home, terms.workspace) if terms.workspace else None
+        self._sampler = Sampler(office, coder, work, f"{self.place}/stdout")
 
     @property
     def terminal(self) -> Terminal | None:

@@ -59,6 +59,7 @@ class Office:
         self.owner = owner
         self.coder = coder  # what `fleet run --coder` said
         self.busy: Counter[tuple[str, str]] = Counter()  # agents by coder and account
+        self.places: Counter[str] = Counter()  # agents by the directory they work in
         self.missing: dict[str, datetime] = {}  # coders whose program was not found, and when that was last tried
         self.secrets = Secrets()
         self.redactor = Redactor(secret_values(os.environ))

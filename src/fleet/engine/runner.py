@@ -93,6 +93,7 @@ class Runner:
             await self.let_go()
         finally:
             self._office.busy[live.run.coder, live.run.account] -= 1
+            self._office.places[live.run.workspace] -= 1
 
     async def give_up(self, error: Exception) -> None:
         """After a fault of our own: end the agent and count it as a failure, so that it cannot return for ever."""

@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 
 #: After how long one more task tries whether a program is there, and how long one waits for a taken account.
 NOT_INSTALLED_SECONDS, NO_SEAT_SECONDS = 60.0, 5.0
+#: How long a task waits before it looks again whether its directory is free.
+EXCLUSIVE_SECONDS = 2.0
 
 
 class Plan(NamedTuple):
@@ -90,13 +92,27 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     plan = _plan(office, folder.with_hand_made_changes(claim.task), folder)
     place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
     plan = plan._replace(place=place)
-    account = await take_seat(office, plan.coder.name, plan.task.account)
+    _enter(office, plan)
+    account = None
     try:
+        account = await take_seat(office, plan.coder.name, plan.task.account)
         run = await _new_run(office, claim, plan, account, last)
         return await _start(office, claim, plan, run)
-    except BaseException:  # whatever it is: the seat is free again
-        office.busy[plan.coder.name, account] -= 1
+    except BaseException:  # whatever it is: place and seat are free again
+        office.places[place.cwd] -= 1
+        if account is not None:
+            office.busy[plan.coder.name, account] -= 1
         raise
+
+
+def _enter(office: Office, plan: Plan) -> None:
+    """Take a place in the directory of a run; where a project wants its own alone, only an empty one. Raises NotNow."""
+    cwd = plan.place.cwd
+    if office.places[cwd] > 0:
+        if plan.settings.project.exclusive:
+            raise NotNow(f"another agent works in {cwd}, and its project is exclusive", seconds=EXCLUSIVE_SECONDS)
+        log.warning("%s works in %s beside another agent", plan.task.id, cwd)
+    office.places[cwd] += 1
 
 
 async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
@@ -134,6 +150,7 @@ async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -
     folder = folder_of(office, run, redactor_for(env))
     workspace = await office.ask(office.history.workspace, run.task_id) if run.branch else None
     office.busy[run.coder, run.account] += 1
+    office.places[run.workspace] += 1
     return Live(office, run, Terms(claim.task, coder, settings, env, workspace), folder, agent)
 
 

@@ -30,9 +30,9 @@ class Parts(Record):
 
     head: str | None
     tree: str
-    staged: str | None  # a commit of what was staged
-    stashes: tuple[str, ...]
-    loose: tuple[str, ...]  # commits that nothing else holds
+    staged: str | None = None  # a commit of what was staged
+    stashes: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()  # commits that nothing else holds
     nested: tuple[tuple[str, tuple[str, ...]], ...]  # a nested repository's path and its newest commits
     left_out: tuple[LeftOut, ...]
 
@@ -43,8 +43,11 @@ class Parts(Record):
         return tuple(dict.fromkeys(parent for parent in found if parent))
 
 
-def gather(view: View, place: Place, folder: str, head: str | None, found: Survey) -> Parts:
-    """Put what a look through a worktree found into the repository. `folder` has the index of HEAD. Raises GitFault."""
+def gather(view: View, place: Place, folder: str, head: str | None, found: Survey, *, settled: bool) -> Parts:
+    """Put what a look through a worktree found into the repository. `folder` has the index of HEAD. Raises GitFault.
+
+    `settled`: git's own folder about the worktree is known to hold nothing, and is not looked through again.
+    """
     index = os.path.join(folder, "index")
     nested, copied, notes = _kept_nested(view, folder, found.nested)
     sparse = sparse_paths(view, place, os.path.join(folder, "theirs")) if found.gone else set()
@@ -56,16 +59,24 @@ def gather(view: View, place: Place, folder: str, head: str | None, found: Surve
     changed = [path for path in found.changed if path not in as_git_has]
     files = dict.fromkeys([*changed, *map(os.fsencode, found.ignored), *found.inside])
     put_files(view, place.path, index, [*((path, storable(path)) for path in files), *copied])
-    staged, why = _staged(view, place.read("index"), folder, head)
-    notes += [LeftOut(path="what is staged", why=why)] if why else []
-    return Parts(
+    parts = Parts(
         head=head,
         tree=view.git("write-tree", index=index).decode().strip(),
+        nested=tuple(nested),
+        left_out=(*found.left_out, *notes),
+    )
+    return parts if settled else _with_gits_own(view, place, folder, parts)
+
+
+def _with_gits_own(view: View, place: Place, folder: str, parts: Parts) -> Parts:
+    """With what git's own folder about the worktree holds: staged, stashed, and let go of."""
+    staged, why = _staged(view, place.read("index"), folder, parts.head)
+    notes = [LeftOut(path="what is staged", why=why)] if why else []
+    return parts.replace(
         staged=staged,
         stashes=tuple(unheld(view, stashes_of(view, place.branch), refs_of(view, SAVED))),
         loose=tuple(unheld(view, sound(view, commits_among(view, named_commits(place))), refs_of(view))),
-        nested=tuple(nested),
-        left_out=(*found.left_out, *notes),
+        left_out=(*parts.left_out, *notes),
     )
 
 

@@ -92,12 +92,13 @@ def save(  # noqa: PLR0913
             place, found = place.replace(path=folder), Survey(ignored={})
         if not with_ignored:
             found = found.replace(ignored={})
-        if found.is_empty and _holds_nothing(view, place, head):
+        settled = _holds_nothing(view, place, head)
+        if settled and found.is_empty:
             return Saved(left_out=found.left_out)
         if sum(found.ignored.values()) > max_ignored_mb * 1024 * 1024:
             return Saved(too_large=_largest(found.ignored))
         try:
-            parts = gather(view, place, folder, head, found)
+            parts = gather(view, place, folder, head, found, settled=settled)
         except OSError as error:
             raise FleetError(f"{place.path} changed while it was saved: {error}", hint=STILL) from error
         return _written(home, view, place, f"{SAVED}{task_id}/{run_number}", parts)
@@ -138,12 +139,13 @@ def forget(view: View, ref: str) -> None:
 
 def _written(home: Home, view: View, place: Place, name: str, parts: Parts) -> Saved:
     head_tree = view.text("rev-parse", f"{parts.head}^{{tree}}") if parts.head else ""
-    if parts.tree == head_tree and parts.parents[1:] == () and not parts.nested and not _unheld_head(view, parts):
+    unchanged = parts.tree == head_tree and parts.parents[1:] == () and not parts.nested
+    if unchanged and (place.on_branch() or not _unheld_head(view, parts)):
         return Saved(left_out=parts.left_out)
     words = [word for parent in parts.parents for word in ("-p", parent)]
     message = f"fleet: what was in the worktree of {place.branch}\n\nSaved before it was removed.\n"
     made = view.git("commit-tree", parts.tree, *words, "-F", "-", stdin=os.fsencode(message)).decode().strip()
-    pack(view, [made], refs_of(view))
+    pack(view, [made], [parts.head] if parts.head else [])
     with locked(home, view.repository):
         ref = _free(view, name)
         refs = {ref: made} | {
