@@ -46,7 +46,10 @@ lock: venv  ## choose the newest versions that pyproject.toml allows, with hashe
 	echo 'beads-mcp>=1.3.2,<2' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade --quiet \
 		--output-file tests/real/beads-mcp.lock
-	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock
+	printf 'ai-fleet==0.1.3\nlibtmux==0.46.2\n' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
+		--output-file tests/bench/ai-fleet.lock
+	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock tests/bench/ai-fleet.lock
 
 clean:  ## remove what runs left in the checkout, and the environment of this checkout
 	rm -rf "$$($(PYTHON) tools/venv.py --path)" .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -41,14 +41,13 @@ class Terminals(Supervised):
         self.process, self.seed = None, 0
         self.repo = repo or make_repository(fleet.cwd / "repo")
         self.socket = "story"
-        # Short, for the name of a socket has an end.
-        self.sockets = tempfile.mkdtemp(prefix="tmux")
-        bin_folder = str(Path(sys.executable).parent)
-        fleet.env |= {"TMUX_TMPDIR": self.sockets, "PATH": f"{bin_folder}:{fleet.env['PATH']}"}
+        fleet.env["PATH"] = f"{Path(sys.executable).parent}:{fleet.env['PATH']}"
         fleet.cwd = self.repo
         fleet.ok("init", "--home", "--permissions", "user")
         self.set("coder=demo", f"tmux.socket={self.socket}")
         self.set("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1")
+        # Short, for the name of a socket has an end.
+        self.sockets = fleet.env["TMUX_TMPDIR"] = tempfile.mkdtemp(prefix="tmux")
 
     def type(self, line: str, stdin: str = "") -> Result:
         """What a person types at a shell in the repository, character for character."""

@@ -5,6 +5,7 @@ ai-fleet comes from PyPI, as its lock beside this file says: with the newest lib
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -156,16 +157,22 @@ class Pair(NamedTuple):
 @contextmanager
 def side_by_side() -> Iterator[Pair]:
     """Both tools, each in a repository of 2,000 files; nothing of them is left behind."""
-    # What was taken out of the way may still be in the course of being deleted.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        started: list[Tool] = []
-        try:
-            started.append(one := AiFleet(Path(folder) / "ai-fleet"))
-            started.append(other := Fleet(Path(folder) / "fleet"))
-            yield Pair(one, other)
-        finally:
-            for tool in started:
-                tool.stop()
+    folder, started = Path(tempfile.mkdtemp()), list[Tool]()
+    try:
+        started.append(one := AiFleet(folder / "ai-fleet"))
+        started.append(other := Fleet(folder / "fleet"))
+        yield Pair(one, other)
+    finally:
+        for tool in started:
+            tool.stop()
+        # What was taken out of the way may still be in the course of being deleted.
+        wait_until(lambda: is_removed(folder), "everything to be gone")
+
+
+def is_removed(folder: Path) -> bool:
+    """Remove what can be removed; whether that was all."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
 
 
 def installed() -> Path:

@@ -55,12 +55,16 @@ class Row(NamedTuple):
 def main() -> int:
     """Measure everything; the exit code says whether every bar is met."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    rows = [*beside(rounds), *replies()]
     print(f"{'':<52} {'ai-fleet':>9} {'fleet':>9} {'ratio':>7} {'bar':>10}")
-    for row in rows:
-        verdict = "pass" if row.ok else "SHORT"
-        print(f"{row.what:<52} {row.theirs:>9} {row.ours:>9} {row.ratio:>7} {row.bar:>10}  {verdict}")
-    return 0 if all(row.ok for row in rows) else 1
+    oks = [tell(row) for row in beside(rounds)] + [tell(row) for row in replies()]
+    return 0 if all(oks) else 1
+
+
+def tell(row: Row) -> bool:
+    """Print one line; whether its bar is met."""
+    verdict = "pass" if row.ok else "SHORT"
+    print(f"{row.what:<52} {row.theirs:>9} {row.ours:>9} {row.ratio:>7} {row.bar:>10}  {verdict}", flush=True)
+    return row.ok
 
 
 def beside(rounds: int) -> list[Row]:

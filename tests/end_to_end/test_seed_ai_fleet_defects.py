@@ -183,6 +183,7 @@ def test_seed_defect_09_sixty_creates_at_once_lose_nothing(crowded: Terminals) -
 
 def test_seed_defect_10_a_create_that_is_killed_leaves_an_agent_that_is_known(home: Terminals) -> None:
     """There, it left a session that nobody knew; a second `create` typed its command into the running agent."""
+    home.told("create", "earlier", "--prompt", "work")  # whose supervisor is there for the next
     process = spawn(home, "create", "halfway", "--prompt", "work")
     wait_for(lambda: home.rows_of_branch("halfway") or process.poll() is not None, "its task", home.describe)
     with suppress(ProcessLookupError):
@@ -194,9 +195,9 @@ def test_seed_defect_10_a_create_that_is_killed_leaves_an_agent_that_is_known(ho
     assert again.code != 0 and "halfway" in again.err
     assert len(home.rows_of_branch("halfway")) == 1
     assert home.screen("ai_halfway") == before and "something else" not in before
-    assert len(home.sessions()) == len(home.worktrees()) == 1
+    assert len(home.sessions()) == len(home.worktrees()) == 2
     home.fleet.ok("kill", "halfway")
-    assert (home.worktrees(), home.sessions()) == (set(), set())
+    assert home.sessions() == {"ai_earlier"} and len(home.worktrees()) == 1
 
 
 def test_seed_defect_11_an_end_is_noticed_and_its_output_kept(home: Terminals) -> None:

@@ -56,6 +56,7 @@ def stop(stop_agents: bool) -> None:
 def restart(context: click.Context, coder: str) -> None:
     """Stop it and start it again; the agents do not notice."""
     _refuse_agents()
+    homes.ensure(find())
     control.stop(find())
     click.echo(f"supervisor started: pid {control.start(find(), coder=coder or context.obj)}")
 

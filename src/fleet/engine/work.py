@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,15 @@ class Work:
             branch=space.branch,
             admin=self.admin or None,
             made=self._made(),
+            known=self.index,
             index=(index[0], index[1]) if index else None,
         )
+
+    def take_index(self, admin: str) -> None:
+        """Begin with the index that git just made: it knows every file, and no agent was there yet."""
+        with contextlib.suppress(OSError):  # it is only quicker so
+            shutil.copyfile(os.path.join(admin, "index"), self.index)  # noqa: PTH118
+            os.chmod(self.index, 0o600)  # noqa: PTH101
 
     def note_made(self, copied: Iterable[str]) -> None:
         """Keep what setup put into the worktree that git ignores: it need not be saved as long as it is the same."""

@@ -202,6 +202,7 @@ class _Opening:
             base_commit=leased.base_commit,
             made=tip in (None, leased.base_commit) and leased.made_branch,
         )
+        Work(home, leased).take_index(made.admin)
         log.info("made %s on %s", leased.path, leased.branch)
         return made.admin
 

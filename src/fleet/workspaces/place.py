@@ -30,6 +30,7 @@ class Place(Record):
     branch: str
     admin: str | None  # its folder below the repository's `worktrees`; none when the agent removed it
     made: Mapping[str, tuple[int, int]] = MappingProxyType({})  # what setup put there: path to (size, mtime in ns)
+    known: str = ""  # an index of fleet's own from earlier looks: what did not change since need not be read again
     index: tuple[int, int] | None = None  # size and mtime of git's own index when the worktree was made
 
     def head(self, view: View) -> str | None:

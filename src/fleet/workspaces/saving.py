@@ -7,8 +7,10 @@ first parent is where HEAD was; its other parents are what was staged, the stash
 # ruff: noqa: PTH118, PTH119, PTH120
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
 import tempfile
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -84,7 +86,7 @@ def save(  # noqa: PLR0913
     view.make()
     with tempfile.TemporaryDirectory(prefix="saving-", dir=view.path) as folder:
         index, head = os.path.join(folder, "index"), place.head(view)
-        view.git("read-tree", *([head] if head else ["--empty"]), index=index)
+        _read_head(view, place, head, index)
         if os.path.isdir(place.path):  # noqa: PTH112
             open_up(place.path)
             found = survey(view, place, index, folder, skip_ignored)
@@ -104,12 +106,26 @@ def save(  # noqa: PLR0913
         return _written(home, view, place, f"{SAVED}{task_id}/{run_number}", parts)
 
 
+def _read_head(view: View, place: Place, head: str | None, index: str) -> None:
+    """Make an index of HEAD: from the one of earlier looks, which knows what did not change, where there is one."""
+    if head and place.known:
+        try:
+            shutil.copyfile(place.known, index)
+            view.git("read-tree", "-m", head, tree=place.path, index=index)
+        except (OSError, FleetError):  # there is none, it was cut short, or the worktree is gone
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(index)  # noqa: PTH108
+        else:
+            return
+    view.git("read-tree", *([head] if head else ["--empty"]), index=index)
+
+
 def _holds_nothing(view: View, place: Place, head: str | None) -> bool:
     """Whether git's folder about a worktree holds nothing of its own: nothing staged, stashed, under way or let go of.
 
     Only what can be told without asking git: most worktrees are as they should be, and many may go at once.
     """
-    named = {commit.decode() for commit in named_commits(place)}
+    named = {commit.decode() for commit in named_commits(place) if commit.strip(b"0")}
     settled = place.nothing_staged() and place.on_branch() and not place.going_on()
     return settled and named <= {head} and not stashed_on(view, place.branch)
 
