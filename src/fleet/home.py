@@ -111,7 +111,7 @@ def find_project(start: str, home: Home) -> str | None:
     """The nearest directory upwards that has project settings or is the top of a git repository."""
     folder = os.path.abspath(start)
     while True:
-        if os.path.exists(os.path.join(folder, ".git")) or project_files(folder, home):
+        if is_checkout(folder) or project_files(folder, home):
             return folder
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -122,11 +122,17 @@ def find_project(start: str, home: Home) -> str | None:
 def find_checkout(start: str) -> str | None:
     """The nearest directory upwards that is the top of a git repository's checkout."""
     folder = os.path.abspath(start)
-    while not os.path.exists(os.path.join(folder, ".git")):
+    while not is_checkout(folder):
         folder, before = os.path.dirname(folder), folder
         if folder == before:
             return None
     return folder
+
+
+def is_checkout(folder: str) -> bool:
+    """Whether a directory is the top of a checkout; an empty `.git`, left by some sandboxes, is none to git either."""
+    found = os.path.join(folder, ".git")
+    return os.path.isfile(found) or os.path.exists(os.path.join(found, "HEAD"))
 
 
 def project_files(folder: str, home: Home) -> list[str]:

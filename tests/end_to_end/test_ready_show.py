@@ -68,4 +68,4 @@ def test_show_takes_a_part_of_an_id_and_refuses_what_fits_several(fleet: Program
     make(fleet, "y", "--id", "fleet-abc2")
     assert "fleet-abc1" in fleet.ok("show", "c1")
     ended = fleet("show", "abc")
-    assert ended.code == 1 and "fleet-abc1, fleet-abc2" in ended.err
+    assert ended.code == 2 and "fleet-abc1, fleet-abc2" in ended.err

@@ -1,6 +1,7 @@
 """Agents that work in the same directory: told of, and where a project wants it, one after the other."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_an_exclusive_project_has_one_agent_at_a_time(home: Supervised) -> None:
     home.wait_all([*keys, beside], "closed")
     runs = sorted((run["started_at"], run["ended_at"]) for key in keys for run in home.runs(key))
     assert len(runs) == 3
-    assert all(earlier[1] <= later[0] for earlier, later in zip(runs, runs[1:], strict=False)), runs
+    assert all(earlier[1] <= later[0] for earlier, later in pairwise(runs)), runs
     assert all(home.task(key)["failures"] == 0 for key in keys)
 
 

@@ -3,8 +3,10 @@
 import os
 import shutil
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def test_what_a_stopped_supervisor_let_expire_goes_on_with_another_and_its_late_
     home.wait_started(3)
     first = owner(home, long)
     assert home.process is not None
-    os.kill(home.process.pid, signal.SIGSTOP)
+    stop_between_writes(home)
     waiting = [home.create("ok") for _ in range(3)]
     try:
         other.start()
@@ -111,3 +113,20 @@ def test_a_home_whose_folders_are_gone_does_not_keep_its_tasks_for_ever(home: Su
     expire(home, key)
     wait_for(lambda: len(home.runs(key)) == 2, "another run", other.describe)
     assert home.runs(key)[0]["ending"] == "lost"
+
+
+def stop_between_writes(home: Supervised) -> None:
+    """Stop a supervisor at a moment when it holds no lock of the database: nobody could write beside it."""
+    assert home.process is not None
+    for _ in range(100):
+        os.kill(home.process.pid, signal.SIGSTOP)
+        with closing(sqlite3.connect(f"{home.fleet.home}/fleet.db", timeout=0.2, isolation_level=None)) as database:
+            try:
+                database.execute("begin immediate")
+            except sqlite3.OperationalError:
+                os.kill(home.process.pid, signal.SIGCONT)
+                time.sleep(0.05)
+            else:
+                database.execute("rollback")
+                return
+    raise AssertionError("it was always writing")

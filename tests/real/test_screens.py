@@ -171,7 +171,9 @@ def test_how_work_is_done_is_told_apart_from_the_prompt(cli: str, opened: Open) 
 def test_a_session_goes_on_where_it_ended(cli: str, opened: Open, tmp_path: Path) -> None:
     first = opened(cli, DONE, base=tmp_path / "same", prompt="the first words")
     wait_for(lambda: first.told(Kind.RESULT), "the first turn's end")
+    pid = first.run("list-panes", "-F", "#{pane_pid}").strip()
     first.run("respawn-pane", "-k", "true")
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the first to be gone: it writes its settings as it goes")
     again = opened(cli, Turn(text="I remember."), base=tmp_path / "same", prompt="and more", session=first.session)
     again.wait(lambda shown: "I remember." in shown, "the reply")
     assert again.session == first.session

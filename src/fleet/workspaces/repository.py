@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
+from fleet.home import is_checkout
 from fleet.workspaces.git import GitFault, git_text
 
 if TYPE_CHECKING:
@@ -57,10 +58,8 @@ def _common_of(directory: str) -> str | None:
     folder = os.path.realpath(directory)
     while True:
         found = os.path.join(folder, ".git")  # noqa: PTH118
-        if os.path.isdir(found):  # noqa: PTH112
-            return found if os.path.isfile(os.path.join(found, "HEAD")) else None  # noqa: PTH113, PTH118
-        if os.path.lexists(found):
-            return _led_to(found)
+        if is_checkout(folder):
+            return found if os.path.isdir(found) else _led_to(found)  # noqa: PTH112
         parent = os.path.dirname(folder)  # noqa: PTH120
         if parent == folder:
             return None

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.engine.tail import KEPT, LONGEST, LineReader
@@ -132,6 +132,7 @@ def test_what_is_no_plain_file_is_refused_and_holds_nobody_up(tmp_path: Path, ki
         texts(LineReader(str(path)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=30), st.integers(1, 50), st.integers(1, 5))
 def test_any_bytes_in_any_portions_give_the_same_lines(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], most: int, lines: int
