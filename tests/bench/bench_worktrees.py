@@ -29,6 +29,11 @@ from model_server.network import ClosedNetwork  # noqa: E402
 from real.through_fleet import RealFleet  # noqa: E402
 from repositories import big_repository, run_git  # noqa: E402
 
+# Making files is most of what is measured, and a disk's time for it varies by ten: memory is the same for both tools.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and "TMPDIR" not in os.environ:
+    tempfile.tempdir = str(MEMORY)
+
 ROUNDS = 5
 FASTER = 3.0
 CROWD, LOOKS = 50, 9

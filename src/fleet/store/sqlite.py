@@ -199,7 +199,7 @@ class SqliteQueue:
             return task
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
-        with self._db.writing():
+        with self._db.writing(durable=False):
             now = self.now()
             self.save(self.get(task_id).adopted(owner, epoch, now, now + ttl))
             self._rows("move_callers", id=task_id, before=epoch, after=epoch + 1)
@@ -223,7 +223,7 @@ class SqliteQueue:
             return task
 
     def admit(self, claim: Claim, caller: Caller) -> str:
-        with self._db.writing():
+        with self._db.writing(durable=False):
             self._held(claim)
             token = new_token()
             values = {**caller.as_dict(), "repos": encode(caller.repos), "issued_at": clock.to_micros(self.now())}

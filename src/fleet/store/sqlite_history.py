@@ -35,7 +35,7 @@ class SqliteHistory(SqliteWorkspaces):
     """All of it in the queue's file; whatever is written inside `queue.atomic()` is part of it."""
 
     def begin(self, claim: Claim, run: Run) -> Run:
-        with self._db.writing():
+        with self._db.writing(durable=False):
             earlier = self.runs(claim.task.id)
             run = begun(run, claim, earlier)
             self._rows("name_in_task", run=run.id, task=run.task_id, owner=run.owner, epoch=run.epoch)
@@ -139,7 +139,7 @@ class SqliteHistory(SqliteWorkspaces):
         return self._messages(*blocks, task=task_id)
 
     def mark_message(self, message_id: str, state: str, at: datetime, run: str) -> bool:
-        with self._db.writing():
+        with self._db.writing(durable=False):
             for kept in self._messages("message_with_id", id=message_id):
                 moved = kept.marked(state, at, run)
                 if moved is not kept:

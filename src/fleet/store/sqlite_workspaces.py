@@ -28,7 +28,7 @@ class SqliteWorkspaces:
 
     def lease(self, workspace: Workspace, *, ports: Ports | None = None) -> Workspace:
         rules.check_names(workspace)
-        with self._db.writing():
+        with self._db.writing(durable=False):
             if kept := rules.reused(self.workspace(workspace.task_id)):
                 return kept
             rules.refuse_taken(workspace, self._in_the_way(workspace))
@@ -46,21 +46,21 @@ class SqliteWorkspaces:
         return self._workspaces(f"{block}_in", common=common) if rules.is_text(common) else []
 
     def keep_workspace(self, workspace: Workspace) -> None:
-        with self._db.writing():
+        with self._db.writing(durable=False):
             self._put_workspace(rules.changed(self.workspace(workspace.task_id), workspace))
 
     def begin_removal(self, task_id: str) -> Workspace:
-        with self._db.writing():
+        with self._db.writing(durable=False):
             worked_on = bool(self._db.rows(_SQL["is_worked_on"], {"task": task_id}))
             kept = self.workspace(task_id)
             return self._put_workspace(rules.going(kept, task_id, self._now(), worked_on=worked_on))
 
     def stop_removal(self, task_id: str) -> Workspace:
-        with self._db.writing():
+        with self._db.writing(durable=False):
             return self._put_workspace(rules.staying(self.workspace(task_id), task_id))
 
     def end_removal(self, task_id: str, saved: str) -> Workspace:
-        with self._db.writing():
+        with self._db.writing(durable=False):
             return self._put_workspace(rules.gone(self.workspace(task_id), task_id, saved, self._now()))
 
     def trust(self, kind: str, key: str, value: str, by: str) -> None:
