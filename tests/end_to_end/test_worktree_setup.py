@@ -116,7 +116,7 @@ def test_a_setup_that_fails_is_tried_again_for_a_headless_task_and_then_blocks_i
 
 def test_a_setup_command_has_a_time_limit_and_nothing_of_it_lives_on(home: Terminals) -> None:
     noted = home.fleet.user / "noted"
-    set_up(home, commands=[f"setsid tail -f {noted} & echo x > {noted}; wait"], seconds=1)
+    set_up(home, commands=[f"echo x > {noted}; setsid tail -f {noted} & wait"], seconds=1)
     result = home.fleet("create", "work", "--prompt", "work")
     assert result.code == 1 and "did not end in 1 s" in result.out
     assert noted.exists() and at_work_on(noted) == []

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from supervised import commands
 
 ALL = ("claude", "codex", "gemini", "opencode")
 BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
+#: claude still has a last word about a request that has just begun, and none about one that hangs.
+HANGING_SECONDS = 1.5
 
 
 def started(real: Real, server: ModelServer, cli: str, *turns: Turn) -> tuple[RealFleet, str]:
@@ -42,6 +45,7 @@ def test_rule_1_an_exit_code_of_0_is_not_success(
 ) -> None:
     home, key = started(real, server, cli, Turn(fault=Fault.HANG), BEGIN, DONE)
     home.scenario.wait_for(1, seconds=PATIENCE)
+    time.sleep(HANGING_SECONDS)
     for pid in home.clis():
         os.kill(pid, step)
     first = home.ended(key)[0]

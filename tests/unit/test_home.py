@@ -180,6 +180,8 @@ def test_a_project_is_the_nearest_settings_file_or_repository(tmp_path: Path) ->
     (tmp_path / ".fleet" / "config.toml").touch()
     repo = tmp_path / "repo"
     (repo / ".git").mkdir(parents=True)
+    assert find_project(str(repo), home) is None  # as some sandboxes leave it: no repository to git either
+    (repo / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     inner = repo / "app"
     (inner / ".aifleet").mkdir(parents=True)
     (inner / ".aifleet" / "config.toml").touch()

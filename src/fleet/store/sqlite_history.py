@@ -35,7 +35,7 @@ class SqliteHistory(SqliteWorkspaces):
     """All of it in the queue's file; whatever is written inside `queue.atomic()` is part of it."""
 
     def begin(self, claim: Claim, run: Run) -> Run:
-        with self._db.writing(durable=False):
+        with self._db.writing():
             earlier = self.runs(claim.task.id)
             run = begun(run, claim, earlier)
             self._rows("name_in_task", run=run.id, task=run.task_id, owner=run.owner, epoch=run.epoch)
