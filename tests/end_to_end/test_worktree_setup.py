@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -17,12 +18,20 @@ __all__ = ["home"]
 
 
 def environment(home: Terminals, branch: str) -> dict[str, str]:
-    """What the agent of a branch was started with."""
-    for pid in home.agents():
-        pairs = dict(word.partition("=")[::2] for word in Path(f"/proc/{pid}/environ").read_text().split("\0"))
-        if pairs.get("FLEET_BRANCH") == branch:
-            return pairs
-    pytest.fail(f"no agent of {branch}\n{home.describe()}")
+    """What the agent of a branch was started with, as soon as its program runs."""
+    found: dict[str, str] = {}
+
+    def looked() -> bool:
+        for pid in home.agents():
+            with suppress(OSError):
+                words = Path(f"/proc/{pid}/environ").read_text().split("\0")
+                pairs = dict(word.partition("=")[::2] for word in words)
+                if pairs.get("FLEET_BRANCH") == branch:
+                    found.update(pairs)
+        return bool(found)
+
+    wait_for(looked, f"an agent of {branch}", home.describe)
+    return found
 
 
 def test_credential_files_are_copied_for_their_owner_alone(home: Terminals) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,7 +94,8 @@ def _start(fleet: Fleet, task: Task, run: Run | None) -> Start:
     space = fleet.history.workspace(task.id)
     if run is not None:
         home = Home(run.home) if run.home else fleet.home
-        alive = is_locked(f"{home.task(task.id)}/runs/{run.number}")
+        folder = f"{home.task(task.id)}/runs/{run.number}"
+        alive = is_locked(folder) and os.path.lexists(f"{folder}/control")  # its shim answers by then
         return Start(task, run, space, State.RUNNING if alive or run.first_event_at else State.SETTING_UP)
     if task.status == Status.IN_PROGRESS:
         return Start(task, None, space, State.SETTING_UP)
