@@ -35,7 +35,7 @@ REFUSED = {
 #: What is not a run's to say about any task: who made it and how, what its receipt shows and why it is where it is.
 _NOT_ITS_WORD = ("made_by", "origin", "finding", "reason")
 #: And about its own: how it is judged, and what it may spend.
-_NOT_OF_ITS_OWN = (*_NOT_ITS_WORD, "verify", "limits", "account")
+_NOT_OF_ITS_OWN = (*_NOT_ITS_WORD, "verify", "rules", "limits", "account")
 
 
 def refuse_agents(caller: Caller | None, doing: str) -> None:

@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from fleet.config.kinds import CoderName, Line, ModelGlob, Permissions, Section, Slots
+from fleet.config.proof_sections import Findings, Merge, Verify
+from fleet.config.proof_sections import Scope as Scoped
 from fleet.config.sections import (
     AccountSettings,
     Agent,
@@ -18,7 +20,7 @@ from fleet.config.sections import (
     Supervising,
     Watchdogs,
 )
-from fleet.config.workspace_sections import Ports, Project, Saving, Setup, Tmux, Verify
+from fleet.config.workspace_sections import Ports, Project, Saving, Setup, Tmux
 
 __all__ = [
     "ALIASES",
@@ -68,6 +70,9 @@ class Declared(Section, frozen=True):
     agent: Agent = Agent()
     setup: Setup = Setup()
     verify: Verify = Verify()
+    scope: Scoped = Scoped()
+    findings: Findings = Findings()
+    merge: Merge = Merge()
     ports: Ports = Ports()
     tmux: Tmux = Tmux()
     saving: Saving = Saving()
@@ -97,6 +102,9 @@ SCOPES: dict[Scope, tuple[str, ...]] = {
         "ports",
         "tmux",
         "saving",
+        "scope",
+        "findings",
+        "merge",
         "limits",
         "watchdog",
         "supervisor",
@@ -106,8 +114,8 @@ SCOPES: dict[Scope, tuple[str, ...]] = {
         "prices",
     ),
     PROJECT: (
-        *("coder", "model", "permissions", "project", "agent", "setup", "verify", "ports", "tmux", "watchdog"),
-        "coders",
+        *("coder", "model", "permissions", "project", "agent", "setup", "verify", "scope", "findings", "merge"),
+        *("ports", "tmux", "watchdog", "coders"),
     ),
 }
 

@@ -48,16 +48,6 @@ class Setup(Section, frozen=True):
     ] = ()
 
 
-class Verify(Section, frozen=True):
-    """How fleet itself looks whether the work on a branch is good."""
-
-    command: Annotated[
-        Text | None,
-        Meta(description="The command that tells, by ending with 0, that a branch is good; a task may name its own."),
-    ] = None
-    seconds: Annotated[Seconds, Meta(description="How long it may take.")] = 600
-
-
 class Ports(Section, frozen=True):
     """The block of ports that each worktree has to itself, told as FLEET_PORT and PORT."""
 

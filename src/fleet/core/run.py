@@ -44,6 +44,8 @@ class Outcome(Record):
     tool_calls: int = 0
     exit_status: int | None = None
     exit_signal: int | None = None
+    finding: str = ""  # what the receipt shows
+    shown: str = ""  # and by what, in words
 
 
 class Run(Record):
@@ -99,6 +101,7 @@ class Run(Record):
     leftover: str = ""  # the commit that fleet made of what was left
     verify: str = ""  # how the check at its branch's tip went: JSON; none was made
     flags: str = "[]"  # words for what is suspicious about it: JSON
+    spawn: str = ""  # what was started, and what there was before: JSON
 
     @property
     def is_live(self) -> bool:

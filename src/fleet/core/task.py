@@ -61,8 +61,8 @@ DIRECTORY, WORKTREE = "directory", "worktree"
 HEADLESS, INTERACTIVE = "headless", "interactive"
 
 #: The ways of making tasks for which a supervisor is started by itself; `Task.origin` says which it was.
-CREATE, FANOUT, MULTI = "create", "fanout", "multi"
-MADE_HERE = (CREATE, FANOUT, MULTI, "workflow", "mcp")
+CREATE, FANOUT, MULTI, PICK, MERGE = "create", "fanout", "multi", "pick", "merge"
+MADE_HERE = (CREATE, FANOUT, MULTI, PICK, MERGE, "workflow", "mcp")
 
 #: Fleet's own fields of a task: columns in the database, `fleet.` keys of its metadata in bd's JSON.
 SPEC_FIELDS = (
@@ -76,6 +76,7 @@ SPEC_FIELDS = (
     "branch",
     "mode",
     "verify",
+    "rules",
     "limits",
     "requires",
     "batch",
@@ -134,6 +135,7 @@ class Task(Record):
     branch: str = ""
     mode: str = ""  # headless or interactive
     verify: str = ""
+    rules: str = ""  # what its work is held to: JSON, see `core.rules`
     limits: str = ""
     requires: str = ""  # what a host must offer
     batch: str = ""

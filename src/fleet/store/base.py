@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
+    from fleet.core.collision import Collision
     from fleet.core.dependency import Edge
     from fleet.core.filter import Filter, Lane
     from fleet.core.health import Vital
+    from fleet.core.receipt import FindingCount, Receipt
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.tally import Tally
     from fleet.core.task import Caller, Claim, Comment, Task, Verdict
@@ -220,6 +222,32 @@ class History(Protocol):
 
         It moves only forward, and delivered and carried are ends. One that is not there does not move.
         """
+
+    # Receipts and collisions
+
+    def keep_receipt(self, receipt: Receipt) -> Receipt:
+        """Keep what was seen of a run, behind the last receipt of its owner; of one run the first counts."""
+
+    def receipt(self, run_id: str) -> Receipt | None:
+        """The receipt of a run, if it has one."""
+
+    def receipts(self, task_id: str) -> list[Receipt]:
+        """The receipts of a task's runs, oldest first."""
+
+    def receipt_chain(self, owner: str) -> list[Receipt]:
+        """All receipts of one owner, oldest first."""
+
+    def finding_counts(self, *, since: datetime | None = None) -> list[FindingCount]:
+        """What the runs that ended since then came to, for each coder, model and finding."""
+
+    def collisions(self, *, common: str | None = None) -> list[Collision]:
+        """The branches that collide, of one repository's git directory or any, as last seen; longest known first."""
+
+    def keep_collisions(self, common: str, seen: Sequence[Collision]) -> None:
+        """Keep which branches of a repository collide now, in place of what was known; known pairs keep their times."""
+
+    def tell_collision(self, collision: Collision, at: datetime) -> bool:
+        """Note that the later agent was told; whether it had not been."""
 
     # Workspaces and trust
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from fleet.core.collision import Collision
     from fleet.core.dependency import Edge
+    from fleet.core.receipt import Receipt
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.task import Caller, Comment, Task
     from fleet.core.workspace import Workspace
@@ -30,6 +32,8 @@ class State:
         self.accounts: dict[tuple[str, str], Account] = {}
         self.totals: dict[tuple[str, str], AccountTotal] = {}
         self.workspaces: list[Workspace] = []
+        self.receipts: list[Receipt] = []
+        self.collisions: list[Collision] = []
         self.trusted: dict[tuple[str, str], str] = {}
 
     def copy(self) -> State:

@@ -17,7 +17,7 @@ from fleet.store.sqlite_history_rows import (
     total_from,
     values_of,
 )
-from fleet.store.sqlite_workspaces import SqliteWorkspaces
+from fleet.store.sqlite_receipts import SqliteReceipts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ _SQL = named_sql.load("sqlite", "history")
 _BEFORE_ALL = -(2**63)
 
 
-class SqliteHistory(SqliteWorkspaces):
+class SqliteHistory(SqliteReceipts):
     """All of it in the queue's file; whatever is written inside `queue.atomic()` is part of it."""
 
     def begin(self, claim: Claim, run: Run) -> Run:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import from_micros, to_micros
+from fleet.core.collision import Collision
+from fleet.core.jsontext import decode
+from fleet.core.receipt import FindingCount, Receipt
 from fleet.core.run import Account, AccountTotal, Message, Question, Run
 from fleet.core.workspace import Workspace
 
@@ -47,7 +50,23 @@ def workspace_from(row: tuple[Any, ...]) -> Workspace:
     return found.replace(made_branch=bool(found.made_branch))
 
 
-def values_of(record: Run | Question | Message | Workspace) -> dict[str, Any]:
+def receipt_from(row: tuple[Any, ...]) -> Receipt:
+    """A receipt from the columns of the query `receipts`."""
+    return _record(Receipt, row)
+
+
+def count_from(row: tuple[Any, ...]) -> FindingCount:
+    """A count from the columns of the query `finding_counts`."""
+    return _record(FindingCount, row)
+
+
+def collision_from(row: tuple[Any, ...]) -> Collision:
+    """A collision from the columns of the query `collisions`."""
+    found = _record(Collision, row)
+    return found.replace(files=tuple(decode(str(found.files))))
+
+
+def values_of(record: Run | Question | Message | Workspace | Receipt | Collision) -> dict[str, Any]:
     """A record's columns, under the names of its fields."""
     values = record.as_dict()
     for name, value in values.items():
@@ -75,6 +94,8 @@ def _is_instant(name: str) -> bool:
     return name.endswith(("_at", "_until"))
 
 
-_KINDS: tuple[type[Record], ...] = (Run, Question, Account, AccountTotal, Message, Workspace)
+_KINDS: tuple[type[Record], ...] = (
+    *(Run, Question, Account, AccountTotal, Message, Workspace, Receipt, FindingCount, Collision),
+)
 _INSTANTS = {name for kind in _KINDS for name in kind._fields if _is_instant(name)}
 _INSTANT_AT = {kind: [at for at, name in enumerate(kind._fields) if _is_instant(name)] for kind in _KINDS}

@@ -6,7 +6,7 @@ select
     r.ending, r.reason, r.resume_at, r.exit_status, r.exit_signal, r.finding, r.receipt, r.events, r.tool_calls,
     r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.context_peak,
     r.context_window, r.stdout_offset, r.stderr_offset, r.folded, r.session_name, r.screen, r.cpu_pct, r.rss_kb,
-    r.diff_files, r.diff_added, r.diff_removed, r.sampled_at, r.leftover, r.verify, r.flags
+    r.diff_files, r.diff_added, r.diff_removed, r.sampled_at, r.leftover, r.verify, r.flags, r.spawn
 from runs r
 
 -- with_id --
@@ -34,14 +34,14 @@ insert into runs (
     base_commit, started_at, first_event_at, last_event_at, result_at, ended_at, ending, reason, resume_at, exit_status,
     exit_signal, finding, receipt, events, tool_calls, input_tokens, output_tokens, cache_read_tokens,
     cache_write_tokens, cost_usd, context_peak, context_window, stdout_offset, stderr_offset, folded,
-    session_name, screen, cpu_pct, rss_kb, diff_files, diff_added, diff_removed, sampled_at, leftover, verify, flags
+    session_name, screen, cpu_pct, rss_kb, diff_files, diff_added, diff_removed, sampled_at, leftover, verify, flags, spawn
 ) values (
     :id, :task_id, :number, :epoch, :owner, :launcher, :containment, :coder, :model, :account, :session, :workspace,
     :home, :branch, :base_commit, :started_at, :first_event_at, :last_event_at, :result_at, :ended_at, :ending, :reason,
     :resume_at, :exit_status, :exit_signal, :finding, :receipt, :events, :tool_calls, :input_tokens, :output_tokens,
     :cache_read_tokens, :cache_write_tokens, :cost_usd, :context_peak, :context_window, :stdout_offset, :stderr_offset,
     :folded, :session_name, :screen, :cpu_pct, :rss_kb, :diff_files, :diff_added, :diff_removed, :sampled_at, :leftover,
-    :verify, :flags
+    :verify, :flags, :spawn
 )
 
 -- fold_run --
@@ -55,7 +55,7 @@ update runs set
     context_peak = :context_peak, context_window = :context_window, stdout_offset = :stdout_offset,
     stderr_offset = :stderr_offset, folded = :folded, session_name = :session_name, screen = :screen, cpu_pct = :cpu_pct,
     rss_kb = :rss_kb, diff_files = :diff_files, diff_added = :diff_added, diff_removed = :diff_removed,
-    sampled_at = :sampled_at, leftover = :leftover, verify = :verify, flags = :flags
+    sampled_at = :sampled_at, leftover = :leftover, verify = :verify, flags = :flags, spawn = :spawn
 where id = :id and task = :task and owner = :owner and epoch = :epoch and ended_at is null
     and exists (select 1 from tasks t where t.id = :task and t.claim_owner = :owner and t.epoch = :epoch)
 
@@ -69,7 +69,7 @@ update runs set
     context_peak = :context_peak, context_window = :context_window, stdout_offset = :stdout_offset,
     stderr_offset = :stderr_offset, folded = :folded, session_name = :session_name, screen = :screen, cpu_pct = :cpu_pct,
     rss_kb = :rss_kb, diff_files = :diff_files, diff_added = :diff_added, diff_removed = :diff_removed,
-    sampled_at = :sampled_at, leftover = :leftover, verify = :verify, flags = :flags,
+    sampled_at = :sampled_at, leftover = :leftover, verify = :verify, flags = :flags, spawn = :spawn,
     ended_at = :ended_at, ending = :ending, reason = :reason, resume_at = :resume_at, exit_status = :exit_status,
     exit_signal = :exit_signal, finding = :finding, receipt = :receipt
 where id = :id and owner = :owner and epoch = :epoch and ended_at is null

@@ -1,0 +1,27 @@
+"""A collision: two live branches of one repository whose changes git could not merge."""
+
+from __future__ import annotations
+
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class Collision(Record):
+    """Two tasks whose branches collide, and where. The one that began first is `task_id`."""
+
+    common: str  # the git directory of the repository
+    task_id: str
+    other_id: str
+    tip: str  # the commits that were held against each other
+    other_tip: str
+    files: tuple[str, ...]
+    seen_at: datetime
+    told_at: datetime | None = None  # when the later agent was told of it
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The two tasks."""
+        return self.task_id, self.other_id

@@ -1,0 +1,132 @@
+"""The finding: what the evidence about a run amounts to. An agent's word is evidence, never state."""
+
+from __future__ import annotations
+
+from fleet.core.record import Record
+from fleet.core.run import Ending
+from fleet.core.task import DIRECTORY, WORKTREE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fleet.core.verification import Verification
+
+
+class Finding:
+    """The words for what a receipt shows."""
+
+    VERIFIED = "verified"  # real work, and fleet's own look at it ended well
+    UNVERIFIED = "unverified"  # real work that nothing has proven
+    NO_CHANGES = "no_changes"
+    FAILED_VERIFY = "failed_verify"
+    INCOMPLETE = "incomplete"
+    FABRICATED = "fabricated"  # it claims what did not happen
+    OUT_OF_SCOPE = "out_of_scope"  # it touched what is not its to touch
+    INFRA_ERROR = "infra_error"  # nobody's fault: a limit, an outage, a lost agent
+
+
+FINDINGS = tuple(value for name, value in vars(Finding).items() if name.isupper())
+
+#: The endings whose run claims to be done.
+DONE = (Ending.FINISHED, Ending.HUNG_AFTER_RESULT)
+#: The endings that are nobody's fault.
+NOBODYS = (
+    *(Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.NOT_LOGGED_IN, Ending.LOST, Ending.RELEASED, Ending.START_HANG),
+)
+
+
+class Evidence(Record):
+    """What was seen of a run, boiled down to what the finding follows from. Nothing in it is only the agent's word,
+    but for what begins with `claimed_`."""
+
+    ending: str
+    reason: str = ""
+    tool_calls: int = 0
+    tells_tools: bool = True  # its coder tells of each tool
+    handed_in: bool = False  # `bd close` or result.json
+    artifact: bool = False  # it left a file besides the change: a report, a plan
+    workspace: str = DIRECTORY
+    commits: int = 0
+    changed: int | None = None  # files that differ from the base; none: nothing to compare with
+    blank: bool = False  # and only in their white space
+    claimed_no_changes: bool = False  # its result.json says so
+    absent: tuple[str, ...] = ()  # files it claims to have changed that are not there at all
+    untouched: tuple[str, ...] = ()  # files it claims to have changed that are as they were
+    unknown_commits: tuple[str, ...] = ()  # commits it claims that nobody has
+    unseen: tuple[str, ...] = ()  # commands it claims to have run that its stream does not show
+    strayed: tuple[str, ...] = ()  # what it did outside of its scope, in words
+    may_change_nothing: bool = False  # the task allows it
+    verification: Verification | None = None
+    not_verified: str = ""  # why no verification was made though one was asked for
+
+
+class Judgement(Record):
+    """A finding and the sentences that show it."""
+
+    finding: str
+    shown: tuple[str, ...] = ()
+
+
+def judge(seen: Evidence) -> Judgement:
+    """What the evidence amounts to; first match wins."""
+    if seen.strayed:
+        return Judgement(finding=Finding.OUT_OF_SCOPE, shown=seen.strayed)
+    if seen.ending in NOBODYS:
+        return Judgement(finding=Finding.INFRA_ERROR, shown=(seen.reason or seen.ending,))
+    if seen.ending not in DONE:
+        return Judgement(finding=Finding.INCOMPLETE, shown=(seen.reason or seen.ending,))
+    if lies := _lies(seen):
+        return Judgement(finding=Finding.FABRICATED, shown=lies)
+    verification = seen.verification
+    if verification is not None and not verification.ok:
+        return Judgement(finding=Finding.FAILED_VERIFY, shown=(_failure(verification),))
+    if changeless := _changeless(seen):
+        return changeless
+    if verification is None:
+        why = seen.not_verified or "there is no verify command"
+        return Judgement(finding=Finding.UNVERIFIED, shown=(why,))
+    if doubts := _doubts(seen, verification):
+        return Judgement(finding=Finding.UNVERIFIED, shown=doubts)
+    return Judgement(finding=Finding.VERIFIED, shown=(f"`{verification.command}` ended with 0 at its branch's tip",))
+
+
+def _lies(seen: Evidence) -> tuple[str, ...]:
+    """What it claims and did not do."""
+    found = []
+    if seen.tells_tools and not seen.tool_calls and not seen.changed and not seen.artifact:
+        found.append("it says it is done, and never used a tool")
+    if seen.absent:
+        found.append(f"it claims files that are not there: {_some(seen.absent)}")
+    if seen.untouched and not seen.changed and not seen.claimed_no_changes:
+        found.append(f"it claims changes that were not made: {_some(seen.untouched)}")
+    if seen.unknown_commits:
+        found.append(f"it claims commits that nobody has: {_some(seen.unknown_commits)}")
+    if seen.unseen:
+        found.append(f"it claims commands that it never ran: {_some(seen.unseen)}")
+    return tuple(found)
+
+
+def _changeless(seen: Evidence) -> Judgement | None:
+    if seen.changed is None or (seen.changed and not seen.blank):
+        return None
+    said = "only white space differs from its base" if seen.changed else "nothing differs from its base"
+    if seen.workspace != WORKTREE and (seen.handed_in or seen.artifact):
+        return None  # in a plain directory the work may be a report
+    return Judgement(finding=Finding.NO_CHANGES, shown=(said,))
+
+
+def _doubts(seen: Evidence, verification: Verification) -> tuple[str, ...]:
+    found = list(verification.doubts)
+    if verification.contested and verification.without_them != 0:
+        found.append(f"it passes only with its own changes to tests: {_some(verification.contested)}")
+    if seen.workspace != WORKTREE:
+        found.append("it worked in a plain directory, where others work too")
+    return tuple(found)
+
+
+def _failure(verification: Verification) -> str:
+    return f"`{verification.command}` {verification.in_words}"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")

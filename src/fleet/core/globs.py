@@ -1,0 +1,54 @@
+"""Globs of paths in a repository: `*` and `?` stay within a folder, `**` crosses them; no `/` means any folder."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def fits(path: str, glob: str) -> bool:
+    """Whether a path fits a glob. One that ends in `/`, or names a folder, means all below it."""
+    return _pattern(glob).match(path) is not None
+
+
+def fits_any(path: str, globs: Iterable[str]) -> bool:
+    """Whether a path fits one of them."""
+    return any(fits(path, glob) for glob in globs)
+
+
+@lru_cache(maxsize=512)
+def _pattern(glob: str) -> re.Pattern[str]:
+    named = glob.removeprefix("./").strip("/")
+    anywhere = "" if "/" in named or glob.startswith("/") else "(?:.*/)?"
+    return re.compile(f"{anywhere}{_regex(named)}(?:/.*)?\\Z", re.DOTALL)
+
+
+def _regex(glob: str) -> str:
+    parts, at = [], 0
+    while at < len(glob):
+        rest = glob[at:]
+        if rest.startswith("**/"):
+            parts.append("(?:.*/)?")
+            at += 3
+        elif rest.startswith("**"):
+            parts.append(".*")
+            at += 2
+        elif rest[0] == "*":
+            parts.append("[^/]*")
+            at += 1
+        elif rest[0] == "?":
+            parts.append("[^/]")
+            at += 1
+        elif rest[0] == "[" and "]" in rest[2:]:
+            end = rest.index("]", 2)
+            inner = rest[1:end].replace("\\", "\\\\").replace("[", "\\[")
+            parts.append(f"[{'^' + inner[1:] if inner[0] in '!^' else inner}]")
+            at += end + 1
+        else:
+            parts.append(re.escape(rest[0]))
+            at += 1
+    return "".join(parts)

@@ -1,0 +1,108 @@
+"""A workflow as it is run: a plan of plain stages with edges, loops and fans already unrolled."""
+
+from __future__ import annotations
+
+from fleet.core.errors import BadInput
+from fleet.core.jsontext import decode, encode
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+    #: The rounds of one stage in their order; what is meant is the last of them that ran.
+    Chain = tuple[str, ...]
+
+#: What becomes of the other stages when one fails.
+CONTINUE, STOP = "continue", "stop"
+
+
+class Stage(Record):
+    """One stage of a plan, which becomes one task."""
+
+    name: str  # in the plan: `review`, its second round `review#2`, the third of several `part@3`
+    stage: str  # in the file: the same for all rounds and items
+    index: int  # in the file, from 0
+    prompt: str  # with its variables
+    item: str = ""  # of the list that `each` goes over
+    round: int = 1
+    coder: str = ""
+    model: str = ""
+    account: str = ""
+    extra_args: tuple[str, ...] = ()
+    reasoning_effort: str = ""
+    timeout_seconds: float | None = None
+    verify: str = ""
+    retries: int | None = None
+    inherits: bool = False  # starts from the branch of the first thing it comes after
+    no_changes: bool = False
+    after: tuple[Chain, ...] = ()  # what it depends on
+    reads: dict[str, tuple[Chain, ...]] = {}  # noqa: RUF012 - what its variables mean, by their first part
+    when: str = ""  # it runs only where this holds
+    unless: str = ""  # of a later round: it runs only where this does not hold for the round before
+    may_fail: bool = False  # its failing fails nothing else: the next round follows
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The stages of the plan that must be over before this one starts, each once."""
+        return tuple(dict.fromkeys(chain[-1] for chain in self.after if chain))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The stages of the plan whose results its start looks at, each once."""
+        chains = (*self.after, *(chain for found in self.reads.values() for chain in found))
+        return tuple(dict.fromkeys(name for chain in chains for name in chain))
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, without what is as it is by default."""
+        defaults = type(self)._fields
+        return {name: value for name, value in self.as_dict().items() if value != defaults[name]}
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Self:
+        """The stage in this data."""
+        told = dict(told)
+        reads = {head: _chains(found) for head, found in told.pop("reads", {}).items()}
+        after, words = _chains(told.pop("after", ())), tuple(told.pop("extra_args", ()))
+        return cls(**told, reads=reads, after=after, extra_args=words)
+
+
+class Plan(Record):
+    """A whole workflow. Each stage stands after those it needs."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    description: str = ""
+    task_prompt: str = ""  # where the caller gives none
+    on_failure: str = CONTINUE
+    repo_hint: str = ""  # what the file says of its repository: where the caller is counts
+    base: str = ""
+
+    def stage(self, name: str) -> Stage:
+        """The stage of this name in the plan. Raises BadInput."""
+        for found in self.stages:
+            if found.name == name:
+                return found
+        raise BadInput(f"workflow {self.name!r} has no stage {name!r}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**self.as_dict(), "stages": [stage.as_json() for stage in self.stages]}
+
+    def text(self) -> str:
+        """The plan as one line of JSON; `plan_in` reads it."""
+        return encode(self.as_json())
+
+
+def plan_in(text: str) -> Plan:
+    """The plan in this text. Raises BadInput where there is none."""
+    try:
+        told = decode(text)
+        stages = tuple(Stage.from_json(stage) for stage in told.pop("stages"))
+        return Plan(stages=stages, **told)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(f"this is no plan of a workflow: {error}", hint="it may be of another version of fleet.") from error
+
+
+def _chains(found: Any) -> tuple[Chain, ...]:
+    return tuple(tuple(chain) for chain in found)
