@@ -76,6 +76,15 @@ class QuestionNotFound(FleetError):
         super().__init__(f"no question {question_id!r}")
 
 
+class WorkflowNotFound(FleetError):
+    """No workflow has that id."""
+
+    hint = "`fleet workflow list` shows those there are."
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(f"no workflow {workflow_id!r}")
+
+
 class AlreadyAnswered(FleetError):
     """Somebody answered first."""
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fleet.core.collision import Collision
     from fleet.core.dependency import Edge
     from fleet.core.filter import Filter, Lane
+    from fleet.core.flow import Result, StageOf, Workflow
     from fleet.core.health import Vital
     from fleet.core.receipt import FindingCount, Receipt
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
@@ -248,6 +249,35 @@ class History(Protocol):
 
     def tell_collision(self, collision: Collision, at: datetime) -> bool:
         """Note that the later agent was told; whether it had not been."""
+
+    # Workflows and results
+
+    def add_workflow(self, workflow: Workflow, stages: Sequence[StageOf]) -> None:
+        """Keep a new workflow, and which task is which of its stages."""
+
+    def workflow(self, workflow_id: str) -> Workflow:
+        """One workflow. Raises WorkflowNotFound."""
+
+    def workflows(self, *, limit: int) -> list[Workflow]:
+        """The newest workflows, newest first."""
+
+    def stop_workflow(self, workflow_id: str, reason: str, at: datetime) -> bool:
+        """Note that a workflow was stopped; whether it had not been. Raises WorkflowNotFound."""
+
+    def clean_workflow(self, workflow_id: str, at: datetime) -> bool:
+        """Note that its worktrees were removed; whether they had not been. Raises WorkflowNotFound."""
+
+    def stages(self, workflow_id: str) -> list[StageOf]:
+        """The stages of a workflow in the order of its plan."""
+
+    def stage_of(self, task_id: str) -> StageOf | None:
+        """Which stage a task is, if it is one."""
+
+    def keep_result(self, result: Result) -> None:
+        """Keep what a task handed on; the last word counts."""
+
+    def results(self, task_ids: Iterable[str]) -> dict[str, Result]:
+        """What these tasks handed on, by their ids; those that did not are left out."""
 
     # Workspaces and trust
 

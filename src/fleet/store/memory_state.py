@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from fleet.core.collision import Collision
     from fleet.core.dependency import Edge
+    from fleet.core.flow import Result, StageOf, Workflow
     from fleet.core.receipt import Receipt
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.task import Caller, Comment, Task
@@ -34,6 +35,9 @@ class State:
         self.workspaces: list[Workspace] = []
         self.receipts: list[Receipt] = []
         self.collisions: list[Collision] = []
+        self.workflows: dict[str, Workflow] = {}
+        self.stages: dict[str, StageOf] = {}
+        self.results: dict[str, Result] = {}
         self.trusted: dict[tuple[str, str], str] = {}
 
     def copy(self) -> State:

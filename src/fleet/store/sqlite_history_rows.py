@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import from_micros, to_micros
 from fleet.core.collision import Collision
+from fleet.core.flow import Result, StageOf, Workflow
 from fleet.core.jsontext import decode
 from fleet.core.receipt import FindingCount, Receipt
 from fleet.core.run import Account, AccountTotal, Message, Question, Run
@@ -66,7 +67,22 @@ def collision_from(row: tuple[Any, ...]) -> Collision:
     return found.replace(files=tuple(decode(str(found.files))))
 
 
-def values_of(record: Run | Question | Message | Workspace | Receipt | Collision) -> dict[str, Any]:
+def workflow_from(row: tuple[Any, ...]) -> Workflow:
+    """A workflow from the columns of the query `workflows`."""
+    return _record(Workflow, row)
+
+
+def stage_from(row: tuple[Any, ...]) -> StageOf:
+    """A stage from the columns of the query `stages`."""
+    return _record(StageOf, row)
+
+
+def result_from(row: tuple[Any, ...]) -> Result:
+    """A result from the columns of the query `results`."""
+    return _record(Result, row)
+
+
+def values_of(record: Record) -> dict[str, Any]:
     """A record's columns, under the names of its fields."""
     values = record.as_dict()
     for name, value in values.items():
@@ -96,6 +112,7 @@ def _is_instant(name: str) -> bool:
 
 _KINDS: tuple[type[Record], ...] = (
     *(Run, Question, Account, AccountTotal, Message, Workspace, Receipt, FindingCount, Collision),
+    *(Workflow, StageOf, Result),
 )
 _INSTANTS = {name for kind in _KINDS for name in kind._fields if _is_instant(name)}
 _INSTANT_AT = {kind: [at for at, name in enumerate(kind._fields) if _is_instant(name)] for kind in _KINDS}

@@ -1,0 +1,54 @@
+"""A workflow on record: a plan whose stages are tasks, and what each of them handed on. How far it is follows from the
+tasks; nothing of that is kept."""
+
+from __future__ import annotations
+
+from fleet.core.jsontext import decode
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+
+class Workflow(Record):
+    """A workflow that somebody had made of a plan."""
+
+    id: str
+    name: str
+    repo: str = ""
+    plan: str = "{}"  # JSON, see `core.workflow`
+    task_prompt: str = ""
+    made_at: datetime
+    made_by: str = ""
+    caller: str = ""  # the task of the run that made it; empty: a person
+    stopped_at: datetime | None = None
+    reason: str = ""  # why it was stopped
+    cleaned_at: datetime | None = None
+
+
+class StageOf(Record):
+    """A task as a stage of a workflow."""
+
+    task_id: str
+    workflow_id: str
+    index: int  # in the plan
+    name: str
+    spec: str  # JSON of the plan's stage
+
+
+class Result(Record):
+    """What a task handed on: its last result, held against what fleet saw."""
+
+    task_id: str
+    run_id: str
+    made_at: datetime
+    made_by: str = "agent"  # or fleet, where the agent left none
+    body: str = "{}"  # JSON: summary, files_changed, tests, commits, next_steps, status …
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What is in it."""
+        found: dict[str, Any] = decode(self.body)
+        return found
