@@ -9,6 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_LISTS = ("allow", "protect", "repos", "extra_args")
+_FLAGS = ("fail_to_pass", "no_changes")
+_WORDS = ("reasoning_effort",)
+
 
 class Rules(Record):
     """What a task allows and asks for; nothing said is none or empty."""
@@ -17,10 +21,20 @@ class Rules(Record):
     protect: tuple[str, ...] = ()  # globs of the files it must not change
     fail_to_pass: bool | None = None  # its verify command must fail at the base
     no_changes: bool | None = None  # it may end without a change
+    depth: int | None = None  # how many tasks deep its agents may make tasks
+    repos: tuple[str, ...] = ()  # in which repositories; none: any
+    at_once: int | None = None  # of all that were made this way, how many agents may work at once
+    retries: int | None = None  # in place of limits.retry_limit: failures that do not block it
+    stale_restarts: int | None = None  # how often it starts again after it fell silent
+    rate_limit_retries: int | None = None
+    rate_limit_base_seconds: float | None = None
+    rate_limit_max_seconds: float | None = None
+    reasoning_effort: str = ""
+    extra_args: tuple[str, ...] = ()  # further options for its coder's program, each word by itself
 
     def text(self) -> str:
         """As a task carries them: JSON of what was said; empty for nothing."""
-        said = {name: value for name, value in self.as_dict().items() if value not in ((), None)}
+        said = {name: value for name, value in self.as_dict().items() if value not in ((), None, "")}
         return encode(said) if said else ""
 
 
@@ -35,10 +49,11 @@ def rules_in(text: str) -> Rules:
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name in ("allow", "protect"):
+    if name in _LISTS:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise ValueError(f"{name} is a list of globs")
+            raise ValueError(f"{name} is a list of texts")
         return tuple(value)
-    if value is not None and not isinstance(value, bool):
-        raise ValueError(f"{name} is true or false")
+    kinds = (bool,) if name in _FLAGS else (str,) if name in _WORDS else (int, float)
+    if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
+        raise ValueError(f"{name} is {'true or false' if name in _FLAGS else 'text' if name in _WORDS else 'a number'}")
     return value

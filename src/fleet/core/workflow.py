@@ -8,8 +8,10 @@ from fleet.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from collections.abc import Callable
+    from typing import Any, Self, TypeVar
 
+    T = TypeVar("T")
     #: The rounds of one stage in their order; what is meant is the last of them that ran.
     Chain = tuple[str, ...]
 
@@ -24,7 +26,7 @@ class Stage(Record):
     stage: str  # in the file: the same for all rounds and items
     index: int  # in the file, from 0
     prompt: str  # with its variables
-    item: str = ""  # of the list that `each` goes over
+    item: str | None = None  # of the list that `each` goes over
     round: int = 1
     coder: str = ""
     model: str = ""
@@ -37,6 +39,9 @@ class Stage(Record):
     inherits: bool = False  # starts from the branch of the first thing it comes after
     no_changes: bool = False
     after: tuple[Chain, ...] = ()  # what it depends on
+    origins: tuple[
+        Chain, ...
+    ] = ()  # what an heir starts from, in turn, where the first thing it comes after was skipped
     reads: dict[str, tuple[Chain, ...]] = {}  # noqa: RUF012 - what its variables mean, by their first part
     when: str = ""  # it runs only where this holds
     unless: str = ""  # of a later round: it runs only where this does not hold for the round before
@@ -50,8 +55,12 @@ class Stage(Record):
     @property
     def sources(self) -> tuple[str, ...]:
         """The stages of the plan whose results its start looks at, each once."""
-        chains = (*self.after, *(chain for found in self.reads.values() for chain in found))
+        chains = (*self.after, *self.origins, *(chain for found in self.reads.values() for chain in found))
         return tuple(dict.fromkeys(name for chain in chains for name in chain))
+
+    def text(self) -> str:
+        """The stage as one line of JSON; `stage_in` reads it."""
+        return encode(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, without what is as it is by default."""
@@ -61,10 +70,10 @@ class Stage(Record):
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Self:
         """The stage in this data."""
-        told = dict(told)
-        reads = {head: _chains(found) for head, found in told.pop("reads", {}).items()}
-        after, words = _chains(told.pop("after", ())), tuple(told.pop("extra_args", ()))
-        return cls(**told, reads=reads, after=after, extra_args=words)
+        lists: dict[str, Any] = {name: _chains(told.get(name, ())) for name in ("after", "origins")}
+        lists["reads"] = {head: _chains(found) for head, found in told.get("reads", {}).items()}
+        lists["extra_args"] = tuple(told.get("extra_args", ()))
+        return cls(**{**told, **lists})
 
 
 class Plan(Record):
@@ -96,12 +105,20 @@ class Plan(Record):
 
 def plan_in(text: str) -> Plan:
     """The plan in this text. Raises BadInput where there is none."""
+    return _read(text, "plan", lambda told: Plan(**{**told, "stages": tuple(map(Stage.from_json, told["stages"]))}))
+
+
+def stage_in(text: str) -> Stage:
+    """The stage in this text. Raises BadInput where there is none."""
+    return _read(text, "stage", Stage.from_json)
+
+
+def _read(text: str, what: str, made_of: Callable[[dict[str, Any]], T]) -> T:
     try:
-        told = decode(text)
-        stages = tuple(Stage.from_json(stage) for stage in told.pop("stages"))
-        return Plan(stages=stages, **told)
+        return made_of(decode(text))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadInput(f"this is no plan of a workflow: {error}", hint="it may be of another version of fleet.") from error
+        hint = "it may be of another version of fleet."
+        raise BadInput(f"this is no {what} of a workflow: {error}", hint=hint) from error
 
 
 def _chains(found: Any) -> tuple[Chain, ...]:

@@ -1,0 +1,50 @@
+"""Workflow files before they run: checked against the coders there are, and written from a template."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet.coders import known
+from fleet.config import load
+from fleet.core.errors import BadInput, FleetError
+from fleet.workflows import templates
+from fleet.workflows.planning import plan_from_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fleet.config import Settings
+    from fleet.core.workflow import Plan
+    from fleet.home import Home
+
+
+def plan_of(home: Home, path: str, *, cwd: str, env: Mapping[str, str]) -> Plan:
+    """The plan in a workflow file. Raises BadWorkflow with every fault, BadInput where it is no such file."""
+    return plan_from_file(path, knows=knows_coders(load(home, cwd, env)))
+
+
+def knows_coders(settings: Settings) -> Callable[[str], bool]:
+    """Whether a name is that of a coder here: a built-in, one that the settings describe, an import string."""
+
+    def knows(name: str) -> bool:
+        try:
+            known(name, described=settings.coders)
+        except BadInput:
+            return False
+        return True
+
+    return knows
+
+
+def write_template(name: str, path: str) -> None:
+    """Put a template into a new file. Raises BadInput where there is no such template, or the file is there already."""
+    data = templates.text(name).encode()
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError as error:
+        raise BadInput(f"{path} is there already", hint="name another file with --out.") from error
+    except OSError as error:
+        raise FleetError(f"cannot write {path}: {error.strerror}") from error
+    with open(handle, "wb") as file:  # noqa: PTH123 - not a path
+        file.write(data)

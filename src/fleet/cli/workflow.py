@@ -1,0 +1,126 @@
+"""`fleet workflow`: write, check and look at workflow files."""
+
+import os
+import shutil
+import sys
+
+import click
+
+from fleet.actions import plans
+from fleet.cli import person
+from fleet.cli.bd.text import shown
+from fleet.cli.errors import tell
+from fleet.core.jsontext import encode
+from fleet.core.workflow import Plan, Stage
+from fleet.home import find
+from fleet.workflows import templates
+from fleet.workflows.drawing import draw
+from fleet.workflows.faults import BadWorkflow
+
+WIDE = 240  # where nobody looks at a screen
+
+with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def workflow() -> None:
+    """Agents that work together: a graph of stages, written in a JSON, TOML or YAML file."""
+
+
+@workflow.command()
+@click.argument("template", required=False)
+@click.option("-o", "--out", metavar="FILE", help="Where to write it; TEMPLATE.toml if nothing is said, - for stdout.")
+@with_json
+def new(template: str | None, out: str | None, as_json: bool) -> None:
+    """Write a workflow file to begin with; without a TEMPLATE, list what there is."""
+    if template is None:
+        found = [(name, _first_comment(name)) for name in templates.names()]
+        if as_json:
+            click.echo(encode([{"name": name, "description": text} for name, text in found], 2))
+            return
+        width = max(len(name) for name, _ in found)
+        click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in found))
+        return
+    if out == "-":
+        click.echo(templates.text(template), nl=False)
+        return
+    path = out or f"{template}.toml"
+    plans.write_template(template, path)
+    click.echo(encode({"file": path}) if as_json else f"Wrote {shown(path)}")
+
+
+@workflow.command()
+@click.argument("file")
+@with_json
+def validate(file: str, as_json: bool) -> int:
+    """Check a workflow file: tell all that is wrong with it, each with its place; exit 1 if anything is."""
+    try:
+        plan = _plan(file)
+    except BadWorkflow as error:
+        if as_json:
+            click.echo(encode({"file": file, "ok": False, "faults": [fault.view() for fault in error.faults]}, 2))
+        else:
+            for fault in error.faults:
+                tell(shown(str(fault)), shown(fault.hint))
+        return 1
+    if as_json:
+        click.echo(encode({"file": file, "ok": True, "faults": [], "stages": len(plan.stages)}, 2))
+    else:
+        click.echo(f"{shown(file)}: ok, {_count(plan)}")
+    return 0
+
+
+@workflow.command()
+@click.argument("file")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
+@with_json
+def show(file: str, ascii_only: bool, as_json: bool) -> None:
+    """Show a workflow file as the graph that would run: loops and fans unrolled."""
+    plan = _plan(file)
+    if as_json:
+        click.echo(encode(_view(plan), 2))
+        return
+    about = f": {plan.description}" if plan.description else ""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDE
+    plain = ascii_only or not _draws_lines(sys.stdout.encoding)
+    click.echo(shown(f"{plan.name}{about}\n"))
+    click.echo(shown(draw(plan, {}, width=width, ascii_only=plain)))
+    click.echo(shown("\n" + "\n".join(_line(stage) for stage in plan.stages)))
+
+
+def _plan(file: str) -> Plan:
+    return plans.plan_of(find(), file, cwd=person.current_directory(), env=os.environ)
+
+
+def _first_comment(name: str) -> str:
+    return templates.text(name).partition("\n")[0].lstrip("# ").rstrip(".")
+
+
+def _count(plan: Plan) -> str:
+    number = len(plan.stages)
+    return f"{number} stage{'s' if number != 1 else ''}"
+
+
+def _draws_lines(encoding: str | None) -> bool:
+    return (encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+
+
+def _line(stage: Stage) -> str:
+    """What the drawing does not say."""
+    facts = [
+        stage.coder or "the default coder",
+        *([stage.model] if stage.model else []),
+        *([f"after {', '.join(stage.needs)}"] if stage.needs else []),
+        *(["inherits"] if stage.inherits else []),
+        *(["changes nothing"] if stage.no_changes else []),
+        *([f"when {stage.when}"] if stage.when else []),
+        *([f"unless {stage.unless} in the round before"] if stage.unless else []),
+        *([f"verify: {stage.verify}"] if stage.verify else []),
+        *([f"for {stage.item}"] if stage.item is not None else []),
+    ]
+    return f"{stage.name}: {'; '.join(facts)}"
+
+
+def _view(plan: Plan) -> dict[str, object]:
+    stages = [{**stage.as_json(), "needs": stage.needs} for stage in plan.stages]
+    return {**plan.as_json(), "stages": stages}

@@ -1,0 +1,129 @@
+"""What must hold for a workflow beyond the shape of its graph: coders, variables, conditions, its size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.finding import FINDINGS
+from fleet.workflows import conditions
+from fleet.workflows.conditions import BadCondition
+from fleet.workflows.faults import nearest
+from fleet.workflows.references import FIELDS, THIS, VARIABLE, Reference, in_template
+from fleet.workflows.results import STATUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fleet.workflows.faults import Faults, Path
+    from fleet.workflows.graph import Graph
+
+MOST_VARIABLES = 500
+#: Of the plan, with all rounds and items: a queue can bear it, and nobody meant more.
+LARGEST_PLAN = 10_000
+MOST_EDGES = 200_000
+#: Words for what a loop can wait for.
+UNTIL = {
+    "verify": 'finding == "verified"',
+    "content": '(status == "completed" or status == "completed_no_changes") and not next_steps',
+}
+_SETS = {"status": (*STATUSES, conditions.MIXED), "finding": (*FINDINGS, conditions.MIXED)}
+
+
+def check(graph: Graph, knows: Callable[[str], bool], faults: Faults) -> None:
+    """Note what is wrong with each stage."""
+    unknown = {coder for coder in {stage.coder for stage in graph.stages} if coder and not knows(coder)}
+    for number, stage in enumerate(graph.stages):
+        if stage.coder in unknown:
+            faults.add(
+                (*stage.path, stage.spelled["coder"]), f"unknown coder {stage.coder!r}", "`fleet coders` lists them."
+            )
+        _check_prompt(graph, number, faults)
+        _check_conditions(graph, number, faults)
+    if graph.is_sound and not faults:
+        _check_size(graph, faults)
+
+
+def until_of(text: str) -> str:
+    """What a loop waits for, as a condition."""
+    return UNTIL.get(text, text)
+
+
+def _check_prompt(graph: Graph, number: int, faults: Faults) -> None:
+    stage = graph.stages[number]
+    path = (*stage.path, stage.spelled.get("prompt", "prompt_template"))
+    if sum(1 for _ in VARIABLE.finditer(stage.prompt)) > MOST_VARIABLES:
+        faults.add(path, f"more than {MOST_VARIABLES} variables in one prompt")
+        return
+    for reference in dict.fromkeys(in_template(stage.prompt)):
+        name = f"the variable {{{reference}}}"
+        target = _target(graph, reference)
+        if target is not None and reference.field not in FIELDS:
+            faults.add(path, f"{name} asks for what no stage has", nearest(reference.field, FIELDS))
+        elif reference.field in FIELDS:
+            _check_reference(graph, number, reference, (path, name), faults)
+
+
+def _check_conditions(graph: Graph, number: int, faults: Faults) -> None:
+    stage = graph.stages[number]
+    if stage.when:
+        _check_condition(graph, number, stage.when, (*stage.path, "when"), faults)
+    if stage.repeat is not None and stage.repeat.until:
+        text = until_of(stage.repeat.until)
+        _check_condition(graph, number, text, (*stage.path, "repeat", "until"), faults)
+
+
+def _check_condition(graph: Graph, number: int, text: str, path: Path, faults: Faults) -> None:
+    is_until = path[-1] == "until"
+    try:
+        found = list(conditions.references(conditions.parse(text)))
+    except BadCondition as error:
+        faults.add(path, f"bad condition {text[:60]!r}: {error}", 'write it like: stages.review.status == "completed"')
+        return
+    for reference, compared in found:
+        words = _SETS.get(reference.field)
+        if words and compared is not None and compared not in words:
+            faults.add(path, f"{reference} is never {compared!r}", nearest(compared, words))
+        if (reference.head == THIS) != is_until:
+            other = "of the stage itself: write it without a stage's name" if is_until else "of another stage"
+            faults.add(path, f"the condition asks for {reference.field}, but can only ask for fields {other}")
+        elif not is_until:
+            _check_reference(graph, number, reference, (path, f"the condition's {reference}"), faults)
+
+
+def _check_reference(graph: Graph, number: int, reference: Reference, said: tuple[Path, str], faults: Faults) -> None:
+    """A stage can know only what is over before it starts, or what an earlier round of its own loop brought."""
+    path, name = said
+    target = _target(graph, reference)
+    if target is None:
+        message, hint = graph.unknown(reference.name if reference.number is None else reference.number)
+        faults.add(path, f"{name}: {message}", hint)
+        return
+    graph.asks[number][reference.head] = target
+    if not graph.is_sound or graph.is_above(target, number):
+        return
+    if target in graph.loop_of and graph.loop_of[target] is graph.loop_of.get(number):
+        return
+    own, other = graph.stages[number].name, graph.stages[target].name
+    whose = "the stage itself" if target == number else f"stage {other!r}, on which {own!r} does not depend"
+    faults.add(path, f"{name} is about {whose}", f"add {other!r} to depends_on." if target != number else "")
+
+
+def _target(graph: Graph, reference: Reference) -> int | None:
+    return graph.index(reference.name if reference.number is None else reference.number)
+
+
+def _check_size(graph: Graph, faults: Faults) -> None:
+    """Reckon before anything is unrolled: a page of text can ask for a billion stages."""
+
+    def copies(number: int) -> int:
+        loop = graph.loop_of.get(number)
+        return len(graph.stages[number].each or (0,)) * (loop.rounds if loop else 1)
+
+    stages = sum(copies(number) for number in range(len(graph.stages)))
+    edges = 0
+    for number, asked in enumerate(graph.asks):
+        edges += copies(number) * sum(copies(each) for each in (*graph.needs[number], *asked.values()))
+    if stages > LARGEST_PLAN:
+        faults.add(("stages",), f"{stages} stages with all rounds and items are more than {LARGEST_PLAN}", at_key=True)
+    elif edges > MOST_EDGES:
+        faults.add(("stages",), f"{edges} dependencies and variables are more than {MOST_EDGES}", at_key=True)

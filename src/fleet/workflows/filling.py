@@ -1,0 +1,67 @@
+"""What a stage is told at its start: its template with the variables replaced, and everything of an agent's fenced."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core.fencing import fenced
+from fleet.workflows import results as told
+from fleet.workflows.references import FIELDS, ITEM, TASK_PROMPT, VARIABLE, Reference, reference_of
+
+if TYPE_CHECKING:
+    from fleet.core.workflow import Stage
+    from fleet.workflows.results import Results
+
+#: Words of fleet's own and names of branches: said plainly, as long as they look like it.
+_PLAIN = {
+    "status": re.compile(r"[a-z_]{1,40}"),
+    "finding": re.compile(r"[a-z_]{1,40}"),
+    "branch": re.compile(r"[\w./@#+=-]{1,250}"),
+    "commit": re.compile(r"[0-9a-f]{4,64}"),
+}
+
+
+def prompt_of(stage: Stage, *, task_prompt: str, results: Results) -> str:
+    """The prompt of a stage, in one go: what was put in is never looked at for variables again."""
+    template, parts, end = stage.prompt, [""], 0
+    for match in VARIABLE.finditer(template):
+        value = _value(stage, match, task_prompt, results)
+        if value is None:
+            continue
+        parts.append(template[end : match.start()])
+        end = match.end()
+        # A fence stands on lines of its own.
+        before = "\n" if value.is_fenced and template[match.start() - 1 : match.start()] not in ("", "\n") else ""
+        after = "\n" if value.is_fenced and template[end : end + 1] not in ("", "\n") else ""
+        parts.append(f"{before}{value.text}{after}")
+    return "".join([*parts, template[end:]])
+
+
+class _Value(NamedTuple):
+    text: str
+    is_fenced: bool = False
+
+
+def _value(stage: Stage, match: re.Match[str], task_prompt: str, results: Results) -> _Value | None:
+    """What a variable stands for; None where it is only text in braces."""
+    if match[1] == TASK_PROMPT:
+        return _Value(task_prompt)
+    if match[1] == ITEM:
+        return _Value(stage.item) if stage.item is not None else None
+    reference = reference_of(match)
+    if reference is None or reference.field not in FIELDS or reference.head not in stage.reads:
+        return None
+    return _said(stage, reference, results)
+
+
+def _said(stage: Stage, reference: Reference, results: Results) -> _Value:
+    found = told.bodies(stage.reads[reference.head], results)
+    texts = [(name, told.text_of(body, reference.field)) for name, body in found]
+    plain = _PLAIN.get(reference.field)
+    if plain and all(plain.fullmatch(text) for _, text in texts if text):
+        if len(texts) == 1:
+            return _Value(texts[0][1])
+        return _Value(", ".join(f"{name}: {text}" for name, text in texts if text))
+    fences = [fenced(text, f"{reference.field} of stage {name}") for name, text in texts if text]
+    return _Value("\n".join(fences), is_fenced=bool(fences))

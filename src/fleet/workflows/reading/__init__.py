@@ -1,0 +1,68 @@
+"""Workflow files as data with places. One reader for each format, imported when such a file is read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from fleet.core.errors import BadInput
+from fleet.workflows.faults import BadWorkflow, Document, Fault, Place
+from fleet.workflows.reading.tree import Malformed
+
+if TYPE_CHECKING:
+    from fleet.workflows.reading.tree import Tree
+
+LARGEST = 1024 * 1024
+READERS = {
+    ".json": "fleet.workflows.reading.json_text",
+    ".toml": "fleet.workflows.reading.toml_text",
+    ".yaml": "fleet.workflows.reading.yaml_text",
+    ".yml": "fleet.workflows.reading.yaml_text",
+}
+
+
+class Reader(Protocol):
+    """What each format's module has."""
+
+    def read(self, text: str) -> Tree:
+        """The data in a text, with its places. Raises Malformed."""
+
+
+def read(path: str) -> Document:
+    """The data in a workflow file. Raises BadWorkflow where its form is wrong, BadInput where it is none."""
+    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122 - paths of users are strings
+    if suffix not in READERS:
+        raise BadInput(f"{path!r} is no workflow file", hint=f"their names end in {', '.join(READERS)}.")
+    reader: Reader = import_module(READERS[suffix])
+    try:
+        tree = reader.read(_text(path))
+    except Malformed as error:
+        raise BadWorkflow([Fault(path, error.place, "", str(error))]) from error
+    return Document(path, tree.data, tree.values, tree.keys, tuple(tree.doubles))
+
+
+def _text(path: str) -> str:
+    data = _bytes(path)
+    if len(data) > LARGEST:
+        raise BadInput(f"{path} is larger than {LARGEST // 1024} KiB", hint="a workflow file is a page or two.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8", "replace").split("\n")
+        raise Malformed("not UTF-8 text", Place(len(before), len(before[-1]) + 1)) from error
+
+
+def _bytes(path: str) -> bytes:
+    """What is in a plain file, up to a little more than is taken; a pipe would make us wait."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:  # noqa: PTH123 - not a path
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise BadInput(f"{path} is not a plain file", hint="name a workflow file.")
+            return file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        hint = "`fleet workflow new` writes one to begin with."
+        raise BadInput(f"cannot read {path!r}: {what}", hint=hint) from error

@@ -1,0 +1,56 @@
+"""What a reader builds: data, with the place of every value and key, within bounds."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from fleet.workflows.faults import Place
+
+if TYPE_CHECKING:
+    from fleet.workflows.faults import Path
+
+DEEPEST = 32
+MOST_VALUES = 200_000
+
+
+class Malformed(Exception):
+    """The text is not of its format, or goes beyond the bounds."""
+
+    def __init__(self, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+class Tree:
+    """Data under construction: a reader says where each value stands as it comes by."""
+
+    def __init__(self, text: str) -> None:
+        self.data: Any = None
+        self.values: dict[Path, Place] = {}
+        self.keys: dict[Path, Place] = {}
+        self.doubles: list[Path] = []
+        self._starts = [0, *(at + 1 for at, char in enumerate(text) if char == "\n")]
+
+    def place(self, offset: int) -> Place:
+        """The line and column of a character."""
+        line = bisect_right(self._starts, offset)
+        return Place(line, offset - self._starts[line - 1] + 1)
+
+    def value_at(self, path: Path, place: Place) -> None:
+        """Note where a value stands. Raises Malformed where there are too many, or too deep ones."""
+        self.check(path, place)
+        self.values.setdefault(path, place)
+
+    def check(self, path: Path, place: Place) -> None:
+        """Raise Malformed where there is no room for one more value at this path."""
+        if len(path) > DEEPEST:
+            raise Malformed(f"nested more than {DEEPEST} deep", place)
+        if len(self.values) >= MOST_VALUES:
+            raise Malformed(f"more than {MOST_VALUES} values", place)
+
+    def key_at(self, path: Path, place: Place, *, again: bool = False) -> None:
+        """Note where a key stands; the second of two is a fault, and the one that is pointed at."""
+        if again:
+            self.doubles.append(path)
+        self.keys[path] = place

@@ -1,0 +1,54 @@
+"""What a prompt or a condition may name: `{task_prompt}`, `{stage_N_summary}`, `{stages.review.summary}`, `{item}`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: What can be asked of a stage.
+FIELDS = ("summary", "files", "next_steps", "status", "result", "finding", "branch", "commit")
+TASK_PROMPT, ITEM = "task_prompt", "item"
+#: The stage that a loop's `until` speaks of.
+THIS = "this"
+
+#: A stage's name cannot have braces, so the last dot is the one before the field.
+VARIABLE = re.compile(
+    r"\{(?:(task_prompt|item)|(stage_[0-9]{1,6})_([a-z_]{1,20})|(stages\.[^{}\n]{1,200})\.([a-z_]{1,20}))\}"
+)
+
+
+class Reference(NamedTuple):
+    """One thing asked of one stage."""
+
+    head: str  # stage_0, stages.review or this
+    field: str
+
+    @property
+    def number(self) -> int | None:
+        """The stage's index, where it is named by that."""
+        return int(self.head[6:]) if self.head.startswith("stage_") else None
+
+    @property
+    def name(self) -> str:
+        """The stage's name, where it is named by that."""
+        return self.head.removeprefix("stages.") if self.number is None else ""
+
+    def __str__(self) -> str:
+        return f"{self.head}{'.' if self.number is None else '_'}{self.field}"
+
+
+def reference_of(match: re.Match[str]) -> Reference | None:
+    """What a variable of a template asks of a stage; None for the variables that are about none."""
+    _, numbered, field, named, own_field = match.groups()
+    if numbered or named:
+        return Reference(numbered or named, field or own_field)
+    return None
+
+
+def in_template(text: str) -> Iterator[Reference]:
+    """Every reference to a stage in a template, fields that no stage has included."""
+    found = (reference_of(match) for match in VARIABLE.finditer(text))
+    yield from (reference for reference in found if reference is not None)

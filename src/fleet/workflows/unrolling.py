@@ -1,0 +1,155 @@
+"""Loops and fans made into plain stages: rounds `name#2`, items `name@1`, each with what it comes after and reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleet.core.workflow import Stage
+from fleet.workflows.checking import until_of
+from fleet.workflows.references import THIS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fleet.core.workflow import Chain
+    from fleet.workflows.graph import Graph, Loop
+    from fleet.workflows.written import Written
+
+#: So many in a row that were all skipped; an heir behind more starts anew.
+MOST_ORIGINS = 50
+
+
+class _Copy(NamedTuple):
+    """One copy of a stage of the file."""
+
+    number: int
+    round: int = 1
+    item: int = 0  # from 1; 0 where there is no list
+
+
+def unrolled(graph: Graph, *, timeout_seconds: float | None = None) -> tuple[Stage, ...]:
+    """The plain stages of a sound graph, each after those it needs."""
+    stages = {copy.name: copy for copy in (_stage(graph, each, timeout_seconds) for each in _copies(graph))}
+    skippable: set[str] = set()
+    for stage in stages.values():
+        if stage.when or stage.unless or (stage.after and all(chain[0] in skippable for chain in stage.after)):
+            skippable.add(stage.name)
+    return tuple(_with_origins(stage, stages, skippable) for stage in stages.values())
+
+
+def _with_origins(stage: Stage, stages: Mapping[str, Stage], skippable: set[str]) -> Stage:
+    """An heir of something that may be skipped, with what that one would have started from, as far back as it takes."""
+    found: list[Chain] = []
+    above = stage
+    while stage.inherits and above.after and above.after[0][0] in skippable and len(found) < MOST_ORIGINS:
+        above = stages[above.after[0][0]]
+        found += above.after[:1]
+    return stage.replace(origins=tuple(found)) if found else stage
+
+
+def _copies(graph: Graph) -> Iterator[_Copy]:
+    """A loop is laid out round by round; what it needs from outside comes before the whole of it."""
+    for number in _order(graph):
+        loop = graph.loop_of.get(number)
+        members = [number] if loop is None else [each for each in graph.order if each in loop.members]
+        for round_number in range(1, (loop.rounds if loop else 1) + 1):
+            for member in members:
+                yield from (_Copy(member, round_number, item) for item in _items(graph, member))
+
+
+def _order(graph: Graph) -> list[int]:
+    """One stage of each loop, and every other stage, each after all that it or its whole loop needs."""
+    waits = {number: _outside(graph, number) for number in graph.order}
+    order: list[int] = []
+    placed: set[int] = set()
+    for start in sorted(graph.order):
+        stack = [start]
+        while stack:
+            number = stack[-1]
+            missing = [] if number in placed else sorted(waits[number] - placed, reverse=True)
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if number not in placed:
+                placed |= _group(graph, number)
+                order.append(number)
+    return order
+
+
+def _group(graph: Graph, number: int) -> frozenset[int]:
+    return graph.loop_of[number].members if number in graph.loop_of else frozenset((number,))
+
+
+def _items(graph: Graph, number: int) -> range | tuple[int, ...]:
+    items = graph.stages[number].each
+    return range(1, len(items) + 1) if items else (0,)
+
+
+def _outside(graph: Graph, number: int) -> set[int]:
+    """What must be over before a stage, or the whole loop that it is in."""
+    group = _group(graph, number)
+    return {need for member in group for need in graph.needs[member]} - group
+
+
+def _stage(graph: Graph, copy: _Copy, timeout_seconds: float | None) -> Stage:
+    written, loop = graph.stages[copy.number], graph.loop_of.get(copy.number)
+    is_again = loop is not None and copy.round > 1
+    reads = {head: _read(graph, copy, target) for head, target in graph.asks[copy.number].items()}
+    if loop is not None and is_again:
+        reads[THIS] = ((_name(graph, _before(copy, loop)),),)
+    return Stage(
+        name=_name(graph, copy),
+        stage=written.name,
+        index=copy.number,
+        round=copy.round,
+        item=written.each[copy.item - 1] if written.each else None,
+        after=_after(graph, copy),
+        reads=reads,
+        unless=until_of(loop.until) if loop is not None and is_again else "",
+        may_fail=loop is not None and copy.number == loop.last and copy.round < loop.rounds,
+        inherits=written.inherits or (loop is not None and is_again and copy.number == loop.first),
+        **_plain(written, timeout_seconds),
+    )
+
+
+def _plain(written: Written, timeout_seconds: float | None) -> dict[str, Any]:
+    """What a copy has from the file as it is."""
+    names = ("coder", "model", "prompt", "account", "extra_args", "reasoning_effort", "verify", "retries", "no_changes")
+    found = {name: getattr(written, name) for name in names}
+    return {**found, "when": written.when, "timeout_seconds": written.timeout_seconds or timeout_seconds}
+
+
+def _after(graph: Graph, copy: _Copy) -> tuple[Chain, ...]:
+    loop = graph.loop_of.get(copy.number)
+    if loop is not None and copy.round > 1 and copy.number == loop.first:
+        # A later round goes on where the one before it ended; what the first round needed is over by then.
+        return _read(graph, copy, loop.last)
+    return tuple(chain for need in graph.needs[copy.number] for chain in _read(graph, copy, need))
+
+
+def _read(graph: Graph, copy: _Copy, target: int) -> tuple[Chain, ...]:
+    """What a copy means by a stage: for each of its items the rounds that can be over by then."""
+    loop, own = graph.loop_of.get(target), graph.loop_of.get(copy.number)
+    items = _items(graph, target)
+    if loop is None and items == (0,):
+        return ((graph.stages[target].name,),)
+    rounds = loop.rounds if loop else 1
+    if loop is not None and loop is own:
+        rounds = copy.round if graph.is_above(target, copy.number) else copy.round - 1
+        if target == copy.number:
+            items = (copy.item,)
+    if not rounds:
+        return ()
+    return tuple(tuple(_name(graph, _Copy(target, number, item)) for number in range(1, rounds + 1)) for item in items)
+
+
+def _before(copy: _Copy, loop: Loop) -> _Copy:
+    """The end of the round before: where a stage is its own loop, its own item's."""
+    item = copy.item if loop.last == copy.number else 0
+    return _Copy(loop.last, copy.round - 1, item)
+
+
+def _name(graph: Graph, copy: _Copy) -> str:
+    item = f"@{copy.item}" if copy.item else ""
+    return f"{graph.stages[copy.number].name}{item}{f'#{copy.round}' if copy.round > 1 else ''}"

@@ -1,0 +1,130 @@
+"""Conditions: what they mean, what they refuse, and which stages they skip."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.core.workflow import Stage
+from fleet.workflows.conditions import BadCondition, holds, is_to_run, parse
+from fleet.workflows.references import Reference
+from flows import MADE_UP, a_plan, a_stage
+
+BODIES = {
+    "stages.review": {"status": "completed", "summary": 'Looks "good", LGTM', "next_steps": ""},
+    "stage_0": {"status": "blocked", "summary": "", "next_steps": "a\nb"},
+    "stages.my.stage": {"status": "skipped"},
+}
+
+
+def look_up(reference: Reference) -> str:
+    return BODIES[reference.head].get(reference.field, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_so"),
+    [
+        ('stages.review.status == "completed"', True),
+        ("stages.review.status=='completed'", True),
+        ('"completed" == stages.review.status', True),
+        ('stages.review.status != "completed"', False),
+        ('stages.review.summary contains "lgtm"', True),
+        ('stages.review.summary == "LGTM"', False),
+        ('not stages.review.summary contains "bad"', True),
+        ("stages.review.next_steps", False),
+        ("not stages.review.next_steps", True),
+        ("stage_0_next_steps", True),
+        ('stage_0_status == "blocked"', True),
+        ('stages.my.stage.status == "skipped"', True),
+        ("stage_0_summary or stage_0_next_steps", True),
+        ("stage_0_summary and stage_0_next_steps", False),
+        ("stage_0_next_steps or stage_0_next_steps and stage_0_summary", True),
+        ("(stage_0_next_steps or stage_0_next_steps) and stage_0_summary", False),
+        ("not stage_0_summary and stage_0_next_steps", True),
+        ("not (stage_0_summary and stage_0_next_steps)", True),
+        ("not not stage_0_next_steps", True),
+        ("stage_0_status == stages.review.status", False),
+        ("stage_0_summary contains ''", True),
+        ("\n stage_0_summary\n  == \t'' \n", True),
+    ],
+)
+def test_what_a_condition_means(text: str, is_so: bool) -> None:
+    assert holds(parse(text), look_up) is is_so
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a text in quotes, or a field like stages.NAME.status is expected at character 1, not the end"),
+        ("'a'", "==, != or contains after a text is expected at character 4, not the end"),
+        ("status ==", "is expected at character 10, not the end"),
+        ("status = 'a'", "is expected at character 8, not '='"),
+        ("(status", "a closing parenthesis is expected at character 8, not the end"),
+        ("status)", "`and`, `or` or the end is expected at character 7, not '\\)'"),
+        ("status status", "`and`, `or` or the end is expected at character 8"),
+        ("stages.review.nonsense", "a field like .* is expected at character 1, not 'stages.review.nonsense'"),
+        ("stages.review.statusx", "is expected at character 1"),
+        ("__import__('os').system('id')", "is expected at character 1, not '__import__'"),
+        ("status == 'a' && summary", "is expected at character 15, not '&'"),
+        ("status == 'unclosed", "is expected at character 11"),
+        ("True", "is expected at character 1, not 'True'"),
+        ("(" * 60 + "status" + ")" * 60, "nested more than 50 deep"),
+        ("not " * 60 + "status", "nested more than 50 deep"),
+        ("status or " * 1000, "longer than 4096 characters"),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(BadCondition, match=message):
+        parse(text)
+
+
+def test_many_parts_side_by_side_are_not_deep() -> None:
+    assert holds(parse(" and ".join(["(stage_0_next_steps)"] * 150)), look_up)
+
+
+@MADE_UP
+@given(st.text(max_size=200) | st.lists(st.sampled_from(["status", "==", "'a'", "(", ")", "and", "or", "not", " "])))
+def test_whatever_is_written_is_a_condition_or_refused(text: str | list[str]) -> None:
+    try:
+        found = parse(text if isinstance(text, str) else " ".join(text))
+    except BadCondition:
+        return
+    assert holds(found, lambda reference: "a") in (True, False)
+
+
+def started(stage: Stage, **results: Any) -> tuple[bool, str]:
+    return is_to_run(stage, results)
+
+
+def test_a_stage_runs_where_its_condition_holds() -> None:
+    stage = a_plan(a_stage("a"), a_stage("b", "a", when="stages.a.next_steps")).stage("b")
+    assert started(stage, a={"next_steps": ["x"]}) == (True, "")
+    assert started(stage, a={"next_steps": []}) == (False, "its condition does not hold: stages.a.next_steps")
+
+
+def test_a_stage_without_a_condition_is_skipped_with_all_it_depends_on() -> None:
+    skipped, done = {"status": "skipped"}, {"status": "completed"}
+    stage = a_plan(a_stage("a"), a_stage("b"), a_stage("c", "a", "b")).stage("c")
+    assert started(stage, a=skipped, b=done) == (True, "")
+    assert started(stage, a=skipped, b=skipped) == (False, "all that it depends on was skipped")
+    own = a_plan(a_stage("a"), a_stage("c", "a", when='stages.a.status == "skipped"')).stage("c")
+    assert started(own, a=skipped) == (True, "")
+    assert started(a_plan(a_stage("a")).stage("a")) == (True, "")
+
+
+def test_items_of_a_fan_agree_or_are_mixed() -> None:
+    def condition(word: str) -> Stage:
+        return a_plan(a_stage("a", each=2), a_stage("b", "a", when=f'stages.a.status == "{word}"')).stage("b")
+
+    results = {"a@1": {"status": "completed"}, "a@2": {"status": "blocked"}}
+    assert is_to_run(condition("mixed"), results)[0]
+    assert not is_to_run(condition("completed"), results)[0]
+    results["a@2"] = {"status": "completed"}
+    assert is_to_run(condition("completed"), results)[0]
+
+
+def test_results_of_a_strange_shape_do_no_harm() -> None:
+    stage = a_plan(a_stage("a"), a_stage("b", "a", when="stages.a.files or stages.a.summary")).stage("b")
+    for body in ({"files_changed": 7, "summary": ["x"]}, {"files_changed": [1, None]}, {}):
+        assert started(stage, a=body)[0] is False

@@ -1,0 +1,222 @@
+"""From a file to a plan, or to every fault at once, each with its place."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.core.workflow import CONTINUE, STOP
+from fleet.workflows.faults import MOST_FAULTS, BadWorkflow
+from fleet.workflows.planning import plan_from_data
+from flows import (
+    CODERS,
+    COMPETITION,
+    PARALLEL,
+    WRITE_REVIEW_REFINE,
+    a_plan,
+    a_stage,
+    faults_in_file,
+    faults_of,
+    plan_in_file,
+)
+
+
+def test_write_review_refine_of_codefleet_runs_unchanged(tmp_path: Path) -> None:
+    plan = plan_in_file(tmp_path, "any.json", WRITE_REVIEW_REFINE)
+    assert (plan.name, plan.task_prompt, plan.repo_hint) == (
+        "write-review-refine",
+        "Validate what users type",
+        "/path/to/your/repo",
+    )
+    assert [(each.name, each.coder, each.needs, each.inherits) for each in plan.stages] == [
+        ("implement", "codex", (), False),
+        ("review", "claude", ("implement",), True),
+        ("refine", "codex", ("review",), True),
+    ]
+    assert plan.stage("refine").reads == {"stage_1": (("review",),)}
+
+
+@pytest.mark.parametrize(("text", "first"), [(PARALLEL, "module-a"), (COMPETITION, "codex-impl")])
+def test_the_other_shapes_of_codefleet_run_unchanged(tmp_path: Path, text: str, first: str) -> None:
+    plan = plan_in_file(tmp_path, "two-and-one.json", text)
+    assert plan.name == "two-and-one"
+    assert plan.stages[0].name == first
+    assert plan.stages[2].needs == tuple(stage.name for stage in plan.stages[:2])
+    assert not any(stage.inherits for stage in plan.stages)
+
+
+def test_every_key_of_a_stage_comes_through() -> None:
+    plan = a_plan(
+        a_stage("a"),
+        {
+            "name": "b",
+            "coder": "claude",
+            "model": "opus",
+            "prompt": "do {task_prompt}",
+            "worktree_strategy": "inherit",
+            "depends_on": ["a"],
+            "timeout": "1.5h",
+            "verify": "make test",
+            "retries": 0,
+            "when": "stages.a.summary",
+            "account": "work",
+            "extra_args": ["--x", ""],
+            "reasoning_effort": "high",
+            "no_changes": True,
+        },
+        timeout_seconds=60,
+        on_failure="stop",
+    )
+    first, stage = plan.stages
+    assert (first.timeout_seconds, first.retries, first.verify) == (60.0, None, "")
+    assert (stage.coder, stage.model, stage.prompt, stage.inherits) == ("claude", "opus", "do {task_prompt}", True)
+    assert (stage.timeout_seconds, stage.verify, stage.retries) == (5400.0, "make test", 0)
+    assert (stage.when, stage.account, stage.extra_args) == ("stages.a.summary", "work", ("--x", ""))
+    assert (stage.reasoning_effort, stage.no_changes, stage.index) == ("high", True, 1)
+    assert plan.on_failure == STOP
+
+
+def test_null_says_nothing() -> None:
+    plan = a_plan(a_stage("a", model=None, executor=None, timeout_seconds=None, extra_args=None, verify=None))
+    assert (plan.stages[0].model, plan.stages[0].timeout_seconds, plan.on_failure) == ("", None, CONTINUE)
+
+
+def test_a_name_comes_from_the_file_whatever_that_is_called(tmp_path: Path) -> None:
+    assert plan_in_file(tmp_path, "my flow\n{x}.v2.json", PARALLEL).name == "my flow {x}.v2"
+
+
+def test_all_faults_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = """name = "x"
+on_failur = "stop"
+
+[[stages]]
+name = "a"
+executor = "clade"
+prompt_template = "{stages.b.summary} {stage_7_files} {stages.a.sumary}"
+
+[[stages]]
+name = "b"
+prompt = "p"
+depends_on = ["a", "ghost", 9]
+worktree_strategy = "inherited"
+when = "stages.a.status = 'completed'"
+timeout = -1
+
+[[stages]]
+name = "a"
+prompt = ""
+worktree_strategy = "inherit"
+retrys = 1
+"""
+    assert faults_in_file(tmp_path, "x.toml", text) == [
+        "2:1: unknown key 'on_failur' of a workflow",
+        "6:12: unknown coder 'clade'",
+        "7:19: the variable {stages.b.summary} is about stage 'b', on which 'a' does not depend",
+        "7:19: the variable {stage_7_files}: there is no stage 7",
+        "7:19: the variable {stages.a.sumary} asks for what no stage has",
+        "12:20: there is no stage 'ghost'",
+        "12:29: there is no stage 9",
+        "13:21: worktree_strategy must be 'new' or 'inherit', not 'inherited'",
+        "14:8: bad condition \"stages.a.status = 'completed'\": "
+        "`and`, `or` or the end is expected at character 17, not '='",
+        """15:11: timeout must be a time like 600, "10m" or "2h", at most 30 days, not -1""",
+        "18:8: stage 2 has the name of stage 0, 'a'",
+        "19:10: prompt must be text, not ''",
+        "20:21: stage 'a' inherits a worktree, but depends on no stage",
+        "21:1: unknown key 'retrys' of a stage",
+    ]
+
+
+def test_faults_of_json_have_places_too(tmp_path: Path) -> None:
+    text = json.dumps({"stages": [a_stage("a", "b"), a_stage("b", "a")]}, indent=1)
+    [fault] = faults_in_file(tmp_path, "x.json", text)
+    assert fault == "6:18: stages depend on each other in a circle: a → b → a"
+
+
+def test_data_that_was_never_a_file_names_the_way_to_a_value() -> None:
+    [fault] = faults_of(a_stage("a"), a_stage("b", "c"))
+    assert str(fault) == "stages[1].depends_on[0]: there is no stage 'c'"
+    assert fault.hint == "there are: a, b."
+    assert fault.view() == {
+        "file": "",
+        "path": "stages[1].depends_on[0]",
+        "message": "there is no stage 'c'",
+        "hint": "there are: a, b.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("promt_template", "prompt_template"),
+        ("dependson", "depends_on"),
+        ("repeats", "repeat"),
+        ("excutor", "executor"),
+    ],
+)
+def test_an_unknown_key_is_told_its_nearest(wrong: str, near: str) -> None:
+    [fault] = faults_of(a_stage("a", **{wrong: "x"}))
+    assert fault.message == f"unknown key {wrong!r} of a stage"
+    assert fault.hint == f"did you mean {near!r}?"
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("name", [1, "", " a", "a\nb", "a{b", "a#2", "a@1", "x" * 101, None]),
+        ("executor", [1, "a\nb", ["claude"]]),
+        ("prompt_template", [None, 1, "  ", ["x"], "a\0b", "\ud800"]),
+        ("worktree_strategy", ["", "NEW", 1, None]),
+        ("depends_on", ["a", 0, None, [True], [1.5], [None], {"a": 1}]),
+        ("timeout", [0, -1, True, "soon", "10 parsecs", 1e12, "", []]),
+        ("verify", [1, "a\nb", ["make"]]),
+        ("retries", [-1, 1.0, True, "1", 1000]),
+        ("when", ["", 1, True]),
+        ("repeat", [0, 21, True, "3", {}, {"at_most": 0}, {"at_most": 2, "x": 1}, {"at_most": 2, "until": 1}, []]),
+        ("each", [0, [], True, "abc", [""], [1.5], 1001, ["x"] * 1001]),
+        ("extra_args", ["--x", [1], ["a\0"]]),
+        ("no_changes", ["yes", 1, None]),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(key: str, values: list[Any]) -> None:
+    for value in values:
+        found = faults_of(a_stage("first"), {**a_stage("x"), key: value})
+        assert [fault.path for fault in found if fault.message.startswith(f"{key} must be ")] == [f"stages[1].{key}"], (
+            value
+        )
+
+
+@pytest.mark.parametrize("data", [None, [], "x", {}, {"stages": []}, {"stages": {}}, {"stages": [1]}, {"stages": [{}]}])
+def test_what_is_no_workflow_at_all_is_refused(data: Any) -> None:
+    with pytest.raises(BadWorkflow):
+        plan_from_data(data, name="x", knows=CODERS.__contains__)
+
+
+def test_a_key_said_in_two_spellings_is_a_fault() -> None:
+    [fault] = faults_of(a_stage("a", prompt="also"))
+    assert fault.message == "'prompt' says again what another key has said"
+
+
+def test_a_coder_is_asked_for_once_whatever_the_size() -> None:
+    asked: list[str] = []
+
+    def knows(name: str) -> bool:
+        asked.append(name)
+        return True
+
+    plan_from_data({"stages": [a_stage(f"s{n}", executor="claude") for n in range(50)]}, name="x", knows=knows)
+    assert asked == ["claude"]
+
+
+def test_faults_without_end_are_counted_not_kept() -> None:
+    with pytest.raises(BadWorkflow, match=r"\(and 2999 more\)") as caught:
+        a_plan(*(a_stage(f"s{number}", f"ghost-{number}") for number in range(3000)))
+    assert len(caught.value.faults) == MOST_FAULTS
+
+
+def test_the_error_itself_names_the_first_fault_and_its_remedy() -> None:
+    with pytest.raises(BadWorkflow) as caught:
+        a_plan(a_stage("review"), a_stage("b", "reviw"), a_stage("c", "d"))
+    assert str(caught.value) == "stages[1].depends_on[0]: there is no stage 'reviw' (and 1 more)"
+    assert caught.value.hint == "did you mean 'review'?"
