@@ -33,6 +33,7 @@ class Program:
             "FLEET_HOME": str(self.home),
             "LANG": "C.UTF-8",
             "TZ": "UTC",
+            "FLEET_WARM": "0",  # the tests of warm commands turn them on
         }
 
     def __call__(self, *args: str, stdin: str = "", cwd: Path | None = None, **env: str) -> Result:

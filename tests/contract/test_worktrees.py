@@ -107,7 +107,7 @@ def test_a_checkout_that_fails_leaves_nothing(place: Place) -> None:
 
 def test_an_add_that_fails_after_its_branch_was_made_leaves_no_branch(place: Place) -> None:
     (place.top / ".git" / "worktrees").write_text("in the way")
-    with pytest.raises(FleetError, match="git worktree failed"):
+    with pytest.raises(FleetError, match="cannot be made"):
         place.add("one")
     (place.top / ".git" / "worktrees").unlink()
     place.assert_untouched()

@@ -17,6 +17,7 @@ from fleet.engine import logs
 from fleet.engine.office import Office
 from fleet.engine.single import Single, holder
 from fleet.engine.supervisor import Supervisor
+from fleet.warm.keeping import keep_warm
 
 if TYPE_CHECKING:
     from typing import Any
@@ -58,9 +59,13 @@ async def _serve(home: Home, fleet: Any, coder: str, origins: tuple[str, ...] | 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)
     loop.add_signal_handler(signal.SIGUSR1, lambda: supervisor.stop(stop_agents=True))
+    warm = asyncio.create_task(keep_warm(home)) if office.settings.supervisor.warm_commands else None
     try:
         await supervisor.serve()
     finally:
+        if warm is not None:
+            warm.cancel()
+            await asyncio.gather(warm, return_exceptions=True)
         office.close()
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.core.branch import folder_of
@@ -15,6 +16,7 @@ from fleet.core.task import MADE_HERE, WORKTREE
 from fleet.core.workspace import Workspace
 from fleet.engine.commands import run_command
 from fleet.engine.environment import Place, setup_environment
+from fleet.engine.spares import SPARES, Wanted
 from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.engine.work import Work
 from fleet.workspaces import worktree
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from fleet.engine.folder import TaskFolder
     from fleet.engine.office import Office
     from fleet.home import Home
+    from fleet.workspaces.spare import Spare
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +120,7 @@ class _Opening:
         await self._check_trust(repository)
         wanted, tip = await asyncio.to_thread(self._wanted, repository, view)
         leased = await self._lease(wanted)
-        admin = await asyncio.to_thread(self._make, repository, tip, leased)
+        admin = await self._made(repository, tip, leased)
         leased = await self._set_up(repository, leased, admin)
         await office.ask(office.history.keep_workspace, leased)
         return Place(leased.path, leased)
@@ -189,7 +192,22 @@ class _Opening:
     def _free_ports(self, taken: frozenset[int]) -> int:
         return free_block(self._settings.ports.base, self._settings.ports.count, taken)
 
-    def _make(self, repository: Repository, tip: str | None, leased: Workspace) -> str:
+    async def _made(self, repository: Repository, tip: str | None, leased: Workspace) -> str:
+        """Git's folder about the worktree, which a spare checkout becomes where there is one."""
+        spare = SPARES.take(repository)
+        try:
+            return await asyncio.to_thread(self._make, repository, tip, leased, spare)
+        finally:
+            if spare is not None:
+                spare.let_go()
+            place = os.path.dirname(leased.path)  # noqa: PTH120
+            trusted = partial(self._is_trusted, repository)
+            SPARES.want(Wanted(repository, place, leased.base_commit, trusted), self._settings)
+
+    async def _is_trusted(self, repository: Repository) -> bool:
+        return not await self._office.ask(changed_repository, self._office.history, repository)
+
+    def _make(self, repository: Repository, tip: str | None, leased: Workspace, spare: Spare | None) -> str:
         """The worktree itself; git's folder about it. What a killed attempt left is made anew: no agent was in it."""
         home = self._office.home
         worktree.remove(home, repository, leased.path)
@@ -201,6 +219,7 @@ class _Opening:
             branch=leased.branch,
             base_commit=leased.base_commit,
             made=tip in (None, leased.base_commit) and leased.made_branch,
+            spare=spare,
         )
         Work(home, leased).take_index(made.admin)
         log.info("made %s on %s", leased.path, leased.branch)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: Changed, deleted and untracked files with their tags. A repository inside shows as one directory and is not entered.
 LIST = ("ls-files", "-z", "-t", "-o", "-m", "-d", "--exclude-standard")
 
+#: The same with what git ignores, each directory that has nothing else as one: mostly there is nothing of it.
+LIST_ALL = ("ls-files", "-z", "-t", "-o", "-m", "-d", "--directory")
+
 
 class LeftOut(Record):
     """A file that is not in the tree, and why."""

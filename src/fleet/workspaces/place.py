@@ -35,9 +35,19 @@ class Place(Record):
 
     def head(self, view: View) -> str | None:
         """The commit its HEAD is at; the branch's where that cannot be told."""
+        return self.head_and_tree(view)[0]
+
+    def head_and_tree(self, view: View) -> tuple[str | None, str]:
+        """The same, and what is in it; asked in one call."""
         branch, commit = head_of(self.admin) if self.admin else (None, None)
-        name = f"refs/heads/{branch}" if branch else commit
-        return (view.commit_of(name) if name else None) or view.commit_of(f"refs/heads/{self.branch}")
+        named = f"refs/heads/{branch}" if branch else commit
+        names = [name for name in dict.fromkeys((named, f"refs/heads/{self.branch}")) if name and "\n" not in name]
+        asked = "".join(f"{name}^{{commit}}\n{name}^{{tree}}\n" for name in names)
+        told = view.git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=os.fsencode(asked)).split(b"\n")
+        for found, tree in zip(told[::2], told[1::2], strict=False):
+            if found.endswith(b" commit") and tree.endswith(b" tree"):
+                return found.split(b" ")[0].decode(), tree.split(b" ")[0].decode()
+        return None, ""
 
     def on_branch(self) -> bool:
         """Whether its HEAD is the branch that fleet gave it."""

@@ -10,9 +10,9 @@ from fleet.core.errors import FleetError
 from fleet.core.record import Record
 from fleet.workspaces.git import GitFault
 from fleet.workspaces.ignored import Ignored, find_ignored
-from fleet.workspaces.listing import LIST, LeftOut, Sorted, sort_out
+from fleet.workspaces.listing import LIST, LIST_ALL, LeftOut, Sorted, listed, sort_out
 from fleet.workspaces.nested import Nested, git_folder_of, is_upstream, lies_below
-from fleet.workspaces.walking import has_content, is_checkout, joined, walk
+from fleet.workspaces.walking import is_checkout, joined, walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -43,9 +43,10 @@ class Survey(Record):
 def survey(view: View, place: Place, index: str, folder: str, skip: Collection[str]) -> Survey:
     """Look through a worktree, compared with the index given. Raises FleetError."""
     found, ignored = _look(view, place.path, index, skip, {})
-    inner = [_inside(view, place, path, folder, skip, 1) for path in _checkouts(place.path, "", ignored)]
+    checkouts, no_files = _besides(place.path, "", ignored)
+    inner = [_inside(view, place, path, folder, skip, 1) for path in checkouts]
     ours = {path: size for path, size in ignored.sizes.items() if not _as_made(place, path)}
-    whole = _together(inner, ours, [*found.left_out, *_no_files(place.path, "", ignored)])
+    whole = _together(inner, ours, [*found.left_out, *no_files])
     others = _without_checkout(view, place, whole.nested)
     return whole.replace(changed=found.put, gone=found.gone, nested=(*others, *whole.nested))
 
@@ -59,12 +60,13 @@ def _inside(view: View, place: Place, path: str, folder: str, skip: Collection[s
     env = nested.env if nested else {}
     head = _read_head(view, nested, index)
     found, ignored = _look(view, root, index, skip, env)
-    inner = [_inside(view, place, one, folder, skip, depth + 1) for one in _checkouts(root, path, ignored)]
+    checkouts, no_files = _besides(root, path, ignored)
+    inner = [_inside(view, place, one, folder, skip, depth + 1) for one in checkouts]
     unchanged = not (found.put or found.gone or ignored.sizes or any(map(_holds, inner)))
     if nested and head and unchanged and _linked(view, place, path) == head and is_upstream(view, nested):
         return Survey(ignored={})
     files = _all_files(view, root, index, env)
-    notes = [*files.left_out, *_no_files(root, path, ignored)]
+    notes = [*files.left_out, *no_files]
     whole = _together(inner, {joined(path, name): size for name, size in ignored.sizes.items()}, notes)
     if nested is None:
         note = LeftOut(path=path, why="its git folder is not in the worktree and stays as it is")
@@ -73,6 +75,9 @@ def _inside(view: View, place: Place, path: str, folder: str, skip: Collection[s
 
 
 def _look(view: View, root: str, index: str, skip: Collection[str], env: Mapping[str, str]) -> tuple[Sorted, Ignored]:
+    everything = view.git(*LIST_ALL, tree=root, index=index, env=env)
+    if not any(tag == b"?" for tag, _ in listed(everything)):  # then nothing is ignored either
+        return sort_out(root, everything, largest=None, most_untracked=None), Ignored(sizes={}, skipped=())
     listing = view.git(*LIST, tree=root, index=index, env=env)
     found = sort_out(root, listing, largest=None, most_untracked=None)
     return found, find_ignored(view, root, index, skip, env)
@@ -86,22 +91,19 @@ def _all_files(view: View, root: str, index: str, env: Mapping[str, str]) -> Sor
     return sort_out(root, b"".join(b"? " + name + b"\0" for name in names), largest=None, most_untracked=None)
 
 
-def _checkouts(root: str, path: str, ignored: Ignored) -> list[str]:
-    """The repositories inside, one level down, by their paths from the worktree's top."""
-    found = []
+def _besides(root: str, path: str, ignored: Ignored) -> tuple[list[str], list[LeftOut]]:
+    """Of what git does not tell: the repositories inside, one level down, by their paths from the worktree's top; and
+    pipes, sockets and devices.
+    """
+    checkouts, no_files = [], []
     for folder, entries in walk(root, "", lambda inner: inner not in ignored.skipped):
-        inner = [joined(folder, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
-        found += [joined(path, one) for one in inner if is_checkout(os.path.join(root, one))]
-    return found
-
-
-def _no_files(root: str, path: str, ignored: Ignored) -> list[LeftOut]:
-    """Pipes, sockets and devices, of which git does not tell."""
-    found = []
-    for folder, entries in walk(root, "", lambda inner: inner not in ignored.skipped):
-        names = [entry.name for entry in entries if not has_content(entry)]
-        found += [LeftOut(path=joined(path, folder, name), why="no plain file") for name in names]
-    return found
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                inner = joined(folder, entry.name)
+                checkouts += [joined(path, inner)] if is_checkout(os.path.join(root, inner)) else []
+            elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                no_files.append(LeftOut(path=joined(path, folder, entry.name), why="no plain file"))
+    return checkouts, no_files
 
 
 def _goes_with(place: Place, path: str) -> Nested | None:

@@ -1,0 +1,98 @@
+"""Registering a worktree with its repository: the files that `git worktree add` writes, and no process for them.
+
+Git starts three processes for it, more than a small checkout takes. What is written here is read by git alone, and is
+the same; a repository that keeps its refs or its settings in another way is left to git itself.
+"""
+
+# ruff: noqa: PTH102, PTH103, PTH104, PTH118, PTH119, PTH123
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from typing import TYPE_CHECKING
+
+from fleet.workspaces.admin import read, real
+from fleet.workspaces.git import git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fleet.workspaces.repository import Repository
+
+#: Settings with which git does more, or writes otherwise: refs elsewhere, settings for each worktree, modes of its own.
+OTHERWISE = re.compile(r"worktreeconfig|refstorage|relativeworktrees|userelativepaths|sharedrepository", re.IGNORECASE)
+#: What is there when git does more.
+MORE = ("config.worktree", "reftable", "info/sparse-checkout")
+MOST_CONFIG = 1 << 20
+MOST_NAMES = 10_000
+
+
+def is_usual(repository: Repository) -> bool:
+    """Whether a repository is of the kind that nearly all are."""
+    common = repository.common
+    if any(os.path.lexists(os.path.join(common, name)) for name in MORE):
+        return False
+    config = read(os.path.join(common, "config"), MOST_CONFIG)
+    return bool(config) and not OTHERWISE.search(config)
+
+
+def register(repository: Repository, path: str, branch: str, *, reason: str, aside: str) -> str:
+    """Make git's folder about a worktree that is on a branch, locked for a reason; that folder. Raises OSError.
+
+    Whole or not at all: it is made aside, under a name that is swept where we are killed, and renamed into its place.
+    """
+    folder = os.path.join(repository.common, "worktrees")
+    os.makedirs(folder, exist_ok=True)
+    draft = os.path.join(repository.common, f"{aside}{os.urandom(6).hex()}")
+    os.mkdir(draft)
+    with _held(draft):
+        texts = {
+            "locked": reason,
+            "gitdir": f"{real(path)}/.git\n",
+            "HEAD": f"ref: refs/heads/{branch}\n",
+            "commondir": "../..\n",
+        }
+        for name, text in texts.items():
+            _write(os.path.join(draft, name), text)
+        admin = _claimed(folder, os.path.basename(path))
+        os.rename(draft, admin)
+    return admin
+
+
+def point(tree: str, admin: str) -> None:
+    """Write the pointer of a worktree to git's folder about it."""
+    _write(os.path.join(tree, ".git"), f"gitdir: {admin}\n")
+
+
+def make_branch(repository: Repository, branch: str, commit: str) -> None:
+    """Make a branch that is not there yet. Raises GitFault, also where somebody made it meanwhile."""
+    words = ("update-ref", "-m", f"branch: Created from {commit}", f"refs/heads/{branch}", commit, "0" * len(commit))
+    git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
+
+
+def _claimed(folder: str, name: str) -> str:
+    """A new name in a folder: an empty folder that nobody else makes any more."""
+    for number in range(MOST_NAMES):
+        place = os.path.join(folder, f"{name}{number or ''}")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(place)
+            return place
+    raise FileExistsError(f"{folder} has too many {name}")
+
+
+@contextlib.contextmanager
+def _held(folder: str) -> Iterator[None]:
+    """Nobody sweeps a folder away while it is held."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "x", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
