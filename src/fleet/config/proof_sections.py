@@ -46,9 +46,6 @@ class Verify(Section, frozen=True):
     runners: Annotated[
         tuple[Line, ...], Meta(description="Globs of files that tell a test runner what to run; they count as tests.")
     ] = RUNNERS
-    setup: Annotated[
-        bool, Meta(description="Run the project's setup commands in the clean checkout first, with the network.")
-    ] = False
 
 
 class Scope(Section, frozen=True):

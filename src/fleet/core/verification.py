@@ -5,6 +5,10 @@ from __future__ import annotations
 from fleet.core.jsontext import decode, encode
 from fleet.core.record import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Wanted(Record):
     """What a verification is asked for."""
@@ -62,5 +66,6 @@ def verification_in(text: str) -> Verification | None:
     """The verification that a JSON text tells of; none where it is empty."""
     if not text:
         return None
-    told = {name: value for name, value in decode(text).items() if name in Verification._fields}
-    return Verification(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
+    told: dict[str, Any] = {name: value for name, value in decode(text).items() if name in Verification._fields}
+    lists = {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
+    return Verification(**(told | lists))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,31 +56,59 @@ async def run_command(
 
     One that an earlier supervisor started there is ended first. `stop` ends it early. Raises FleetError, OSError.
     """
+    await end_earlier(launcher, place)
+    done, _ = await run_spec(launcher, place, spec_of(command, cwd=cwd, env=env), seconds=seconds, stop=stop)
+    return done.replace(command=command)
+
+
+async def end_earlier(launcher: Launcher, place: str) -> None:
+    """End what somebody who was killed meanwhile started there."""
     if (earlier := await launcher.find(place)) is not None:
         await earlier.kill_tree()
         await earlier.ended()
+
+
+def spec_of(command: str, *, cwd: str, env: Mapping[str, str]) -> LaunchSpec:
+    """How a command line of the user's is started."""
     # The words are the user's own, who means them for a shell; both streams go to one log.
-    spec = LaunchSpec(argv=("/bin/sh", "-c", f"exec 2>&1\n{command}"), env=dict(env), cwd=cwd, stdout_cap=LOG_CAP)
+    return LaunchSpec(argv=("/bin/sh", "-c", f"exec 2>&1\n{command}"), env=dict(env), cwd=cwd, stdout_cap=LOG_CAP)
+
+
+async def run_spec(
+    launcher: Launcher, place: str, spec: LaunchSpec, *, seconds: float, stop: asyncio.Event | None = None
+) -> tuple[Done, Exit | None]:
+    """Run what a spec says to its end, or until it is to stop."""
     began = time.monotonic()
     agent = await launcher.start(place, spec)
     exit, why = await _end(agent, seconds, stop)
     status = exit.status if exit and not why else None
-    if exit is not None and exit.signal and not why:
-        why = f"was ended by signal {exit.signal}"
-    if exit is not None and exit.error:
-        why = f"could not be started: {exit.error}"
-    return Done(
-        command=command, status=status, seconds=round(time.monotonic() - began, 3), tail=tail_of(place), why=why
-    )
+    why = why or (_why(exit) if exit else "")
+    took = round(time.monotonic() - began, 3)
+    return Done(command=spec.argv[-1], status=status, seconds=took, tail=tail_of(place), why=why), exit
 
 
-def tail_of(place: str) -> str:
-    """The end of what a command printed."""
-    with contextlib.suppress(OSError), Path(place, "stdout").open("rb") as log:
+def _why(exit: Exit) -> str:
+    if exit.error:
+        return f"could not be started: {exit.error}"
+    if exit.crowded:
+        return "had more processes at once than it may have"
+    return f"was ended by signal {exit.signal}" if exit.signal else ""
+
+
+def tail_of(place: str, most: int = TAIL_BYTES) -> str:
+    """The end of what a command printed, whether or not the log had room for it."""
+    beyond = _end_of(os.path.join(place, "stdout.tail"), most)  # noqa: PTH118
+    held = _end_of(os.path.join(place, "stdout"), most - len(beyond)) if len(beyond) < most else b""  # noqa: PTH118
+    between = b"\n" if held and beyond else b""  # something may be missing there
+    return (held + between + beyond).decode("utf-8", "replace").strip()
+
+
+def _end_of(path: str, most: int) -> bytes:
+    with contextlib.suppress(OSError), Path(path).open("rb") as log:
         log.seek(0, 2)
-        log.seek(max(0, log.tell() - TAIL_BYTES))
-        return log.read(TAIL_BYTES).decode("utf-8", "replace").strip()
-    return ""
+        log.seek(max(0, log.tell() - most))
+        return log.read(most)
+    return b""
 
 
 async def _end(agent: Agent, seconds: float, stop: asyncio.Event | None) -> tuple[Exit | None, str]:

@@ -22,6 +22,11 @@ ALLOWED = (
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
     *("SSH_AUTH_SOCK", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
 )
+#: What a verify command learns of the user's own: neither secrets nor where settings and sockets lie.
+OF_A_VERIFY_COMMAND = (
+    *("USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "LC_*", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+)
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -79,3 +84,22 @@ def setup_environment(home: Home, task: Task, workspace: Workspace) -> dict[str,
     env = agent_environment(home, task, None, token="", ours=os.environ)
     del env["FLEET_RUN_TOKEN"]
     return env | Place(workspace.path, workspace).env
+
+
+def verify_environment(home: Home, ours: Mapping[str, str], *, path: str = "", scratch: str) -> dict[str, str]:
+    """What a verify command gets: nothing of an agent's, and a home and a folder for temporary files of its own.
+
+    Programs are found where whoever made the task would find them (`path`), but for folders that an agent can fill:
+    those of fleet's home, and those that a relative name means.
+    """
+    env = {name: ours[name] for name in ours if any(fnmatchcase(name, glob) for glob in OF_A_VERIFY_COMMAND)}
+    inside = os.path.join(home.root, "")  # noqa: PTH118
+    folders = [each for each in (path or ours.get("PATH") or DEFAULT_PATH).split(":") if each.startswith("/")]
+    kept = [each for each in folders if not os.path.join(os.path.realpath(each), "").startswith(inside)]  # noqa: PTH118
+    return env | {
+        "PATH": ":".join(kept) or DEFAULT_PATH,
+        "HOME": f"{scratch}/home",
+        "TMPDIR": f"{scratch}/tmp",
+        "SHELL": "/bin/sh",
+        "TERM": "dumb",
+    }

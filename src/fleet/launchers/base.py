@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     import asyncio
 
 
+class Apart(Record):
+    """What a process is kept from, as far as the system allows; `Exit.apart` says how far that was."""
+
+    hidden: tuple[str, ...] = ()  # folders that it finds empty
+    kept: tuple[str, ...] = ()  # folders below those, or among temporary files, that it sees all the same
+    writable: tuple[str, ...] | None = None  # the folders that it may write to; none: as anybody
+    temporary: str = ""  # what it finds at /tmp
+    offline: bool = False  # it has a network of its own, with nobody else there
+    processes: int = 0  # it may have so many at once; 0: any number
+
+
 class LaunchSpec(Record):
     """What to start, and where its output goes at most."""
 
@@ -22,6 +33,8 @@ class LaunchSpec(Record):
     stderr_cap: int = 64 * 1024 * 1024
     session: str = ""  # what its terminal is called, where it gets one
     size: tuple[int, int] = (200, 50)  # of its terminal, until somebody looks at it: columns and rows
+    apart: Apart | None = None  # none: it sees what its user sees
+    seconds: float = 0.0  # it is killed after so long, whoever still waits for it; 0: never
 
 
 class Exit(Record):
@@ -34,6 +47,8 @@ class Exit(Record):
     cpu_seconds: float = 0.0
     peak_rss_kb: int = 0
     truncated: bool = False  # more was printed than is kept
+    crowded: bool = False  # it was killed for having more processes than it may have
+    apart: tuple[str, ...] = ()  # what it was kept from: offline, hidden, writes, temporary, ipc
 
 
 class Usage(NamedTuple):

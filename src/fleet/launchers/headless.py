@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from fleet.core.errors import FleetError
+from fleet.core.record import Record
 from fleet.launchers.base import Exit, LaunchSpec
 from fleet.launchers.lock import is_locked
 from fleet.launchers.shim_client import ShimAgent
@@ -96,7 +97,7 @@ class HeadlessLauncher:
             lock = take_lock(folder)
             prepare(folder, spec)
             subprocess.run(
-                ["/bin/sh", "-c", '"$@" &', "fleet-shim", *self._command(folder, lock)],
+                ["/bin/sh", "-c", '"$@" &', "fleet-shim", *self._command(folder, lock, apart=spec.apart is not None)],
                 stdin=subprocess.DEVNULL,
                 stdout=saying,
                 stderr=saying,
@@ -111,9 +112,9 @@ class HeadlessLauncher:
             if lock >= 0:
                 os.close(lock)
 
-    def _command(self, folder: str, lock: int) -> list[str]:
+    def _command(self, folder: str, lock: int, *, apart: bool) -> list[str]:
         module, inside = ("weak", ()) if self.containment == WEAK else ("program", namespace_command() or ())
-        program = _PROGRAM.format(module)
+        program = _PROGRAM.format("apart_program" if apart else module)
         return [*inside, sys.executable, "-I", "-S", "-c", program, ROOT, str(Path(folder).absolute()), str(lock)]
 
 
@@ -160,7 +161,7 @@ def prepare(folder: str, spec: LaunchSpec, **more: str) -> None:
         Path(folder, name).unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(f"{folder}/spec.json", flags, 0o600), "wb") as file:
-        file.write(json.dumps(spec.as_dict() | more).encode())
+        file.write(json.dumps(spec.as_dict() | more, default=Record.as_dict).encode())
 
 
 async def _ready(said: int, folder: str) -> None:

@@ -45,7 +45,8 @@ def read_exit(folder: str) -> Exit | None:
 
 def exit_of(values: dict[str, Any]) -> Exit:
     """What a shim says about an end; what a newer one adds is left out."""
-    return Exit(**{name: values[name] for name in Exit._fields if name in values})
+    told = {name: values[name] for name in Exit._fields if name in values}
+    return Exit(**told | {"apart": tuple(map(str, told.get("apart", ())))})
 
 
 async def connect(folder: str, sock: socket.socket) -> Link | None:

@@ -42,6 +42,7 @@ HISTORY = "50000"
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.terminal import main; "
 _WEAK_PROGRAM = "from fleet.launchers.shim.weak import Descendants; main(Descendants)"
+_APART_PROGRAM = "from fleet.launchers.shim.apart_program import Apart, make_tree; main(make_tree, Apart)"
 # The step before the namespace holds the lock too, so that it is free only when the last process in there is gone.
 _LOCKED = (
     'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent lives in this folder" >&2; exit 75; }; shift; exec "$@"'
@@ -163,16 +164,18 @@ class TmuxLauncher:
         return [
             *(() if self._config else taste),
             *("new-session", "-d", "-s", spec.session, "-x", str(columns), "-y", str(rows), "-c", "/"),
-            *(*self._command(folder, token), ";"),
+            *(*self._command(folder, token, apart=spec.apart is not None), ";"),
             *("set-option", "-w", "-t", target, "remain-on-exit", "on", ";"),
             *("pipe-pane", "-O", "-t", target, log),
         ]
 
-    def _command(self, folder: str, token: str) -> list[str]:
-        python = [sys.executable, "-I", "-S", "-c"]
-        if self.containment == WEAK:
-            return [*python, _PROGRAM + _WEAK_PROGRAM, ROOT, folder, "-", token]
-        shim = [*(namespace_command() or ()), *python, _PROGRAM + "main()", ROOT, folder, "9", token]
+    def _command(self, folder: str, token: str, *, apart: bool) -> list[str]:
+        weak = self.containment == WEAK
+        program = _PROGRAM + (_APART_PROGRAM if apart else _WEAK_PROGRAM if weak else "main()")
+        python = [sys.executable, "-I", "-S", "-c", program, ROOT, folder]
+        if weak:
+            return [*python, "-", token]
+        shim = [*(namespace_command() or ()), *python, "9", token]
         return ["/bin/sh", "-c", _LOCKED, "fleet-shim", folder, *shim]
 
     async def _ready(self, folder: str, session: str) -> TerminalAgent:

@@ -22,8 +22,9 @@ from fleet.workspaces.place import read_plain
 from fleet.workspaces.view import ALONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from fleet.workspaces.changes import Entry
     from fleet.workspaces.view import View
 
 #: Where the view notes which checkouts there are; a note that nobody locks is about one that was left behind.
@@ -41,13 +42,27 @@ class Checkout(Record):
 @contextlib.contextmanager
 def clean_checkout(view: View, commit: str, path: str) -> Iterator[Checkout]:
     """The files of a commit at a path where nothing is yet; gone when the block ends. Raises FleetError."""
+    with _free(view, path):
+        fill(view, commit, path)
+        yield Checkout(path=path, commit=commit, submodules=_submodules(view, commit))
+
+
+@contextlib.contextmanager
+def clean_folder(view: View, path: str) -> Iterator[None]:
+    """An empty folder where nothing is yet, for checkouts and what goes with them; gone when the block ends."""
+    with _free(view, path):
+        os.makedirs(path, mode=0o700)
+        yield
+
+
+@contextlib.contextmanager
+def _free(view: View, path: str) -> Iterator[None]:
     if os.path.lexists(path):
         raise FleetError(f"{path} is in the way of a checkout", hint="remove it, then try again.")
     view.make()
     with _noted(view, path):
         try:
-            _fill(view, commit, path)
-            yield Checkout(path=path, commit=commit, submodules=_submodules(view, commit))
+            yield
         finally:
             delete(path)
 
@@ -102,7 +117,11 @@ def _lock(note: str) -> int | None:
     return handle
 
 
-def _fill(view: View, commit: str, path: str) -> None:
+def fill(view: View, commit: str, path: str, lay: Mapping[str, Entry | None] | None = None) -> None:
+    """Put the files of a commit into a new folder, with other entries in place of some, and without those of none.
+
+    Git puts these together as a tree, so that no link and no name of the commit leads anything astray.
+    """
     folder = os.path.join(path, ".git")
     os.makedirs(os.path.join(folder, "objects", "info"), mode=0o700)
     os.makedirs(os.path.join(folder, "refs"))
@@ -115,7 +134,20 @@ def _fill(view: View, commit: str, path: str) -> None:
         _write(folder, "shallow", shallow)
     env = ALONE | {"GIT_DIR": folder, "GIT_WORK_TREE": path}
     git("config", "core.bare", "false", env=env)
-    git("read-tree", "--reset", "-u", commit, cwd=path, env=env)
+    git("read-tree", "--reset", "-u", _laid(commit, lay, env) if lay else commit, cwd=path, env=env)
+
+
+def _laid(commit: str, lay: Mapping[str, Entry | None], env: Mapping[str, str]) -> str:
+    """The tree of a commit with these entries instead."""
+    apart = {**env, "GIT_INDEX_FILE": os.path.join(env["GIT_DIR"], "laid")}
+    git("read-tree", commit, env=apart)
+    # First what goes: a file may take the place of a folder, and a folder that of a file.
+    rows = [f"0 {'0' * len(commit)}\t{path}\0" for path, entry in lay.items() if entry is None]
+    rows += [f"{entry.mode} {entry.id}\t{path}\0" for path, entry in lay.items() if entry is not None]
+    git("update-index", "-z", "--index-info", env=apart, stdin=os.fsencode("".join(rows)))
+    tree = git("write-tree", "--missing-ok", env=apart).decode().strip()
+    os.unlink(apart["GIT_INDEX_FILE"])
+    return tree
 
 
 def _refs(view: View) -> bytes:

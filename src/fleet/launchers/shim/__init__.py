@@ -17,5 +17,8 @@ On the socket the shim speaks first: `{"version": 1, "state": {…}}`. A request
 In a terminal (terminal.py) the agent prints on the terminal, whose log is `stdout`, `started` says that it was begun,
 and nothing can be written to its stdin.
 
+A process that is to be kept apart (apart.py) goes into namespaces of its own before it becomes what was asked for; what
+of that could be had stands in the record as `apart`, and `crowded` that it was killed for having too many processes.
+
 On macOS there are neither namespaces nor subreapers nor /proc: only the agent's process group is held. Not exercised.
 """

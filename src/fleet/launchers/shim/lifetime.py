@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from fleet.launchers.shim.apart import Apart
     from fleet.launchers.shim.output import Output
     from fleet.launchers.shim.process import Streams
     from fleet.launchers.shim.tree import Tree
@@ -25,20 +26,27 @@ GROWTH_SECONDS = 0.05
 UNKILLABLE_SECONDS, DRAIN_SECONDS, RECORD_SECONDS = 5.0, 1.0, 60.0
 #: How long an agent may live on when its terminal is gone.
 HANGUP_SECONDS = 2.0
+#: How often the processes of a tree are counted that may have only so many.
+COUNT_SECONDS = 0.25
 
 
 class Shim:
     """One agent from its start to its end."""
 
-    def __init__(self, spec: "dict[str, Any]", tree: "Tree", umask: int, streams: "Streams") -> None:
-        self._tree = tree
+    def __init__(
+        self, spec: "dict[str, Any]", tree: "Tree", umask: int, streams: "Streams", apart: "Apart | None" = None
+    ) -> None:
+        self._tree, self._apart = tree, apart
         self._loop = Loop()
         self._started, self._began = time.time(), time.monotonic()
         self._agent = 0
         self._status: int | None = None  # as wait() gives it
         self._error = ""
         self._cpu, self._peak = 0.0, 0
-        self._kill_at: float | None = None  # a tree that has not gone by itself until then is killed
+        # A tree that has not gone by itself until then is killed.
+        self._kill_at: float | None = self._began + spec["seconds"] if spec.get("seconds") else None
+        self._count_at = time.monotonic() if apart and apart.most else None
+        self._crowded = False  # it had more processes than it may have
         self._streams, self._stdin = streams, streams.stdin
         self._outputs = streams.outputs
         self._told, self._tell_at = self._sizes(), 0.0
@@ -51,6 +59,7 @@ class Shim:
         while self._status is None and not self._error:
             self._loop.turn(self._pause())
             self._tell_growth()
+            self._count()
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 self._tree.kill(self._agent)
                 self._kill_at += UNKILLABLE_SECONDS
@@ -63,14 +72,25 @@ class Shim:
         self._control.close()
         return 127 if self._error else 128 + record["signal"] if record["signal"] else int(record["status"])
 
+    def _count(self) -> None:
+        """A tree that grows without end is killed."""
+        if self._apart and self._count_at is not None and time.monotonic() >= self._count_at:
+            self._count_at = time.monotonic() + COUNT_SECONDS
+            if len(self._tree.others()) > self._apart.most:
+                self._crowded = True
+                self._tree.kill(self._agent)
+
     def _start(self, spec: "dict[str, Any]", umask: int) -> None:
+        apart = [self._apart.in_child] if self._apart else []
         try:
-            self._agent = start(spec, umask, self._streams.in_child, self._tree.in_child)
+            self._agent = start(spec, umask, self._streams.in_child, *apart, self._tree.in_child)
         except OSError as error:
             self._error = str(error) or "cannot be started"
             return
         finally:
             self._streams.started()
+            if self._apart:
+                self._apart.hear()
         for output in self._outputs:
             self._loop.read(output.pipe, lambda output=output: self._take(output))  # type: ignore[misc]
         self._feed()
@@ -130,8 +150,7 @@ class Shim:
         moments = [output.retry_at for output in self._outputs if output.waiting]
         if self._told != self._sizes():
             moments.append(self._tell_at)
-        if self._kill_at is not None:
-            moments.append(self._kill_at)
+        moments += [moment for moment in (self._kill_at, self._count_at) if moment is not None]
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def _tell_growth(self) -> None:
@@ -236,6 +255,8 @@ class Shim:
             "cpu_seconds": round(self._cpu, 3),
             "peak_rss_kb": self._peak // (1024 if sys.platform == "darwin" else 1),
             "truncated": self._streams.truncated,
+            "crowded": self._crowded,
+            "apart": self._apart.had if self._apart else [],
             "containment": self._tree.containment,
             "started_at": instant(self._started),
             "ended_at": instant(time.time()),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from fleet.launchers.shim.apart import Apart
     from fleet.launchers.shim.tree import Tree
 
 
@@ -26,7 +27,7 @@ def main() -> None:
     run(lambda _: Namespace())
 
 
-def run(make_tree: "Callable[[str], Tree]") -> None:
+def run(make_tree: "Callable[[str], Tree]", go_apart: "Callable[[dict[str, Any]], Apart] | None" = None) -> None:
     """`… <folder> <lock>`: the lock is a descriptor, held by whoever started us, so that none comes between."""
     folder, lock = sys.argv[-2], int(sys.argv[-1])
     os.set_inheritable(lock, False)
@@ -35,7 +36,8 @@ def run(make_tree: "Callable[[str], Tree]") -> None:
         spec = read_spec()
         drop_spec()
         reserve_record()
-        shim = Shim(spec, make_tree(spec["env"].get("FLEET_RUN_ID", "")), umask, Pipes(spec))
+        apart = go_apart(spec["apart"]) if go_apart else None
+        shim = Shim(spec, make_tree(spec["env"].get("FLEET_RUN_ID", "")), umask, Pipes(spec), apart)
         _detach()
         shim.serve()
     except Exception as error:

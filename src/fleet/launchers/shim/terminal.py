@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from fleet.launchers.shim.apart import Apart
     from fleet.launchers.shim.loop import Loop
     from fleet.launchers.shim.tree import Tree
 
@@ -94,7 +95,10 @@ class Terminal(Streams):
         return {"session": self._session, "pane": os.environ.get("TMUX_PANE", "")}
 
 
-def main(make_tree: "Callable[[str], Tree]" = lambda _: Namespace()) -> None:
+def main(
+    make_tree: "Callable[[str], Tree]" = lambda _: Namespace(),
+    go_apart: "Callable[[dict[str, Any]], Apart] | None" = None,
+) -> None:
     """`… <folder> <lock> <token>`: the lock is a descriptor that is held, or `-`: then it is taken here."""
     folder, lock, token = sys.argv[-3:]
     umask = settle(folder)
@@ -105,7 +109,8 @@ def main(make_tree: "Callable[[str], Tree]" = lambda _: Namespace()) -> None:
     try:
         spec["env"] = environment(spec["env"])
         reserve_record()
-        code = Shim(spec, make_tree(spec["env"].get("FLEET_RUN_ID", "")), umask, Terminal(spec)).serve()
+        apart = go_apart(spec["apart"]) if go_apart else None
+        code = Shim(spec, make_tree(spec["env"].get("FLEET_RUN_ID", "")), umask, Terminal(spec), apart).serve()
     except Exception as error:
         confess(error)
         raise

@@ -1,0 +1,142 @@
+"""What a verify command names of the repository: the scripts that judge, and the files its tools obey. Pure.
+
+A program that the command only feeds to another (`./hello | grep hi`) is what is judged, not what judges.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from typing import NamedTuple
+
+#: What stands before the command that counts.
+_BEFORE = frozenset(("env", "exec", "time", "nice", "command", "sudo", "xvfb-run", "set", "!", "then", "do", "if"))
+_RUN = frozenset(("uv", "poetry", "pipenv", "hatch", "pdm", "rye", "bundle", "npx", "pnpx", "bunx"))
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
+_INTERPRETERS = re.compile(r"python[\d.]*|pypy[\d.]*|node|deno|bun|ruby|perl|php|lua|tsx|ts-node|Rscript|julia")
+#: A tool's name, and the files that it obeys.
+_OBEYED = {
+    "make": ("Makefile", "makefile", "GNUmakefile", "*.mk"),
+    "gmake": ("Makefile", "makefile", "GNUmakefile", "*.mk"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "rake": ("Rakefile", "*.rake"),
+    "tox": ("tox.ini",),
+    "nox": ("noxfile.py",),
+    "mvn": ("pom.xml", ".mvn/"),
+    "gradle": ("build.gradle*", "settings.gradle*", "gradle.properties"),
+    "gradlew": ("gradlew", "gradle/", "build.gradle*", "settings.gradle*", "gradle.properties"),
+    "ant": ("build.xml",),
+    "ctest": ("CMakeLists.txt", "*.cmake"),
+    "cmake": ("CMakeLists.txt", "*.cmake"),
+    "meson": ("meson.build",),
+    "pre-commit": (".pre-commit-config.yaml",),
+}
+_JUDGES = re.compile(
+    r"verif|check|test|spec|lint|valid|assert|accept|audit|smoke|(?:^|[_-])ci(?:[_.-]|$)", re.IGNORECASE
+)
+_SCRIPT_FOLDERS = frozenset(("tools", "scripts", "script", "ci", "bin", "hack", "build", ".github", ".ci"))
+_READERS = frozenset(("tee", "cat", "tail", "head", "ts"))
+
+
+class Named(NamedTuple):
+    """What a command names."""
+
+    scripts: frozenset[str] = frozenset()  # paths in the repository of programs that judge
+    obeyed: frozenset[str] = frozenset()  # globs of files that its tools obey
+    modules: frozenset[str] = frozenset()  # Python's `-m`
+    folders: frozenset[str] = frozenset(("",))  # where Python looks for modules first
+
+
+def named_by(command: str) -> Named:
+    """What a command line names; nothing where it cannot be read."""
+    found: dict[str, set[str]] = {"scripts": set(), "obeyed": set(), "modules": set(), "folders": {""}}
+    _read(command, found, depth=0)
+    return Named(*(frozenset(found[name]) for name in Named._fields))
+
+
+def _read(command: str, found: dict[str, set[str]], depth: int) -> None:
+    folder = ""
+    for words, after in _simple_commands(command):
+        words = _without_prefix(words)
+        if not words:
+            continue
+        if words[0] in ("cd", "pushd") and len(words) > 1:
+            folder = posixpath.normpath(posixpath.join(folder, words[1]))
+            found["folders"].add("" if folder == "." else folder)
+            continue
+        _note(words, folder, found, depth, judges=after != "|")
+
+
+def _note(words: list[str], folder: str, found: dict[str, set[str]], depth: int, *, judges: bool) -> None:
+    name = posixpath.basename(words[0])
+    found["obeyed"].update(_OBEYED.get(name, ()))
+    if name in _SHELLS and "-c" in words[1:-1] and depth < 3:
+        _read(words[words.index("-c", 1) + 1], found, depth + 1)
+    elif name in _SHELLS or _INTERPRETERS.fullmatch(name):
+        script = _script(words, found)
+        if script and judges:
+            _add(script, folder, found, surely=name in _SHELLS)
+    if judges and "/" in words[0]:
+        _add(words[0], folder, found, surely=False)
+
+
+def _script(words: list[str], found: dict[str, set[str]]) -> str:
+    """The file that an interpreter runs; the module goes to the modules."""
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-m":
+            found["modules"].add(next(rest, "").partition(".")[0])
+            return ""
+        if word in ("-c", "-e", "--eval", "--test"):
+            return ""
+        if word in ("-W", "-X", "-r", "--require"):
+            next(rest, "")
+        elif not word.startswith("-") and word != "run":
+            return word
+    return ""
+
+
+def _add(word: str, folder: str, found: dict[str, set[str]], *, surely: bool) -> None:
+    path = posixpath.normpath(posixpath.join(folder, word))
+    if path.startswith(("/", "..")):
+        return
+    above, name = posixpath.split(path)
+    found["folders"].add(above)
+    if surely or name.endswith((".sh", ".bash")) or _JUDGES.search(name) or {*above.split("/")} & _SCRIPT_FOLDERS:
+        found["scripts"].add(path)
+
+
+def _simple_commands(command: str) -> list[tuple[list[str], str]]:
+    """Each simple command, and `|` where something else reads what it prints."""
+    lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
+    lexer.commenters = ""
+    lexer.whitespace_split = True
+    try:
+        tokens = list(lexer)
+    except ValueError:
+        tokens = command.split()
+    found: list[tuple[list[str], str]] = []
+    words: list[str] = []
+    for at, token in enumerate(tokens):
+        if token and not token.strip("();<>|&"):
+            reader = tokens[at + 1] if at + 1 < len(tokens) else ""
+            found.append((words, "|" if token in ("|", "|&") and reader not in _READERS else ""))
+            words = []
+        else:
+            words.append(token)
+    return [*found, (words, "")]
+
+
+def _without_prefix(words: list[str]) -> list[str]:
+    while words:
+        if re.fullmatch(r"\w+=.*", words[0], re.DOTALL) or words[0] in _BEFORE or words[0].startswith("-"):
+            words = words[1:]
+        elif words[0] == "timeout" and len(words) > 1:
+            words = words[2:]
+        elif words[0] in _RUN:
+            words = words[2:] if words[1:2] in (["run"], ["exec"]) else words[1:]
+        else:
+            break
+    return words

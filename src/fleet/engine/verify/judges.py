@@ -1,0 +1,228 @@
+"""Which of a branch's changes are changes to what judges it: its verify script, its tests, what their runner obeys.
+
+Those that are protected are taken from the base. Those that are contested stay, and the command must end well with the
+tests of the base alone too: else its end with 0 is the agent's own word.
+Pure, but for the reader of files that is handed in.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import posixpath
+import re
+import sys
+import tomllib
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core.globs import fits, fits_any
+from fleet.engine.verify.commandline import Named, named_by
+from fleet.engine.verify.tricks import may_cheat, tricks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fleet.workspaces.changes import Change, Entry
+
+    Read = Callable[[Entry], bytes | None]
+
+#: What decides which tests are run and how, wherever it lies.
+ALWAYS = (
+    *(
+        "conftest.py",
+        "pytest.ini",
+        ".pytest.ini",
+        "pytest.toml",
+        ".pytest.toml",
+        "tox.ini",
+        "noxfile.py",
+        ".coveragerc",
+    ),
+    *("sitecustomize.py", "usercustomize.py", "*.pth", "*.egg-link", "*.dist-info/", "*.egg-info/", ".venv/", "venv/"),
+    *("jest.config.*", "jest.setup.*", "vitest.config.*", "vitest.workspace.*", "vite.config.*", "karma.conf.*"),
+    *(".mocharc.*", ".npmrc", ".yarnrc*", "node_modules/", ".cargo/", "phpunit.xml*", ".rspec", "spec_helper.rb"),
+    *("babel.config.*", ".babelrc*", ".gitattributes", ".envrc", ".env", ".python-version", ".tool-versions"),
+)
+#: Modules that test runners import themselves; one of the same name beside the tests is run in their place.
+_SHADOWS = frozenset(sys.stdlib_module_names) | {
+    "pytest",
+    "_pytest",
+    "pluggy",
+    "iniconfig",
+    "nose",
+    "nose2",
+    "coverage",
+}
+#: Tables of settings files that are a test runner's.
+_RUNNERS_TABLES = ("pytest", "coverage", "tox", "nox", "poe", "hatch", "pdm", "taskipy", "unittest", "nose")
+_PACKAGE_KEYS = ("scripts", "jest", "mocha", "ava", "vitest", "nyc", "c8", "tap", "babel", "bin", "config")
+#: What is code by its name, and what of it is a test by its name.
+CODE = (".py", ".pyc", ".so", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".go", ".rs", ".java", ".php", ".sh")
+_NAMED_AS_TEST = re.compile(r"test|spec", re.IGNORECASE)
+#: As much of a file, and of all together, as is looked into.
+MOST_BYTES, MOST_TOGETHER = 256 * 1024, 8 * 1024 * 1024
+
+
+class Judged(NamedTuple):
+    """What is to be made of a branch's changes; by path, the entry at the base."""
+
+    restored: dict[str, Entry | None]
+    contested: dict[str, Entry | None]
+    tests: dict[str, Entry | None]  # tests that the branch has added or changed, as they are at its tip
+    added: dict[str, Entry | None]  # those of them that it added
+    doubts: tuple[str, ...]
+
+    @property
+    def at_the_base(self) -> dict[str, Entry | None]:
+        """All that judges the branch, as it is at the base."""
+        return self.restored | self.contested | self.added
+
+
+class Wants(NamedTuple):
+    """What a branch is judged by."""
+
+    command: str
+    protect: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+
+
+def judged(wants: Wants, changes: Iterable[Change], read: Read) -> Judged:
+    """Tell the changes that judge from those that are judged."""
+    look = _Look(wants, read)
+    found = Judged({}, {}, {}, {}, ())
+    doubts: list[str] = []
+    for change in changes:
+        if look.is_protected(change):
+            found.restored[change.path] = change.before
+        elif look.is_contested(change):
+            found.contested[change.path] = change.before
+            if look.is_test(change.path) and not fits_any(change.path, ALWAYS) and change.after:
+                found.tests[change.path] = change.after
+        elif look.is_test(change.path):
+            found.tests[change.path] = change.after
+            found.added[change.path] = None
+        else:
+            doubts += look.doubts(change)
+    return found._replace(doubts=tuple(doubts[:5]))
+
+
+class _Look:
+    def __init__(self, wants: Wants, read: Read) -> None:
+        self._wants = wants
+        self._named: Named = named_by(wants.command)
+        self._read = read
+
+    def is_protected(self, change: Change) -> bool:
+        """Whether it is taken from the base: it was said so, or it is the script that judges."""
+        if fits_any(_plain(change.path), map(_plain, self._wants.protect)):
+            return True
+        return change.before is not None and change.path in self._named.scripts and not self.is_test(change.path)
+
+    def is_contested(self, change: Change) -> bool:
+        """Whether it decides how the work is judged."""
+        path = change.path
+        if path in self._named.scripts or fits_any(path, (*ALWAYS, *self._named.obeyed)):
+            return True
+        if self._shadows(change) or self._is_link(change):
+            return True
+        if (compare := _COMPARED.get(posixpath.basename(path))) is not None:
+            before, after = self._text(change.before), self._text(change.after)
+            return before is None or after is None or compare(before) != compare(after)
+        if not self.is_test(path):
+            return False
+        return change.before is not None or self._decides(change)
+
+    def is_test(self, path: str) -> bool:
+        """Whether it fits one of the globs of tests."""
+        return fits_any(path, self._wants.tests)
+
+    def doubts(self, change: Change) -> list[str]:
+        """What a change to other code could do to its tests."""
+        if change.after is None or change.after.mode == "120000":
+            return []
+        before, after = self._text(change.before), self._text(change.after)
+        return [f"{change.path} {words}" for words in tricks(before or "", after or "")]
+
+    def _decides(self, change: Change) -> bool:
+        """Whether a test that the branch adds can decide about others: by its name, its kind or its text."""
+        name = posixpath.basename(change.path)
+        mine = [glob for glob in self._wants.tests if fits(change.path, glob)]
+        if not any("test" in glob.lower() or "spec" in glob.lower() for glob in mine):
+            return True  # a runner's settings
+        if name.endswith(CODE) and not _NAMED_AS_TEST.search(name):
+            return True  # beside the tests: others may import it in place of what it is called like
+        text = self._text(change.after)
+        return text is None or may_cheat(text)
+
+    def _is_link(self, change: Change) -> bool:
+        """A link in place of something, or something in place of a link, where tests or their folders are."""
+        modes = {entry.mode for entry in (change.before, change.after) if entry}
+        return bool(modes & {"120000", "160000"}) and (
+            self.is_test(change.path) or self.is_test(f"{change.path}/x") or change.before is not None
+        )
+
+    def _shadows(self, change: Change) -> bool:
+        """Whether Python would take it for a module of its own or of the runner's."""
+        if change.before is not None:
+            return False
+        for folder in self._named.folders | {posixpath.dirname(change.path)} & self._test_folders(change.path):
+            inside = change.path.removeprefix(f"{folder}/" if folder else "")
+            if folder and inside == change.path:
+                continue
+            first, _, rest = inside.partition("/")
+            module = first if rest else first.partition(".")[0]
+            if (rest or first.endswith((".py", ".so", ".pyc"))) and module in _SHADOWS | self._named.modules:
+                return not (rest and self.is_test(change.path))
+        return False
+
+    def _test_folders(self, path: str) -> set[str]:
+        return {posixpath.dirname(path)} if self.is_test(path) else set()
+
+    def _text(self, entry: Entry | None) -> str | None:
+        """The text of a file, empty where there is none; none: it was too large to be looked into."""
+        data = self._read(entry) if entry else b""
+        return None if data is None else data.decode("utf-8", "replace")
+
+
+def _plain(path: str) -> str:
+    """A path as the file system tells names apart."""
+    return path.casefold() if sys.platform == "darwin" else path
+
+
+def _toml_tables(text: str) -> object:
+    """Of pyproject.toml or Cargo.toml: what is a test runner's."""
+    try:
+        told = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    tool = told.get("tool") if isinstance(told.get("tool"), dict) else {}
+    tables = {name: value for name, value in tool.items() if name.startswith(_RUNNERS_TABLES)}  # type: ignore[union-attr]
+    lib = told.get("lib") if isinstance(told.get("lib"), dict) else {}
+    cargo = [told.get("test"), told.get("bench"), told.get("profile"), lib.get("test"), lib.get("harness")]  # type: ignore[union-attr]
+    return tables, cargo, told.get("build-system")
+
+
+def _ini_tables(text: str) -> object:
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return text
+    wanted = [name for name in parser.sections() if name.startswith(("tool:", "coverage", "nosetests", "unittest"))]
+    return {name: parser.items(name) for name in wanted}
+
+
+def _package_keys(text: str) -> object:
+    try:
+        told = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return text
+    return {key: told.get(key) for key in _PACKAGE_KEYS} if isinstance(told, dict) else text
+
+
+_COMPARED: dict[str, Callable[[str], object]] = {
+    "pyproject.toml": _toml_tables,
+    "Cargo.toml": _toml_tables,
+    "setup.cfg": _ini_tables,
+    "package.json": _package_keys,
+}

@@ -1,0 +1,212 @@
+"""Fleet's own look at a commit: a command is run on it in a clean checkout, by fleet, apart from every agent.
+
+What of the branch judges the branch counts only as far as the base bears it out (`verify.judges`), and an end with 0
+is held against what the test runner said (`verify.counts`).
+"""
+
+# ruff: noqa: PTH102, PTH118
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core.rules import rules_in
+from fleet.core.verification import Verification, Wanted
+from fleet.engine.commands import Done, end_earlier, run_spec, spec_of, tail_of
+from fleet.engine.verify import counts, seclusion
+from fleet.engine.verify.judges import MOST_BYTES, MOST_TOGETHER, Judged, Wants, judged
+from fleet.workspaces.changes import changes_between, contents, is_special
+from fleet.workspaces.checkout import clean_folder, fill, sweep
+from fleet.workspaces.deleting import delete
+from fleet.workspaces.git import GitFault
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from fleet.config import Settings
+    from fleet.core.task import Task
+    from fleet.launchers.base import Launcher
+    from fleet.workspaces.changes import Entry
+    from fleet.workspaces.view import View
+
+#: What is kept of an output: enough for whoever has to mend it.
+TAIL_BYTES = 8_000
+#: How much longer the shim waits than we do: it ends the command when we were killed.
+GRACE_SECONDS = 30.0
+#: The folders of later runs, in that of the first.
+WITHOUT_THEM, AT_THE_BASE = "without-them", "at-the-base"
+
+
+class Room(NamedTuple):
+    """Where a verification is made."""
+
+    place: str  # the folder for the shim's files and the log
+    checkout: str  # where the clean checkout is made, with all that goes with it; nothing is there yet
+    env: Mapping[str, str]
+    stop: asyncio.Event | None = None
+
+
+class Seen(NamedTuple):
+    """One run of the command."""
+
+    done: Done
+    output: str = ""  # the end of it, as much as runners need to say how they ended
+    containment: str = ""
+
+    @property
+    def tests(self) -> counts.Count | None:
+        """The tests that it ran, where it said so."""
+        return counts.counted(self.output)
+
+
+async def verify(
+    launcher: Launcher,
+    view: View,
+    wanted: Wanted,
+    room: Room,
+    *,
+    commit: str,
+    base: str,
+    tests: tuple[str, ...] = (),
+) -> Verification:
+    """Run the command at a commit, and wherever else its end with 0 must be held against.
+
+    Whatever the branch and the command do is in what it returns; FleetError and OSError are fleet's own faults.
+    """
+    at = _Verifier(launcher, view, wanted, room)
+    found = await asyncio.to_thread(_judged, view, wanted, (base, commit), tests)
+    await at.clear()
+    first = await at.run(commit, found.restored)
+    count = first.tests
+    made = Verification(
+        command=wanted.command,
+        commit=commit,
+        base=base,
+        status=first.done.status,
+        why=first.done.why,
+        seconds=first.done.seconds,
+        tail=first.done.tail,
+        passed=count.passed if count else None,
+        failed=count.failed if count else None,
+        skipped=count.skipped if count else None,
+        restored=tuple(sorted(found.restored)),
+        contested=tuple(sorted(found.contested)),
+        containment=first.containment,
+    )
+    if not made.ok:
+        return made
+    made = made.replace(doubts=(*counts.doubts(wanted.command, first.output), *found.doubts))
+    if found.contested:
+        without = await at.run(commit, found.at_the_base, WITHOUT_THEM)
+        made = made.replace(without_them=_proven(wanted, without), seconds=made.seconds + without.done.seconds)
+    if wanted.fail_to_pass and base:
+        before = await at.run(base, found.tests, AT_THE_BASE)
+        made = made.replace(
+            base_status=before.done.status,
+            doubts=(*made.doubts, *_at_the_base(first, before)),
+            seconds=made.seconds + before.done.seconds,
+        )
+    return made
+
+
+class _Verifier:
+    """Runs one command, each time in a checkout of its own."""
+
+    def __init__(self, launcher: Launcher, view: View, wanted: Wanted, room: Room) -> None:
+        self._launcher, self._view, self._wanted, self._room = launcher, view, wanted, room
+
+    async def clear(self) -> None:
+        """End what an earlier look left running, and take its logs away: nobody can have planted any."""
+        place = self._room.place
+        for each in (place, os.path.join(place, WITHOUT_THEM), os.path.join(place, AT_THE_BASE)):
+            await end_earlier(self._launcher, each)
+        await asyncio.to_thread(delete, place)
+        await asyncio.to_thread(sweep, self._view)
+
+    async def run(self, commit: str, lay: Mapping[str, Entry | None], name: str = "") -> Seen:
+        """Run the command on a commit, with these entries in place of its own."""
+        wanted, folder = self._wanted, self._room.checkout
+        place = os.path.join(self._room.place, name) if name else self._room.place
+        env = seclusion.secluded(self._room.env, folder, network=wanted.network)
+        tree = os.path.join(folder, "checkout", self._view.repository.name)  # some tools call a project by its folder
+        async with self._folder(folder):
+            try:
+                await asyncio.to_thread(self._make, commit, lay, tree, env)
+            except GitFault as fault:
+                if "invalid path" not in fault.said:
+                    raise
+                why = f"could not be run: git refuses to check it out ({fault.said.strip().splitlines()[0]})"
+                return Seen(Done(command=wanted.command, status=None, seconds=0.0, why=why))
+            spec = spec_of(wanted.command, cwd=tree, env=env).replace(
+                apart=seclusion.apart(self._view, folder, env, network=wanted.network),
+                seconds=wanted.seconds + GRACE_SECONDS,
+            )
+            done, exit = await run_spec(self._launcher, place, spec, seconds=wanted.seconds, stop=self._room.stop)
+        words = seclusion.in_words(exit.apart if exit else (), self._launcher.containment, network=wanted.network)
+        output = await asyncio.to_thread(tail_of, place, counts.MOST_BYTES)
+        return Seen(done.replace(command=wanted.command, tail=output[-TAIL_BYTES:].strip()), output, words)
+
+    def _make(self, commit: str, lay: Mapping[str, Entry | None], tree: str, env: Mapping[str, str]) -> None:
+        for name in ("HOME", "TMPDIR"):
+            os.mkdir(env[name], 0o700)
+        fill(self._view, commit, tree, lay)
+
+    @contextlib.asynccontextmanager
+    async def _folder(self, path: str) -> AsyncIterator[None]:
+        folder = clean_folder(self._view, path)
+        await asyncio.to_thread(folder.__enter__)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(folder.__exit__, None, None, None)
+
+
+def _judged(view: View, wanted: Wanted, commits: tuple[str, str], tests: tuple[str, ...]) -> Judged:
+    base, commit = commits
+    if not base or base == commit:
+        return Judged({}, {}, {}, {}, ())
+    wants = Wants(wanted.command, wanted.protect, tests)
+    changes = changes_between(view, base, commit)
+    entries = [entry for change in changes for entry in (change.before, change.after) if entry]
+    texts = contents(view, entries, each=MOST_BYTES, together=MOST_TOGETHER)
+    return judged(wants, changes, lambda entry: texts.get(entry.id, b"" if is_special(entry) else None))
+
+
+def _proven(wanted: Wanted, without: Seen) -> int | None:
+    """How the command ended without what is contested; an end with 0 that proves nothing is none."""
+    doubtful = without.done.status == 0 and counts.doubts(wanted.command, without.output)
+    return None if doubtful else without.done.status
+
+
+def _at_the_base(first: Seen, before: Seen) -> tuple[str, ...]:
+    if before.done.status == 0:
+        return ("it passes at the base too",)
+    if before.done.status is None:
+        return (f"at the base it {before.done.why}",)
+    now, then = first.tests, before.tests
+    if now and then and now.skipped > then.skipped and now.passed <= then.passed:
+        return (f"it skips {now.skipped} tests, the base {then.skipped}",)
+    return ()
+
+
+def wanted_by(settings: Settings, task: Task | None) -> Wanted | None:
+    """What a task's work is to be verified with; none: nothing was asked for."""
+    command = (task.verify if task else "") or settings.verify.command or ""
+    if not command:
+        return None
+    rules = rules_in(task.rules if task else "")
+    asked = rules.fail_to_pass
+    return Wanted(
+        command=command,
+        seconds=settings.verify.seconds,
+        protect=(*rules.protect, *settings.verify.protect),
+        fail_to_pass=settings.verify.fail_to_pass if asked is None else asked,
+        network=settings.verify.network,
+    )
+
+
+def tests_by(settings: Settings) -> tuple[str, ...]:
+    """The globs of what judges the work: its tests, and what tells their runner what to run."""
+    return (*settings.verify.tests, *settings.verify.runners)

@@ -1,0 +1,62 @@
+"""What a verify command names: the scripts that judge, the files its tools obey; not what it judges."""
+
+import pytest
+
+from fleet.engine.verify.commandline import named_by
+
+SCRIPTS = {
+    "./verify.sh": {"verify.sh"},
+    "sh -eu ./ci/all.sh && echo fine": {"ci/all.sh"},
+    "bash -c './verify.sh --fast'": {"verify.sh"},
+    "python tools/check.py --all": {"tools/check.py"},
+    "python3 -X dev -W error test_all.py": {"test_all.py"},
+    "FOO=1 timeout 60 ./scripts/run": {"scripts/run"},
+    "cd sub && ./verify.sh": {"sub/verify.sh"},
+    "env A=b exec ./bin/lint; ./tools/second.py": {"bin/lint", "tools/second.py"},
+    "./verify.sh | tee log": {"verify.sh"},
+    "uv run python check.py": {"check.py"},
+    "if ./check; then exit 0; fi": {"check"},
+    "node scripts/verify.js": {"scripts/verify.js"},
+    ".venv/bin/pytest -q": {".venv/bin/pytest"},
+    # What is judged, and what is not of the repository.
+    "./hello | grep hi": set(),
+    "./fizzbuzz.sh 15 | diff - expected.txt": set(),
+    "python3 hello.py": set(),
+    "python app.py --selftest": set(),
+    "test -f verify.txt && grep -q x check.txt": set(),
+    "cat ./check.sh": set(),
+    "/usr/bin/check.sh": set(),
+    "../outside/verify.sh": set(),
+    "python3 -m unittest tests/test_a.py": set(),
+    "python3 -c 'import check'": set(),
+    "pytest": set(),
+    "": set(),
+    "'unclosed": set(),
+}
+
+
+@pytest.mark.parametrize("command", SCRIPTS)
+def test_scripts_that_judge_are_told_from_what_is_judged(command: str) -> None:
+    assert named_by(command).scripts == SCRIPTS[command]
+
+
+@pytest.mark.parametrize(
+    ("command", "obeyed"),
+    [
+        ("make test", "Makefile"),
+        ("cd a && make -j4 check", "GNUmakefile"),
+        ("tox -e py311", "tox.ini"),
+        ("./gradlew test", "gradle/"),
+        ("sh -c 'mvn -q test'", "pom.xml"),
+        ("bundle exec rake", "Rakefile"),
+    ],
+)
+def test_the_files_that_tools_obey_are_known(command: str, obeyed: str) -> None:
+    assert obeyed in named_by(command).obeyed
+    assert obeyed not in named_by("pytest").obeyed
+
+
+def test_modules_and_where_they_are_looked_for() -> None:
+    named = named_by("cd lib; python3 -m pytest.x; python3 tools/check.py")
+    assert named.modules == {"pytest"}
+    assert named.folders == {"", "lib", "lib/tools"}
