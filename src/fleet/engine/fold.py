@@ -15,6 +15,8 @@ What decides how the run ends, and is no column of its own, is kept as notes in 
     first       tokens in the context at its first request: what the coder loads before anything is said
     estimated   its coder does not tell how full the context is
     cut         lines of its output that were too long to be read whole
+    strayed     what its tools did outside of its bounds, in sentences: see `engine.scope.noting`
+    shell       the directory its shell stayed in
     read        characters that went through the stream: an estimate of the context where the coder tells none
 """
 

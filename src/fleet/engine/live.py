@@ -12,10 +12,14 @@ from fleet.config import price_of, window_for
 from fleet.core.errors import FleetError
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
+from fleet.core.run import Ending, Outcome
 from fleet.engine import watchdog
 from fleet.engine.fold import fold
 from fleet.engine.office import TMUX
 from fleet.engine.sampling import Sampler
+from fleet.engine.scope.bounds import bounds_of
+from fleet.engine.scope.lookout import Lookout
+from fleet.engine.scope.noting import noted, strayed_in
 from fleet.engine.sessions import did_resume
 from fleet.engine.signs import Signs
 from fleet.engine.tail import LineReader
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from fleet.coders.base import Coder
     from fleet.config import Settings
     from fleet.core.event import Event
-    from fleet.core.run import Outcome, Run
+    from fleet.core.run import Run
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
     from fleet.engine.folder import TaskFolder
@@ -52,6 +56,10 @@ TYPING_SECONDS, PASTE_LOOKS = 0.15, 20
 SENDS, SEND_LOOKS, SEND_SECONDS = 3, 4, 0.25
 #: A token is about so many characters, for coders that do not tell how full their context is.
 CHARACTERS_OF_A_TOKEN = 4
+#: What tells of an agent's tools.
+OF_TOOLS = (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.DENIED)
+#: What is done when an agent leaves its bounds, where it is not only noted.
+STOP = "stop"
 
 
 class Terms(NamedTuple):
@@ -79,6 +87,7 @@ class Live:
         self.dirty = False  # folded further than the history knows
         self.delivered: list[str] = []  # messages that were seen to arrive; whoever keeps them takes them out
         self.settings = terms.settings
+        self.env = terms.env
         self._limits = watchdog.watchdog_for(terms.settings, terms.task)
         self._reader = LineReader(f"{self.place}/stdout", run.stdout_offset)
         known = run.notes.get("transcript")
@@ -96,6 +105,7 @@ class Live:
         self._stdin_open = coder.steering == STDIN and not self.interactive
         work = Work(folder.home, terms.workspace) if terms.workspace else None
         self._sampler = Sampler(office, coder, work, f"{self.place}/stdout")
+        self._lookout: Lookout | None = None  # made when its first tool is used: it reads the list of worktrees
 
     @property
     def terminal(self) -> Terminal | None:
@@ -229,6 +239,8 @@ class Live:
 
     def alarm(self) -> Outcome | None:
         """Why the agent must be stopped, if it must."""
+        if self.settings.scope.live == STOP and (strayed := strayed_in(self.run)):
+            return Outcome(ending=Ending.BLOCKED, reason=strayed[0])
         return watchdog.check(self._facts(), self._limits, self._office.steady())
 
     async def stir(self, ended: asyncio.Future[Any]) -> None:
@@ -285,12 +297,24 @@ class Live:
     def _fold(self, events: list[Event]) -> None:
         now = self._office.now()
         self.run = self._weighed(fold(self.run, [self._clean(event) for event in events], now))
+        self._look_out(events)
         self._signs.folded(self.run, self._office.steady())
         self.delivered += [event.text for event in events if event.kind == Kind.DELIVERED]
         try:
             self.folder.append_events(events, now)
         except OSError as error:  # a full disk costs the readable copy, not the run
             log.warning("events of %s not written: %s", self.run.id, error)
+
+    def _look_out(self, events: list[Event]) -> None:
+        """Note what its tools do outside of its bounds."""
+        used = [event for event in events if event.kind in OF_TOOLS]
+        if not used:
+            return
+        if self._lookout is None:
+            bounds = bounds_of(self._office.home, self.folder.path, self.run.workspace, self.workspace, self.env)
+            self._lookout = Lookout(bounds, self.folder.clean, str(self.run.notes.get("shell") or ""))
+        seen = self._lookout.look(used)
+        self.run = noted(self.run, seen, self._lookout.directory)
 
     def _clean(self, event: Event) -> Event:
         """What the history keeps of an event's words has its secrets taken out before."""

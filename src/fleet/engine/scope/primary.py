@@ -1,0 +1,183 @@
+"""The user's own checkout before and after a run: what became different in it while an agent worked elsewhere.
+
+Nobody can tell who changed it: the user works there. So what is found is worth a remark and proves nothing.
+"""
+
+# ruff: noqa: PTH118, PTH208
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.jsontext import decode, encode
+from fleet.engine.scope.words import shown, some
+from fleet.workspaces.admin import head_of
+from fleet.workspaces.landed import moved_by_fleet
+from fleet.workspaces.listing import LIST, Directories, listed
+from fleet.workspaces.place import read_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from fleet.home import Home
+    from fleet.workspaces.view import View
+
+#: Files of a dirty checkout that a mark names; the others are in one sum.
+MOST_FILES = 300
+#: Hooks that are looked at, and how much of a settings file is.
+MOST_HOOKS, MOST_CONFIG = 200, 1 << 20
+#: What `git push -u` and `git branch` note about a branch: it runs nothing.
+_BRANCH = re.compile(rb'\s*\[branch "[^"\\]*"\]\s*')
+_OF_BRANCH = re.compile(rb'\s*(?:remote|merge|rebase|pushRemote|vscode-merge-base)\s*=[^"\\]*', re.IGNORECASE)
+
+
+def mark(view: View) -> str:
+    """What tells later whether the main checkout, its settings or its hooks changed; empty where nothing can be told.
+
+    Read through fleet's view with a copy of the index: nothing that lies in the repository is obeyed or written.
+    """
+    common = view.repository.common
+    try:
+        told = {"config": _config(common), "hooks": _hooks(common)} | _checkout(view)
+    except (FleetError, OSError, ValueError):
+        return ""
+    return encode(told)
+
+
+def since(home: Home, view: View, before: str) -> list[str]:
+    """What became different since a mark was made, in sentences; what fleet itself merged does not count."""
+    now = mark(view) if before else ""
+    old, new = _read(before).get("head"), _read(now).get("head")
+    merged = old and new and old[0] == new[0] and moved_by_fleet(home, view.repository, old[1], new[1])
+    return strays(_with_head(before, new) if merged else before, now)
+
+
+def strays(before: str, now: str) -> list[str]:
+    """What differs between two marks, in sentences; nothing where one of them is missing."""
+    old, new = _read(before), _read(now)
+    if not old or not new:
+        return []
+    found = []
+    if files := changed(before, now):
+        found.append(f"the main checkout changed while it ran: {some(files)}")
+    elif old.get("more") != new.get("more"):
+        found.append("the main checkout changed while it ran")
+    if old.get("head") != new.get("head"):
+        found.append(f"the main checkout went from {_head(old)} to {_head(new)} while it ran")
+    if old.get("config") != new.get("config"):
+        found.append("the repository's .git/config changed while it ran")
+    if hooks := _different(old.get("hooks"), new.get("hooks")):
+        found.append(f"the repository's hooks changed while it ran: {some(hooks)}")
+    return found
+
+
+def changed(before: str, now: str) -> list[str]:
+    """The files of the main checkout that differ between two marks, as far as the marks name them."""
+    old, new = _read(before), _read(now)
+    return _different(old.get("files"), new.get("files")) if old and new else []
+
+
+def _checkout(view: View) -> dict[str, Any]:
+    repository = view.repository
+    if repository.top == repository.common:
+        return {"head": ["", ""], "files": {}}  # bare: there is none
+    view.make()
+    branch, commit = head_of(repository.common)
+    name = f"refs/heads/{branch}" if branch else commit or ""
+    at = view.commit_of(name) if name else None
+    files: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="primary-", dir=view.path) as folder:
+        index = os.path.join(folder, "index")
+        _copy(os.path.join(repository.common, "index"), index)
+        for path, told in [*_worked_on(view, index), *_staged(view, index, at)]:
+            name = path.decode("utf-8", "backslashreplace")  # a name of any bytes as text that can be stored
+            files[name] = f"{files.get(name, '')} {told}".lstrip()
+    rows = sorted(files.items())
+    more = _sum(f"{name}\0{told}" for name, told in rows[MOST_FILES:]) if len(rows) > MOST_FILES else ""
+    return {"head": [branch or "", at or ""], "files": dict(rows[:MOST_FILES]), "more": more}
+
+
+def _copy(index: str, copy: str) -> None:
+    """A copy of the user's index with its times, by which git knows what it need not read; none of what is no file."""
+    if os.path.lexists(index) and stat.S_ISREG(os.lstat(index).st_mode):
+        shutil.copy2(index, copy, follow_symlinks=False)
+
+
+def _worked_on(view: View, index: str) -> Iterator[tuple[bytes, str]]:
+    """The files that differ from the index, each with what tells one state of it from another."""
+    top = view.repository.top
+    there = Directories(top)
+    for _, path in listed(view.git(*LIST, tree=top, index=index)):
+        if not path.endswith(b"/"):  # else a repository inside: its own affair
+            seen = there.lstat(path)
+            yield path, _state(seen) if seen else "gone"
+
+
+def _staged(view: View, index: str, commit: str | None) -> Iterator[tuple[bytes, str]]:
+    if commit is None:
+        return
+    words = ("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", commit)
+    fields = view.git(*words, tree=view.repository.top, index=index).split(b"\0")
+    for told, path in zip(fields[::2], fields[1::2], strict=False):
+        yield path, told.split(b" ")[3][:16].decode("ascii", "replace")
+
+
+def _state(seen: os.stat_result) -> str:
+    return f"{seen.st_mode:o}.{seen.st_size}.{seen.st_mtime_ns}"
+
+
+def _config(common: str) -> str:
+    """The repository's settings but for what git itself notes about branches."""
+    kept, in_branch = [], False
+    for line in read_plain(os.path.join(common, "config"), MOST_CONFIG).split(b"\n"):
+        if line.lstrip().startswith(b"["):
+            in_branch = _BRANCH.fullmatch(line) is not None
+            kept += [] if in_branch else [line]
+        elif line.strip() and not (in_branch and _OF_BRANCH.fullmatch(line)):
+            kept.append(line)
+    return hashlib.sha256(b"\n".join(kept)).hexdigest()[:16]
+
+
+def _hooks(common: str) -> dict[str, str]:
+    """Each hook that git would run, with its size and time; the samples are none."""
+    folder, found = os.path.join(common, "hooks"), {}
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []  # noqa: PTH112
+    for name in [each for each in names if not each.endswith(".sample")][:MOST_HOOKS]:
+        found[os.fsencode(name).decode("utf-8", "backslashreplace")] = _state(os.lstat(os.path.join(folder, name)))
+    return found
+
+
+def _with_head(text: str, head: Any) -> str:
+    return encode(_read(text) | {"head": head})
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        told = decode(text) if text else {}
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _different(old: Any, new: Any) -> list[str]:
+    before, after = old if isinstance(old, dict) else {}, new if isinstance(new, dict) else {}
+    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+
+
+def _head(told: dict[str, Any]) -> str:
+    branch, commit = told.get("head") or ("", "")
+    return " at ".join(each for each in (shown(branch), commit[:10]) if each) or "no commit"
+
+
+def _sum(lines: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(os.fsencode(line) + b"\n")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,55 @@
+"""What the lookout saw, kept with the run."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fleet.core.event import Event, Kind
+from fleet.core.jsontext import encode
+from fleet.core.run import Run
+from fleet.engine.fold import fold
+from fleet.engine.scope.lookout import Seen
+from fleet.engine.scope.noting import MOST_FLAGS, MOST_STRAYED, noted, strayed_in
+
+AT = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def a_run(**said: Any) -> Run:
+    return Run(id="a/1", task_id="a", number=1, epoch=1, owner="o", workspace="/w", started_at=AT, **said)
+
+
+def test_what_is_sure_is_noted_and_what_is_not_is_flagged() -> None:
+    run = noted(a_run(folded=encode({"text": "x"})), Seen(["one"], ["two"], []), "/w")
+    assert run.notes == {"text": "x", "strayed": ["one"]}
+    assert run.flagged == ["two"]
+    again = noted(run, Seen(["one", "three"], ["two"], []), "/w")
+    assert strayed_in(again) == ["one", "three"]
+    assert again.flagged == ["two"]
+
+
+def test_a_run_of_which_nothing_was_seen_is_the_same_one() -> None:
+    run = a_run(folded=encode({"strayed": ["one"]}))
+    assert noted(run, Seen([], [], []), "/w") is run
+
+
+def test_what_was_not_allowed_is_taken_back() -> None:
+    run = a_run(folded=encode({"strayed": ["one", "two"]}))
+    assert strayed_in(noted(run, Seen([], ["one, and was not allowed to"], ["one"]), "/w")) == ["two"]
+
+
+def test_no_more_is_kept_than_fits() -> None:
+    many = [str(number) for number in range(100)]
+    run = noted(a_run(flags=encode(["earlier"])), Seen(many, many, []), "/w")
+    assert strayed_in(run) == many[:MOST_STRAYED]
+    assert run.flagged == ["earlier", *many[: MOST_FLAGS - 1]]
+
+
+def test_it_outlives_what_is_folded_later_and_tells_where_the_shell_is() -> None:
+    run = noted(a_run(), Seen(["one"], [], []), "/w/sub")
+    run = fold(run, [Event(kind=Kind.TEXT, text="x"), Event(kind=Kind.RESULT, ok=True)], AT)
+    assert run.notes["shell"] == "/w/sub"
+    assert strayed_in(run) == ["one"]
+    assert "shell" not in noted(run, Seen([], [], []), "/w").notes
+
+
+def test_notes_that_somebody_spoilt_are_none() -> None:
+    assert strayed_in(a_run(folded=encode({"strayed": "x"}))) == []

@@ -1,0 +1,48 @@
+"""Changed files against the globs of a task."""
+
+import pytest
+
+from fleet.engine.scope.paths import MOST, strays
+
+CASES = [
+    # changed, allow, protect, the files that are told
+    (["a.py"], [], [], []),
+    (["src/a.py", "src/deep/b.py"], ["src/"], [], []),
+    (["src/a.py", "docs/b.md"], ["src/"], [], ["docs/b.md"]),
+    (["src/a.py", "docs/b.md"], ["src/**", "docs/*.md"], [], []),
+    (["docs/deep/b.md"], ["docs/*.md"], [], ["docs/deep/b.md"]),
+    (["deploy/prod.yml"], [], ["deploy/"], ["deploy/prod.yml"]),
+    (["src/deploy.py"], [], ["deploy/"], []),
+    (["src/secrets.env"], ["src/"], ["*.env"], ["src/secrets.env"]),  # protected beats allowed
+    ([".github/workflows/ci.yml"], [], [".github"], [".github/workflows/ci.yml"]),
+    (["a b/ü.txt"], ["a b/*"], [], []),
+    (["SRC/a.py"], ["src/"], [], ["SRC/a.py"]),
+]
+
+
+@pytest.mark.parametrize(("changed", "allow", "protect", "told"), CASES)
+def test_each_file_out_of_bounds_is_told(
+    changed: list[str], allow: list[str], protect: list[str], told: list[str]
+) -> None:
+    found = strays(changed, allow=allow, protect=protect)
+    assert len(found) == len(told)
+    assert all(f"it changed {path}," in said for path, said in zip(told, found, strict=True))
+
+
+def test_a_sentence_says_which_rule() -> None:
+    assert strays(["a/b", "c"], allow=["a/"], protect=["b"]) == (
+        "it changed a/b, which is protected by 'b'",
+        "it changed c, which is not among what it may change",
+    )
+
+
+def test_many_are_counted_and_not_all_told() -> None:
+    found = strays([f"f{n}" for n in range(MOST + 500)], allow=["src/"], protect=[])
+    assert len(found) == MOST + 1
+    assert found[-1] == "and 500 more of its changes are out of bounds"
+
+
+def test_a_name_cannot_write_to_the_terminal_or_fill_a_page() -> None:
+    (said,) = strays(["\x1b[2Jx\n\u202e" + "y" * 5000], allow=["src/"], protect=[])
+    assert said.isprintable()
+    assert len(said) < 250

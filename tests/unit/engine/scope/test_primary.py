@@ -1,0 +1,177 @@
+"""The main checkout before and after a run: real git, read through fleet's view."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fleet.core.jsontext import decode
+from fleet.engine.scope import primary
+from fleet.home import Home
+from fleet.workspaces.landed import MOVES
+from fleet.workspaces.mending import FOLDER
+from fleet.workspaces.repository import find_repository
+from fleet.workspaces.view import View
+from repositories import commit, make_repository, run_git
+from workplaces import Place
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_repository(tmp_path_factory.mktemp("template") / "project")
+
+
+@pytest.fixture
+def place(tmp_path: Path, template: Path) -> Place:
+    """A repository of its own for each test: a copy is made sooner than a new one."""
+    return Place(tmp_path, lambda path: Path(shutil.copytree(template, path)))
+
+
+def _write(top: Path, name: str, text: str = "new\n") -> None:
+    (top / name).parent.mkdir(parents=True, exist_ok=True)
+    (top / name).write_text(text, "utf-8")
+
+
+def _remove(top: Path) -> None:
+    (top / "file2.txt").unlink()
+
+
+def _hook(top: Path) -> None:
+    _write(top, ".git/hooks/pre-commit", "#!/bin/sh\n")
+
+
+def _ignore(top: Path) -> None:
+    _write(top, ".git/info/exclude", "build/\n")
+    _write(top, "build/x")
+
+
+CHANGES: list[tuple[str, Callable[[Path], object], str]] = [
+    ("edit", lambda top: _write(top, "file1.txt"), "the main checkout changed while it ran: file1.txt"),
+    ("new", lambda top: _write(top, "lib/new.py"), "the main checkout changed while it ran: lib/new.py"),
+    ("delete", _remove, "the main checkout changed while it ran: file2.txt"),
+    ("stage", lambda top: run_git(top, "rm", "--cached", "-q", "file3.txt"), "changed while it ran: file3.txt"),
+    ("commit", lambda top: commit(top, "file1.txt", "x\n"), "the main checkout went from main at"),
+    ("switch", lambda top: run_git(top, "checkout", "-q", "-b", "other"), "to other at"),
+    ("detach", lambda top: run_git(top, "checkout", "-q", "--detach"), "the main checkout went from main at"),
+    ("config", lambda top: run_git(top, "config", "core.fsmonitor", "evil"), ".git/config changed while it ran"),
+    ("hook", _hook, "the repository's hooks changed while it ran: pre-commit"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), [case[1:] for case in CHANGES], ids=[case[0] for case in CHANGES])
+def test_a_change_is_told(place: Place, change: Callable[[Path], object], said: str) -> None:
+    before = primary.mark(place.view)
+    change(place.top)
+    found = primary.strays(before, primary.mark(place.view))
+    assert len(found) == 1
+    assert said in found[0]
+
+
+HARMLESS: list[tuple[str, Callable[[Path], object]]] = [
+    ("nothing", lambda top: None),
+    ("status", lambda top: run_git(top, "status")),
+    ("touch", lambda top: os.utime(top / "file1.txt", (1, 1))),
+    ("branch", lambda top: run_git(top, "branch", "another")),
+    ("tracking", lambda top: run_git(top, "config", "branch.main.remote", "origin")),
+    ("stash list", lambda top: run_git(top, "stash", "list")),
+    ("worktree", lambda top: run_git(top, "worktree", "add", "-q", "-b", "w", str(top.parent / "w"))),
+    ("worktree inside", lambda top: run_git(top, "worktree", "add", "-q", "-b", "w", str(top / "w"))),
+    ("ignored", _ignore),
+]
+
+
+@pytest.mark.parametrize("change", [case[1] for case in HARMLESS], ids=[case[0] for case in HARMLESS])
+def test_what_changes_nothing_is_not_told(place: Place, change: Callable[[Path], object]) -> None:
+    before = primary.mark(place.view)
+    change(place.top)
+    assert primary.strays(before, primary.mark(place.view)) == []
+
+
+def test_what_was_dirty_before_and_stays_so_is_not_told(place: Place) -> None:
+    _write(place.top, "file1.txt", "mine\n")
+    _write(place.top, "notes.txt", "mine\n")
+    run_git(place.top, "rm", "-q", "--cached", "file2.txt")
+    before = primary.mark(place.view)
+    assert primary.strays(before, primary.mark(place.view)) == []
+    _write(place.top, "file1.txt", "mine, and more\n")
+    assert primary.changed(before, primary.mark(place.view)) == ["file1.txt"]
+
+
+def test_marking_changes_nothing_and_runs_nothing_of_theirs(place: Place, tmp_path: Path) -> None:
+    for name in ("core.fsmonitor", "filter.x.clean", "core.hooksPath"):
+        run_git(place.top, "config", name, f"touch {tmp_path}/ran;")
+    _write(place.top, ".gitattributes", "* filter=x\n")
+    _write(place.top, "file1.txt", "edit\n")
+    index = place.top / ".git" / "index"
+    seen = (index.read_bytes(), index.stat().st_mtime_ns)
+    assert "file1.txt" in decode(primary.mark(place.view))["files"]
+    assert (index.read_bytes(), index.stat().st_mtime_ns) == seen
+    assert not (tmp_path / "ran").exists()
+    assert not list(Path(place.view.path).glob("primary-*"))
+
+
+def test_settings_that_hide_behind_a_branch_are_seen(place: Place) -> None:
+    config = place.top / ".git" / "config"
+    whole = config.read_text("utf-8")
+    before = primary.mark(place.view)
+    for line in (
+        '[branch "x"] [core] fsmonitor = evil\n',
+        '[branch "x"]\n[include] path = /evil\n',
+        '[branch "x"]\n\tremote = a\n\tfsmonitor = evil\n[core]\n\tpager = evil\n',
+    ):
+        config.write_text(whole + line, "utf-8")
+        assert primary.strays(before, primary.mark(place.view)) == ["the repository's .git/config changed while it ran"]
+
+
+def test_a_bare_repository_and_an_empty_one_have_marks(tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q", "--bare", "bare.git")
+    run_git(tmp_path, "init", "-q", "empty")
+    for name in ("bare.git", "empty"):
+        view = View(Home(str(tmp_path / "home")), find_repository(str(tmp_path / name)))
+        before = primary.mark(view)
+        assert before
+        assert primary.strays(before, primary.mark(view)) == []
+
+
+def test_names_of_any_bytes_and_very_many_files(place: Place) -> None:
+    Path(os.fsdecode(os.fsencode(place.top) + b"/\xff\xfe")).write_text("x", "utf-8")
+    for number in range(primary.MOST_FILES + 50):
+        _write(place.top, f"new/{number:04}")
+    before = primary.mark(place.view)
+    assert len(before.encode()) < 100_000
+    _write(place.top, f"new/{primary.MOST_FILES + 49:04}", "other and longer\n")
+    assert primary.strays(before, primary.mark(place.view)) == ["the main checkout changed while it ran"]
+
+
+def test_what_fleet_itself_merged_is_not_told(place: Place) -> None:
+    before = primary.mark(place.view)
+    new = commit(place.top, "file1.txt", "merged\n")
+    (told,) = primary.since(place.home, place.view, before)
+    assert told == f"the main checkout went from main at {place.base[:10]} to main at {new[:10]} while it ran"
+    moves = Path(place.home.root, FOLDER, MOVES)
+    moves.parent.mkdir(parents=True)
+    moves.write_text(
+        json.dumps({"common": place.repository.common, "branch": "main", "old": place.base, "new": new}) + "\n", "utf-8"
+    )
+    assert primary.since(place.home, place.view, before) == []
+    _write(place.top, "file2.txt")
+    assert primary.since(place.home, place.view, before) == ["the main checkout changed while it ran: file2.txt"]
+    assert primary.since(place.home, place.view, "") == []
+
+
+@pytest.mark.parametrize("text", ["", "no json", "[]", "{}", '{"files": 7, "head": null}'])
+def test_a_mark_that_is_missing_or_broken_tells_nothing(place: Place, text: str) -> None:
+    now = primary.mark(place.view)
+    assert primary.strays("", now) == primary.strays(now, "") == []
+    primary.strays(text, now)  # whatever it says: no error
+    primary.strays(now, text)
+
+
+def test_a_repository_that_is_gone_has_no_mark(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "project")
+    view = View(Home(str(tmp_path / "home")), find_repository(str(top)))
+    top.rename(tmp_path / "elsewhere")
+    assert primary.mark(view) == ""
