@@ -6,6 +6,7 @@ from typing import Any
 
 from builders import HOUR, NOON, a_task
 from fleet.core.filter import Lane
+from fleet.core.receipt import Receipt, drafted
 from fleet.core.run import Question, Run
 from fleet.core.task import Claim
 from fleet.core.workspace import Workspace
@@ -41,6 +42,13 @@ def a_workspace(task_id: str, **changes: Any) -> Workspace:
     """A worktree of a repository, on a branch and in a place that are named after its task."""
     places = {"repo": "/r", "common": "/r/.git", "path": f"/w/{task_id}", "branch": f"b/{task_id}"}
     return Workspace(**{"task_id": task_id, **places, "made_at": NOON, **changes})
+
+
+def a_receipt(run_id: str, *, owner: str = "host", finding: str = "verified", **changes: Any) -> Receipt:
+    """What was seen of a run."""
+    body = drafted(finding, ("seen",), {"process": {"exit_status": 0}, "git": {"files": [run_id]}})
+    given = {"task_id": run_id.partition("/")[0], "owner": owner, "made_at": NOON, "body": body, **changes}
+    return Receipt(run_id=run_id, finding=finding, **given)
 
 
 def removed(history: History, task_id: str, saved: str = "[]") -> Workspace:

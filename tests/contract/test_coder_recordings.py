@@ -8,6 +8,7 @@ import pytest
 
 from contract.coder_recordings import expectations, lines_of, recorded_coders, scenarios, the_outcome, the_run
 from fleet.coders import CODERS, load
+from fleet.core.finding import Evidence, judge
 from fleet.launchers.base import Exit
 
 RECORDED = [(coder, scenario) for coder in recorded_coders() for scenario in scenarios(coder)]
@@ -17,7 +18,7 @@ COLUMNS = (
     *("context_peak", "context_window"),
 )
 GIVEN = ("exit_status", "exit_signal", "stderr")
-OF_THE_OUTCOME = ("ending", "reason", "limit", "resets_at")
+OF_THE_OUTCOME = ("ending", "reason", "limit", "resets_at", "finding")
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,9 @@ def test_a_recorded_run_amounts_to_what_it_was(name: str, scenario: str) -> None
     if "cost_usd" in expected:
         assert run.cost_usd == (None if expected["cost_usd"] is None else pytest.approx(expected["cost_usd"]))
     assert expected.get("reason", "") in outcome.reason
+    seen = Evidence(ending=outcome.ending, tool_calls=outcome.tool_calls, tells_tools=coder.tells_tools)
+    if outcome.ending == "finished":
+        assert judge(seen).finding == expected.get("finding", "unverified")
     if "limit" in expected:
         assert (outcome.limit or None) == expected["limit"]
     if "resets_at" in expected:

@@ -10,10 +10,11 @@ import apsw
 import pytest
 
 from builders import a_comment, a_task, an_edge
-from contract.history_builders import a_claim, a_run, a_workspace
+from contract.history_builders import a_claim, a_receipt, a_run, a_workspace
 from fleet.assembly import open_fleet
 from fleet.core.errors import SchemaMismatch, StoreFault
 from fleet.core.filter import Filter
+from fleet.core.rules import Rules
 from fleet.core.run import Run
 from fleet.home import Home
 from fleet.store import named_sql
@@ -75,7 +76,10 @@ def made_with(path: Path, steps: int) -> apsw.Connection:
 def add_old_work(connection: apsw.Connection) -> None:
     """A finished task with two runs, the second of which nobody ended, in a database without workspaces."""
     task = a_task(id="t-1", status="closed", repo="/r", branch="x", labels=())
-    connection.execute(named_sql.load("sqlite", "queries")["insert_task"], task_values(task))
+    values = task_values(task)
+    known = [row[1] for row in connection.execute("pragma table_info(tasks)") if row[1] in values]
+    slots = ", ".join(f":{name}" for name in known)
+    connection.execute(f"insert into tasks ({', '.join(known)}) values ({slots})", values)
     for number, ended_at in ((1, 9), (2, None)):
         connection.execute(
             "insert into runs (id, task, number, epoch, owner, started_at, ended_at, branch, output_tokens, home)"
@@ -232,6 +236,28 @@ def test_a_database_of_the_second_schema_keeps_all_and_can_lease_worktrees(tmp_p
     history = SqliteHistory(queue)
     assert (history.workspace("t-1"), history.trusted("repository", "/r")) == (leased, "{}")
     assert [(run.screen, run.rss_kb, run.flags) for run in history.runs("t-1")[1:]] == [("ready", 5, '["hooks"]')]
+    queue.close()
+
+
+def test_a_database_of_the_third_schema_keeps_all_and_can_keep_receipts(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    add_old_work(made_with(path, 3))
+    with pytest.raises(SchemaMismatch, match="has schema 3, this fleet needs"):
+        SqliteQueue(str(path))
+    queue = SqliteQueue(str(path), migrate=True)
+    history = SqliteHistory(queue)
+    assert queue.get("t-1").rules == "" and [run.spawn for run in history.runs("t-1")] == ["", ""]
+    assert (history.receipts("t-1"), history.collisions()) == ([], [])
+    rules = Rules(allow=("src/",), no_changes=True).text()
+    queue.save(queue.get("t-1").replace(rules=rules))
+    kept = history.keep_receipt(a_receipt("t-1/2"))
+    history.end(history.runs("t-1")[1].replace(spawn='{"program": "x"}', finding=kept.finding, receipt=kept.hash))
+    queue.close()
+    queue = SqliteQueue(str(path))
+    history = SqliteHistory(queue)
+    assert queue.get("t-1").rules == rules and history.receipts("t-1") == [kept]
+    (run,) = history.runs("t-1")[1:]
+    assert (run.spawn, run.finding, run.receipt) == ('{"program": "x"}', "verified", kept.hash)
     queue.close()
 
 

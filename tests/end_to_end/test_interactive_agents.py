@@ -65,7 +65,7 @@ def test_an_agent_that_closes_its_task_is_ended_and_judged(home: Terminals) -> N
 
 
 @pytest.mark.parametrize("turn", ["ended", "interrupted"])
-def test_a_session_that_is_left_with_changes_closes_its_task_unverified(home: Terminals, turn: str) -> None:
+def test_a_session_that_is_left_with_changes_is_verified_and_closed(home: Terminals, turn: str) -> None:
     steps = "demo: hang=middle" if turn == "interrupted" else "work"
     home.told("create", "work", "--prompt", steps, "--verify", "test -e demo-*.md")
     (row,) = home.rows_of_branch("work")
@@ -76,7 +76,7 @@ def test_a_session_that_is_left_with_changes_closes_its_task_unverified(home: Te
     home.wait_alive("work")
     press(home, "exit", "Enter")
     found = home.wait_status(row["id"], "closed", "blocked")
-    assert (found["status"], found["finding"]) == ("closed", "unverified"), found
+    assert (found["status"], found["finding"]) == ("closed", "verified"), found
     run = run_of(home, row["id"])
     assert run["leftover"] == run_git(home.repo, "rev-parse", "work") and run["verified"] == "passed"
 

@@ -48,7 +48,7 @@ def test_dependents_follow_and_slots_are_kept(home: Supervised) -> None:
     [
         ("fail", "failed", "blocked", 2),
         ("error", "failed", "blocked", 2),
-        ("nothing", "incomplete", "blocked", 4),
+        ("nothing", "finished", "blocked", 2),  # fabricated: once more afresh, then a person
         ("exit0", "incomplete", "blocked", 4),
         ("garbage", "finished", "closed", 1),
         ("daemons", "finished", "closed", 1),

@@ -102,10 +102,11 @@ def test_the_result_of_verify_is_kept_with_the_run(
     home: Terminals, command: str, status: int | None, said: str
 ) -> None:
     (home.repo / ".fleet").mkdir()
-    (home.repo / ".fleet" / "config.toml").write_text("[verify]\nseconds = 1\n")
+    (home.repo / ".fleet" / "config.toml").write_text("[verify]\nseconds = 1\n[findings]\nverify_retries = 0\n")
     task = made(home, "echo new > new.txt", options=("--verify", command))
-    home.wait_status(task, "closed", "blocked")
+    assert home.wait_status(task, "closed", "blocked")["status"] == ("blocked" if status != 0 else "closed")
     run = run_of(home, task)
+    assert run["finding"] == ("verified" if status == 0 else "failed_verify")
     assert run["verify"]["command"] == command and run["verify"]["status"] == status
     assert run["verify"]["commit"] == run_git(home.repo, "rev-parse", "work") == run["leftover"]
     assert run["verified"] == said
@@ -122,32 +123,32 @@ def test_work_of_a_coder_without_a_last_word_is_verified_too(at_home: Terminals)
 
 def test_verify_sees_only_what_is_committed_and_leaves_the_worktree_alone(home: Terminals) -> None:
     commit(home.repo, ".gitignore", "build/\n")
-    command = "test -e tracked && test ! -e build && test ! -e .git/index.lock && touch by-verify && echo $FLEET_BRANCH"
+    command = "test -e tracked && test ! -e build && test ! -e .git/index.lock && touch by-verify && echo seen"
     task = made(home, "touch tracked", "mkdir build", "touch build/out", options=("--verify", command))
     home.wait_status(task, "closed", "blocked")
     run = run_of(home, task)
-    assert (run["verified"], run["verify"]["tail"]) == ("passed", "work"), run
+    assert (run["verified"], run["verify"]["tail"]) == ("passed", "seen"), run
     (tree,) = home.worktrees()
     assert Path(tree, "build", "out").exists() and not Path(tree, "by-verify").exists()
 
 
 def test_the_projects_own_verify_command_is_run_once_it_is_trusted(home: Terminals) -> None:
-    marker = home.fleet.user / "verified"
     task = made(home, "touch new")
     home.wait_status(task, "closed")
     assert run_of(home, task)["verify"] is None
     (home.repo / ".fleet").mkdir()
-    (home.repo / ".fleet" / "config.toml").write_text(f'[verify]\ncommand = "touch {marker}"\n')
+    (home.repo / ".fleet" / "config.toml").write_text('[verify]\ncommand = "echo by the project"\n')
     home.fleet.ok("retry", task)
     wait_for(lambda: len(home.runs(task)) == 2, "its second run", home.describe)
     home.wait_status(task, "closed")
     run = run_of(home, task)
-    assert run["verify"] is None and any("not trusted" in flag for flag in run["flags"]) and not marker.exists()
+    assert run["verify"] is None and any("not trusted" in flag for flag in run["flags"])
+    assert run["finding"] == "unverified"
     home.fleet.ok("trust")
     home.fleet.ok("retry", task)
     wait_for(lambda: len(home.runs(task)) == 3, "its third run", home.describe)
     home.wait_status(task, "closed")
-    assert run_of(home, task)["verified"] == "passed" and marker.exists()
+    assert run_of(home, task)["verified"] == "passed" and run_of(home, task)["verify"]["tail"] == "by the project"
 
 
 #: What an agent may do to have its own commands run by whoever uses git next; @ is the file they would leave.
@@ -171,7 +172,7 @@ def test_an_agent_that_meddles_with_git_is_flagged_and_nothing_of_its_is_run(hom
     task = made(home, "echo work > new.txt", ATTACKS[attack].replace("@", str(marker)), options=("--verify", "true"))
     home.wait_status(task, "closed", "blocked")
     run = run_of(home, task)
-    assert run["flags"], run
+    assert run["flags"] and run["finding"] == "out_of_scope", run
     home.fleet("diff", "work")
     home.fleet.ok("list")
     home.fleet("create", "next", "--headless", "--prompt", "do: true")

@@ -31,6 +31,7 @@ class AgyCoder(Coder):
     program = "agy"
     reads_env = ("ANTIGRAVITY_*", "GEMINI_*", "GOOGLE_*")
     tells_result = False
+    tells_tools = False
     tells_tokens = False
 
     def command(self, order: Order) -> Command:

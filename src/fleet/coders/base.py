@@ -81,6 +81,8 @@ class Coder:
     tells_result: bool = True
     #: Whether that word counts only together with exit code 0: where it ends a step, and more could have followed.
     result_needs_exit_0: bool = False
+    #: Whether its stream tells of each tool it uses: then one that used none did nothing.
+    tells_tools: bool = True
     tells_tokens: bool = True
     tells_cost: bool = False
     tells_context: bool = False

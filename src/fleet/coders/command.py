@@ -39,6 +39,7 @@ class CommandCoder(Coder):
         self.program = os.path.expanduser(own.program or str(argv[0]))  # noqa: PTH111 - argv holds plain strings
         self.reads_env = own.pass_env
         self.tells_result = bool(own.output.success)
+        self.tells_tools = own.output.tool is not None
         self.tells_tokens = own.output.input_tokens is not None or own.output.output_tokens is not None
         self.tells_cost = own.output.cost_usd is not None
         self.tells_context = own.output.context is not None

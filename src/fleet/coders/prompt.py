@@ -7,10 +7,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.core.fencing import fenced
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fleet.core.task import Task
+    from fleet.core.verification import Verification
     from fleet.home import Home
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -59,6 +62,25 @@ def spoken_for(
     return Spoken(
         prompt=_joined([*own, _answered(answers), _said(messages)]),
         protocol=_filled(_template(home, "terminal.md"), _values(home, task)).strip() + "\n",
+    )
+
+
+def not_passed(made: Verification) -> str:
+    """Why a task runs again whose work did not pass its verify command, with what that printed."""
+    said = (
+        f"fleet ran `{made.command}` on what is committed on your branch, in a clean checkout, and it {made.in_words}."
+    )
+    told = fenced(made.tail, "the end of what it printed") if made.tail.strip() else "It printed nothing."
+    return f"{said}\n\n{told}\n\nFind out why, and mend the work rather than the check."
+
+
+def not_so(shown: str) -> str:
+    """Why a task runs again whose agent claimed what it had not done."""
+    told = fenced(shown, "what was found not to be so")
+    return (
+        "the run before this one said that it was done, and what it claimed was held against what can be seen.\n\n"
+        f"{told}\n\nTake nothing that it wrote down as done: look at the files themselves, do the work, and claim in "
+        "result.json only what you did."
     )
 
 

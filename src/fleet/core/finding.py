@@ -32,6 +32,8 @@ DONE = (Ending.FINISHED, Ending.HUNG_AFTER_RESULT)
 NOBODYS = (
     *(Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.NOT_LOGGED_IN, Ending.LOST, Ending.RELEASED, Ending.START_HANG),
 )
+#: How much of what a verify command printed is shown with the finding.
+LAST_LINES, LONGEST_LINES = 3, 300
 
 
 class Evidence(Record):
@@ -76,10 +78,12 @@ def judge(seen: Evidence) -> Judgement:
         return Judgement(finding=Finding.INCOMPLETE, shown=(seen.reason or seen.ending,))
     if lies := _lies(seen):
         return Judgement(finding=Finding.FABRICATED, shown=lies)
+    if not seen.tells_tools and not seen.handed_in and _did_nothing(seen):
+        return Judgement(finding=Finding.INCOMPLETE, shown=("it says it is done, and there is nothing to show for it",))
     verification = seen.verification
     if verification is not None and not verification.ok:
-        return Judgement(finding=Finding.FAILED_VERIFY, shown=(_failure(verification),))
-    if changeless := _changeless(seen):
+        return Judgement(finding=Finding.FAILED_VERIFY, shown=_failure(verification))
+    if changeless := _changeless(seen, verification):
         return changeless
     if verification is None:
         why = seen.not_verified or "there is no verify command"
@@ -92,7 +96,7 @@ def judge(seen: Evidence) -> Judgement:
 def _lies(seen: Evidence) -> tuple[str, ...]:
     """What it claims and did not do."""
     found = []
-    if seen.tells_tools and not seen.tool_calls and not seen.changed and not seen.artifact:
+    if seen.tells_tools and _did_nothing(seen) and not (seen.handed_in and seen.changed is None):
         found.append("it says it is done, and never used a tool")
     if seen.absent:
         found.append(f"it claims files that are not there: {_some(seen.absent)}")
@@ -105,9 +109,15 @@ def _lies(seen: Evidence) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _changeless(seen: Evidence) -> Judgement | None:
+def _did_nothing(seen: Evidence) -> bool:
+    return not seen.tool_calls and not seen.changed and not seen.artifact
+
+
+def _changeless(seen: Evidence, verification: Verification | None) -> Judgement | None:
     if seen.changed is None or (seen.changed and not seen.blank):
         return None
+    if seen.changed and verification is not None and verification.proves and verification.base_status:
+        return None  # white space that made a command pass
     said = "only white space differs from its base" if seen.changed else "nothing differs from its base"
     if seen.workspace != WORKTREE and (seen.handed_in or seen.artifact):
         return None  # in a plain directory the work may be a report
@@ -123,8 +133,10 @@ def _doubts(seen: Evidence, verification: Verification) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _failure(verification: Verification) -> str:
-    return f"`{verification.command}` {verification.in_words}"
+def _failure(verification: Verification) -> tuple[str, ...]:
+    last = " | ".join(line.strip() for line in verification.tail.splitlines()[-LAST_LINES:] if line.strip())
+    said = f"`{verification.command}` {verification.in_words}"
+    return (said, f"its last lines: {last[-LONGEST_LINES:]}") if last else (said,)
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -1,31 +1,36 @@
-"""Before a run in a worktree or a terminal is settled: its last screen is kept, its leftovers are committed, the verify
-command is run, and what an agent should not have touched is noted."""
+"""Before a run is settled: its last screen is kept, its leftovers are committed, what is known of it is gathered, the
+verify command is run, and what an agent should not have touched is noted."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import os
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
+from fleet.core.finding import Finding, judge
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending
-from fleet.engine.commands import Done, run_command
-from fleet.engine.environment import setup_environment
+from fleet.core.task import WORKTREE
+from fleet.engine.evidence.gathering import compared, look
+from fleet.engine.evidence.spawn import spawn_of
+from fleet.engine.evidence.tree import Tree, of_directory, of_worktree
+from fleet.engine.evidence.verified import verified
 from fleet.engine.outcome import outcome_of
+from fleet.engine.scope import primary
 from fleet.engine.settling import seen_of
-from fleet.engine.trusting import changed_repository, untrusted_commands
+from fleet.engine.trusting import changed_repository
 from fleet.engine.work import Work
 from fleet.engine.workplace import is_there
-from fleet.workspaces.checkout import clean_checkout
 from fleet.workspaces.leftovers import commit_leftovers
+from fleet.workspaces.trust import stamp
 from fleet.workspaces.worktree import state_of
 
 if TYPE_CHECKING:
     from fleet.core.run import Outcome
     from fleet.core.task import Task
+    from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.launchers.base import Exit
@@ -38,26 +43,46 @@ SCREEN_SECONDS = 10.0
 UNDER_WAY = (Ending.INTERRUPTED, Ending.RELEASED, Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.CANCELLED)
 
 
-async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, alarm: Outcome | None) -> None:
-    """Do what must be done between the end of an agent and its verdict; done again after a crash it does no harm."""
+async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, alarm: Outcome | None) -> Gathered:
+    """Do what must be done between the end of an agent and its verdict, and gather what is known of it.
+
+    Done again after a crash it does no harm.
+    """
     if live.interactive:
         await _keep_screen(live)
-    if live.workspace is None or not is_there(live.workspace.path):
-        return
-    if alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED):
-        return  # a person decides what becomes of it, and `kill` saves it first; or it goes on
-    work = Work(live.folder.home, live.workspace)
+    found = await asyncio.to_thread(look, live)
     try:
-        await _look(office, live, work)
-        task = await office.ask(office.queue.get, task.id)
-        ending = outcome_of(seen_of(live, task, exit, alarm)).ending
-        if ending not in UNDER_WAY:
-            await _commit(live, work)
-        if ending in (Ending.FINISHED, Ending.HUNG_AFTER_RESULT):
-            await _verify(office, task, live, work)
+        if live.workspace is None:
+            tree = await asyncio.to_thread(of_directory, live.folder.home, live.run)
+            found = await asyncio.to_thread(compared, found, live, task, tree)
+            return found.replace(not_verified="it worked in a plain directory, where others work too")
+        # A person decides what becomes of one that was stopped, and `kill` saves it first; or it goes on.
+        by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
+        if by_hand or not is_there(live.workspace.path):
+            return found.replace(tree=Tree(kind=WORKTREE))
+        return await _of_worktree(office, task.id, live, found, (exit, alarm))
     except (FleetError, OSError) as error:  # what an agent did stays where it is, and the run is settled all the same
         log.warning("%s is concluded without all that belongs to it: %s", live.run.id, error)
         _flag(live, f"not concluded: {error}")
+        return found.replace(not_verified=f"not concluded: {error}")
+
+
+async def _of_worktree(
+    office: Office, task_id: str, live: Live, found: Gathered, end: tuple[Exit | None, Outcome | None]
+) -> Gathered:
+    assert live.workspace is not None
+    work = Work(live.folder.home, live.workspace)
+    found = found.replace(tree=Tree(kind=WORKTREE), strayed=(*found.strayed, *await _look(office, live, work)))
+    task = await office.ask(office.queue.get, task_id)
+    outcome = outcome_of(seen_of(live, task, *end, found))
+    goes_on = outcome.ending in UNDER_WAY
+    if not goes_on:
+        await _commit(live, work)
+    tree = await asyncio.to_thread(of_worktree, work, live.run, committed=not goes_on)
+    found = await asyncio.to_thread(compared, found, live, task, tree)
+    if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
+        return found  # another look at it would change nothing
+    return await verified(office, task, live, work, found)
 
 
 async def _keep_screen(live: Live) -> None:
@@ -77,16 +102,19 @@ async def take_leave(live: Live) -> None:
             await asyncio.wait_for(live.terminal.close_session(), SCREEN_SECONDS)
 
 
-async def _look(office: Office, live: Live, work: Work) -> None:
-    """Note what the agent should not have touched, and how large its work is."""
+async def _look(office: Office, live: Live, work: Work) -> list[str]:
+    """Note how large its work is, and what the agent should not have touched; of that, what is surely its own doing."""
+    before = spawn_of(live.run)
     changed = await office.ask(changed_repository, office.history, work.repository)
     state = await asyncio.to_thread(state_of, work.repository, work.workspace.path, work.admin)
-    for each in changed:
+    tampered = [f"{each} of its worktree was changed" for each in state.tampered]
+    mark = str(before.get("primary") or "")
+    for each in (*changed, *tampered, *await asyncio.to_thread(primary.since, work.home, work.view, mark)):
         _flag(live, each)
-    for each in state.tampered:
-        _flag(live, f"{each} of its worktree was changed")
     size = await asyncio.to_thread(work.size)
     live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
+    meanwhile = before.get("repository") and before["repository"] != await asyncio.to_thread(stamp, work.repository)
+    return [*(changed if meanwhile else []), *tampered]
 
 
 async def _commit(live: Live, work: Work) -> None:
@@ -99,39 +127,6 @@ async def _commit(live: Live, work: Work) -> None:
         _flag(live, f"not committed: {left.why_not}")
     for each in left.left_out:
         _flag(live, f"not committed: {each.path} ({each.why})")
-
-
-async def _verify(office: Office, task: Task, live: Live, work: Work) -> None:
-    command = task.verify or live.settings.verify.command or ""
-    if not command:
-        return
-    tip = await asyncio.to_thread(lambda: work.tip)
-    untrusted = await office.ask(untrusted_commands, office.history, work.repository, live.settings)
-    if not task.verify and any(line.startswith("verify.") for line in untrusted):
-        _flag(live, f"not verified: {command!r} of the project file is not trusted")
-    elif tip is None:
-        _flag(live, "not verified: its branch is gone")
-    else:
-        done = await _verified(office, task, live, work, tip, command)
-        told = {"command": command, "status": done.status, "seconds": done.seconds, "commit": tip, "why": done.why}
-        live.run = live.run.replace(verify=encode(told | {"tail": live.folder.clean(done.tail)}))
-
-
-async def _verified(office: Office, task: Task, live: Live, work: Work, tip: str, command: str) -> Done:
-    path = os.path.join(work.home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
-    checkout = clean_checkout(work.view, tip, path)
-    await asyncio.to_thread(checkout.__enter__)
-    try:
-        return await run_command(
-            office.launcher,
-            os.path.join(live.place, "verify"),  # noqa: PTH118
-            command,
-            cwd=path,
-            env=setup_environment(work.home, task, work.workspace),
-            seconds=live.settings.verify.seconds,
-        )
-    finally:
-        await asyncio.to_thread(checkout.__exit__, None, None, None)
 
 
 def _flag(live: Live, words: str) -> None:

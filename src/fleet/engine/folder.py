@@ -13,7 +13,7 @@ from fleet.core import checks, clock
 from fleet.core.errors import BadInput
 from fleet.core.redaction import Redactor
 from fleet.engine import qa
-from fleet.engine.agent_files import AgentFiles
+from fleet.engine.agent_files import ROTATED, AgentFiles
 from fleet.engine.event_line import bounded, event_line
 from fleet.engine.result_file import ResultFile, read_result
 from fleet.engine.tail import LINES_AT_ONCE, LineReader
@@ -33,6 +33,7 @@ MIB = 1024 * 1024
 LOG_CAP = 20_000_000
 READ_CAP = MIB
 STDERR_TAIL = 2048
+MOST_ARTIFACTS = 1_000
 
 EVENTS, LOG, STDERR, TASK, QA, RESULT = (
     *("events.jsonl", "log.jsonl", "log.stderr", "task.json"),
@@ -50,7 +51,9 @@ RUN_FILES = (
     "stderr",
     "stdout.tail",
     "stderr.tail",
+    "receipt.json",
 )
+RECEIPT = "receipt.json"
 
 # A file's time is kept in ticks that can lie a little before the clock.
 _TICK = timedelta(milliseconds=50)
@@ -142,6 +145,15 @@ class TaskFolder:
         """A text without the secrets of this task's runs."""
         return self._redactor.text(text)
 
+    def cleaned(self, value: Any) -> Any:
+        """Plain data without them, at any depth."""
+        return self._redactor.redact(value)
+
+    def write_receipt(self, run: int, told: dict[str, Any]) -> None:
+        """Put what was seen of a run into its folder."""
+        text = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+        AgentFiles(self._tasks, self.task_id, "runs", str(run)).write(RECEIPT, text.encode("utf-8", "replace"))
+
     def append_event(self, event: Event, at: datetime, redactor: Redactor | None = None) -> None:
         """Add one event to events.jsonl."""
         self.append_events([event], at, redactor)
@@ -157,6 +169,28 @@ class TaskFolder:
                 data.clear()
         if data:
             self._own.append_log(EVENTS, bytes(data), LOG_CAP)
+
+    def events_since(self, offset: int, since: datetime) -> tuple[list[bytes], bool]:
+        """The lines of events.jsonl from an offset on, and whether that is all since a moment: it is cut at a size."""
+        try:
+            earlier = self._own.read_with_time(EVENTS + ROTATED, LOG_CAP + MIB)
+            now = self._own.read(EVENTS, LOG_CAP + MIB) or b""
+        except OSError as error:
+            self._warn("file_not_read", error, file=EVENTS)
+            return [], False
+        if earlier is not None and earlier[1] >= (since - _TICK).timestamp():
+            return [*earlier[0].splitlines(), *now.splitlines()], False
+        return now[offset:].splitlines(), True
+
+    def has_artifacts(self, since: datetime) -> bool:
+        """Whether an agent left a file among its artifacts since then, besides what it hands in and what it asks."""
+        try:
+            with os.scandir(self.artifacts) as entries:
+                found = [entry for entry in islice(entries, MOST_ARTIFACTS) if entry.name not in (RESULT, QA)]
+                after = (since - _TICK).timestamp()
+                return any(entry.stat(follow_symlinks=False).st_mtime >= after for entry in found)
+        except OSError:
+            return False
 
     def log(self, event: str, *, level: str = "info", **fields: Any) -> None:
         """Add a line to the task's own log."""

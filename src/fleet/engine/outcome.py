@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.launchers.base import Exit
 
+#: A last word that is the service's and not the model's, though the coder calls it a success.
+API_ERROR = re.compile(r"\s*\[?API Error\b")
 #: The ending of a run that met a limit, by the limit's kind.
 BY_LIMIT = {"auth": Ending.NOT_LOGGED_IN, "overload": Ending.OVERLOADED}
 
@@ -27,6 +30,7 @@ class Seen(Record):
     alarm: Outcome | None = None  # why fleet stopped it
     result_file: bool = False  # a well-formed result.json of this run
     asked: bool = False  # it left a question
+    dangling: str = ""  # the tool it was in the middle of when its stream ended
     stderr: str = ""  # the end of what it complained
     tells_result: bool = True  # whether its coder has a last word at all
     result_needs_exit_0: bool = False  # whether that word alone is not enough
@@ -88,9 +92,11 @@ def _with_result(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
         return _ended(seen, Ending.FINISHED, words.get("said") or "done")
     if seen.result_needs_exit_0 and (exit.status or exit.signal):
         return _ended(seen, Ending.FAILED, f"the coder said it was done, then {_end_of(exit)}{_detail(seen, words)}")
-    if _tool_calls(seen):
-        return _ended(seen, Ending.FINISHED, words.get("said") or "done")
-    return _ended(seen, Ending.INCOMPLETE, "the agent said it was done without having done anything")
+    if API_ERROR.match(words.get("said") or ""):
+        return _ended(seen, Ending.FAILED, f"the coder calls an error its result: {words['said']}")
+    if seen.dangling:
+        return _ended(seen, Ending.INCOMPLETE, f"the agent ended in the middle of {seen.dangling}")
+    return _ended(seen, Ending.FINISHED, words.get("said") or "done")
 
 
 def _without_result(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fleet.config.proof_sections import Findings
+from fleet.core.finding import DONE, Finding
 from fleet.core.record import Record
+from fleet.core.rules import Rules
 from fleet.core.run import Ending
 from fleet.core.task import INTERACTIVE, Status, Verdict
 
@@ -16,12 +19,14 @@ if TYPE_CHECKING:
     from fleet.core.run import Outcome
     from fleet.core.task import Task
 
-UNVERIFIED = "unverified"
-
 BACKOFF_BASE, BACKOFF_CAP = timedelta(seconds=5), timedelta(seconds=300)
 
-# `Task.restarts` holds three counts, a thousand apart; the settings keep each of them below that.
-FRESH_START, LOSS, WAIT = 1, 1_000, 1_000_000
+# `Task.restarts` holds five counts, a thousand apart; the settings keep each of them below that.
+FRESH_START, LOSS, WAIT, DISPROOF, FAKE = 1, 1_000, 1_000_000, 1_000_000_000, 1_000_000_000_000
+
+#: What holds where nobody said otherwise.
+FINDINGS, RULES = Findings(), Rules()
+PERSON = "person"
 
 
 class Counts(Record):
@@ -32,30 +37,55 @@ class Counts(Record):
     fresh_starts: int  # after a full context
     losses: int  # its agent vanished
     waits: int  # for the limits of an account
+    disproofs: int = 0  # its work did not pass the verify command
+    fakes: int = 0  # its agent claimed what it had not done
 
     @classmethod
     def of(cls, task: Task) -> Counts:
         """The counts that a task carries."""
         rest, fresh_starts = divmod(task.restarts, LOSS)
-        waits, losses = divmod(rest, WAIT // LOSS)
+        rest, losses = divmod(rest, WAIT // LOSS)
+        rest, waits = divmod(rest, DISPROOF // WAIT)
+        fakes, disproofs = divmod(rest, FAKE // DISPROOF)
         return cls(
-            failures=task.failures, continues=task.continues, fresh_starts=fresh_starts, losses=losses, waits=waits
+            failures=task.failures,
+            continues=task.continues,
+            fresh_starts=fresh_starts,
+            losses=losses,
+            waits=waits,
+            disproofs=disproofs,
+            fakes=fakes,
         )
 
 
-def decide(task: Task, outcome: Outcome, *, now: datetime, limits: Limits, jitter: float) -> Verdict:
+def decide(
+    task: Task,
+    outcome: Outcome,
+    *,
+    now: datetime,
+    limits: Limits,
+    jitter: float,
+    findings: Findings = FINDINGS,
+    rules: Rules = RULES,
+) -> Verdict:
     """Where a task goes after a run; `jitter` is a random number from 0 to 1."""
-    verdict = _decide(task, outcome, now, limits, jitter)
+    if outcome.ending in DONE:
+        verdict = _judged(task, outcome, limits, findings, rules)
+    else:
+        verdict = _decide(task, outcome, now, limits, jitter)
+        if outcome.finding == Finding.OUT_OF_SCOPE and findings.out_of_scope == PERSON:
+            verdict = _strayed(outcome, verdict)
+    verdict = verdict.replace(finding=outcome.finding or verdict.finding)
     if task.mode == INTERACTIVE and verdict.status == Status.OPEN and outcome.ending != Ending.RELEASED:
         # A person was at the keyboard: nothing is typed into a new session behind their back.
         return verdict.replace(status=Status.BLOCKED)
     return verdict
 
 
-def bound(limits: Limits) -> int:
+def bound(limits: Limits, findings: Findings = FINDINGS) -> int:
     """How many runs a task can have at most until a person has to do something."""
     back = limits.continue_limit + limits.context_limit + limits.lost_limit + limits.limit_waits
-    return limits.retry_limit + back
+    return limits.retry_limit + back + findings.verify_retries + findings.fabricated_retries
 
 
 def backoff(failures: int, jitter: float) -> timedelta:
@@ -66,11 +96,6 @@ def backoff(failures: int, jitter: float) -> timedelta:
 def _decide(task: Task, outcome: Outcome, now: datetime, limits: Limits, jitter: float) -> Verdict:
     counts, reason = Counts.of(task), outcome.reason or outcome.ending
     match outcome.ending:
-        case Ending.FINISHED:
-            return _finished(task, reason)
-        case Ending.HUNG_AFTER_RESULT:
-            did_something = outcome.handed_in or outcome.tool_calls
-            return _finished(task, reason) if did_something else _incomplete(counts, reason, limits)
         case Ending.INCOMPLETE:
             return _incomplete(counts, reason, limits)
         case Ending.FAILED | Ending.TIMED_OUT | Ending.STALLED | Ending.START_HANG:
@@ -105,8 +130,46 @@ def _no_failure(counts: Counts, ending: str, reason: str, limits: Limits) -> Ver
             raise ValueError(f"no rule for a run that ended {unknown!r}")
 
 
-def _finished(task: Task, reason: str) -> Verdict:
-    return Verdict(status=Status.CLOSED, reason=task.hand_in_reason or reason, finding=UNVERIFIED)
+def _judged(task: Task, outcome: Outcome, limits: Limits, findings: Findings, rules: Rules) -> Verdict:
+    """Of a run that claims to be done: what its receipt shows decides."""
+    counts, shown = Counts.of(task), outcome.shown or outcome.reason or outcome.ending
+    closed = Verdict(
+        status=Status.CLOSED,
+        reason=task.hand_in_reason or outcome.reason or outcome.ending,
+        finding=outcome.finding or Finding.UNVERIFIED,
+    )
+    match closed.finding:
+        case Finding.VERIFIED:
+            return closed
+        case Finding.INCOMPLETE | Finding.INFRA_ERROR:
+            return _incomplete(counts, shown, limits)
+        case Finding.FAILED_VERIFY if counts.disproofs < findings.verify_retries:
+            return Verdict(status=Status.OPEN, reason=shown, restarts=DISPROOF)
+        case Finding.FABRICATED if counts.fakes < findings.fabricated_retries:
+            return Verdict(status=Status.OPEN, reason=shown, restarts=FAKE)
+        case Finding.NO_CHANGES if rules.no_changes is not None:
+            return closed if rules.no_changes else _for_a_person(closed.finding, shown, counts)
+    # The settings of a finding bear its name.
+    return closed if getattr(findings, closed.finding) != PERSON else _for_a_person(closed.finding, shown, counts)
+
+
+def _for_a_person(finding: str, shown: str, counts: Counts) -> Verdict:
+    said = {
+        Finding.UNVERIFIED: "nothing has proven its work",
+        Finding.NO_CHANGES: "it says it is done, and changed nothing",
+        Finding.OUT_OF_SCOPE: "it touched what is not its to touch",
+        Finding.FAILED_VERIFY: f"its work does not pass, tried {_times(counts.disproofs + 1)}",
+        Finding.FABRICATED: f"what it claims is not so, the {_nth(counts.fakes + 1)} time",
+    }
+    return Verdict(status=Status.BLOCKED, reason=f"{said[finding]}: {shown}")
+
+
+def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
+    """A run that touched what is not its own is looked at before there is another; one that was given back too."""
+    if verdict.status != Status.OPEN:
+        return verdict
+    told = f"it touched what is not its to touch: {outcome.shown or outcome.reason}"
+    return verdict.replace(status=Status.BLOCKED, reason=told, not_before=None)
 
 
 def _incomplete(counts: Counts, reason: str, limits: Limits) -> Verdict:
@@ -131,6 +194,10 @@ def _again(before: int, limit: int, said: str, reason: str) -> Verdict:
 def _stopped_by_hand(reason: str) -> str:
     said = "stopped by hand"
     return said if reason in (Ending.CANCELLED, said) else reason if reason.startswith(said) else f"{said}: {reason}"
+
+
+def _nth(count: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(count, f"{count}th")
 
 
 def _times(count: int) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, FleetError, TaskNotFound
 from fleet.core.filter import Filter
+from fleet.core.finding import Finding
+from fleet.core.run import Ending
 from fleet.engine.runner import Runner
 from fleet.engine.starting import folder_of
 
@@ -96,7 +98,8 @@ class Recovery:
             return office.queue.adopt(run.task_id, office.owner, epoch=task.epoch, ttl=ttl)
         except (ClaimLost, TaskNotFound):
             if run.owner == office.owner:
-                office.history.end(run.replace(ended_at=office.now(), ending="lost", reason="its claim was lost"))
+                lost = {"ending": Ending.LOST, "reason": "its claim was lost", "finding": Finding.INFRA_ERROR}
+                office.history.end(run.replace(ended_at=office.now(), **lost))
             return None
 
     def _give_back_unstarted(self, known: set[str]) -> None:

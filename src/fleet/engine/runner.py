@@ -86,8 +86,8 @@ class Runner:
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
             await live.read_all()
             await self._note_delivered(live)
-            await conclude(self._office, self.claim.task, live, exit, self._stopping)
-            await settling.settle(self._office, self.claim, live, exit, self._stopping)
+            found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
+            await settling.settle(self._office, self.claim, live, exit, self._stopping, found)
             await take_leave(live)
         except ClaimLost:
             await self.let_go()

@@ -1,6 +1,7 @@
 """Whether the next run goes on in the session of the one before. Pure.
 
-A full context is never gone on with, nor is a session that did not come up; then the artifacts are the hand-over.
+A full context is never gone on with, nor is a session that did not come up, nor one that claimed what it had not done:
+then the artifacts are the hand-over. Whose work failed its verify command goes on where it was.
 """
 
 from __future__ import annotations
@@ -8,18 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.coders.base import ANYWHERE, SAME_CWD
+from fleet.core.finding import Finding
 from fleet.core.run import Ending
 
 if TYPE_CHECKING:
     from fleet.coders.base import Coder
     from fleet.core.run import Run
 
-AFRESH = (Ending.CONTEXT_FULL, Ending.START_HANG, Ending.OVER_BUDGET, Ending.FINISHED)
+AFRESH = (Ending.CONTEXT_FULL, Ending.START_HANG, Ending.OVER_BUDGET)
+#: What a session that said it was done is gone on with after.
+NOT_DONE = (Finding.FAILED_VERIFY, Finding.INCOMPLETE)
 
 
 def session_to_resume(coder: Coder, run: Run, last: Run | None) -> str:
     """The session that a new run goes on in; empty for a fresh one."""
-    if last is None or not last.session or last.ending in AFRESH:
+    if last is None or not last.session or last.ending in AFRESH or last.finding == Finding.FABRICATED:
+        return ""
+    if last.ending == Ending.FINISHED and last.finding not in NOT_DONE:
         return ""
     if (last.coder, last.account) != (run.coder, run.account):
         return ""

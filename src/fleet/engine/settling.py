@@ -9,19 +9,26 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import StoreFault
+from fleet.core.finding import Evidence, judge
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
 from fleet.engine.accounts import after_run
+from fleet.engine.evidence import receipts, spawn
+from fleet.engine.evidence.gathering import process, rules_of
+from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.outcome import Seen, denied_tools, outcome_of
 from fleet.engine.policy import decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
+    from fleet.core.finding import Judgement
+    from fleet.core.receipt import Receipt
     from fleet.core.run import Run
     from fleet.core.task import Claim, Task
+    from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.launchers.base import Exit
@@ -33,34 +40,49 @@ log = logging.getLogger(__name__)
 AGAIN_SECONDS = 1.0
 
 
-async def settle(office: Office, claim: Claim, live: Live, exit: Exit | None, alarm: Outcome | None) -> Task:
-    """Record how a run ended and where its task goes next. Raises ClaimLost."""
+async def settle(
+    office: Office, claim: Claim, live: Live, exit: Exit | None, alarm: Outcome | None, found: Gathered
+) -> Task:
+    """Record how a run ended, what was found about it, and where its task goes next. Raises ClaimLost."""
     asked = live.folder.open_questions()
     live.explain(exit.status if exit else None)
-    seen = seen_of(live, claim.task, exit, alarm)
+    seen = seen_of(live, claim.task, exit, alarm, found)
+    pieces = await asyncio.to_thread(lambda: live.folder.cleaned(found.pieces(live.run, exit)))
 
     def write() -> tuple[Task, Outcome]:
         with office.queue.atomic():
             task = office.queue.get(claim.task.id)
             outcome = outcome_of(seen.replace(task=task))
+            judgement = judge(found.evidence(outcome, task))
+            judgement = judgement.replace(shown=tuple(live.folder.cleaned(judgement.shown)))
+            outcome = outcome.replace(finding=judgement.finding, shown="; ".join(judgement.shown))
             _record_questions(office, task, live.run, asked)
-            return _write(office, claim, live.run, outcome), outcome
+            return _write(office, claim, live, outcome, judgement, pieces), outcome
 
     task, outcome = await _insist(office, live.run.id, write)
     with contextlib.suppress(OSError):  # it is settled, whether or not the task's own log can be written
-        live.folder.log("subprocess_exited", run=live.run.id, outcome=outcome.ending, reason=outcome.reason)
-    log.info("%s %s (%s): task is %s", live.run.id, outcome.ending, outcome.reason, task.status)
+        live.folder.log(
+            "subprocess_exited",
+            run=live.run.id,
+            outcome=outcome.ending,
+            reason=outcome.reason,
+            finding=outcome.finding,
+            shown=outcome.shown,
+        )
+    said = (live.run.id, outcome.ending, outcome.reason, outcome.finding, task.status)
+    log.info("%s %s (%s): %s, task is %s", *said)
     return task
 
 
-def seen_of(live: Live, task: Task, exit: Exit | None, alarm: Outcome | None) -> Seen:
+def seen_of(live: Live, task: Task, exit: Exit | None, alarm: Outcome | None, found: Gathered) -> Seen:
     """Everything that was observed about the end of a run."""
     return Seen(
         run=live.run,
         task=task,
         exit=exit,
         alarm=alarm,
-        result_file=live.folder.result_json(since=live.run.started_at) is not None,
+        result_file=found.result is not None,
+        dangling=found.stream.dangling,
         asked=bool(live.folder.open_questions()),
         stderr=live.folder.stderr_tail(),
         tells_result=live.coder.tells_result,
@@ -93,7 +115,8 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
             )
             run = office.history.run(office.queue.get(claim.task.id).run_id)
             if run is not None and run.is_live:
-                office.history.end(_ended(run, outcome, office))
+                receipt = _unstarted(office, run, outcome)
+                office.history.end(_ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash))
                 _note_account(office, run, outcome)
             return office.queue.settle(claim, verdict)
 
@@ -107,16 +130,37 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
     return await office.ask(office.queue.settle, claim, verdict)
 
 
-def _write(office: Office, claim: Claim, run: Run, outcome: Outcome) -> Task:
+def _write(
+    office: Office, claim: Claim, live: Live, outcome: Outcome, judgement: Judgement, pieces: dict[str, Any]
+) -> Task:
+    run = live.run
+    receipt = receipts.keep(office, live.folder, run, judgement, pieces)
+    ended = _ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash)
     if outcome.ending == Ending.RELEASED:
-        office.history.end(_ended(run, outcome, office))
+        office.history.end(ended)
         return office.queue.release(claim)
     task = office.queue.get(claim.task.id)
-    verdict = decide(task, outcome, now=office.now(), limits=office.settings.limits, jitter=office.jitter())
+    verdict = decide(
+        task,
+        outcome,
+        now=office.now(),
+        limits=office.settings.limits,
+        jitter=office.jitter(),
+        findings=live.settings.findings,
+        rules=rules_of(task),
+    )
     verdict = _with_messages(office, run, outcome, verdict)
-    office.history.end(_ended(run, outcome, office).replace(finding=verdict.finding))
+    office.history.end(ended)
     _note_account(office, run, outcome)
     return office.queue.settle(claim, verdict)
+
+
+def _unstarted(office: Office, run: Run, outcome: Outcome) -> Receipt:
+    """The receipt of a run that never came to anything: there is little to see."""
+    judgement = judge(Evidence(ending=outcome.ending, reason=office.redactor.redact(outcome.reason)))
+    pieces = {"spawn": spawn.piece(run), "process": process(run, None)}
+    folder = TaskFolder(home_of(office.home, run), run.task_id, redactor=office.redactor)
+    return receipts.keep(office, folder, run, judgement, pieces)
 
 
 def _note_account(office: Office, run: Run, outcome: Outcome) -> None:
@@ -143,7 +187,8 @@ def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict)
         office.history.mark_message(each.id, Delivery.DELIVERED, office.now(), run.id)
     if len(unheard) > len(orders):
         goes_on = verdict.status == Status.CLOSED or outcome.ending == Ending.INTERRUPTED
-        return Verdict(status=Status.OPEN, reason="there is a message for its agent") if goes_on else verdict
+        told = Verdict(status=Status.OPEN, reason="there is a message for its agent", finding=verdict.finding)
+        return told if goes_on else verdict
     if orders and verdict.status == Status.OPEN:
         return verdict.replace(status=Status.BLOCKED, reason="interrupted by hand; `fleet prompt` tells it what to do")
     return verdict

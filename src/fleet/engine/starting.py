@@ -12,7 +12,7 @@ from uuid import uuid4
 from fleet import coders
 from fleet.coders.base import Order
 from fleet.coders.dialogs import pre_answer
-from fleet.coders.prompt import Spoken, prompt_for, spoken_for
+from fleet.coders.prompt import Spoken, not_passed, not_so, prompt_for, spoken_for
 from fleet.config import (
     accounts_for,
     config_folder,
@@ -24,12 +24,15 @@ from fleet.config import (
     window_for,
 )
 from fleet.core.branch import session_name
+from fleet.core.finding import Finding
 from fleet.core.jsontext import encode
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.run import Delivery, Run
 from fleet.core.task import INTERACTIVE, Caller
+from fleet.core.verification import verification_in
 from fleet.engine.accounts import seats
 from fleet.engine.environment import Place, agent_environment, agent_path
+from fleet.engine.evidence.spawn import spawned
 from fleet.engine.fold import going_on
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.live import Live, Terms
@@ -38,7 +41,7 @@ from fleet.engine.preflight import check_login
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
 from fleet.engine.workplace import NotNow, NotReady, open_place
-from fleet.launchers.base import LaunchSpec
+from fleet.launchers.base import Apart, LaunchSpec
 
 if TYPE_CHECKING:
     from fleet.coders.base import Coder, Command
@@ -68,6 +71,7 @@ class Plan(NamedTuple):
     launcher: str  # "headless" or "tmux:<socket>"
     home: Home  # in which its folder lies
     place: Place = Place("")
+    last: Run | None = None  # the run before
 
     @property
     def interactive(self) -> bool:
@@ -91,12 +95,12 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     folder.make()
     plan = _plan(office, folder.with_hand_made_changes(claim.task), folder)
     place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
-    plan = plan._replace(place=place)
+    plan = plan._replace(place=place, last=last)
     _enter(office, plan)
     account = None
     try:
         account = await take_seat(office, plan.coder.name, plan.task.account)
-        run = await _new_run(office, claim, plan, account, last)
+        run = await _new_run(office, claim, plan, account)
         return await _start(office, claim, plan, run)
     except BaseException:  # whatever it is: place and seat are free again
         office.places[place.cwd] -= 1
@@ -131,11 +135,21 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
         folder.write_run_file(run.number, name, text)
     if plan.interactive:
         await asyncio.to_thread(_answer_dialogs, office, plan, run, env)
+    run = run.replace(spawn=await _spawned(office, plan, run, spec))
+    await office.ask(office.history.fold, claim, run)
     agent = await office.launcher_of(run.launcher).start(folder.run_folder(run.number), spec)
     await office.ask(_carried, office, messages, run)
     log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.place.cwd)
     terms = Terms(plan.task, plan.coder, plan.settings, env, plan.place.workspace)
     return Live(office, run, terms, folder, agent)
+
+
+async def _spawned(office: Office, plan: Plan, run: Run, spec: LaunchSpec) -> str:
+    """What is to be known at the end of what was started, and of what there was before."""
+    space = plan.place.workspace
+    common, top = (space.common, space.repo) if space else ("", "")
+    others = office.places[plan.place.cwd] - 1
+    return await asyncio.to_thread(spawned, plan.home, run, spec, common=common, top=top, others=others)
 
 
 async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -> Live:
@@ -218,8 +232,8 @@ def _plan(office: Office, task: Task, folder: TaskFolder) -> Plan:
     return Plan(task, settings, coder, model, launcher, folder.home)
 
 
-async def _new_run(office: Office, claim: Claim, plan: Plan, account: str, last: Run | None) -> Run:
-    workspace = plan.place.workspace
+async def _new_run(office: Office, claim: Claim, plan: Plan, account: str) -> Run:
+    workspace, last = plan.place.workspace, plan.last
     run = Run(
         id="",
         task_id=claim.task.id,
@@ -271,7 +285,7 @@ async def _ordered(
             resumed=resumed,
             answers=answers,
             messages=texts,
-            reason=plan.task.reason,
+            reason=_why_again(plan),
         )
         spoken = Spoken(said, "")
     order = Order(
@@ -293,6 +307,17 @@ async def _ordered(
     return run.replace(folded=folded, session=run.session or command.session), command
 
 
+def _why_again(plan: Plan) -> str:
+    """Why there is another run, with what the one before was found to be."""
+    last = plan.last
+    if last is None or last.finding not in (Finding.FAILED_VERIFY, Finding.FABRICATED):
+        return plan.task.reason
+    made = verification_in(last.verify)
+    if last.finding == Finding.FAILED_VERIFY and made is not None:
+        return not_passed(made)
+    return not_so(plan.task.reason)
+
+
 def _spec(office: Office, plan: Plan, run: Run, command: Command, env: dict[str, str]) -> LaunchSpec:
     program = program_for(plan.settings, plan.coder.name) if plan.coder.program else ""
     return LaunchSpec(
@@ -303,7 +328,15 @@ def _spec(office: Office, plan: Plan, run: Run, command: Command, env: dict[str,
         stdin=command.stdin,
         keep_stdin=command.keep_stdin,
         stdout_cap=office.settings.supervisor.max_output_mb * 1024 * 1024,
+        apart=Apart(hidden=(_verify_folder(plan.home),)),
     )
+
+
+def _verify_folder(home: Home) -> str:
+    """Where work is verified: what is checked out there is for no agent to see or to rewrite."""
+    folder = os.path.join(home.root, "verify")  # noqa: PTH118
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    return folder
 
 
 def _waiting(office: Office, task_id: str) -> list[Message]:

@@ -15,6 +15,7 @@ from fleet.core.filter import Filter
 from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine import admission, retention
+from fleet.engine.radar import Radar
 from fleet.engine.recovery import Recovery
 from fleet.engine.runner import Runner
 from fleet.engine.situation import Watch
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from fleet.engine.live import Live
     from fleet.engine.office import Office
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class Supervisor:
         self._woken = asyncio.Event()
         self._stop_agents = False
         self._watch = Watch(office, origins)
+        self._radar = Radar(office, self._at_work, self._woken.set)
         self._again_at: datetime | None = None
         self._told: list[str] = []
 
@@ -65,6 +68,7 @@ class Supervisor:
             beat.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await beat
+            await self._radar.end()
 
     def stop(self, *, stop_agents: bool = False) -> None:
         """Claim nothing more and end; agents go on, or are stopped first. May be called twice, or early."""
@@ -128,6 +132,10 @@ class Supervisor:
             for runner in self._runners.values()
         ]
 
+    def _at_work(self, task_id: str) -> Live | None:
+        runner = self._runners.get(task_id)
+        return runner.live if runner is not None else None
+
     async def _claim(self, room: admission.Room) -> None:
         office = self._office
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
@@ -158,6 +166,7 @@ class Supervisor:
             if self._runners.get(key) is runner:
                 del self._runners[key]
                 self._watch.ended()
+            self._radar.stir(runner.live)
             self._woken.set()
 
     async def _look_at_held(self) -> None:
@@ -183,6 +192,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(FOLD_SECONDS)
             await self._guarded(self._keep_folded)
+            self._radar.begin()
             now = asyncio.get_running_loop().time()
             if now - renewed >= self._office.settings.supervisor.claim_seconds / 3:
                 renewed = now
@@ -198,6 +208,7 @@ class Supervisor:
         for runner in dirty:
             assert runner.live is not None
             runner.live.dirty = False
+            self._radar.stir(runner.live)
             pairs.append((runner.claim, runner.live.run))
         lost = await self._office.ask(self._office.history.fold_all, pairs)
         await self._drop(lost)

@@ -79,9 +79,9 @@ class Transcript:
 
     def _candidates(self, session: str) -> Iterator[str]:
         if session:
-            yield from _files(self._coder.transcript(session, self._cwd, self._env))
+            yield from files_of(self._coder.transcript(session, self._cwd, self._env))
         elif self._since is not None:
-            for path in _files(self._coder.recent_sessions(self._cwd, self._env)):
+            for path in files_of(self._coder.recent_sessions(self._cwd, self._env)):
                 if self._is_ours(path, self._since):
                     yield path
 
@@ -97,5 +97,6 @@ class Transcript:
         return found is not None and os.path.realpath(found[1]) == os.path.realpath(self._cwd)
 
 
-def _files(pattern: str) -> Iterator[str]:
+def files_of(pattern: str) -> Iterator[str]:
+    """The files that a coder's glob means, a sensible number of them."""
     return islice(glob.iglob(pattern), MOST_FILES) if pattern else iter(())  # noqa: PTH207

@@ -45,6 +45,11 @@ def diff(view: View, base: str, tree: str, *, stat: bool = False, names: bool = 
     return _diff(view, base, tree, "-p", "--full-index")
 
 
+def rows(view: View, base: str, tree: str, *form: str) -> bytes:
+    """The difference in a form of git's for programs, each field ended by NUL; a rename is two changes."""
+    return _diff(view, base, tree, "--no-renames", "-z", *form)
+
+
 def _diff(view: View, base: str, tree: str, *form: str) -> bytes:
     view.make()
     words = (*LARGE, "diff-tree", *PLAIN, *form, "--end-of-options", base, tree)

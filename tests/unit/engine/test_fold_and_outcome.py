@@ -67,7 +67,10 @@ def test_context_keeps_its_peak_and_sessions_and_tools_are_noted() -> None:
     ("what", "ending"),
     [
         (seen(TOOL, OK), Ending.FINISHED),
-        (seen(OK), Ending.INCOMPLETE),
+        (seen(OK), Ending.FINISHED),  # what it shows for it is judged by its receipt
+        (seen(TOOL, OK, dangling="Bash"), Ending.INCOMPLETE),
+        (seen(TOOL, OK, dangling="Bash", result_file=True), Ending.FINISHED),
+        (seen(TOOL, Event(kind=Kind.RESULT, ok=True, text="API Error: 529 overloaded")), Ending.FAILED),
         (seen(OK, result_file=True), Ending.FINISHED),
         (seen(OK, task=a_task(handed_in_at=NOW)), Ending.FINISHED),
         (seen(TOOL, OK, exit=Exit(status=1)), Ending.FINISHED),
@@ -131,11 +134,12 @@ def test_a_session_that_is_gone_on_with_does_not_count_its_tokens_twice() -> Non
     assert fold(going_on(a_run(), third), [of_this_run_alone], NOW).input_tokens == 7
 
 
-def test_who_was_interrupted_after_the_work_has_only_to_say_that_it_is_done() -> None:
+def test_the_tools_of_earlier_runs_of_the_session_count_too() -> None:
+    """Who was interrupted after the work was done has only to say so."""
     resumed = fold(going_on(a_run(), going_on(a_run(), a_run(TOOL))), [OK], NOW)
-    assert outcome_of(Seen(run=resumed, task=a_task(), exit=Exit(status=0))).ending == Ending.FINISHED
+    assert outcome_of(Seen(run=resumed, task=a_task(), exit=Exit(status=0))).tool_calls == 1
     idle = fold(going_on(a_run(), a_run()), [OK], NOW)
-    assert outcome_of(Seen(run=idle, task=a_task(), exit=Exit(status=0))).ending == Ending.INCOMPLETE
+    assert outcome_of(Seen(run=idle, task=a_task(), exit=Exit(status=0))).tool_calls == 0
 
 
 def test_what_was_said_last_is_the_last_word_of_a_coder_without_one() -> None:

@@ -4,13 +4,17 @@ import random
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from builders import HOUR, NOON, a_task
+from fleet.config.proof_sections import Findings
 from fleet.config.sections import Limits
+from fleet.core.finding import DONE, FINDINGS
+from fleet.core.rules import Rules
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Status, Task, Verdict
-from fleet.engine.policy import FRESH_START, LOSS, WAIT, Counts, backoff, bound, decide
+from fleet.engine.policy import DISPROOF, FAKE, FRESH_START, LOSS, WAIT, Counts, backoff, bound, decide
 
 LIMITS = Limits()
 ENDINGS = sorted(value for name, value in vars(Ending).items() if name.isupper())
@@ -18,10 +22,19 @@ FAILURES = (Ending.FAILED, Ending.TIMED_OUT, Ending.STALLED, Ending.START_HANG)
 LIMITED = (Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.NOT_LOGGED_IN)
 
 
-def verdict(ending: str, *, task: Task | None = None, limits: Limits = LIMITS, **said: Any) -> Verdict:
+def verdict(
+    ending: str,
+    *,
+    task: Task | None = None,
+    limits: Limits = LIMITS,
+    findings: Findings = Findings(),  # noqa: B008 - frozen
+    rules: Rules = Rules(),  # noqa: B008
+    **said: Any,
+) -> Verdict:
     """What is decided at noon, with half of the jitter."""
     outcome = Outcome(**{"ending": ending, "reason": "why", "tool_calls": 3, **said})
-    return decide(task or a_task(status="in_progress"), outcome, now=NOON, limits=limits, jitter=0.5)
+    task = task or a_task(status="in_progress")
+    return decide(task, outcome, now=NOON, limits=limits, jitter=0.5, findings=findings, rules=rules)
 
 
 @pytest.mark.parametrize(
@@ -77,16 +90,72 @@ def test_an_ending_without_a_rule_is_an_error() -> None:
 
 
 def test_one_count_never_uses_up_another() -> None:
-    full = a_task(status="in_progress", restarts=20 * WAIT + 5 * LOSS + 4)
-    assert Counts.of(full) == Counts(failures=0, continues=0, fresh_starts=4, losses=5, waits=20)
+    full = a_task(status="in_progress", restarts=7 * FAKE + 6 * DISPROOF + 20 * WAIT + 5 * LOSS + 4)
+    assert Counts.of(full) == Counts(failures=0, continues=0, fresh_starts=4, losses=5, waits=20, disproofs=6, fakes=7)
     assert verdict("context_full", task=full).status == "open"
     assert verdict("lost", task=full).status == "blocked"
     assert verdict("rate_limited", task=full).status == "blocked"
 
 
-def test_a_hang_after_a_result_without_any_work_is_not_finished() -> None:
-    assert verdict("hung_after_result", tool_calls=0).status == "open"
-    assert verdict("hung_after_result", tool_calls=0, handed_in=True).status == "closed"
+@pytest.mark.parametrize("ending", DONE)
+@pytest.mark.parametrize(
+    ("finding", "before", "status", "added", "reason"),
+    [
+        ("verified", {}, "closed", {}, "why"),
+        ("verified", {"hand_in_reason": "all green"}, "closed", {}, "all green"),
+        ("unverified", {}, "closed", {}, "why"),
+        ("incomplete", {}, "open", {"continues": 1}, "seen"),
+        ("incomplete", {"continues": 3}, "blocked", {"continues": 1}, "asked to go on 3 times, and not finished"),
+        ("failed_verify", {}, "open", {"restarts": DISPROOF}, "seen"),
+        ("failed_verify", {"restarts": DISPROOF}, "open", {"restarts": DISPROOF}, "seen"),
+        ("failed_verify", {"restarts": 2 * DISPROOF}, "blocked", {}, "its work does not pass, tried 3 times: seen"),
+        ("fabricated", {}, "open", {"restarts": FAKE}, "seen"),
+        ("fabricated", {"restarts": FAKE}, "blocked", {}, "what it claims is not so, the second time: seen"),
+        ("fabricated", {"restarts": 2 * DISPROOF}, "open", {"restarts": FAKE}, "seen"),
+        ("no_changes", {}, "blocked", {}, "it says it is done, and changed nothing: seen"),
+        ("out_of_scope", {}, "blocked", {}, "it touched what is not its to touch: seen"),
+    ],
+)
+def test_a_run_that_says_it_is_done_is_judged_by_what_it_shows(
+    ending: str, finding: str, before: dict[str, Any], status: str, added: dict[str, int], reason: str
+) -> None:
+    found = verdict(ending, task=a_task(status="in_progress", **before), finding=finding, shown="seen")
+    assert (found.status, found.finding) == (status, finding)
+    assert found.reason.startswith(reason)
+    counted = {"failures": found.failures, "continues": found.continues, "restarts": found.restarts}
+    assert counted == {"failures": 0, "continues": 0, "restarts": 0, **added}
+    assert found.not_before is None
+
+
+@pytest.mark.parametrize("finding", ["unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated"])
+def test_each_finding_can_be_closed_or_left_to_a_person(finding: str) -> None:
+    none = Findings(verify_retries=0, fabricated_retries=0)
+    closes, asks = (msgspec.structs.replace(none, **{finding: word}) for word in ("close", "person"))
+    assert verdict("finished", finding=finding, findings=closes).status == "closed"
+    assert verdict("finished", finding=finding, findings=asks).status == "blocked"
+    assert verdict("finished", finding="verified", findings=asks).status == "closed"
+
+
+def test_a_task_says_for_itself_whether_it_may_end_without_a_change() -> None:
+    assert verdict("finished", finding="no_changes", rules=Rules(no_changes=True)).status == "closed"
+    close = Findings(no_changes="close")
+    assert verdict("finished", finding="no_changes", findings=close, rules=Rules(no_changes=False)).status == "blocked"
+    assert verdict("finished", finding="fabricated", rules=Rules(no_changes=True)).status == "open"
+
+
+@pytest.mark.parametrize("ending", [e for e in ENDINGS if e not in (*DONE, Ending.RELEASED)])
+def test_whoever_strayed_gets_no_other_run_before_a_person_looked(ending: str) -> None:
+    found = verdict(ending, finding="out_of_scope", shown="it wrote to ~/x")
+    assert (found.status, found.finding) == ("blocked", "out_of_scope")
+    free = verdict(ending, finding="out_of_scope", findings=Findings(out_of_scope="close"))
+    assert free.status == verdict(ending).status
+
+
+@pytest.mark.parametrize("finding", ["failed_verify", "fabricated"])
+def test_what_an_interactive_agent_did_wrong_is_for_whoever_sits_there(finding: str) -> None:
+    assert (
+        verdict("finished", finding=finding, task=a_task(status="in_progress", mode="interactive")).status == "blocked"
+    )
 
 
 @pytest.mark.parametrize("ending", LIMITED)
@@ -126,13 +195,15 @@ def test_no_outcomes_whatever_keep_a_task_coming_back(seed: int) -> None:
     limits = Limits(
         retry_limit=random_.randint(1, 6), **{n: random_.randint(0, 6) for n in ("continue_limit", "context_limit")}
     )
+    again, anew = random_.randint(0, 4), random_.randint(0, 4)
+    findings = Findings(verify_retries=again, fabricated_retries=anew, out_of_scope="close")
     # Released is left out: only a person who stops the supervisor makes it.
     endings = random_.sample([e for e in ENDINGS if e != Ending.RELEASED], random_.randint(1, len(ENDINGS) - 1))
     task, runs = a_task(status="in_progress"), 0
     while task.status == Status.IN_PROGRESS:
-        assert runs < bound(limits), f"seed {seed}: still going after {runs} runs with {endings}"
-        outcome = Outcome(ending=random_.choice(endings), tool_calls=random_.randint(0, 1))
-        task = decide(task, outcome, now=NOON, limits=limits, jitter=random_.random()).on(task, NOON)
+        assert runs < bound(limits, findings), f"seed {seed}: still going after {runs} runs with {endings}"
+        outcome = Outcome(ending=random_.choice(endings), finding=random_.choice(("", *FINDINGS)))
+        task = decide(task, outcome, now=NOON, limits=limits, jitter=random_.random(), findings=findings).on(task, NOON)
         runs += 1
         if task.status == Status.OPEN:
             task = task.claimed("host", NOON, NOON + HOUR)
@@ -141,6 +212,7 @@ def test_no_outcomes_whatever_keep_a_task_coming_back(seed: int) -> None:
     assert counts.failures <= limits.retry_limit and counts.continues <= limits.continue_limit + 1
     assert counts.fresh_starts <= limits.context_limit + 1 and counts.losses <= limits.lost_limit + 1
     assert counts.waits <= limits.limit_waits + 1
+    assert counts.disproofs <= findings.verify_retries and counts.fakes <= findings.fabricated_retries
 
 
 @pytest.mark.parametrize("ending", [e for e in ENDINGS if e != Ending.RELEASED])

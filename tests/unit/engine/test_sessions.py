@@ -49,6 +49,15 @@ def test_every_ending_but_a_full_or_broken_session_is_gone_on_with(ending: str) 
 
 
 @pytest.mark.parametrize(
+    ("finding", "session"), [("failed_verify", "s-1"), ("incomplete", "s-1"), ("fabricated", ""), ("verified", "")]
+)
+def test_work_that_does_not_pass_is_gone_on_with_and_what_was_made_up_is_not(finding: str, session: str) -> None:
+    assert session_to_resume(Resuming(), NEXT, a_run(ending="finished", finding=finding)) == session
+    hung = a_run(ending="hung_after_result", finding=finding)
+    assert session_to_resume(Resuming(), NEXT, hung) == (session or ("s-1" if finding == "verified" else ""))
+
+
+@pytest.mark.parametrize(
     "last", [None, a_run(session=""), a_run(coder="codex"), a_run(account="other"), a_run(workspace="/elsewhere")]
 )
 def test_another_coder_account_or_directory_starts_afresh(last: Run | None) -> None:

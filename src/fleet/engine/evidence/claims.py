@@ -1,0 +1,221 @@
+"""E6: what an agent says it did, held against what can be seen. In doubt it is believed: a false alarm costs trust."""
+
+# Paths are text with any byte in it, as git has them.
+# ruff: noqa: PTH111, PTH117, PTH118
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from fleet.core.globs import fits
+from fleet.core.record import Record
+from fleet.engine.evidence.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from fleet.engine.result_file import ResultFile
+
+#: How many claims of a kind are looked at; what is beyond proves nothing.
+MOST_CLAIMS = 1_000
+MOST_SHOWN = 20
+LONGEST_CLAIM = 500
+COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
+#: What ends the path in "src/a.py (new)", "src/a.py: the parser", "old.py -> new.py".
+_NOTE = re.compile(r"\s+\(|:\s|\s+[-–—]+>?\s|\s*(?:->|=>|→)\s*|\s+#|,\s")
+#: Programs that are tests or checks, by which a claim is known to be a command and no sentence.
+RUNNERS = frozenset(
+    (
+        *("pytest", "py.test", "unittest", "nose2", "tox", "nox", "coverage", "npm", "yarn", "pnpm", "bun"),
+        *("deno", "jest", "vitest", "mocha", "karma", "cypress", "playwright", "go", "cargo", "make", "gmake"),
+        *("cmake", "ctest", "ninja", "meson", "bazel", "gradle", "gradlew", "mvn", "mvnw", "ant", "dotnet"),
+        *("rake", "rspec", "bundle", "phpunit", "composer", "mix", "swift", "xcodebuild", "ruff", "mypy"),
+        *("pyright", "flake8", "pylint", "tsc", "eslint", "prettier", "shellcheck", "golangci-lint", "sbt"),
+        *("lein", "stack", "cabal", "zig", "dart", "flutter", "just", "pre-commit", "hatch", "uv", "poetry"),
+    )
+)
+#: Of these one does not see what they run in turn.
+OPAQUE = frozenset(
+    (
+        *("make", "gmake", "just", "task", "rake", "tox", "nox", "npm", "yarn", "pnpm", "bun", "npx", "ninja"),
+        *("bazel", "gradle", "gradlew", "mvn", "ant", "docker", "podman", "ssh", "tmux", "screen", "xargs"),
+        *("parallel", "nohup", "pre-commit", "hatch", "poetry", "invoke"),
+    )
+)
+_BEFORE = frozenset(
+    (
+        *("sudo", "env", "time", "timeout", "nice", "exec", "command", "python", "python3", "py", "sh", "bash"),
+        *("zsh", "run", "-m", "-c", "-lc", "-u", "-x"),
+    )
+)
+_WORD = re.compile(r"[A-Za-z0-9_.+/-]+")
+#: A script or a program of the project's own in the place of a command.
+_SCRIPT = re.compile(
+    r"(?:^|[;&|(\n]|\b(?:python3?|py|sh|bash|zsh|node|ruby|perl|source|exec|time|env|sudo)\s)\s*"
+    r"(?:\./[^\s;&|)]+|/[^\s;&|)]+/[^\s;&|)]+|[^\s;&|)]+\.(?:sh|py|js|ts|rb|pl|bash))(?=[\s;&|)]|$)"
+)
+
+
+class Ground(Record):
+    """What claims are held against."""
+
+    top: str  # the directory it worked in
+    artifacts: str
+    started: float  # seconds since 1970
+    changed: tuple[str, ...] = ()  # the files that differ
+    stream: Stream = Stream()
+    tells_tools: bool = True
+
+
+class Claims(Record):
+    """What an agent claims, and what of it is not so."""
+
+    status: str = ""
+    summary: str = ""
+    files_changed: int = 0
+    absent: tuple[str, ...] = ()
+    untouched: tuple[str, ...] = ()
+    unknown_commits: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+    def piece(self) -> dict[str, Any]:
+        """The same for the receipt."""
+        told = self.as_dict()
+        return {name: list(value[:MOST_SHOWN]) if isinstance(value, tuple) else value for name, value in told.items()}
+
+
+def claims_of(
+    result: ResultFile | None,
+    ground: Ground,
+    *,
+    tracked: Callable[[], set[str]],
+    unknown: Callable[[list[str]], list[str]],
+) -> Claims:
+    """What of an agent's result.json is not so; `tracked` tells the files there are, `unknown` what commits are not."""
+    if result is None:
+        return Claims()
+    absent, untouched = _files(result.files_changed, ground, tracked)
+    ids = [match[0] for each in result.commits[:MOST_CLAIMS] if (match := COMMIT.match(each.strip()))]
+    return Claims(
+        status=result.status,
+        summary=result.summary[:LONGEST_CLAIM],
+        files_changed=len(result.files_changed),
+        absent=tuple(absent),
+        untouched=tuple(untouched),
+        unknown_commits=tuple(unknown(ids)) if ids else (),
+        unseen=tuple(_unseen(result.tests, ground)),
+    )
+
+
+def _files(claimed: Iterable[str], ground: Ground, tracked: Callable[[], set[str]]) -> tuple[list[str], list[str]]:
+    """The claimed files that are not there, and those that are as they were."""
+    changed = {path.lower() for path in ground.changed}
+    absent: list[str] = []
+    untouched: list[str] = []
+    there: set[str] | None = None
+    for claim in list(claimed)[:MOST_CLAIMS]:
+        forms = list(_forms(claim, ground))
+        if not forms or any(_is_among(form, changed) for form in forms) or _is_elsewhere(claim, ground):
+            continue
+        there = {path.lower() for path in tracked()} if there is None else there
+        if any(_is_among(form, there) for form in forms) or any(_is_on_disk(form, ground) for form in forms):
+            untouched.append(claim[:LONGEST_CLAIM])
+        else:
+            (untouched if _was_used(claim, ground) else absent).append(claim[:LONGEST_CLAIM])
+    return absent, untouched
+
+
+def _forms(claim: str, ground: Ground) -> Iterator[str]:
+    """A claimed path as git would name it: below the directory it worked in, without what was added to explain it."""
+    texts = [claim.strip().strip("`'\""), *(part.strip().strip("`'\"") for part in _NOTE.split(claim))]
+    for text in texts:
+        path = text
+        if os.path.isabs(path):
+            real = os.path.normpath(path)
+            inside = next((top for top in _tops(ground.top) if real.startswith(os.path.join(top, ""))), None)
+            if inside is None:
+                continue
+            path = os.path.relpath(real, inside)
+        path = os.path.normpath(path) if path else ""
+        if path and path != "." and not path.startswith(".."):
+            yield path.lower()
+
+
+def _tops(top: str) -> tuple[str, ...]:
+    return (os.path.normpath(top), os.path.realpath(top))
+
+
+def _is_among(form: str, paths: set[str]) -> bool:
+    """Whether a path, a folder, a glob, or the end or a longer form of a path is among these."""
+    if form in paths:
+        return True
+    below, end = f"{form}/", f"/{form}"
+    is_glob = any(char in form for char in "*?[")
+    for path in paths:
+        if path.startswith(below) or path.endswith(end) or form.endswith(f"/{path}") or f"{end}/" in path:
+            return True
+        if is_glob and fits(path, form):
+            return True
+    return False
+
+
+def _is_elsewhere(claim: str, ground: Ground) -> bool:
+    """Whether a claim is about what git does not tell of: an artifact, a path outside, a file written since."""
+    text = claim.strip().strip("`'\"")
+    path = os.path.expanduser(text)
+    if os.path.isabs(path) and not any(path.startswith(os.path.join(top, "")) for top in _tops(ground.top)):
+        return os.path.lexists(path) or not path.startswith(os.path.join(ground.artifacts, ""))
+    if text.startswith("..") or "://" in text or not text:
+        return True
+    if os.path.lexists(os.path.join(ground.artifacts, text)):
+        return True
+    try:
+        return os.lstat(os.path.join(ground.top, text)).st_mtime >= ground.started - 1
+    except (OSError, ValueError):
+        return False
+
+
+def _is_on_disk(form: str, ground: Ground) -> bool:
+    try:
+        return os.path.lexists(os.path.join(ground.top, form))
+    except ValueError:
+        return False
+
+
+def _was_used(claim: str, ground: Ground) -> bool:
+    """Whether a tool was told of it: a file can come and go within a run."""
+    name = _NOTE.split(claim.strip().strip("`'\""))[0]
+    name = os.path.basename(name.rstrip("/"))  # noqa: PTH119
+    return not name or ground.stream.mentions(name)
+
+
+def _unseen(tests: Iterable[dict[str, str]], ground: Ground) -> Iterator[str]:
+    """The commands that are said to have passed and were never run, where every command is told."""
+    stream = ground.stream
+    if not (ground.tells_tools and stream.told and stream.whole) or stream.delegates:
+        return
+    if any(_SCRIPT.search(command) or OPAQUE & set(_names(command)) for command in stream.commands):
+        return
+    ran = {name for command in stream.commands for name in _names(command)}
+    for test in list(tests)[:MOST_CLAIMS]:
+        command = test.get("command", "").strip()
+        if test.get("status") == "passed" and (runner := _runner(command)) and runner not in ran:
+            yield command[:LONGEST_CLAIM]
+
+
+def _runner(command: str) -> str:
+    """The program that a claimed command is; empty where it is a sentence rather."""
+    if len(command.split()) > 15 or command.endswith((".", "!", "?")) or "\n" in command:
+        return ""
+    for word in command.split():
+        name = word.rpartition("/")[2]
+        if "=" in word or word.startswith("-") or name in _BEFORE:
+            continue
+        return name if name in RUNNERS else ""
+    return ""
+
+
+def _names(command: str) -> list[str]:
+    return [word.rpartition("/")[2] for word in _WORD.findall(command)]

@@ -1,0 +1,163 @@
+"""All that is known of a run when it has ended, as evidence for its finding and as pieces for its receipt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.finding import Evidence
+from fleet.core.record import Record
+from fleet.core.rules import Rules, rules_in
+from fleet.core.task import WORKTREE
+from fleet.engine.evidence import spawn, stream, transcripts
+from fleet.engine.evidence.claims import Claims, Ground, claims_of
+from fleet.engine.evidence.spawn import spawn_of
+from fleet.engine.evidence.stream import Stream, stream_of
+from fleet.engine.evidence.tree import Tree
+from fleet.engine.scope import paths
+from fleet.workspaces.work_done import files_at, unknown_commits
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.core.run import Outcome, Run
+    from fleet.core.task import Task
+    from fleet.core.verification import Verification
+    from fleet.engine.live import Live
+    from fleet.engine.result_file import ResultFile
+    from fleet.launchers.base import Exit
+
+MOST_TRACKED = 200_000
+NO_CHANGES = "completed_no_changes"
+
+
+class Gathered(Record):
+    """What was gathered about a run; how its task stands, and so how it ended, is only known when it is settled."""
+
+    result: ResultFile | None = None
+    artifact: bool = False
+    tells_tools: bool = True
+    stream: Stream = Stream()
+    transcript: dict[str, Any] = {}  # noqa: RUF012
+    tree: Tree = Tree()
+    claims: Claims = Claims()
+    allow: tuple[str, ...] = ()
+    protect: tuple[str, ...] = ()
+    strayed: tuple[str, ...] = ()  # what it did outside of its scope, in words
+    verification: Verification | None = None
+    not_verified: str = ""
+
+    def evidence(self, outcome: Outcome, task: Task) -> Evidence:
+        """What the finding follows from, for a run that ended so."""
+        told = self.transcript.get("tool_calls") or 0
+        return Evidence(
+            ending=outcome.ending,
+            reason=outcome.reason,
+            tool_calls=max(outcome.tool_calls, told),
+            tells_tools=self.tells_tools,
+            handed_in=outcome.handed_in,
+            artifact=self.artifact,
+            workspace=self.tree.kind,
+            commits=self.tree.count,
+            changed=self.tree.changed,
+            blank=self.tree.blank,
+            claimed_no_changes=self.result is not None and self.result.status == NO_CHANGES,
+            absent=self.claims.absent,
+            untouched=self.claims.untouched,
+            unknown_commits=self.claims.unknown_commits,
+            unseen=self.claims.unseen,
+            strayed=self.strayed,
+            may_change_nothing=bool(rules_of(task).no_changes),
+            verification=self.verification,
+            not_verified=self.not_verified,
+        )
+
+    def pieces(self, run: Run, exit: Exit | None) -> dict[str, Any]:
+        """The same for the receipt."""
+        made = self.verification
+        verify: dict[str, Any] = made.as_dict() if made else {"not_verified": self.not_verified}
+        scope = {"strayed": self.strayed, "flags": run.flagged, "allow": self.allow, "protect": self.protect}
+        return {
+            "spawn": spawn.piece(run),
+            "stream": stream.piece(run, self.stream),
+            "transcript": self.transcript,
+            "process": process(run, exit),
+            "git": self.tree.piece(),
+            "claims": self.claims.piece(),
+            "verify": verify,
+            "base": {"status": made.base_status if made else None},
+            "scope": scope,
+        }
+
+
+def process(run: Run, exit: Exit | None) -> dict[str, Any]:
+    """E4: how its processes ended, and what they took."""
+    return {
+        "exit_status": exit.status if exit else None,
+        "exit_signal": exit.signal if exit else None,
+        "containment": run.containment,
+        "cpu_seconds": exit.cpu_seconds if exit else None,
+        "rss_kb": exit.peak_rss_kb if exit else run.rss_kb,
+        "survivors": exit.survivors if exit else None,
+    }
+
+
+def rules_of(task: Task) -> Rules:
+    """The rules that a task carries; none where they cannot be read."""
+    try:
+        return rules_in(task.rules)
+    except ValueError:
+        return Rules()
+
+
+def look(live: Live) -> Gathered:
+    """What an ended agent said and left, its files apart. Reads what is on the disk."""
+    run, folder = live.run, live.folder
+    lines, whole = folder.events_since(int(spawn_of(run).get("events_at") or 0), run.started_at)
+    return Gathered(
+        result=folder.result_json(since=run.started_at),
+        artifact=folder.has_artifacts(run.started_at),
+        # A person may have done in a terminal what its session does not tell.
+        tells_tools=live.coder.tells_tools and not live.interactive,
+        stream=stream_of(lines, whole=whole),
+        transcript=transcripts.piece(live.coder, run, live.env),
+        strayed=tuple(run.notes.get("strayed", ())),
+    )
+
+
+def compared(found: Gathered, live: Live, task: Task, tree: Tree) -> Gathered:
+    """The same with what became of the files, and what it claims held against them. Raises FleetError, OSError."""
+    rules, scope = rules_of(task), live.settings.scope
+    allow, protect = rules.allow or scope.allow, (*scope.protect, *rules.protect)
+    changed = tuple(change.path for change in tree.files or ())
+    ground = Ground(
+        top=live.run.workspace,
+        artifacts=live.folder.artifacts,
+        started=live.run.started_at.timestamp(),
+        changed=changed,
+        stream=found.stream,
+        tells_tools=found.tells_tools,
+    )
+    # Whose changes are whose cannot be told where others worked too.
+    own = () if tree.kind != WORKTREE and tree.others else changed
+    return found.replace(
+        tree=tree,
+        claims=_claims(found, tree, ground),
+        allow=tuple(allow),
+        protect=protect,
+        strayed=(*found.strayed, *paths.strays(own, allow=allow, protect=protect)),
+    )
+
+
+def _claims(found: Gathered, tree: Tree, ground: Ground) -> Claims:
+    view = tree.view
+    if view is None:  # not git: nothing tells what was there before
+        result = found.result.replace(files_changed=(), commits=()) if found.result else None
+        made = claims_of(result, ground, tracked=set, unknown=lambda _ids: [])
+        return made.replace(files_changed=len(found.result.files_changed)) if found.result else made
+    at = tree.tip or tree.base
+    return claims_of(
+        found.result,
+        ground,
+        tracked=lambda: files_at(view, at, MOST_TRACKED) if at else set(),
+        unknown=lambda ids: unknown_commits(view, ids),
+    )

@@ -1,0 +1,45 @@
+"""The receipt of a run: its finding and pieces, kept in the history and, for people, in the run's folder."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from fleet.core.receipt import Receipt, drafted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from fleet.core.finding import Judgement
+    from fleet.core.run import Run
+    from fleet.engine.folder import TaskFolder
+    from fleet.engine.office import Office
+
+
+def keep(office: Office, folder: TaskFolder, run: Run, judgement: Judgement, pieces: Mapping[str, Any]) -> Receipt:
+    """Put a run's receipt behind the last of its owner, within the caller's transaction; again is fine."""
+    receipt = office.history.keep_receipt(
+        Receipt(
+            run_id=run.id,
+            task_id=run.task_id,
+            owner=run.owner,
+            coder=run.coder,
+            model=run.model,
+            finding=judgement.finding,
+            made_at=office.now(),
+            body=drafted(judgement.finding, judgement.shown, pieces),
+        )
+    )
+    with contextlib.suppress(OSError):  # the readable copy; a full disk costs that, not the run
+        folder.write_receipt(run.number, _file(receipt))
+    return receipt
+
+
+def _file(receipt: Receipt) -> dict[str, Any]:
+    named = ("run_id", "task_id", "owner", "coder", "model", "previous", "hash")
+    return {
+        **{name: getattr(receipt, name) for name in named},
+        "made_at": receipt.made_at.isoformat(),
+        **receipt.told,
+    }

@@ -1,0 +1,117 @@
+"""E1: what was started, and what there was before: kept with the run from its start, for its receipt."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.jsontext import decode, encode
+from fleet.core.receipt import hash_of
+from fleet.engine.scope import primary
+from fleet.workspaces.repository import Repository, find_repository
+from fleet.workspaces.trust import stamp
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.core.run import Run
+    from fleet.home import Home
+    from fleet.launchers.base import LaunchSpec
+
+CHUNK = 1 << 20
+#: A larger program is known by its path alone.
+LARGEST_PROGRAM = 1 << 30
+#: What is compared at the end, and of no use to whoever reads the receipt.
+MARKS = ("primary", "events_at", "others")
+
+_hashes: dict[tuple[str, int, int, int], str] = {}
+
+
+def spawned(home: Home, run: Run, spec: LaunchSpec, *, common: str, top: str, others: int) -> str:
+    """What is on record of a start, as JSON; `common` and `top` are of a worktree's repository, else empty."""
+    program = shutil.which(spec.argv[0], path=spec.env.get("PATH")) or ""
+    program = os.path.realpath(program) if program else ""
+    told: dict[str, Any] = {
+        "argv_hash": hash_of("\0".join(spec.argv)),
+        "program": program or spec.argv[0],
+        "program_hash": program_hash(program) if program else "",
+        "version": "",
+        "base_commit": run.base_commit,
+        "repository": "",
+        "started_at": run.started_at.isoformat(),
+        "others": others,
+        "events_at": size_of(os.path.join(home.task(run.task_id), "events.jsonl")),  # noqa: PTH118
+    }
+    repository = _repository(home, run, common, top)
+    if repository is not None:
+        told |= {"repository": stamp(repository) or "", "primary": primary.mark(View(home, repository))}
+    return encode(told)
+
+
+def spawn_of(run: Run) -> dict[str, Any]:
+    """What is on record of a run's start; nothing for one that began before there was such a record."""
+    try:
+        told = decode(run.spawn) if run.spawn else {}
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def piece(run: Run) -> dict[str, Any]:
+    """The same for the receipt."""
+    return {name: value for name, value in spawn_of(run).items() if name not in MARKS}
+
+
+def program_hash(path: str) -> str:
+    """The hash of a program's file; one that is the same file as before is not read again."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            found = os.fstat(file.fileno())
+            key = (path, found.st_size, found.st_mtime_ns, found.st_ino)
+            if key not in _hashes and found.st_size <= LARGEST_PROGRAM:
+                digest = hashlib.sha256()
+                while part := file.read(CHUNK):
+                    digest.update(part)
+                _hashes[key] = digest.hexdigest()
+            return _hashes.get(key, "")
+    except OSError:
+        return ""
+
+
+def size_of(path: str) -> int:
+    """How long a file is; 0 where there is none."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def directory_repository(home: Home, cwd: str) -> Repository | None:
+    """The repository whose main checkout a plain directory lies in; none: there is nothing to compare it with."""
+    if os.path.realpath(cwd).startswith(os.path.join(os.path.realpath(home.root), "")):  # noqa: PTH118
+        return None
+    try:
+        found = find_repository(cwd)
+    except (FleetError, OSError):
+        return None
+    # In a worktree of the user's own, or a bare repository, the main checkout tells nothing.
+    inside = os.path.join(os.path.realpath(cwd), "").startswith(os.path.join(found.top, ""))  # noqa: PTH118
+    return found if inside and found.top != found.common and not _is_elsewhere(cwd, found.top) else None
+
+
+def _is_elsewhere(cwd: str, top: str) -> bool:
+    """Whether another checkout lies between a directory and the top of the repository that was found for it."""
+    folder = os.path.realpath(cwd)
+    while folder != top:
+        if os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
+            return True
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return False
+
+
+def _repository(home: Home, run: Run, common: str, top: str) -> Repository | None:
+    return Repository(top=top, common=common) if common else directory_repository(home, run.workspace)

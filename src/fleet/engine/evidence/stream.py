@@ -1,0 +1,150 @@
+"""E2: what an agent's stream showed, from the events that were kept of it. Bounded, and read once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from fleet.core.run import Run
+
+#: The first words of a line of events.jsonl, by the kind of its event.
+_KIND = b'{"kind": "'
+#: Where a tool is told what to run.
+COMMAND_KEYS = ("command", "cmd", "script", "argv", "code", "commands")
+MOST_COMMANDS, LONGEST_COMMAND = 5_000, 4_000
+MOST_MENTIONED = 32 << 20
+#: What an agent writes there is its claim, no sign of what it did: of a tool that names it, what comes before counts.
+RESULT = "result.json"
+#: Tools whose own tools a stream need not show.
+DELEGATES = ("task", "agent", "subagent", "delegate", "spawn", "dispatch", "mcp")
+#: Said without being an answer: a result that nothing but these follows is the last word.
+_AFTERTHOUGHTS = ("usage", "rate_limit", "session_ended", "error", "delivered", "denied")
+
+
+class Stream(Record):
+    """What the events of one run show."""
+
+    events: int = 0
+    uses: int = 0
+    results: int = 0
+    errors: int = 0  # complaints, and tools that went wrong
+    last: str = ""  # the kind of the last event
+    dangling: str = ""  # the tool that was begun last and never ended, where nothing but a last word came after
+    whole: bool = True  # whether all of its events are there
+    told: bool = False  # whether each tool's input is told
+    delegates: bool = False  # whether it had others do something that the stream need not show
+    commands: tuple[str, ...] = ()
+    mentioned: bytes = b""  # every tool's input, as text
+
+    def mentions(self, words: str) -> bool:
+        """Whether any tool's input has these words in it."""
+        quoted = json.dumps(words, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+        return quoted in self.mentioned or words.encode("utf-8", "replace") in self.mentioned
+
+
+def stream_of(lines: Iterable[bytes], *, whole: bool = True) -> Stream:
+    """What these lines of events.jsonl show."""
+    reading = _Reading()
+    for line in lines:
+        reading.take(line)
+    return reading.stream(whole)
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._failed = self._untold = self._size = 0
+        self._last = ""
+        self._open: dict[str, str] = {}  # tools that were begun and have not ended, by their id
+        self._begun = ""  # the id of the last one
+        self._spoke = False  # something was said after it
+        self._delegates = False
+        self._commands: list[str] = []
+        self._mentioned: list[bytes] = []
+
+    def take(self, line: bytes) -> None:
+        if not line.startswith(_KIND):
+            return
+        kind = line[len(_KIND) : line.find(b'"', len(_KIND))].decode("ascii", "replace")[:40]
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._last = kind
+        if kind == "tool_use":
+            self._use(line)
+        elif kind == "tool_result":
+            self._result(line)
+        elif kind not in _AFTERTHOUGHTS:
+            self._spoke = True
+
+    def stream(self, whole: bool) -> Stream:
+        count = self._counts.get
+        results = count("tool_result", 0)
+        hangs = bool(results) and self._begun in self._open and not self._spoke
+        return Stream(
+            events=sum(self._counts.values()),
+            uses=count("tool_use", 0),
+            results=results,
+            errors=count("error", 0) + self._failed,
+            last=self._last,
+            dangling=self._open[self._begun] if hangs else "",
+            whole=whole and self._size < MOST_MENTIONED and len(self._commands) < MOST_COMMANDS,
+            told=bool(count("tool_use")) and not self._untold,
+            delegates=self._delegates,
+            commands=tuple(self._commands),
+            mentioned=b"\n".join(self._mentioned),
+        )
+
+    def _use(self, line: bytes) -> None:
+        said = _read(line)
+        tool, data = str(said.get("tool_name") or ""), said.get("data")
+        self._begun, self._spoke = str(said.get("tool_id") or ""), False
+        if self._begun:
+            self._open[self._begun] = tool or "a tool"
+        self._untold += not data
+        self._delegates = self._delegates or any(word in tool.lower() for word in DELEGATES)
+        if self._size < MOST_MENTIONED:
+            self._size += len(line)
+            self._mentioned.append(line.partition(RESULT.encode())[0])
+        if isinstance(data, dict) and len(self._commands) < MOST_COMMANDS:
+            self._commands += [text for key in COMMAND_KEYS if (text := _words(data.get(key)).partition(RESULT)[0])]
+
+    def _result(self, line: bytes) -> None:
+        said = _read(line)
+        self._open.pop(str(said.get("tool_id") or ""), None)
+        self._failed += said.get("ok") is False
+
+
+def piece(run: Run, stream: Stream) -> dict[str, Any]:
+    """The stream for the receipt."""
+    notes = run.notes
+    return {
+        "events": run.events,
+        "tool_calls": run.tool_calls,
+        "tool_results": stream.results,
+        "denied": list(notes.get("denied", ())),
+        "errors": stream.errors,
+        "last": stream.last,
+        "result_ok": notes.get("ok"),
+        "said": str(notes.get("said") or notes.get("text") or "")[:500],
+    }
+
+
+def _words(value: object) -> str:
+    if isinstance(value, str):
+        return value[:LONGEST_COMMAND]
+    if isinstance(value, list):
+        return " ".join(str(each) for each in value[:100])[:LONGEST_COMMAND]
+    return ""
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}

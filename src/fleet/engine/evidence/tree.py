@@ -1,0 +1,116 @@
+"""E5: what became of the files, as git shows it: read through fleet's view, never with an agent's hooks or settings."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.jsontext import decode
+from fleet.core.record import Record
+from fleet.core.task import DIRECTORY, WORKTREE
+from fleet.engine.evidence.spawn import directory_repository, spawn_of
+from fleet.engine.scope import primary
+from fleet.workspaces.view import View
+from fleet.workspaces.work_done import FileChange, count_commits, file_changes, newest_commits, only_blank
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.core.run import Run
+    from fleet.engine.work import Work
+    from fleet.home import Home
+    from fleet.workspaces.work_done import Commit
+
+MOST_FILES = 500
+
+
+class Tree(Record):
+    """What differs, and between what."""
+
+    kind: str = DIRECTORY
+    view: View | None = None
+    branch: str = ""
+    base: str = ""
+    tip: str = ""  # a commit, or a tree where nothing was committed
+    count: int = 0  # of commits
+    commits: tuple[Commit, ...] = ()
+    files: tuple[FileChange, ...] | None = None  # none: nothing to compare with
+    blank: bool = False
+    leftover: str = ""
+    others: int = 0  # runs in the same directory at its start
+
+    @property
+    def changed(self) -> int | None:
+        """How many files differ."""
+        return None if self.files is None else len(self.files)
+
+    def piece(self) -> dict[str, Any]:
+        """The same for the receipt."""
+        files = self.files or ()
+        return {
+            "workspace": self.kind,
+            "branch": self.branch,
+            "base": self.base,
+            "tip": self.tip,
+            "commit_count": self.count,
+            "commits": [commit.as_dict() for commit in self.commits],
+            "file_count": self.changed,
+            "files": [_row(change) for change in files[:MOST_FILES]],
+            "added": sum(change.added or 0 for change in files),
+            "removed": sum(change.removed or 0 for change in files),
+            "blank": self.blank,
+            "leftover": self.leftover,
+        } | ({"others": self.others} if self.others else {})
+
+
+def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
+    """What differs between a worktree's base and its branch; the folder itself where nothing is `committed` yet.
+
+    Raises FleetError, OSError.
+    """
+    space = work.workspace
+    tip, base = work.tip, space.base_commit
+    made = Tree(kind=WORKTREE, view=work.view, branch=space.branch, base=base, tip=tip or "", leftover=run.leftover)
+    if not base or (tip is None and committed):
+        return made
+    end = tip if committed and tip else work.tree()
+    found = file_changes(work.view, base, end)
+    return made.replace(
+        tip=end,
+        count=count_commits(work.view, base, tip) if tip else 0,
+        commits=tuple(newest_commits(work.view, base, tip)) if tip else (),
+        files=tuple(found),
+        blank=only_blank(work.view, base, end, found),
+    )
+
+
+def of_directory(home: Home, run: Run) -> Tree:
+    """What differs in a plain directory between the start of a run and now; nothing known where it is not git."""
+    before = spawn_of(run)
+    made = Tree(others=int(before.get("others") or 0))
+    repository = directory_repository(home, run.workspace) if before.get("primary") else None
+    if repository is None:
+        return made
+    view = View(home, repository)
+    old, new = before["primary"], primary.mark(view)
+    if not old or not new:
+        return made
+    (branch, base), (_, tip) = (decode(mark).get("head") or ("", "") for mark in (old, new))
+    made = made.replace(view=view, branch=branch, base=base, tip=tip)
+    try:
+        moved = file_changes(view, base, tip) if base and tip and base != tip else []
+        count = count_commits(view, base, tip) if moved else 0
+        named = tuple(newest_commits(view, base, tip)) if moved else ()
+    except FleetError:
+        return made
+    known = {change.path for change in moved}
+    dirty = [FileChange(path=path, status="M") for path in primary.changed(old, new) if path not in known]
+    if not moved and not dirty and decode(old).get("more") != decode(new).get("more"):
+        return made.replace(count=count, commits=named)  # what differs is among the files that a mark does not name
+    return made.replace(count=count, commits=named, files=(*moved, *dirty))
+
+
+def _row(change: FileChange) -> dict[str, Any]:
+    path = os.fsencode(change.path).decode("utf-8", "replace")
+    return {"path": path, "status": change.status, "added": change.added, "removed": change.removed}

@@ -1,0 +1,58 @@
+"""E7 and E8: fleet's own look at what a run left on its branch, where a command for that was named."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.jsontext import encode
+from fleet.engine.environment import verify_environment
+from fleet.engine.trusting import untrusted_commands
+from fleet.engine.verifying import Room, tests_by, verify, wanted_by
+
+if TYPE_CHECKING:
+    from fleet.core.task import Task
+    from fleet.core.verification import Verification, Wanted
+    from fleet.engine.evidence.gathering import Gathered
+    from fleet.engine.live import Live
+    from fleet.engine.office import Office
+    from fleet.engine.work import Work
+
+
+async def verified(office: Office, task: Task, live: Live, work: Work, found: Gathered) -> Gathered:
+    """What was gathered, with how its verify command ended, or why none was run. Raises FleetError, OSError."""
+    wanted = wanted_by(live.settings, task)
+    if wanted is None:
+        return found
+    tip = await asyncio.to_thread(lambda: work.tip)
+    untrusted = await office.ask(untrusted_commands, office.history, work.repository, live.settings)
+    if not task.verify and any(line.startswith("verify.") for line in untrusted):
+        return _not(live, found, f"not verified: {wanted.command!r} of the project file is not trusted")
+    if tip is None:
+        return _not(live, found, "not verified: its branch is gone")
+    made = await _verify(office, task, live, work, wanted, tip)
+    made = made.replace(**live.folder.cleaned({"tail": made.tail, "why": made.why}))
+    live.run = live.run.replace(verify=made.text())
+    return found.replace(verification=made)
+
+
+async def _verify(office: Office, task: Task, live: Live, work: Work, wanted: Wanted, tip: str) -> Verification:
+    place = os.path.join(live.place, "verify")  # noqa: PTH118
+    checkout = os.path.join(work.home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
+    env = verify_environment(work.home, os.environ, path=task.path, scratch=checkout)
+    return await verify(
+        office.launcher,
+        work.view,
+        wanted,
+        Room(place, checkout, env),
+        commit=tip,
+        base=work.workspace.base_commit,
+        tests=tests_by(live.settings),
+    )
+
+
+def _not(live: Live, found: Gathered, why: str) -> Gathered:
+    flags = [*live.run.flagged, *([] if why in live.run.flagged else [why])]
+    live.run = live.run.replace(flags=encode(flags[:20]))
+    return found.replace(not_verified=why.removeprefix("not verified: "))

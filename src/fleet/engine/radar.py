@@ -1,0 +1,178 @@
+"""The conflict radar: which branches of a repository collide, looked at as they grow and kept for whoever asks.
+
+Nothing is looked at while no agent does anything. When one did, the refs of its repository are read, which costs no
+process; only where a branch moved is git asked, off the loop, and the longer that takes the longer is the pause.
+Counted are commits: what an agent has not committed yet is not seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from fleet.core.collision import Collision
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.engine.telling import tell, wants_to_hear
+from fleet.workspaces.collisions import Branch, Collider, tips
+from fleet.workspaces.repository import Repository
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
+    from fleet.engine.live import Live
+    from fleet.engine.office import Office
+    from fleet.home import Home
+    from fleet.store.base import History, Queue
+    from fleet.workspaces.collisions import Clash, Seen
+
+#: The key of a task's metadata under which its merge is noted.
+MERGED = "merged"
+log = logging.getLogger(__name__)
+
+#: A look takes at most this share of the time, and the next one comes after so many seconds at least and at most.
+SHARE, LEAST_SECONDS, MOST_SECONDS = 1 / 50, 1.0, 10.0
+
+
+class Radar:
+    """The radar of one supervisor."""
+
+    def __init__(self, office: Office, at_work: Callable[[str], Live | None], told: Callable[[], None]) -> None:
+        self._office = office
+        self._at_work, self._told = at_work, told  # the agent of a task, if it is there; what to do after telling one
+        self._stirred: dict[str, None] = {}  # the repositories where something happened
+        self._due: dict[str, float] = {}
+        self._watches: dict[str, Watch] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def stir(self, live: Live | None) -> None:
+        """An agent did something, or ended."""
+        if live is not None and live.workspace is not None:
+            self._stirred[live.workspace.common] = None
+
+    def begin(self) -> None:
+        """Look where something happened, if it is time to; does not wait for it."""
+        if not self._stirred or self._task is not None:
+            return
+        now = asyncio.get_running_loop().time()
+        due = [common for common in self._stirred if self._due.get(common, now) <= now]
+        if due:
+            self._task = asyncio.create_task(self._look_at(due), name="radar")
+            self._task.add_done_callback(self._over)
+
+    async def end(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if not task.cancelled() and (error := task.exception()) is not None:  # the supervisor goes on without
+            log.error("looking for collisions failed", exc_info=error)
+
+    async def _look_at(self, due: list[str]) -> None:
+        loop = asyncio.get_running_loop()
+        for common in due:
+            self._stirred.pop(common, None)
+            began = loop.time()
+            try:
+                await self._look(common)
+            except (FleetError, OSError) as error:  # the repository may be gone, or its disk full
+                log.info("not looked for collisions in %s: %s", common, error)
+            took = loop.time() - began
+            self._due[common] = loop.time() + min(MOST_SECONDS, max(LEAST_SECONDS, took / SHARE))
+
+    async def _look(self, common: str) -> None:
+        office = self._office
+        spaces = standing(await office.ask(office.history.workspaces, common=common))
+        if not spaces:
+            self._watches.pop(common, None)
+            await office.ask(office.history.keep_collisions, common, [])
+            return
+        watch = self._watches.setdefault(common, Watch(office.home, spaces[0]))
+        landed = await office.ask(landed_tips, office.queue, spaces)
+        found = await asyncio.to_thread(watch.look, spaces, landed)
+        if found is None:
+            return
+        if not found.is_complete:
+            self._stirred[common] = None
+        await office.ask(keep, office.history, common, found, office.now())
+        await self._tell(common, spaces)
+
+    async def _tell(self, common: str, spaces: list[Workspace]) -> None:
+        office = self._office
+        hearers = {space.task_id for space in spaces if wants_to_hear(self._at_work(space.task_id))}
+        if not hearers:
+            return
+        if await office.ask(tell, office.queue, office.history, common, hearers):
+            self._told()
+
+
+class Watch:
+    """One repository, and what was last seen of it."""
+
+    def __init__(self, home: Home, space: Workspace) -> None:
+        self._repository = Repository(top=space.repo, common=space.common)
+        self._collider = Collider(View(home, self._repository))
+        self._known: list[Branch] | None = None
+
+    def look(self, spaces: Sequence[Workspace], landed: Mapping[str, str]) -> Seen | None:
+        """What collides; none where no branch moved since the last look. Raises FleetError, OSError."""
+        branches = [each for each in self._branches(spaces) if landed.get(each.key) != each.tip]
+        if branches == self._known:
+            return None
+        self._known = None
+        found = self._collider.look(branches)
+        if found.is_complete:
+            self._known = branches
+        return found
+
+    def _branches(self, spaces: Sequence[Workspace]) -> list[Branch]:
+        at = tips(self._repository, (space.branch for space in spaces))
+        return [Branch(each.task_id, at[each.branch], each.base_commit) for each in spaces if each.branch in at]
+
+
+def standing(spaces: Iterable[Workspace]) -> list[Workspace]:
+    """The worktrees whose branches count: they are there, and it is known where they began."""
+    return [each for each in spaces if each.base_commit and each.removing_at is None and not each.is_gone]
+
+
+def landed_tips(queue: Queue, spaces: Iterable[Workspace]) -> dict[str, str]:
+    """The tip of each of these tasks that was merged: what is in another branch collides with nobody any more."""
+    ids = tuple(space.task_id for space in spaces)
+    found = {task.id: landed_tip(task) for task in queue.find(Filter(ids=ids, metadata_key=MERGED), sort="id")}
+    return {key: tip for key, tip in found.items() if tip}
+
+
+def landed_tip(task: Task) -> str:
+    """The tip that its branch had when it was merged; empty: it was not."""
+    told = task.metadata.get(MERGED)
+    return str(told.get("tip") or "") if isinstance(told, dict) else ""
+
+
+def keep(history: History, common: str, found: Seen, now: datetime) -> None:
+    """Keep what a look found; of pairs that it did not come to, what was known before."""
+    seen = [_collision(clash, common, now) for clash in found.clashes]
+    pairs = {each.pair for each in seen}
+    before = [] if found.is_complete else history.collisions(common=common)
+    history.keep_collisions(common, [*seen, *(each for each in before if each.pair not in pairs)])
+
+
+def _collision(clash: Clash, common: str, now: datetime) -> Collision:
+    return Collision(
+        common=common,
+        task_id=clash.branch.key,
+        other_id=clash.other.key,
+        tip=clash.branch.tip,
+        other_tip=clash.other.tip,
+        files=clash.files,
+        seen_at=now,
+    )

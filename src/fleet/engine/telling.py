@@ -1,0 +1,72 @@
+"""Telling the later of two agents that its branch collides with an earlier one: a message like any other, once a pair.
+
+Only an agent that reads while it works is told. One that must be stopped to hear, or that is about to end, is not: a
+collision is worth a word, but no interruption and no further run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.coders.base import STDIN
+from fleet.core.run import Message
+from fleet.core.unique import new_uuid
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from fleet.core.collision import Collision
+    from fleet.engine.live import Live
+    from fleet.store.base import History, Queue
+
+#: Who such a message is from.
+AUTHOR = "fleet (conflict radar)"
+#: How many files are named.
+MOST_NAMED = 10
+LONGEST_NAME = 200
+
+
+def wants_to_hear(live: Live | None) -> bool:
+    """Whether the settings say so, and the agent can be told without being stopped."""
+    if live is None or not live.settings.merge.tell:
+        return False
+    return live.interactive or (live.coder.steering == STDIN and live.run.result_at is None)
+
+
+def tell(queue: Queue, history: History, common: str, hearers: Collection[str]) -> bool:
+    """Leave a message for each of these whose branch collides with an earlier one and who was not told yet.
+
+    Whether there was one to leave.
+    """
+    with queue.atomic():
+        branches = {space.task_id: space.branch for space in history.workspaces(common=common)}
+        told = False
+        for each in history.collisions(common=common):
+            known = each.task_id in branches and each.other_id in branches
+            if each.other_id in hearers and known and history.tell_collision(each, queue.now()):
+                text = text_of(each, branches[each.task_id], branches[each.other_id])
+                message = Message(id=new_uuid(), task_id=each.other_id, author=AUTHOR, text=text, queued_at=queue.now())
+                history.say(message)
+                told = True
+        return told
+
+
+def text_of(collision: Collision, earlier: str, own: str) -> str:
+    """What the later agent is told."""
+    return (
+        f"Note from fleet: your branch {own} collides with branch {earlier} of another agent ({collision.task_id}), "
+        f"which began before yours. As they are now, git cannot merge both in: {_named(collision.files)}. "
+        f"`git diff {own}...{earlier} -- FILE` shows what that one changes. Where your task leaves you the choice, "
+        "make your change so that both fit together; otherwise go on as before. Nothing else is asked of you."
+    )
+
+
+def _named(files: Iterable[str]) -> str:
+    """Names that another agent chose: cut, in quotes, without anything that is no letter or sign."""
+    names = list(files)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(f"'{_plain(name)}'" for name in names[:MOST_NAMED]) + more
+
+
+def _plain(name: str) -> str:
+    return "".join(char if char.isprintable() and char != "'" else "?" for char in name)[:LONGEST_NAME]

@@ -1,0 +1,108 @@
+"""What a branch did since its base: its commits and files, and whether more than white space. Read as data."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.record import Record
+from fleet.workspaces.diffs import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fleet.workspaces.view import View
+
+MOST_COMMITS, LONGEST_WORDS = 50, 200
+#: Where the white space at the beginning of a line means something.
+INDENTED = (
+    *(".py", ".pyi", ".pyx", ".yml", ".yaml", ".haml", ".pug", ".sass", ".coffee", ".nim", ".fs", ".hs", ".elm"),
+    *("makefile", ".mk", ".md", ".rst", ".gd", ".star", ".bzl"),
+)
+
+
+class FileChange(Record):
+    """One file that differs."""
+
+    path: str
+    status: str  # A, M, D or T
+    added: int | None = None  # lines; none of a binary file
+    removed: int | None = None
+    mode: bool = False  # its mode differs
+
+
+class Commit(Record):
+    """One commit, its words cut to a length."""
+
+    id: str
+    subject: str
+    author: str
+    at: str
+
+
+def file_changes(view: View, base: str, tree: str) -> list[FileChange]:
+    """The files that differ between a commit and a tree or commit. Raises GitFault."""
+    found: dict[bytes, FileChange] = {}
+    fields = iter(rows(view, base, tree, "--raw", "--numstat").split(b"\0"))
+    for field in fields:
+        if field.startswith(b":"):
+            before, after, _, _, status = field[1:].split(b" ")
+            path, letter = next(fields, b""), status.decode("ascii", "replace")[:1]
+            found[path] = FileChange(path=os.fsdecode(path), status=letter, mode=before != after)
+        elif field.count(b"\t") >= 2:
+            added, removed, path = field.split(b"\t", 2)
+            if path in found:
+                found[path] = found[path].replace(added=_number(added), removed=_number(removed))
+    return list(found.values())
+
+
+def only_blank(view: View, base: str, tree: str, found: Iterable[FileChange]) -> bool:
+    """Whether files that differ do so in white space alone, where that means nothing. Raises GitFault."""
+    files = list(found)
+    if not files or any(each.status != "M" or each.mode or each.added is None for each in files):
+        return False
+    careful = any(each.path.lower().endswith(INDENTED) for each in files)
+    ignored = "--ignore-space-at-eol" if careful else "--ignore-all-space"
+    told = rows(view, base, tree, "--numstat", ignored, "--ignore-blank-lines")
+    counts = [field.split(b"\t", 2)[:2] for field in told.split(b"\0") if field.count(b"\t") >= 2]
+    return all(count == [b"0", b"0"] for count in counts)
+
+
+def count_commits(view: View, base: str, tip: str) -> int:
+    """How many commits a branch has that its base has not. Raises GitFault."""
+    return int(view.git("rev-list", "--count", "--end-of-options", f"{base}..{tip}").strip() or b"0")
+
+
+def newest_commits(view: View, base: str, tip: str) -> list[Commit]:
+    """The newest of them. Raises GitFault."""
+    cut = f"%<({LONGEST_WORDS},trunc)"
+    form = f"--format=%H%x00{cut}%an%x00%aI%x00{cut}%s%x00"
+    words = ("log", "--no-show-signature", f"--max-count={MOST_COMMITS}", form, "--end-of-options", f"{base}..{tip}")
+    return list(_read(view.git(*words)))
+
+
+def unknown_commits(view: View, names: Iterable[str]) -> list[str]:
+    """Those of these ids, whole or cut short, that no object of the repository has. Raises GitFault."""
+    asked = list(names)
+    if not asked:
+        return []
+    told = view.git("cat-file", "--batch-check", stdin="".join(f"{name}\n" for name in asked).encode())
+    lines = told.decode(errors="replace").splitlines()
+    return [name for name, line in zip(asked, lines, strict=False) if line.endswith(" missing")]
+
+
+def files_at(view: View, tree: str, most: int) -> set[str]:
+    """The files of a commit or tree, at most so many. Raises GitFault."""
+    told = view.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", "--end-of-options", tree)
+    return {os.fsdecode(name) for name in told.split(b"\0")[:most] if name}
+
+
+def _read(told: bytes) -> Iterator[Commit]:
+    fields = [field.decode("utf-8", "replace").strip() for field in told.split(b"\0")]
+    for start in range(0, len(fields) - 3, 4):
+        commit, author, at, subject = fields[start : start + 4]
+        yield Commit(id=commit, subject=subject, author=author, at=at)
+
+
+def _number(field: bytes) -> int | None:
+    return int(field) if field.isdigit() else None

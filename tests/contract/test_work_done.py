@@ -1,0 +1,89 @@
+"""What a branch did since its base, as git shows it: files, commits, white space, and ids that nobody has."""
+
+from pathlib import Path
+
+import pytest
+
+from fleet.workspaces.work_done import (
+    count_commits,
+    file_changes,
+    files_at,
+    newest_commits,
+    only_blank,
+    unknown_commits,
+)
+from repositories import commit, run_git
+from workplaces import Place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def after(place: Place, *files: tuple[str, str]) -> str:
+    """The commit after these files were written."""
+    for name, text in files:
+        commit(place.top, name, text)
+    return run_git(place.top, "rev-parse", "HEAD")
+
+
+def test_files_are_told_with_what_happened_to_them(place: Place) -> None:
+    odd = "a\tb\nc \udcff"
+    commit(place.top, odd, "1\n2\n")
+    (place.top / "file2.txt").unlink()
+    (place.top / "file1.txt").chmod(0o755)
+    (place.top / "binary").write_bytes(b"\0\1\2")
+    run_git(place.top, "add", "--all")
+    run_git(place.top, "commit", "--quiet", "--message", "more")
+    tip = run_git(place.top, "rev-parse", "HEAD")
+    found = {each.path: each for each in file_changes(place.view, place.base, tip)}
+    assert {path: each.status for path, each in found.items()} == {
+        **{odd: "A", "file2.txt": "D", "file1.txt": "M", "binary": "A"}
+    }
+    assert (found[odd].added, found[odd].removed, found["binary"].added) == (2, 0, None)
+    assert found["file1.txt"].mode and files_at(place.view, tip, 100) >= {odd, "file1.txt", "binary"}
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now", "blank"),
+    [
+        ("a.c", "int  x;\n", "int x;\n\n", True),
+        ("a.c", "int x;\n", "int y;\n", False),
+        ("a.py", "if x:\n    y\nz\n", "if x:\n    y\n    z\n", False),
+        ("a.py", "x\n", "x  \n\n", True),
+        ("Makefile", "a:\n  b\n", "a:\n\tb\n", False),
+        ("a.c", "x", "x\n", True),
+    ],
+)
+def test_white_space_alone_is_nothing_but_where_it_means_something(
+    place: Place, name: str, before: str, now: str, blank: bool
+) -> None:
+    base, tip = after(place, (name, before)), after(place, (name, now))
+    assert only_blank(place.view, base, tip, file_changes(place.view, base, tip)) is blank
+
+
+def test_a_new_empty_file_and_another_mode_are_changes(place: Place) -> None:
+    base = place.base
+    tip = after(place, ("empty", ""))
+    assert not only_blank(place.view, base, tip, file_changes(place.view, base, tip))
+    (place.top / "file1.txt").chmod(0o755)
+    run_git(place.top, "commit", "--quiet", "--all", "--message", "mode")
+    last = run_git(place.top, "rev-parse", "HEAD")
+    assert not only_blank(place.view, tip, last, file_changes(place.view, tip, last))
+    assert not only_blank(place.view, last, last, [])
+
+
+def test_commits_are_told_newest_first_with_their_words_cut(place: Place) -> None:
+    run_git(place.top, "commit", "--quiet", "--allow-empty", "--message", "x" * 10_000)
+    tip = after(place, ("b.txt", "b"))
+    found = newest_commits(place.view, place.base, tip)
+    assert [each.id for each in found] == run_git(place.top, "rev-list", f"{place.base}..{tip}").split()
+    assert len(found[1].subject) <= 200 and found[0].author and found[0].at.startswith("20")
+    assert count_commits(place.view, place.base, tip) == 2 and newest_commits(place.view, tip, tip) == []
+
+
+def test_ids_that_nobody_has_are_found_and_short_ones_are_fine(place: Place) -> None:
+    known = [place.base, place.base[:8], place.base[:7].upper()]
+    assert unknown_commits(place.view, [*known, "f" * 40, "1234567"]) == ["f" * 40, "1234567"]
+    assert unknown_commits(place.view, []) == []

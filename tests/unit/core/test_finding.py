@@ -1,0 +1,97 @@
+"""What evidence amounts to: every finding by what makes it, and that an agent's word alone never makes `verified`."""
+
+from typing import Any
+
+import pytest
+
+from fleet.core.finding import DONE, FINDINGS, NOBODYS, Evidence, Finding, judge
+from fleet.core.run import Ending
+from fleet.core.task import WORKTREE
+from fleet.core.verification import Verification
+
+ENDINGS = sorted(value for name, value in vars(Ending).items() if name.isupper())
+
+
+def passed(**said: Any) -> Verification:
+    return Verification(**{"command": "make check", "commit": "c", "base": "b", "status": 0, **said})
+
+
+def seen(**said: Any) -> Evidence:
+    """Of a run in a worktree that used tools, changed files and says that it is done."""
+    honest = {"ending": Ending.FINISHED, "tool_calls": 3, "workspace": WORKTREE, "changed": 2, "handed_in": True}
+    return Evidence(**{**honest, **said})
+
+
+NOTHING: dict[str, Any] = {"changed": 0, "tool_calls": 0}
+PLAIN: dict[str, Any] = {"workspace": "directory"}
+
+
+@pytest.mark.parametrize(
+    ("what", "finding", "shown"),
+    [
+        (seen(verification=passed()), "verified", "`make check` ended with 0"),
+        (seen(), "unverified", "no verify command"),
+        (seen(not_verified="not trusted"), "unverified", "not trusted"),
+        (seen(verification=passed(doubts=("no test ran",))), "unverified", "no test ran"),
+        (seen(verification=passed(contested=("t.py",))), "unverified", "its own changes to tests: t.py"),
+        (seen(verification=passed(contested=("t.py",), without_them=1)), "unverified", "its own changes to tests"),
+        (seen(verification=passed(contested=("t.py",), without_them=0)), "verified", "ended with 0"),
+        (
+            seen(verification=passed(status=2, tail="a\nb\n\nc\nd")),
+            "failed_verify",
+            "exit code 2; its last lines: c | d",
+        ),
+        (seen(verification=passed(status=None, why="did not end in 1 s")), "failed_verify", "did not end in 1 s"),
+        (seen(changed=0), "no_changes", "nothing differs"),
+        (seen(changed=0, commits=1), "no_changes", "nothing differs"),  # an empty commit
+        (seen(changed=1, blank=True), "no_changes", "only white space"),
+        (seen(blank=True, verification=passed(base_status=1)), "verified", "ended with 0"),
+        (seen(blank=True, verification=passed(base_status=0)), "no_changes", "only white space"),
+        (seen(**NOTHING, handed_in=False), "fabricated", "never used a tool"),
+        (seen(**NOTHING), "fabricated", "never used a tool"),
+        (seen(**NOTHING, artifact=True), "no_changes", "nothing differs"),
+        (seen(tool_calls=0), "unverified", "no verify command"),  # the files are there, whatever its stream tells
+        (seen(**NOTHING, tells_tools=False, handed_in=False), "incomplete", "nothing to show"),
+        (seen(**NOTHING, tells_tools=False), "no_changes", "nothing differs"),
+        (seen(absent=("a", "b", "c", "d", "e")), "fabricated", "not there: a, b, c and 2 more"),
+        (seen(absent=("a",), verification=passed()), "fabricated", "not there: a"),
+        (seen(untouched=("a",), changed=0), "fabricated", "not made: a"),
+        (seen(untouched=("a",)), "unverified", "no verify command"),
+        (seen(untouched=("a",), changed=0, claimed_no_changes=True), "no_changes", "nothing differs"),
+        (seen(unknown_commits=("abc1234",)), "fabricated", "nobody has: abc1234"),
+        (seen(unseen=("pytest -q",)), "fabricated", "never ran: pytest -q"),
+        (seen(strayed=("it wrote to ~",), verification=passed()), "out_of_scope", "it wrote to ~"),
+        (seen(strayed=("it wrote to ~",), ending="rate_limited"), "out_of_scope", "it wrote to ~"),
+        (seen(**PLAIN, changed=None), "unverified", "no verify command"),
+        (seen(**PLAIN, changed=None, tool_calls=0), "unverified", "no verify command"),  # handed in, and not git
+        (seen(**PLAIN, changed=None, tool_calls=0, handed_in=False), "fabricated", "never used a tool"),
+        (seen(**PLAIN, changed=0), "unverified", "no verify command"),
+        (seen(**PLAIN, changed=0, handed_in=False), "no_changes", "nothing differs"),
+        (seen(**PLAIN, changed=0, handed_in=False, artifact=True), "unverified", "no verify command"),
+        (seen(**PLAIN, verification=passed()), "unverified", "plain directory"),
+    ],
+)
+def test_a_finding_follows_from_what_was_seen(what: Evidence, finding: str, shown: str) -> None:
+    found = judge(what)
+    assert found.finding == finding
+    assert shown in "; ".join(found.shown)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_whoever_did_not_say_it_was_done_is_incomplete_or_it_is_nobodys_fault(ending: str) -> None:
+    found = judge(seen(ending=ending, reason="why", verification=passed()))
+    if ending in DONE:
+        assert found.finding == "verified"
+    else:
+        assert (found.finding, found.shown) == ("infra_error" if ending in NOBODYS else "incomplete", ("why",))
+
+
+def test_nothing_but_a_command_that_passed_makes_verified() -> None:
+    claims = {"handed_in": True, "tool_calls": 99, "commits": 9, "artifact": True, "claimed_no_changes": False}
+    for ending in ENDINGS:
+        for made in (None, passed(status=1), passed(status=None, why="was stopped"), passed(doubts=("x",))):
+            assert judge(seen(ending=ending, verification=made, **claims)).finding != Finding.VERIFIED
+
+
+def test_every_word_is_a_finding() -> None:
+    assert len(FINDINGS) == 8 and all(word.islower() for word in FINDINGS)

@@ -1,0 +1,39 @@
+"""What is on record of a start, and with what a plain directory can be compared."""
+
+import os
+from pathlib import Path
+
+from fleet.engine.evidence import spawn
+from fleet.home import Home
+from repositories import make_repository, run_git
+
+
+def test_a_program_is_known_by_its_bytes_and_read_once(tmp_path: Path) -> None:
+    program = tmp_path / "agent"
+    program.write_bytes(b"one")
+    first = spawn.program_hash(str(program))
+    seen = program.stat()
+    program.write_bytes(b"two")
+    os.utime(program, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert spawn.program_hash(str(program)) == first, "the same file at the same time is not read again"
+    os.utime(program)
+    assert spawn.program_hash(str(program)) not in ("", first)
+    assert spawn.program_hash(str(tmp_path / "none")) == ""
+
+
+def test_only_the_main_checkout_of_a_repository_is_compared(tmp_path: Path) -> None:
+    home = Home(str(tmp_path / "home"))
+    repo = make_repository(tmp_path / "repo")
+    (repo / "sub").mkdir()
+    (repo / "nested").mkdir()
+    run_git(repo / "nested", "init", "--quiet")
+    run_git(repo, "worktree", "add", "--quiet", str(tmp_path / "other"), "-b", "other")
+    (tmp_path / "home" / "tasks").mkdir(parents=True)
+    found = {
+        name: spawn.directory_repository(home, str(tmp_path / name)) is not None
+        for name in ("repo", "repo/sub", "repo/nested", "other", "home/tasks", ".")
+    }
+    assert found == {
+        **{"repo": True, "repo/sub": True, "repo/nested": True},
+        **{"other": False, "home/tasks": False, ".": False},
+    }
