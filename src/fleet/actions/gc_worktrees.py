@@ -11,12 +11,14 @@ from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.engine.work import Work
+from fleet.workspaces.landed import landed_in
 from fleet.workspaces.saving import forget, saved_refs
 
 if TYPE_CHECKING:
     from typing import Any
 
     from fleet.assembly import Fleet
+    from fleet.core.task import Task
     from fleet.core.workspace import Workspace
 
 
@@ -59,22 +61,21 @@ def _worktrees(fleet: Fleet, *, finished: bool) -> list[Old]:
         task = tasks.get(space.task_id)
         if space.task_id in live or (task is not None and task.status != Status.CLOSED):
             continue
-        why = "its task was deleted" if task is None else _why(fleet, space)
+        why = "its task was deleted" if task is None else _why(fleet, task, space)
         goes = finished or why != UNMERGED
         found.append(Old("worktree", space.branch, space.task_id, why, goes, space))
     return found
 
 
-def _why(fleet: Fleet, space: Workspace) -> str:
+def _why(fleet: Fleet, task: Task, space: Workspace) -> str:
     view = Work(fleet.home, space).view
     tip = view.commit_of(f"refs/heads/{space.branch}")
     if tip is None:
         return "finished, and its branch is gone"
     if tip == space.base_commit:
         return "finished, and nothing was committed"
-    holders = view.text("for-each-ref", "--contains", tip, "--format=%(refname:short)", "refs/heads", "refs/remotes")
-    others = [name for name in holders.splitlines() if name != space.branch]
-    return f"finished and merged into {others[0]}" if others else UNMERGED
+    into = landed_in(view, space.branch, tip, task.metadata.get("merged"))
+    return f"finished and merged into {into}" if into else UNMERGED
 
 
 def _saved(fleet: Fleet) -> list[Old]:

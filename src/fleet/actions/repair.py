@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.actions import removal
+from fleet.actions.merge_records import repair_merges
 from fleet.actions.rights import refuse_agents
 from fleet.assembly import close_terminal, dead_terminals
 from fleet.config import load
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[str]:
     """Bring everything in line for one repository, or for all; what was done, a line each."""
     refuse_agents(caller, "repair worktrees")
-    done = [*_workspaces(fleet, scope), *_strangers(fleet, scope), *_sessions(fleet), *_runs(fleet)]
+    done = [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_strangers(fleet, scope)]
+    done += [*_sessions(fleet), *_runs(fleet)]
     tidy(fleet.home, fleet.history.workspaces(gone=True))
     return done
 

@@ -1,0 +1,186 @@
+"""Which tasks are merged: what names mean, and what speaks against each."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.names import find_tasks, is_pattern
+from fleet.core.errors import FleetError, Usage
+from fleet.core.filter import Filter
+from fleet.core.finding import Finding
+from fleet.core.record import Record
+from fleet.core.task import Status
+from fleet.engine.work import Work
+from fleet.workspaces.commits import is_ancestor, tree_of
+from fleet.workspaces.repository import Repository, find_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from fleet.actions.names import Scope
+    from fleet.assembly import Fleet
+    from fleet.core.receipt import Receipt
+    from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
+    from fleet.workspaces.view import View
+
+AT_ONCE = 4
+MOST = 1000
+#: The key of a task's metadata under which its merge is noted.
+MERGED = "merged"
+
+
+class Chosen(NamedTuple):
+    """The tasks that names mean, and those of them that were named exactly."""
+
+    ids: list[str]
+    exact: set[str]
+
+
+class Item(Record):
+    """A task to be merged, with all that is known of its work."""
+
+    task: Task
+    space: Workspace | None
+    receipt: Receipt | None
+    tip: str | None  # the commit its branch is at
+    why_not: str = ""  # what speaks against it
+    asks: str = ""  # why somebody has to say that it may be merged all the same
+
+
+def choose(fleet: Fleet, names: Iterable[str], scope: Scope) -> Chosen:
+    """The tasks that names mean: an id, a branch, a batch or a glob. Raises TaskNotFound, Usage."""
+    ids: dict[str, None] = {}
+    exact: set[str] = set()
+    for name in names:
+        if members := _batch(fleet, name, scope):
+            ids |= dict.fromkeys(members)
+            continue
+        found = find_tasks(fleet, [name], scope=scope)
+        ids |= dict.fromkeys(found)
+        exact |= set() if is_pattern(fleet, name) else set(found)
+    return Chosen(list(ids), exact)
+
+
+def items_of(fleet: Fleet, task_ids: Sequence[str]) -> list[Task]:
+    """The tasks, oldest first. Raises Usage for more than can be merged at once."""
+    if len(task_ids) > MOST:
+        raise Usage(f"{len(task_ids)} tasks are too many to merge at once", hint=f"{MOST} are the most.")
+    return fleet.queue.find(Filter(ids=tuple(task_ids)), sort="oldest")
+
+
+def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
+    """The one repository that all of them are about. Raises Usage, FleetError."""
+    found: dict[str, Repository] = {}
+    for task in tasks:
+        space = fleet.history.workspace(task.id)
+        if space is not None:
+            found.setdefault(space.common, Repository(top=space.repo, common=space.common))
+        elif task.repo and task.branch:
+            repository = find_repository(task.repo)
+            found.setdefault(repository.common, repository)
+    if not found:
+        raise FleetError("none of these tasks has a branch", hint="`fleet list --all` shows those that have one.")
+    if len(found) > 1:
+        tops = ", ".join(sorted(each.top for each in found.values()))
+        raise Usage(f"these tasks are of several repositories: {tops}", hint="name those of one.")
+    return next(iter(found.values()))
+
+
+def look(fleet: Fleet, view: View, tasks: Sequence[Task], onto: str) -> list[Item]:
+    """What is known of each, and what speaks against it; `onto` is the commit that they are to be merged into."""
+    live = {run.task_id for run in fleet.history.live()}
+    spaces = [fleet.history.workspace(task.id) for task in tasks]
+    receipts = [next(reversed(fleet.history.receipts(task.id)), None) for task in tasks]
+    names = [f"refs/heads/{task.branch}" if task.branch else "refs/heads/fleet/none" for task in tasks]
+    tips = view.resolve(*names)
+    rows = zip(tasks, spaces, receipts, tips, strict=True)
+    items = [Item(task=task, space=space, receipt=receipt, tip=tip) for task, space, receipt, tip in rows]
+
+    def judge(item: Item) -> Item:
+        if why := _against(view, item, onto, live):
+            return item.replace(why_not=why)
+        if why := _uncommitted(fleet, item):
+            return item.replace(why_not=why)
+        return item.replace(asks=_unproven(item))
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(judge, items))
+
+
+def allowed(items: Sequence[Item], exact: Collection[str], *, unverified: bool) -> list[Item]:
+    """The same, where what nothing has proven is merged only if it was named exactly and that was said."""
+    return [item if not item.asks or item.why_not else _decided(item, exact, unverified) for item in items]
+
+
+def merged_of(task: Task) -> dict[str, str]:
+    """What its metadata says of its merge."""
+    told = task.metadata.get(MERGED)
+    if not isinstance(told, dict):
+        return {}
+    return {name: value for name, value in told.items() if isinstance(value, str)}
+
+
+def _decided(item: Item, exact: Collection[str], unverified: bool) -> Item:
+    if unverified and item.task.id in exact:
+        return item
+    how = "--unverified merges it" if item.task.id in exact else "named by itself, --unverified merges it"
+    return item.replace(why_not=f"{item.asks}; {how}")
+
+
+def _batch(fleet: Fleet, name: str, scope: Scope) -> list[str]:
+    """The tasks of a batch, unless an id or a branch is called so."""
+    if fleet.queue.find(Filter(ids=(name,)), sort="id", limit=1):
+        return []
+    members = fleet.queue.find(Filter(batch=name), sort="oldest") if name else []
+    if not members or fleet.queue.find(Filter(branch=name, repo=scope.repo), sort="id", limit=1):
+        return []
+    return [task.id for task in members]
+
+
+def _against(view: View, item: Item, onto: str, live: Collection[str]) -> str:
+    task = item.task
+    if task.id in live or task.is_supervised:
+        return "its agent is at work"
+    if not task.branch:
+        return "it has no branch of its own"
+    if item.tip is None:
+        return f"its branch {task.branch} is gone"
+    if task.status != Status.CLOSED:
+        return f"it is {task.status}" + (f": {task.reason}" if task.reason else "")
+    told = merged_of(task)
+    if told.get("tip") == item.tip and _is_in(view, told.get("commit", ""), onto):
+        return f"it is merged already, as {told['commit'][:10]}"
+    if task.finding not in ("", Finding.VERIFIED, Finding.UNVERIFIED):
+        return f"its work is {task.finding}" + (f": {task.reason}" if task.reason else "")
+    return ""
+
+
+def _unproven(item: Item) -> str:
+    """Why its work counts as proven by nothing; empty: it is proven, at the very commit that its branch is at."""
+    if item.task.finding != Finding.VERIFIED:
+        return "nothing has verified its work"
+    if item.receipt is None:
+        return "it has no receipt"
+    shown = item.receipt.told.get("pieces", {}).get("git", {})
+    if item.receipt.finding != Finding.VERIFIED or not isinstance(shown, dict) or shown.get("tip") != item.tip:
+        return "its branch moved since it was verified"
+    return ""
+
+
+def _uncommitted(fleet: Fleet, item: Item) -> str:
+    """Whether its worktree holds more than its branch does."""
+    if item.space is None or item.space.is_gone or item.space.branch != item.task.branch:
+        return ""
+    work = Work(fleet.home, item.space)
+    try:
+        clean = item.tip is not None and work.tree() == tree_of(work.view, item.tip)
+    except (FleetError, OSError) as error:
+        return f"its worktree cannot be read: {error}"
+    return "" if clean else f"its worktree {item.space.path} holds changes that are not committed"
+
+
+def _is_in(view: View, commit: str, onto: str) -> bool:
+    found = view.commit_of(commit) if commit.isalnum() else None
+    return found is not None and is_ancestor(view, found, onto)

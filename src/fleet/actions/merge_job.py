@@ -1,0 +1,262 @@
+"""One merge into one branch: choose, put on top of one another, prove, move, note."""
+
+# ruff: noqa: PTH118
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.merge_choice import Item, allowed, look, merged_of
+from fleet.actions.merge_conflicts import hand_over
+from fleet.actions.merge_outcome import Landed, LeftOut, Merging
+from fleet.actions.merge_proof import Prover
+from fleet.actions.merge_queue import queue_key
+from fleet.actions.merge_records import mend_all, record
+from fleet.actions.merge_texts import message, title_of, trailers_of
+from fleet.core.errors import FleetError
+from fleet.core.redaction import Redactor
+from fleet.core.unique import new_uuid
+from fleet.workspaces.commits import FLEET, commits_between, identity, is_ancestor
+from fleet.workspaces.mending import Entry
+from fleet.workspaces.merging import pile_up, without_bad
+from fleet.workspaces.moving import TargetMoved, move, waiting_at
+from fleet.workspaces.trials import MERGE, Change, Trials
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from fleet.actions.merge_outcome import Terms
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.core.task import Task
+    from fleet.workspaces.merging import Pile, Proof
+    from fleet.workspaces.moving import Moved
+    from fleet.workspaces.repository import Repository
+
+#: So often is all done anew when somebody moves the target meanwhile.
+ATTEMPTS = 3
+
+
+class Asked(NamedTuple):
+    """Who asks for a merge, and where they are told how it goes."""
+
+    by: str
+    tell: Callable[[str], None]
+
+
+class Onto(NamedTuple):
+    """Where the target is, and what is merged onto: what waits for it lies on top of it."""
+
+    old: str
+    commit: str
+
+
+class Job:
+    """One merge into one branch, in its turn."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        repository: Repository,
+        target: str,
+        terms: Terms,
+        settings: Settings,
+        asked: Asked,
+    ) -> None:
+        self._fleet, self._target, self._terms, self._settings = fleet, target, terms, settings
+        self._by, self._tell = asked.by, asked.tell
+        self._view = View(fleet.home, repository)
+        self._strategy = terms.strategy or settings.merge.strategy
+        self._trials = Trials(self._view, self._strategy, FLEET if terms.dry_run else identity(repository))
+        folder = os.path.join(fleet.home.root, "verify", f"merge-{queue_key(repository, target)}")
+        self._prover = Prover(fleet, self._view, settings, folder, asked.tell)
+        self._prover.command = terms.verify
+        self._items: dict[str, Item] = {}
+        self._notes: list[str] = []
+
+    def tried(self, tasks: Sequence[Task], exact: Collection[str]) -> Merging:
+        """What would be merged, as far as can be told without verifying; no ref is written."""
+        onto = self._onto()
+        fitting, left = self._sorted(tasks, exact, onto)
+        pile = pile_up(self._trials, onto.commit, [self._change(item, onto) for item in fitting])
+        return self._told(onto, pile.top, pile, left)
+
+    def done(self, tasks: Sequence[Task], exact: Collection[str]) -> Merging:
+        """Merge, and say what became of it."""
+        for line in mend_all(self._fleet, self._view, self._target):
+            self._tell(line)
+            self._notes.append(line)
+        self._prover.check()
+        onto = self._onto()
+        fitting, left = self._sorted(tasks, exact, onto)
+        told = self._told(onto, onto.commit, None, left)
+        size = self._settings.merge.at_once
+        try:
+            for first in range(0, len(fitting), size):
+                told = self._landed(told, fitting[first : first + size])
+        finally:
+            self._prover.close()
+        told = self._handed_over(told)
+        return told.replace(verifies=self._prover.count, notes=tuple(dict.fromkeys(self._notes)))
+
+    def _landed(self, told: Merging, items: list[Item]) -> Merging:
+        """The same with so many more, verified together."""
+        for _ in range(ATTEMPTS):
+            self._tell(f"merging {len(items)} {'branch' if len(items) == 1 else 'branches'} into {self._target}")
+            onto = self._onto()
+            pile = self._proven(onto, items)
+            if not pile.layers:
+                return self._more(told, pile, None)
+            try:
+                moved = move(self._fleet.home, self._view, self._entry(onto, pile), in_use=self._in_use())
+            except TargetMoved:
+                self._tell(f"{self._target} moved meanwhile: all is done anew")
+                continue
+            record(self._fleet, moved.entry)
+            return self._more(told, pile, moved)
+        raise TargetMoved(f"{self._target} moved again and again")
+
+    def _proven(self, onto: Onto, items: list[Item]) -> Pile:
+        changes = [self._change(item, onto) for item in items]
+        tasks = {item.task.id: item.task for item in items}
+        self._prover.base, self._prover.strict = onto.commit, not self._terms.unverified
+        if not self._prover.wanted(tasks):
+            self._notes.append("there is no verify command: what was merged is not verified")
+            return pile_up(self._trials, onto.commit, changes)
+
+        def prove(commit: str, inside: tuple[Change, ...]) -> Proof:
+            return self._prover.prove(commit, inside, tasks)
+
+        return without_bad(self._trials, onto.commit, changes, prove)
+
+    def _sorted(self, tasks: Sequence[Task], exact: Collection[str], onto: Onto) -> tuple[list[Item], list[LeftOut]]:
+        """Those that nothing speaks against, and the others."""
+        items = allowed(look(self._fleet, self._view, tasks, onto.commit), exact, unverified=self._terms.unverified)
+        items = [item.replace(why_not=self._own(item) or item.why_not) for item in items]
+        self._items = {item.task.id: item for item in items}
+        left = [LeftOut(task=each.task.id, branch=each.task.branch, why=each.why_not) for each in items if each.why_not]
+        return [item for item in items if not item.why_not], left
+
+    def _own(self, item: Item) -> str:
+        return "its branch is the target itself" if item.task.branch == self._target else ""
+
+    def _change(self, item: Item, onto: Onto) -> Change:
+        assert item.tip is not None
+        commits = commits_between(self._view, onto.commit, item.tip)
+        makers = [commit.author for commit in commits if commit.author.email != FLEET.email]
+        fallback = commits[-1].author if commits else FLEET
+        subjects = [commit.subject for commit in commits if len(commit.parents) < 2]
+        told, merged = merged_of(item.task), ""
+        if told.get("commit") and is_known_in(self._view, told["commit"], onto.commit):
+            merged = self._view.commit_of(told.get("tip", "")) or ""
+        return Change(
+            name=item.task.id,
+            tip=item.tip,
+            message=message(item.task, item.receipt, subjects, merges=self._strategy == MERGE),
+            trailers=trailers_of(item.task, item.receipt),
+            author=makers[-1] if makers else fallback,
+            merged=merged,
+        )
+
+    def _onto(self) -> Onto:
+        old = tip_of(self._view, self._target)
+        waits = self._view.commit_of(waiting_at(self._target))
+        if waits is None or is_ancestor(self._view, waits, old):
+            return Onto(old, old)
+        if is_ancestor(self._view, old, waits):
+            return Onto(old, waits)
+        self._notes.append(
+            f"{self._target} went on without what waited at {waiting_at(self._target)} ({waits[:10]}): merge that again"
+        )
+        return Onto(old, old)
+
+    def _entry(self, onto: Onto, pile: Pile) -> Entry:
+        repository = self._view.repository
+        landing = tuple(
+            {
+                "task": layer.change.name,
+                "commit": layer.commit,
+                "tip": layer.change.tip,
+                "strategy": self._strategy,
+                "by": self._by,
+            }
+            for layer in pile.layers
+        )
+        return Entry(
+            token=new_uuid(),
+            common=repository.common,
+            top=repository.top,
+            branch=self._target,
+            old=onto.old,
+            new=pile.top,
+            landing=landing,
+        )
+
+    def _in_use(self) -> set[str]:
+        live = {run.task_id for run in self._fleet.history.live()}
+        spaces = self._fleet.history.workspaces(common=self._view.repository.common)
+        return {space.path for space in spaces if space.task_id in live}
+
+    def _told(self, onto: Onto, commit: str, pile: Pile | None, left: list[LeftOut]) -> Merging:
+        told = Merging(
+            repo=self._view.repository.top,
+            target=self._target,
+            before=onto.old,
+            commit=commit,
+            left_out=tuple(left),
+            dry_run=self._terms.dry_run,
+            notes=tuple(dict.fromkeys(self._notes)),
+        )
+        return self._more(told, pile, None) if pile else told
+
+    def _more(self, told: Merging, pile: Pile, moved: Moved | None) -> Merging:
+        landed = tuple(self._as_landed(layer.change, layer.commit) for layer in pile.layers)
+        clean = Redactor().text
+        left = tuple(
+            LeftOut(
+                task=each.change.name,
+                branch=self._items[each.change.name].task.branch,
+                why=each.why,
+                files=each.files,
+                tail=clean(each.tail),
+            )
+            for each in pile.refused
+        )
+        told = told.replace(merged=(*told.merged, *landed), left_out=(*told.left_out, *left))
+        if moved is None:
+            return told
+        waiting = "" if not moved.why_not else moved.ref
+        return told.replace(commit=pile.top, moved=not waiting, waiting=waiting, why_not=moved.why_not)
+
+    def _as_landed(self, change: Change, commit: str) -> Landed:
+        task = self._items[change.name].task
+        return Landed(task=task.id, branch=task.branch, title=title_of(task), commit=commit, tip=change.tip)
+
+    def _handed_over(self, told: Merging) -> Merging:
+        """The same, where each branch in conflict is an agent's to resolve, if that is wished."""
+        wish = self._terms.conflicts or self._settings.merge.conflicts
+        if wish != "agent" or not any(each.files for each in told.left_out):
+            return told
+        target, left = told.waiting or self._target, []
+        for each in told.left_out:
+            if each.files:
+                item = self._items[each.task]
+                done = hand_over(self._fleet, self._view, item, each.files, target=target, by=self._by)
+                each = each.replace(why=f"{each.why}; {done}")
+            left.append(each)
+        return told.replace(left_out=tuple(left), handed=True)
+
+
+def is_known_in(view: View, commit: str, onto: str) -> bool:
+    """Whether a commit that somebody names is there, and in the history of another."""
+    found = view.commit_of(commit)
+    return found is not None and is_ancestor(view, found, onto)
+
+
+def tip_of(view: View, target: str) -> str:
+    """The commit that the target is at. Raises FleetError."""
+    found = view.commit_of(f"refs/heads/{target}")
+    if found is None:
+        raise FleetError(f"there is no branch {target!r} to merge into", hint="--into names another one.")
+    return found

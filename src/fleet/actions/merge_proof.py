@@ -1,0 +1,96 @@
+"""Proving what would be merged: the verify commands of all that is in it, in a clean checkout, by fleet itself."""
+
+# ruff: noqa: PTH103, PTH118
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from fleet.assembly import open_launcher
+from fleet.core.errors import FleetError
+from fleet.engine.environment import verify_environment
+from fleet.engine.trusting import untrusted_commands
+from fleet.engine.verifying import Room, verify, wanted_by
+from fleet.workspaces.merging import Proof
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.core.task import Task
+    from fleet.core.verification import Verification, Wanted
+    from fleet.workspaces.trials import Change
+    from fleet.workspaces.view import View
+
+
+class Prover:
+    """Verifies commits, each command and commit once. `folder` is its own below the home."""
+
+    def __init__(self, fleet: Fleet, view: View, settings: Settings, folder: str, tell: Callable[[str], None]) -> None:
+        self._fleet, self._view, self._settings, self._tell = fleet, view, settings, tell
+        self._folder = folder
+        self._known: dict[tuple[str, Wanted], Verification] = {}
+        self.base = ""  # the commit that all are held against
+        self.command = ""  # in place of the tasks' and the project's
+        self.strict = True  # whether an end with 0 that proves little does not do
+        self.count = 0
+
+    def check(self) -> None:
+        """Raise FleetError where the project's own command would be run and nobody has trusted it."""
+        command = None if self.command else self._settings.verify.command
+        lines = untrusted_commands(self._fleet.history, self._view.repository, self._settings) if command else []
+        if any(line.startswith("verify.") for line in lines):
+            raise FleetError(
+                f"the verify command of the project file is not trusted: {command}",
+                hint="`fleet trust --show` shows it, `fleet trust` accepts it.",
+            )
+
+    def wanted(self, tasks: Mapping[str, Task]) -> list[Wanted]:
+        """What these tasks are to be verified with, and the project; each command once."""
+        found: dict[str, Wanted] = {}
+        asked = [task.replace(verify=self.command or task.verify) for task in tasks.values()]
+        for task in asked if self.command else (None, *asked):
+            wanted = wanted_by(self._settings, task)
+            if wanted is None:
+                continue
+            # That it failed before was for the task itself to show. And what several protect, all of them protect.
+            known = found.get(wanted.command)
+            protect = tuple(dict.fromkeys((*(known.protect if known else ()), *wanted.protect)))
+            found[wanted.command] = wanted.replace(fail_to_pass=False, protect=protect)
+        return list(found.values())
+
+    def prove(self, commit: str, changes: tuple[Change, ...], tasks: Mapping[str, Task]) -> Proof:
+        """Whether a commit passes the commands of all that is in it."""
+        inside = {change.name: tasks[change.name] for change in changes}
+        for wanted in self.wanted(inside):
+            done = self._verified(commit, wanted)
+            doubts = done.doubts if self.strict else ()
+            if not done.ok or doubts:
+                how = done.in_words if not done.ok else f"proves nothing: {doubts[0]}"
+                return Proof(ok=False, words=f"`{wanted.command}` {how}", tail=done.tail)
+        return Proof(ok=True)
+
+    def close(self) -> None:
+        """Take away what it needed on the disk."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _verified(self, commit: str, wanted: Wanted) -> Verification:
+        known = self._known.get((commit, wanted))
+        if known is None:
+            self.count += 1
+            self._tell(f"verifying {commit[:10]}: {wanted.command}")
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            known = self._known[commit, wanted] = asyncio.run(self._run(commit, wanted))
+        return known
+
+    async def _run(self, commit: str, wanted: Wanted) -> Verification:
+        # The same place each time: what a merge that was killed left running there is ended first.
+        room = Room(
+            place=os.path.join(self._folder, "run"),
+            checkout=os.path.join(self._folder, "checkout"),
+            env=verify_environment(self._fleet.home, os.environ, scratch=os.path.join(self._folder, "checkout")),
+        )
+        return await verify(open_launcher(), self._view, wanted, room, commit=commit, base=self.base or commit)

@@ -1,0 +1,67 @@
+"""The queue in front of a branch: one merge at a time, and whoever waits says for whom."""
+
+# ruff: noqa: PTH103, PTH118
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fleet.home import Home
+    from fleet.workspaces.repository import Repository
+
+PAUSE_SECONDS = 0.05
+
+
+class AnotherMerge(FleetError):
+    """Somebody else merges into that branch."""
+
+    hint = "try again once it is over; --wait says how long to wait for it."
+
+
+def queue_key(repository: Repository, target: str) -> str:
+    """A name for a file that no other branch of any repository has."""
+    return f"{repository.key}-{hashlib.sha256(target.encode()).hexdigest()[:12]}"
+
+
+@contextlib.contextmanager
+def turn(
+    home: Home, repository: Repository, target: str, *, wait: float, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """Alone in merging into a branch, after waiting so many seconds for others at most. Raises AnotherMerge."""
+    folder = os.path.join(home.root, "locks")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, f"merge-{queue_key(repository, target)}")
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _take(handle, target, wait, tell)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, target: str, wait: float, tell: Callable[[str], None]) -> None:
+    until, said = time.monotonic() + wait, False
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = os.pread(handle, 20, 0).decode("ascii", "replace")
+            if time.monotonic() >= until:
+                raise AnotherMerge(f"another merge into {target} is under way (pid {who})") from None
+            if not said:
+                tell(f"waiting for another merge into {target} (pid {who})")
+                said = True
+            time.sleep(PAUSE_SECONDS)
+        else:
+            return

@@ -1,0 +1,91 @@
+"""What is noted of merges: in each task that landed, and of a merge that was killed, once it is mended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.actions.merge_choice import MERGED, merged_of
+from fleet.actions.merge_queue import AnotherMerge, turn
+from fleet.core.errors import FleetError, TaskNotFound
+from fleet.core.task import Comment
+from fleet.core.unique import new_uuid
+from fleet.workspaces.landed import note_move
+from fleet.workspaces.mending import drop, entries, mend
+from fleet.workspaces.repository import Repository
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from fleet.actions.names import Scope
+    from fleet.assembly import Fleet
+    from fleet.workspaces.mending import Entry
+
+#: The key of the metadata of a task that resolves a conflict: of which task, at which commit.
+RESOLVES = "resolves"
+
+
+def record(fleet: Fleet, entry: Entry) -> None:
+    """Note in each task that its work landed, and take the move out of the journal. Twice does no harm."""
+    if entry.ref.startswith("refs/heads/"):
+        note_move(fleet.home, entry)
+    with fleet.queue.atomic():
+        for row in entry.landing:
+            _note(fleet, entry, row)
+    drop(fleet.home, entry)
+
+
+def mend_all(fleet: Fleet, view: View, branch: str) -> list[str]:
+    """Bring to an end what merges into a branch left half done; what was done, a line each. Call it in one's turn."""
+    done = []
+    for entry in entries(fleet.home, view.repository, branch):
+        if mend(fleet.home, view, entry):
+            record(fleet, entry)
+            done.append(f"{branch}: a merge that was cut short has landed as {entry.new[:10]}")
+        else:
+            drop(fleet.home, entry)
+            done.append(f"{branch}: a merge that was cut short is undone; merge again")
+    return done
+
+
+def repair_merges(fleet: Fleet, scope: Scope) -> Iterator[str]:
+    """The same for every branch of one repository, or of all, that nobody merges into at this moment."""
+    found = {(entry.common, entry.branch): entry for entry in entries(fleet.home)}
+    for entry in found.values():
+        if scope.repo not in (None, entry.top):
+            continue
+        repository = Repository(top=entry.top, common=entry.common)
+        try:
+            with turn(fleet.home, repository, entry.branch, wait=0, tell=lambda _: None):
+                yield from mend_all(fleet, View(fleet.home, repository), entry.branch)
+        except AnotherMerge:
+            continue
+        except (FleetError, OSError) as error:
+            yield f"{entry.branch}: a merge was cut short, and it cannot be mended: {error}"
+
+
+def _note(fleet: Fleet, entry: Entry, row: Mapping[str, Any]) -> None:
+    try:
+        task = fleet.queue.get(row["task"])
+    except TaskNotFound:
+        return
+    told = {"commit": row["commit"], "tip": row["tip"], "into": entry.branch, "strategy": row["strategy"]}
+    resolved = task.metadata.get(RESOLVES)
+    _keep(fleet, row["task"], told, row["by"])
+    if isinstance(resolved, dict) and isinstance(resolved.get("task"), str):
+        _keep(fleet, resolved["task"], told | {"tip": str(resolved.get("tip", ""))}, row["by"])
+
+
+def _keep(fleet: Fleet, task_id: str, told: Mapping[str, str], by: str) -> None:
+    try:
+        task = fleet.queue.get(task_id)
+    except TaskNotFound:
+        return
+    if merged_of(task).get("commit") == told["commit"]:
+        return
+    now = fleet.queue.now()
+    note = dict(told) | {"at": now.isoformat(timespec="seconds")}
+    fleet.queue.save(task.replace(metadata=dict(task.metadata) | {MERGED: note}, updated_at=now))
+    text = f"merged into {told['into']} as {told['commit']}"
+    fleet.queue.comment(Comment(id=new_uuid(), task_id=task_id, author=by, text=text, created_at=now))

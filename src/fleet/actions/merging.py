@@ -1,0 +1,77 @@
+"""Taking the work of tasks home: merged without a worktree, verified together, then moved to their branch at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.actions.merge_choice import items_of, look, repository_of
+from fleet.actions.merge_job import Asked, Job, tip_of
+from fleet.actions.merge_outcome import WAIT_SECONDS, Landed, LeftOut, Merging, Terms
+from fleet.actions.merge_queue import turn
+from fleet.actions.rights import refuse_agents
+from fleet.config import load
+from fleet.core.branch import check_branch
+from fleet.core.errors import BadInput
+from fleet.workspaces.admin import head_of
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from fleet.actions.merge_choice import Item
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.core.task import Caller
+    from fleet.workspaces.repository import Repository
+
+__all__ = ["WAIT_SECONDS", "Landed", "LeftOut", "Merging", "Terms", "merge", "target_of", "unproven"]
+
+
+def quiet(_: str) -> None:
+    """Tell nobody."""
+
+
+def merge(
+    fleet: Fleet,
+    task_ids: Sequence[str],
+    terms: Terms | None = None,
+    *,
+    exact: Collection[str] = (),
+    by: str = "fleet",
+    caller: Caller | None = None,
+    tell: Callable[[str], None] = quiet,
+) -> Merging:
+    """Merge the work of tasks of one repository into its target; those that are not, say why.
+
+    `exact` are those that were named by themselves. Raises FleetError, Usage, AnotherMerge; then nothing has moved.
+    """
+    refuse_agents(caller, "merge branches")
+    terms = terms or Terms()
+    tasks = items_of(fleet, task_ids)
+    repository = repository_of(fleet, tasks)
+    settings = load(fleet.home, repository.top)
+    target = target_of(repository, settings, terms)
+    job = Job(fleet, repository, target, terms, settings, Asked(by, tell))
+    if terms.dry_run:
+        return job.tried(tasks, exact)
+    with turn(fleet.home, repository, target, wait=terms.wait, tell=tell):
+        return job.done(tasks, exact)
+
+
+def unproven(fleet: Fleet, task_ids: Sequence[str], terms: Terms) -> list[Item]:
+    """Those that nothing speaks against but that nothing has proven their work."""
+    tasks = items_of(fleet, task_ids)
+    repository = repository_of(fleet, tasks)
+    target = target_of(repository, load(fleet.home, repository.top), terms)
+    view = View(fleet.home, repository)
+    onto = tip_of(view, target)
+    return [item for item in look(fleet, view, tasks, onto) if item.asks and not item.why_not]
+
+
+def target_of(repository: Repository, settings: Settings, terms: Terms) -> str:
+    """The branch to merge into: as said, as set, else what the main checkout is on. Raises BadInput."""
+    target = terms.into or settings.merge.into or head_of(repository.common)[0] or ""
+    if not target:
+        raise BadInput(f"{repository.top} is on no branch", hint="say which is meant: --into BRANCH.")
+    check_branch(target)
+    return target

@@ -1,0 +1,122 @@
+"""`fleet merge`: take the work of tasks home."""
+
+import sys
+from typing import Any
+
+import click
+
+from fleet.actions import control, merging
+from fleet.actions.merge_choice import Chosen, choose
+from fleet.actions.merging import Merging, Terms
+from fleet.assembly import Fleet, open_fleet
+from fleet.cli import person
+from fleet.cli.bd.text import clean
+from fleet.cli.completion import complete_names
+from fleet.core.errors import Usage
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+#: So many lines of what a verify command printed, and so many names of files, are shown.
+MOST_LINES, MOST_FILES = 12, 8
+
+
+@click.command()
+@click.argument("names", metavar="NAME…", nargs=-1, shell_complete=complete_names)
+@click.option("--into", default="", metavar="BRANCH", help="The branch to merge into; unset: merge.into, or main's.")
+@click.option(
+    "--strategy",
+    default="",
+    type=click.Choice(["", "squash", "merge", "rebase"]),
+    metavar="squash|merge|rebase",
+    help="One commit for each task, a merge commit, or its own commits anew.",
+)
+@click.option(
+    "--conflicts",
+    default="",
+    type=click.Choice(["", "agent", "person"]),
+    metavar="agent|person",
+    help="Who gets a branch that is in conflict.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be merged and what collides; change nothing.")
+@click.option("--unverified", is_flag=True, help="Also what nothing has verified, if it is named by itself.")
+@click.option("--wait", default=merging.WAIT_SECONDS, show_default=True, help="Seconds to wait for another merge.")
+@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask, also for globs and batches.")
+@click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool, **given: Any) -> int:
+    """Merge the work of tasks: ids, branches, batches or globs. Their branches stay.
+
+    All that fit are put on the target, oldest first, and verified together; what fails is found and left out. Then the
+    target moves in one step, with the checkout that has it. Where something is changed there it does not move: the
+    result waits at refs/fleet/merged/BRANCH.
+    """
+    if not names:
+        raise Usage("name what to merge", hint="`fleet list --all` shows the agents and their branches.")
+    terms = Terms(**given)
+    with open_fleet(find()) as fleet:
+        chosen = choose(fleet, names, person.scope(all_projects=all_projects))
+        if sys.stdin.isatty() and not terms.dry_run:
+            terms = _asked(fleet, chosen, terms, sure=sure)
+        done = merging.merge(
+            fleet,
+            chosen.ids,
+            terms,
+            exact=chosen.exact,
+            by=person.name(),
+            caller=person.caller(fleet),
+            tell=lambda line: click.echo(clean(line), err=True),
+        )
+        if done.handed and (started := control.ensure(fleet.home)):
+            click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)
+    _tell(done, as_json=as_json)
+    return 0 if done.is_whole else 1
+
+
+def _asked(fleet: Fleet, chosen: Chosen, terms: Terms, *, sure: bool) -> Terms:
+    """The same, after the person at the terminal was asked."""
+    several = [key for key in chosen.ids if key not in chosen.exact]
+    if several and not sure:
+        click.confirm(f"merge {', '.join(chosen.ids)}?", abort=True, err=True)
+    if terms.unverified or not chosen.exact:
+        return terms
+    unproven = [item for item in merging.unproven(fleet, chosen.ids, terms) if item.task.id in chosen.exact]
+    for item in unproven:
+        click.echo(f"{item.task.branch} ({item.task.id}): {clean(item.asks)}", err=True)
+    if unproven and click.confirm("merge all the same?", err=True):
+        return terms.replace(unverified=True)
+    return terms
+
+
+def _tell(done: Merging, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(encode(done.view(), 2))
+        return
+    word = "would be merged" if done.dry_run else "merged"
+    for each in done.merged:
+        click.echo(f"{word}: {each.branch} ({each.task}) as {each.commit[:10]}")
+    for left in done.left_out:
+        click.echo(f"left out: {left.branch or '-'} ({left.task}): {clean(left.why)}", err=True)
+        _tell_more(left.files, left.tail)
+    for note in done.notes:
+        click.echo(clean(note), err=True)
+    click.echo(clean(_end(done)))
+    if done.waiting:
+        click.echo(f"this takes it, once all is committed there:\n  {done.command}")
+
+
+def _end(done: Merging) -> str:
+    if done.waiting:
+        return f"{done.target} is not moved: {done.why_not}"
+    if not done.merged:
+        return f"nothing was merged: {done.target} is at {done.before[:10]}"
+    if done.dry_run:
+        return f"nothing was changed: {done.target} is at {done.before[:10]}"
+    return f"{done.target} moved from {done.before[:10]} to {done.commit[:10]}"
+
+
+def _tell_more(files: tuple[str, ...], tail: str) -> None:
+    more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
+    if files:
+        click.echo(f"  in conflict: {clean(', '.join(files[:MOST_FILES]))}{more}", err=True)
+    for line in tail.splitlines()[-MOST_LINES:]:
+        click.echo(f"  | {clean(line)}", err=True)

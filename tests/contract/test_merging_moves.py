@@ -1,0 +1,403 @@
+"""Moving a branch with the checkouts that have it: files and branch together, or nothing at all."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fleet.workspaces.mending import Entry, drop, entries
+from fleet.workspaces.moving import Moved, TargetMoved, move
+from merges import branch_with, fingerprint, status
+from repositories import IDENTITY, commit, make_repository, run_git
+from workplaces import Place
+
+TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    commit(made.top, ".gitignore", "ignored*\n")
+    commit(made.top, "folder/inner.txt", "inner\n")
+    commit(made.top, "tool.sh", "#!/bin/sh\n")
+    made.base = run_git(made.top, "rev-parse", "main")
+    return made
+
+
+def target(place: Place, files: dict[str, str | None] | None = None) -> str:
+    """A commit that the branch is to be taken to; it changes, adds and deletes."""
+    given = files or {"file1.txt": "new\n", "added/new.txt": "new\n", "file3.txt": None}
+    return branch_with(place.top, "work", given, base=place.base)
+
+
+def moved(place: Place, new: str, branch: str = "main", **more: object) -> Moved:
+    entry = Entry(
+        token=TOKEN, common=place.repository.common, top=place.repository.top, branch=branch, old=place.base, new=new
+    )
+    done = move(place.home, place.view, entry, **more)  # type: ignore[arg-type]
+    drop(place.home, done.entry)
+    return done
+
+
+def assert_at(place: Place, new: str, checkout: Path | None = None, branch: str = "main") -> None:
+    """A branch and its checkout are at a commit, and nothing is left lying about."""
+    where = checkout or place.top
+    assert run_git(place.top, "rev-parse", f"refs/heads/{branch}") == new == run_git(where, "rev-parse", "HEAD")
+    assert run_git(where, "status", "--porcelain") == ""
+    run_git(where, "update-index", "--refresh")
+    assert run_git(where, "write-tree") == run_git(place.top, "rev-parse", f"{new}^{{tree}}")
+    assert not list((place.top / ".git").glob("**/*.lock")) and entries(place.home) == []
+    left = ("moving-", "mending-", "submodule-")
+    assert not [file for file in Path(place.view.path).iterdir() if file.name.startswith(left)]
+
+
+def test_a_clean_checkout_moves_with_its_branch(place: Place) -> None:
+    (place.top / "ignored.txt").write_text("mine\n")
+    (place.top / "untracked.txt").write_text("mine\n")
+    new = target(place)
+    assert moved(place, new).why_not == ""
+    (place.top / "untracked.txt").unlink()
+    assert_at(place, new)
+    assert (place.top / "file1.txt").read_text() == "new\n" and (place.top / "added" / "new.txt").exists()
+    assert not (place.top / "file3.txt").exists() and (place.top / "ignored.txt").read_text() == "mine\n"
+    assert run_git(place.top, "reflog", "main", "-1", "--format=%gs") == "fleet: merged"
+
+
+def test_a_branch_that_is_checked_out_nowhere_moves_alone(place: Place) -> None:
+    run_git(place.top, "branch", "release")
+    before, new = fingerprint(place.top / "folder"), target(place)
+    assert moved(place, new, "release").why_not == ""
+    assert run_git(place.top, "rev-parse", "release") == new
+    assert fingerprint(place.top / "folder") == before and run_git(place.top, "rev-parse", "main") == place.base
+
+
+def test_another_worktree_moves_with_its_branch_and_two_do_too(place: Place) -> None:
+    trees = [place.folder / "tree-1", place.folder / "tree-2"]
+    run_git(place.top, "branch", "release")
+    for tree in trees:
+        run_git(place.top, "worktree", "add", "--quiet", "--force", str(tree), "release")
+    new = target(place)
+    assert moved(place, new, "release").why_not == ""
+    for tree in trees:
+        assert_at(place, new, tree, "release")
+    assert run_git(place.top, "status", "--porcelain") == ""
+
+
+def test_of_two_checkouts_one_that_is_changed_holds_up_both(place: Place) -> None:
+    trees = [place.folder / "tree-1", place.folder / "tree-2"]
+    run_git(place.top, "branch", "release")
+    for tree in trees:
+        run_git(place.top, "worktree", "add", "--quiet", "--force", str(tree), "release")
+    (trees[1] / "file2.txt").write_text("mine\n")
+    new, before = target(place), [fingerprint(tree) for tree in trees]
+    assert "file2.txt is changed there" in moved(place, new, "release").why_not
+    assert [fingerprint(tree) for tree in trees] == before
+    assert run_git(place.top, "rev-parse", "refs/fleet/merged/release") == new
+
+
+def test_modes_links_and_folders_that_become_files_are_written_as_git_would(place: Place) -> None:
+    run_git(place.top, "checkout", "--quiet", "-b", "work")
+    (place.top / "tool.sh").chmod(0o755)
+    run_git(place.top, "rm", "--quiet", "-r", "folder", "file2.txt")
+    (place.top / "folder").write_text("now a file\n")
+    (place.top / "file2.txt").mkdir()
+    (place.top / "file2.txt" / "deep.txt").write_text("now a folder\n")
+    (place.top / "link").symlink_to("file1.txt")
+    (place.top / "sp ace ä\n.txt").write_text("odd\n")
+    run_git(place.top, "add", "--all")
+    run_git(place.top, "commit", "--quiet", "-mshapes")
+    new = run_git(place.top, "rev-parse", "work")
+    run_git(place.top, "checkout", "--quiet", "main")
+    assert moved(place, new).why_not == ""
+    assert_at(place, new)
+    assert os.access(place.top / "tool.sh", os.X_OK) and (place.top / "link").is_symlink()
+    assert (place.top / "folder").is_file() and (place.top / "file2.txt" / "deep.txt").is_file()
+
+
+def test_line_ends_are_written_as_the_repository_has_them(tmp_path: Path) -> None:
+    def make(path: Path) -> Path:
+        made = make_repository(path)
+        run_git(made, "config", "core.autocrlf", "true")
+        run_git(made, "rm", "--quiet", "--cached", "-r", ".")
+        run_git(made, "reset", "--quiet", "--hard")
+        return made
+
+    place = Place(tmp_path, make)
+    new = target(place)
+    assert moved(place, new).why_not == ""
+    assert (place.top / "file1.txt").read_bytes() == b"new\r\n"
+    assert_at(place, new)
+
+
+def test_a_branch_that_is_elsewhere_by_now_is_not_moved_and_the_checkout_goes_back(place: Place) -> None:
+    new, other = target(place), branch_with(place.top, "other", {"x": "y\n"}, base=place.base)
+    run_git(place.top, "update-ref", "refs/heads/release", other)
+    tree = place.folder / "tree"
+    run_git(place.top, "worktree", "add", "--quiet", str(tree), "release")
+    run_git(tree, "reset", "--quiet", "--hard", place.base)
+    run_git(place.top, "update-ref", "refs/heads/release", other)
+    run_git(tree, "read-tree", place.base)  # as if somebody had moved it just now, with the checkout as it was
+    before = {name: seen for name, seen in fingerprint(tree).items()}
+    with pytest.raises(TargetMoved):
+        moved(place, new, "release")
+    assert {name: (tree / name).read_bytes() for name in before} and (tree / "file1.txt").read_text() != "new\n"
+    assert not (tree / "added").exists() and (tree / "file3.txt").exists()
+    assert run_git(place.top, "rev-parse", "release") == other
+    assert entries(place.home) == [] and not list((place.top / ".git").glob("**/*.lock"))
+
+
+# Changed in so many ways
+
+
+def modified(top: Path) -> None:
+    (top / "file2.txt").write_text("mine\n")
+
+
+def modified_quickly(top: Path) -> None:
+    """Same size, same second: only the time in the index tells."""
+    data = (top / "file2.txt").read_bytes()
+    (top / "file2.txt").write_bytes(data[::-1])
+
+
+def staged(top: Path) -> None:
+    (top / "file2.txt").write_text("mine\n")
+    run_git(top, "add", "file2.txt")
+
+
+def staged_and_put_back(top: Path) -> None:
+    data = (top / "file2.txt").read_text()
+    staged(top)
+    (top / "file2.txt").write_text(data)
+
+
+def untracked_in_the_way(top: Path) -> None:
+    (top / "added").mkdir()
+    (top / "added" / "new.txt").write_text("mine\n")
+
+
+def a_file_where_a_folder_goes(top: Path) -> None:
+    (top / "added").write_text("mine\n")
+
+
+def a_link_where_a_folder_goes(top: Path) -> None:
+    (top / "added").symlink_to("folder")
+
+
+def ignored_in_the_way(top: Path) -> None:
+    untracked_in_the_way(top)
+    (top / ".git" / "info" / "exclude").write_text("added/\n")
+
+
+def deleted(top: Path) -> None:
+    (top / "file2.txt").unlink()
+
+
+def deleted_and_staged(top: Path) -> None:
+    run_git(top, "rm", "--quiet", "file2.txt")
+
+
+def renamed(top: Path) -> None:
+    run_git(top, "mv", "file2.txt", "other.txt")
+
+
+def made_executable(top: Path) -> None:
+    (top / "tool.sh").chmod(0o755)
+
+
+def in_conflict(top: Path) -> None:
+    """As after `git merge --squash` or `git stash pop`: nothing is in progress, and a file has three sides."""
+    blob = run_git(top, "rev-parse", "main:file2.txt")
+    lines = [f"0 {'0' * 40}\tfile2.txt", *(f"100644 {blob} {stage}\tfile2.txt" for stage in (1, 2, 3))]
+    run_git(top, "update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines).encode())
+
+
+def merging(top: Path) -> None:
+    branch_with(top, "clash", {"x.txt": "theirs\n"})
+    run_git(top, "merge", "--quiet", "--no-commit", "--no-ff", "clash")
+
+
+def rebasing(top: Path) -> None:
+    run_git(top, "rebase", "--quiet", "--exec", "false", "HEAD~1", check=False)
+
+
+def bisecting(top: Path) -> None:
+    run_git(top, "bisect", "start")
+
+
+def picking(top: Path) -> None:
+    branch_with(top, "clash", {"file2.txt": "a\n"}, base="main~1")
+    (top / "file2.txt").write_text("b\n")
+    run_git(top, "commit", "--quiet", "-amb")
+    run_git(top, "reset", "--quiet", "--soft", "HEAD~1")
+    run_git(top, "reset", "--quiet", "--hard")
+    (top / ".git" / "CHERRY_PICK_HEAD").write_text(run_git(top, "rev-parse", "clash") + "\n")
+
+
+def meant_to_be_added(top: Path) -> None:
+    (top / "soon.txt").write_text("")
+    run_git(top, "add", "--intent-to-add", "soon.txt")
+
+
+def overlooked(top: Path) -> None:
+    run_git(top, "update-index", "--assume-unchanged", "file2.txt")
+    (top / "file2.txt").write_text("mine\n")
+
+
+def sparse(top: Path) -> None:
+    run_git(top, "sparse-checkout", "set", "--no-cone", "/file1.txt")
+
+
+def another_type(top: Path) -> None:
+    (top / "file2.txt").unlink()
+    (top / "file2.txt").symlink_to("file1.txt")
+
+
+def no_index(top: Path) -> None:
+    (top / ".git" / "index").unlink()
+
+
+def git_at_work(top: Path) -> None:
+    (top / ".git" / "index.lock").write_text("")
+
+
+def split_index(top: Path) -> None:
+    run_git(top, "update-index", "--split-index")
+
+
+WAYS: list[tuple[Callable[[Path], None], str]] = [
+    (modified, "file2.txt is changed"),
+    (modified_quickly, "file2.txt is changed"),
+    (staged, "file2.txt is staged"),
+    (staged_and_put_back, "file2.txt is staged"),
+    (untracked_in_the_way, "added/new.txt is in the way"),
+    (a_file_where_a_folder_goes, "added is in the way"),
+    (a_link_where_a_folder_goes, "added is in the way"),
+    (ignored_in_the_way, "added/new.txt is in the way"),
+    (deleted, "file2.txt is changed"),
+    (deleted_and_staged, "file2.txt is staged"),
+    (renamed, "file2.txt is staged"),
+    (made_executable, "tool.sh is changed"),
+    (in_conflict, "a conflict is not resolved there: file2.txt"),
+    (merging, "a merge is in progress"),
+    (rebasing, "a rebase is in progress"),
+    (bisecting, "a bisect is in progress"),
+    (picking, "a cherry-pick is in progress"),
+    (meant_to_be_added, "soon.txt is staged"),
+    (overlooked, "overlook changes of file2.txt"),
+    (sparse, "overlook changes of"),
+    (another_type, "file2.txt is changed"),
+    (no_index, "is staged there"),
+    (git_at_work, "git is at work there"),
+    (split_index, "cannot tell what is changed"),
+]
+
+
+@pytest.mark.parametrize(("way", "why"), WAYS, ids=[way.__name__ for way, _ in WAYS])
+def test_a_checkout_that_is_changed_in_any_way_stays_byte_for_byte(
+    place: Place, way: Callable[[Path], None], why: str
+) -> None:
+    new = target(place)
+    way(place.top)
+    old = run_git(place.top, "rev-parse", "main")
+    said, before = status(place.top), fingerprint(place.top)
+    done = moved(place, new)
+    assert why in done.why_not and done.ref == "refs/fleet/merged/main"
+    assert run_git(place.top, "rev-parse", "refs/fleet/merged/main") == new
+    assert fingerprint(place.top) == before
+    assert status(place.top) == said and run_git(place.top, "rev-parse", "main") == old
+    assert entries(place.home) == []
+
+
+@pytest.mark.parametrize("way", ["another commit", "a changed file", "a new file", "unchanged", "it changes itself"])
+def test_a_submodule_counts(tmp_path: Path, way: str) -> None:
+    inner = make_repository(tmp_path / "inner")
+    commit(inner, "second.txt", "x\n")
+
+    def make(path: Path) -> Path:
+        made = make_repository(path)
+        words = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
+        subprocess.run(["git", *words], cwd=made, env=os.environ | IDENTITY, check=True)
+        run_git(made, "commit", "--quiet", "-msub")
+        return made
+
+    place = Place(tmp_path, make)
+    new = target(place)
+    sub = place.top / "sub"
+    if way == "another commit":
+        run_git(sub, "checkout", "--quiet", "HEAD~1")
+    elif way == "a changed file":
+        (sub / "file1.txt").write_text("mine\n")
+    elif way == "a new file":
+        (sub / "mine.txt").write_text("mine\n")
+    elif way == "it changes itself":
+        tree = run_git(place.top, "ls-tree", "main").replace(
+            run_git(sub, "rev-parse", "HEAD"), run_git(sub, "rev-parse", "HEAD~1")
+        )
+        made = run_git(place.top, "mktree", stdin=os.fsencode(tree + "\n"))
+        new = run_git(place.top, "commit-tree", "-p", "main", "-mx", made)
+    before, said = fingerprint(place.top), status(place.top)
+    done = moved(place, new)
+    if way == "unchanged":
+        assert done.why_not == ""
+        assert_at(place, new)
+        return
+    assert "the submodule sub" in done.why_not
+    assert fingerprint(place.top) == before and status(place.top) == said
+
+
+@pytest.mark.parametrize("where", ["the tree", "info/attributes"])
+def test_files_that_only_the_users_programs_can_write_are_not_written(place: Place, where: str) -> None:
+    text = "*.txt filter=crypt\n"
+    if where == "the tree":
+        new = target(place, {".gitattributes": text, "secret.txt": "cipher\n"})
+    else:
+        new = target(place)
+        (place.top / ".git" / "info" / "attributes").write_text(text)
+    before, said = fingerprint(place.top), status(place.top)
+    why = moved(place, new).why_not
+    assert ("filter crypt" in why) if where == "the tree" else ("info/attributes" in why)
+    assert fingerprint(place.top) == before and status(place.top) == said
+
+
+def test_a_checkout_where_an_agent_works_or_that_is_not_there_is_not_touched(place: Place) -> None:
+    tree = place.folder / "tree"
+    run_git(place.top, "worktree", "add", "--quiet", "-b", "release", str(tree))
+    new = target(place)
+    assert "an agent works" in moved(place, new, "release", in_use={str(tree)}).why_not
+    tree.rename(place.folder / "elsewhere")
+    assert "is not there" in moved(place, new, "release").why_not
+    assert run_git(place.top, "rev-parse", "release") == place.base
+
+
+def test_a_worktree_whose_pointers_were_changed_is_not_touched(place: Place) -> None:
+    tree = place.folder / "tree"
+    run_git(place.top, "worktree", "add", "--quiet", "-b", "release", str(tree))
+    (tree / ".git").write_text(f"gitdir: {place.folder}/evil\n")
+    before = fingerprint(tree)
+    assert ".git of that worktree was changed" in moved(place, target(place), "release").why_not
+    assert fingerprint(tree) == before
+
+
+def test_a_checkout_that_git_keeps_apart_from_its_folder_is_not_guessed_at(tmp_path: Path) -> None:
+    def make(path: Path) -> Path:
+        made = make_repository(path)
+        run_git(made, "init", "--quiet", "--separate-git-dir", str(tmp_path / "apart"))
+        return made
+
+    place = Place(tmp_path, make)
+    assert place.repository.top == place.repository.common
+    before = fingerprint(place.top)
+    assert "is not known" in moved(place, target(place)).why_not
+    assert fingerprint(place.top) == before
+
+
+def test_a_lock_that_a_killed_git_left_is_not_waited_for_for_ever(place: Place) -> None:
+    run_git(place.top, "branch", "release")
+    lock = place.top / ".git" / "refs" / "heads" / "release.lock"
+    lock.write_text("")
+    os.utime(lock, (0, 0))
+    new = target(place)
+    assert moved(place, new, "release").why_not == ""
+    assert run_git(place.top, "rev-parse", "release") == new

@@ -1,0 +1,69 @@
+"""kill -9 of `fleet merge` at any point: the target is before or after, the next merge brings the rest in line."""
+
+import logging
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from merges import Merges, merged
+from program import Program
+from repositories import run_git
+
+log = logging.getLogger(__name__)
+
+CUT = str(Path(__file__).parents[1] / "workers" / "cut")
+FEW = 4
+
+
+@pytest.fixture
+def home(fleet: Program) -> Merges:
+    return Merges(fleet, verify="true")
+
+
+@pytest.mark.parametrize("kills", [FEW, pytest.param(0, marks=pytest.mark.soak)])
+def test_a_merge_that_is_killed_anywhere_leaves_the_target_before_or_after(home: Merges, kills: int) -> None:
+    """A few points by chance, the last steps among them; in the long form every one."""
+    seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
+    log.info("FLEET_SEED=%s", seed)
+    report = home.fleet.user / "count"
+    for name in ("first", "second"):  # the first makes what the later ones find
+        assert merged(home.merge(home.work(name), PYTHONPATH=CUT, CUT_AT="0", CUT_COUNT=str(report)))
+    steps = int(report.read_text())
+    assert steps > 30
+    points = list(range(1, steps + 1))
+    if kills:
+        # The branch moves in the last third.
+        late, chance = range(steps * 2 // 3, steps + 1), random.Random(seed)
+        points = sorted({*chance.sample(points, 2), *chance.sample(late, kills - 2)})
+    killed = [check(home, point) for point in points]
+    assert any(killed), "it was killed, and did not just end"
+
+
+def check(home: Merges, point: int) -> bool:
+    """Whether it was killed there; all the rest is as it must be."""
+    name, old = f"cut-{point}", home.tip()
+    files: dict[str, str | None] = {f"{name}.txt": "x\n", "file1.txt": f"{name}\n", "file2.txt": f"{name}\n" * 99}
+    key = home.work(name, files)
+    result = home.fleet("merge", name, "--json", PYTHONPATH=CUT, CUT_AT=str(point))
+    assert result.code in (0, -signal.SIGKILL), (point, result)
+    tip = home.tip()
+    changed = tip != old
+    assert not changed or run_git(home.repo, "log", "--format=%P %(trailers:key=Fleet-Task,valueonly)", "-1") == (
+        f"{old} {key}\n"
+    )
+    # Whoever comes next brings it in line: a merge, or a repair.
+    if point % 2:
+        home.fleet.ok("list", "--repair")
+        assert home.tip() == tip
+        home.assert_sound()
+        assert changed == ("merged" in home.task(key).metadata), point
+    told = home.merge(name)
+    assert merged(told) == ([] if changed else [key]), (point, told)
+    assert home.task(key).metadata["merged"]["commit"] == home.tip()
+    assert (home.repo / "file1.txt").read_text() == f"{name}\n"
+    assert run_git(home.repo, "rev-list", "--count", f"{old}..main") == "1"
+    home.assert_sound()
+    return result.code != 0
