@@ -9,6 +9,7 @@ from fleet.core.filter import Filter
 from fleet.core.task import INTERACTIVE, WORKTREE, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from typing import Any
 
@@ -38,6 +39,20 @@ QUESTION, READY = "question", "ready"
 IDLE_SECONDS = 60.0
 AT_REST_PCT = 2.0
 BY_HAND = "stopped by hand"
+#: The key of a task's metadata under which its merge is noted.
+MERGED = "merged"
+
+
+class Clash(NamedTuple):
+    """Another branch that this one collides with."""
+
+    task: str
+    branch: str
+    files: tuple[str, ...]
+
+    def view(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {"task": self.task, "branch": self.branch, "files": list(self.files)}
 
 
 class Row(NamedTuple):
@@ -48,6 +63,7 @@ class Row(NamedTuple):
     workspace: Workspace | None
     asks: bool  # a question of its waits for an answer
     now: datetime
+    collides: tuple[Clash, ...] = ()  # as last seen
 
     @property
     def is_live(self) -> bool:
@@ -105,6 +121,7 @@ class Row(NamedTuple):
             "diff": {"files": run.diff_files, "added": run.diff_added, "removed": run.diff_removed} if run else None,
             "ports": [space.ports.start, space.ports.stop - 1] if space and not space.is_gone and space.ports else None,
             "flags": list(run.flagged) if run else [],
+            "collides": [each.view() for each in self.collides],
             "created_at": task.created_at.isoformat(timespec="seconds"),
         }
 
@@ -146,8 +163,13 @@ def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
             known = {task.id for task in found}
             kept = tuple(key for key in spaces if key not in known)
             found += fleet.queue.find(where.replace(ids=kept), sort="created", reverse=True) if kept else []
-        now = fleet.queue.now()
-        made = [_row(fleet, task, live.get(task.id), spaces.get(task.id), task.id in asked, now) for task in found]
+        now, clashes = fleet.queue.now(), _clashes(fleet, spaces, {task.id: task for task in found})
+        made = [
+            _row(fleet, task, live.get(task.id), spaces.get(task.id), task.id in asked, now)._replace(
+                collides=tuple(clashes.get(task.id, ()))
+            )
+            for task in found
+        ]
     shown = [row for row in made if everything or row.status != Doing.STOPPED or row.task.id in spaces]
     return sorted(shown, key=lambda row: (row.task.created_at, row.task.id))
 
@@ -155,3 +177,21 @@ def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
 def _row(fleet: Fleet, task: Task, run: Run | None, space: Workspace | None, asks: bool, now: datetime) -> Row:
     last = run or next(reversed(fleet.history.runs(task.id)), None)
     return Row(task, last, space or fleet.history.workspace(task.id), asks, now)
+
+
+def _clashes(fleet: Fleet, spaces: Mapping[str, Workspace], tasks: Mapping[str, Task]) -> dict[str, list[Clash]]:
+    """What each task collides with, as long as both worktrees are there and neither was merged."""
+    found: dict[str, list[Clash]] = {}
+    for each in fleet.history.collisions():
+        sides = ((each.task_id, each.tip), (each.other_id, each.other_tip))
+        if any(key not in spaces or _landed(tasks.get(key), tip) for key, tip in sides):
+            continue
+        for task, other in (each.pair, each.pair[::-1]):
+            found.setdefault(task, []).append(Clash(other, spaces[other].branch, each.files))
+    return found
+
+
+def _landed(task: Task | None, tip: str) -> bool:
+    """Whether a branch was merged as it was then; the radar says so too, once it looks again."""
+    told = task.metadata.get(MERGED) if task is not None else None
+    return isinstance(told, dict) and told.get("tip") == tip

@@ -13,6 +13,8 @@ from fleet.core.jsontext import encode
 from fleet.home import find
 
 HEADS = (*("Branch", "Task", "Status", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff", "Batch"),)
+#: Of a branch that collides with another.
+MARK = "!"
 RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
 
 
@@ -55,6 +57,8 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> 
             click.echo()
     else:
         columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut="Branch")
+    if not as_json and any(row.collides for row in found):
+        click.echo(f"{MARK} collides with another branch: `fleet conflicts` says with which, and where")
 
 
 def _counted(found: list[Row]) -> str:
@@ -78,6 +82,6 @@ def _cells(row: Row) -> tuple[str, ...]:
         duration(row.runtime_seconds),
         count(run.tokens if run else None),
         money(run.cost_usd if run else None),
-        size,
+        f"{MARK} {size}" if row.collides else size,
         row.task.batch,
     )

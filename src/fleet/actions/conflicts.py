@@ -1,0 +1,105 @@
+"""Which agents' branches collide: who with whom, and in which files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.engine.radar import Watch, keep, landed_tips, standing
+
+if TYPE_CHECKING:
+    from fleet.actions.names import Scope
+    from fleet.assembly import Fleet
+    from fleet.core.collision import Collision
+    from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
+
+
+#: One look has an end; somebody who asks waits for a few.
+MOST_LOOKS = 10
+
+
+class Side(NamedTuple):
+    """One of two branches that collide."""
+
+    task: Task | None  # none: it was deleted
+    workspace: Workspace
+    tip: str
+
+    def view(self) -> dict[str, Any]:
+        """The same as plain data."""
+        task = self.task
+        return {
+            "task": self.workspace.task_id,
+            "branch": self.workspace.branch,
+            "title": task.title if task else None,
+            "task_status": task.status if task else None,
+            "commit": self.tip,
+        }
+
+
+class Conflict(NamedTuple):
+    """Two branches that git cannot merge. The one that began earlier is the first."""
+
+    first: Side
+    second: Side
+    collision: Collision
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        seen = self.collision
+        return {
+            "repo": self.first.workspace.repo,
+            "branches": [self.first.view(), self.second.view()],
+            "files": list(seen.files),
+            "since": seen.seen_at.isoformat(timespec="seconds"),
+            "told_at": seen.told_at.isoformat(timespec="seconds") if seen.told_at else None,
+        }
+
+
+class Found(NamedTuple):
+    """What collides, and where that could not be looked at to the end."""
+
+    conflicts: list[Conflict]
+    unsure: list[str]  # sentences
+
+
+def conflicts(fleet: Fleet, scope: Scope) -> Found:
+    """The branches that collide now, of a repository or of all; git is asked, and what it says is kept for `list`."""
+    spaces = standing(fleet.history.workspaces())
+    wanted = {space.common: space for space in spaces if scope.repo in (None, space.repo)}
+    unsure = []
+    for common, space in wanted.items():
+        unsure += _look(fleet, space, [each for each in spaces if each.common == common])
+    with fleet.queue.snapshot():
+        known = {space.task_id: space for space in standing(fleet.history.workspaces())}
+        seen = [each for each in fleet.history.collisions() if each.common in wanted and known.keys() >= {*each.pair}]
+        ids = tuple({key for each in seen for key in each.pair})
+        tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
+    made = [
+        Conflict(
+            Side(tasks.get(each.task_id), known[each.task_id], each.tip),
+            Side(tasks.get(each.other_id), known[each.other_id], each.other_tip),
+            each,
+        )
+        for each in seen
+    ]
+    return Found(made, unsure)
+
+
+def _look(fleet: Fleet, space: Workspace, spaces: list[Workspace]) -> list[str]:
+    """Have git look at one repository; what is to be told of that."""
+    watch, landed = Watch(fleet.home, space), landed_tips(fleet.queue, spaces)
+    try:
+        found = watch.look(spaces, landed)
+        for _ in range(MOST_LOOKS):
+            if found is None or found.is_complete:
+                break
+            found = watch.look(spaces, landed)
+    except (FleetError, OSError) as error:  # what was seen before still counts, and the others too
+        return [f"{space.repo} could not be looked at: {error}"]
+    if found is None:
+        return []
+    keep(fleet.history, space.common, found, fleet.queue.now())
+    return [] if found.is_complete else [f"not every pair of branches in {space.repo} was tried: there are too many"]

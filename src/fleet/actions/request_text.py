@@ -1,0 +1,95 @@
+"""The text of a pull request: what was asked, what the receipt shows, what it cost. Pure.
+
+What agents and tasks say stands in fences, where nobody is called by an @ and no #1 is closed by a word before it. The
+title cannot have a fence: there a space without a width breaks such words up.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fleet.actions.receipt_words import MEANING, sections
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fleet.core.receipt import Receipt
+    from fleet.core.run import Run
+    from fleet.core.task import Task
+
+#: What a forge takes at most is 65,536 characters.
+LONGEST, LONGEST_TITLE, LONGEST_ASKED, LONGEST_RECEIPT = 60_000, 200, 8_000, 30_000
+NO_WIDTH = "\u200b"
+#: What a forge makes a link, a call or an order of: @name, #1, GH-1.
+CALLS = re.compile(r"([@#])(?=\w)|(?<=[Gg][Hh])(-)(?=\d)")
+FENCE = re.compile(r"`{3,}")
+#: A row of signs that would need a fence longer than itself.
+ROW, LONGEST_ROW = re.compile(r"`{21,}"), "`" * 20
+CUT = "\n… (cut here: there is more)"
+
+
+def title_of(task: Task) -> str:
+    """The title of a request, in one line."""
+    line = " ".join(_plain(task.title).split())
+    line = line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1] + "…"
+    return quiet(line) or task.id
+
+
+def text_of(task: Task, receipt: Receipt | None, runs: Sequence[Run], *, commit: str) -> str:
+    """What a request says, and what a comment about a later result does."""
+    run = next((each for each in runs if receipt is not None and each.id == receipt.run_id), None)
+    finding = receipt.finding if receipt else task.finding
+    meaning = MEANING.get(finding, "nothing is known about the work")
+    asked = "\n\n".join(part for part in (task.title, task.description) if part.strip())
+    parts = [f"**{finding or 'no finding'}** – {meaning}.", *_moved(receipt, commit)]
+    parts += ["### What was asked", fenced(asked, LONGEST_ASKED)]
+    if receipt is not None:
+        words = (f"{label}: " + "\n  ".join(lines) for label, lines in sections(receipt, run))
+        parts += ["### The receipt", fenced("\n".join(words), LONGEST_RECEIPT)]
+    parts += ["### The cost", _cost(runs), _footer(task, receipt, commit)]
+    return "\n\n".join(parts)[:LONGEST] + "\n"
+
+
+def fenced(text: str, longest: int) -> str:
+    """Somebody else's text, as it is and without effect: in a fence that is longer than any in it."""
+    plain = ROW.sub(LONGEST_ROW, _plain(text))
+    plain = plain if len(plain) <= longest else plain[:longest] + CUT
+    fence = "`" * (max([2, *(len(found) for found in FENCE.findall(plain))]) + 1)
+    return f"{fence}text\n{plain.rstrip()}\n{fence}"
+
+
+def quiet(text: str) -> str:
+    """A text outside of a fence that calls nobody and closes nothing, nor is anything but text."""
+    broken = CALLS.sub(lambda found: f"{found[0]}{NO_WIDTH}", text)
+    return broken.replace("<", "‹").replace("://", f":{NO_WIDTH}//")
+
+
+def _plain(text: str) -> str:
+    """Without anything that a reader would not see: what else is no sign or line's end is shown as a mark."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text.replace("\r\n", "\n"))
+
+
+def _moved(receipt: Receipt | None, commit: str) -> list[str]:
+    if receipt is None:
+        return ["There is no receipt: fleet saw no run of it come to an end."]
+    git = (receipt.told.get("pieces") or {}).get("git")
+    tip = str(git.get("tip") or "") if isinstance(git, dict) else ""
+    if tip in ("", commit):
+        return []
+    return [f"The branch went on since: the receipt is of {tip[:12]}, and this is {commit[:12]}."]
+
+
+def _cost(runs: Sequence[Run]) -> str:
+    if not runs:
+        return "No agent has run."
+    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    took = sum((run.ended_at - run.started_at).total_seconds() for run in runs if run.ended_at is not None)
+    count = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    cost = f"${sum(costs):.2f}" if costs else "no cost told"
+    return f"{count}, {cost}, {sum(run.tokens for run in runs):,} tokens, {took / 60:.1f} minutes."
+
+
+def _footer(task: Task, receipt: Receipt | None, commit: str) -> str:
+    of = f"Receipt `{receipt.hash[:16]}` of run `{receipt.run_id}`" if receipt else f"Task `{task.id}`"
+    return f"<sub>{of}, commit `{commit[:12]}`. Written by fleet from what it saw itself, not by the agent.</sub>"

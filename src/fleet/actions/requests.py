@@ -1,0 +1,212 @@
+"""Pull requests: a task's branch pushed, and opened for review with its receipt as the text; later ones as comments.
+
+What was said about a task is on record where no agent can write: each receipt is told once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleet.actions.names import ANYWHERE, find_task
+from fleet.actions.request_text import text_of, title_of
+from fleet.actions.request_tool import PROGRAM, Gh, opening
+from fleet.actions.rights import refuse_agents
+from fleet.config import load
+from fleet.core.branch import check_branch
+from fleet.core.errors import FleetError, IllegalMove
+from fleet.core.redaction import Redactor, secret_values
+from fleet.engine.trusting import changed_repository
+from fleet.files import atomic_write
+from fleet.workspaces.pushing import choose_remote, push
+from fleet.workspaces.repository import Repository
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from fleet.actions.names import Scope
+    from fleet.assembly import Fleet
+    from fleet.core.task import Caller, Task
+    from fleet.core.workspace import Workspace
+
+#: The kind of the record of what was said.
+KIND = "pull request"
+#: Where the text lies when there is no gh, in the task's folder.
+FILE = "pull-request.md"
+
+
+class Did:
+    """The words for what came of it."""
+
+    OPENED = "opened"
+    COMMENTED = "commented"
+    UNCHANGED = "unchanged"  # it is open, and says all of this already
+    PREPARED = "prepared"  # there is no gh: the user runs the command
+    WOULD = "would open or comment"  # a dry run
+
+
+class Wish(NamedTuple):
+    """What the user said."""
+
+    base: str = ""
+    remote: str = ""
+    draft: bool = False
+    dry_run: bool = False
+
+
+class Request(NamedTuple):
+    """A request to be made: what is pushed where, and what it says."""
+
+    task: Task
+    repository: Repository
+    branch: str
+    commit: str
+    remote: str
+    base: str  # empty: the forge's usual one
+    title: str
+    text: str
+    finding: str
+    mark: str  # what the text is known by: its receipt, or where there is none its commit
+    draft: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What gh is told to open it."""
+        return opening(self.branch, self.title, base=self.base, draft=self.draft)
+
+
+class Requested(NamedTuple):
+    """What came of it."""
+
+    request: Request
+    did: str
+    url: str = ""
+    command: str = ""  # what the user has to run
+    said: tuple[str, ...] = ()  # by the other side of the push
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        made = self.request
+        return {
+            "task": made.task.id,
+            "branch": made.branch,
+            "commit": made.commit,
+            "remote": made.remote,
+            "base": made.base or None,
+            "did": self.did,
+            "url": self.url or None,
+            "command": self.command or None,
+            "finding": made.finding or None,
+            "title": made.title,
+            "text": made.text,
+        }
+
+
+def request(
+    fleet: Fleet, name: str, wish: Wish, *, by: str, caller: Caller | None = None, scope: Scope = ANYWHERE
+) -> Requested:
+    """Push a task's branch and open its request, or comment on the one that is open.
+
+    Raises TaskNotFound, Usage, BadInput, IllegalMove for one that is still at work, and FleetError.
+    """
+    refuse_agents(caller, "open pull requests")
+    made = prepare(fleet, find_task(fleet, name, scope=scope), wish)
+    if wish.dry_run:
+        return Requested(made, Did.WOULD, _known(fleet, made).get("url", ""))
+    said = tuple(push(made.repository, made.remote, made.commit, made.branch))
+    gh = Gh(made.repository.top)
+    if not gh.is_there:
+        return Requested(made, Did.PREPARED, command=_command(fleet, made), said=said)
+    did, url = _told(fleet, made, gh)
+    fleet.history.trust(KIND, _key(made), json.dumps({"url": url, "told": made.mark}), by)
+    return Requested(made, did, url, said=said)
+
+
+def prepare(fleet: Fleet, key: str, wish: Wish) -> Request:
+    """All that there is to know before anything is pushed. Raises BadInput, IllegalMove, FleetError."""
+    task, space = fleet.queue.get(key), fleet.history.workspace(key)
+    if space is None:
+        raise FleetError(f"{key} has no branch", hint="only tasks with a branch of their own have something to push.")
+    repository = Repository(top=space.repo, common=space.common)
+    if changes := changed_repository(fleet.history, repository):
+        raise FleetError(
+            f"{space.repo} is not as it was trusted: {'; '.join(changes[:3])}",
+            hint="`fleet trust` in it, once you have looked: a push obeys its settings.",
+        )
+    runs, receipts = fleet.history.runs(key), fleet.history.receipts(key)
+    if runs and runs[-1].is_live and not wish.draft:
+        raise IllegalMove(
+            f"{key} is still at work on {space.branch}", hint=f"`fleet wait {key}`, or --draft for what there is."
+        )
+    view = View(fleet.home, repository)
+    commit = _commit(view, space)
+    remote = choose_remote(repository, wish.remote)
+    receipt = receipts[-1] if receipts else None
+    text = Redactor(secret_values(os.environ)).text(text_of(task, receipt, runs, commit=commit))
+    return Request(
+        task=task,
+        repository=repository,
+        branch=space.branch,
+        commit=commit,
+        remote=remote,
+        base=_base(fleet, view, space, remote, wish.base),
+        title=Redactor(secret_values(os.environ)).text(title_of(task)),
+        text=text,
+        finding=receipt.finding if receipt else task.finding,
+        mark=receipt.hash if receipt else commit,
+        draft=wish.draft,
+    )
+
+
+def _commit(view: View, space: Workspace) -> str:
+    check_branch(space.branch)
+    commit = view.commit_of(f"refs/heads/{space.branch}")
+    if commit is None:
+        raise FleetError(f"branch {space.branch} is gone", hint="`git for-each-ref refs/fleet` shows what is kept.")
+    if commit == space.base_commit:
+        raise FleetError(
+            f"branch {space.branch} has no commit of its own", hint=f"`fleet receipt {space.task_id}` says why."
+        )
+    return commit
+
+
+def _base(fleet: Fleet, view: View, space: Workspace, remote: str, said: str) -> str:
+    """The branch to merge into: as said, as in the settings, or where it began, if the remote has that."""
+    if wanted := said or load(fleet.home, space.repo).merge.into or "":
+        check_branch(wanted)
+        return wanted
+    known = space.base and view.commit_of(f"refs/remotes/{remote}/{space.base}")
+    return space.base if known else ""
+
+
+def _told(fleet: Fleet, made: Request, gh: Gh) -> tuple[str, str]:
+    """Open the request, or say what is new about it: what was done, and its address."""
+    try:
+        found = gh.find(made.branch)
+        if found is None:
+            return Did.OPENED, gh.open(made.words, made.text)
+        if _known(fleet, made) == {"url": found.url, "told": made.mark}:
+            return Did.UNCHANGED, found.url
+        gh.comment(found.number, made.text)
+    except FleetError as error:
+        raise FleetError(f"{made.branch} was pushed to {made.remote}, but {error}", hint=error.hint) from error
+    return Did.COMMENTED, found.url
+
+
+def _known(fleet: Fleet, made: Request) -> dict[str, str]:
+    """What was last said about the task, and where."""
+    found = json.loads(fleet.history.trusted(KIND, _key(made)) or "{}")
+    return found if isinstance(found, dict) else {}
+
+
+def _key(made: Request) -> str:
+    return f"{made.task.id} {made.remote}"
+
+
+def _command(fleet: Fleet, made: Request) -> str:
+    """What the user runs where gh is; the text lies in a file."""
+    path = f"{fleet.home.task(made.task.id)}/{FILE}"
+    os.makedirs(fleet.home.task(made.task.id), mode=0o700, exist_ok=True)  # noqa: PTH103
+    atomic_write(path, made.text.encode("utf-8", "replace"), 0o600)
+    return shlex.join((PROGRAM, *made.words, "--body-file", path))

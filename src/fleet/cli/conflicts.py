@@ -1,0 +1,43 @@
+"""`fleet conflicts`: which agents' branches git could not merge with each other."""
+
+import click
+
+from fleet.actions.conflicts import Conflict, Side, conflicts
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.cli.amounts import instant
+from fleet.cli.bd.text import clean
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+
+@click.command("conflicts")
+@click.option("--all-projects", is_flag=True, help="Of all repositories, not only of the one you are in.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show_conflicts(all_projects: bool, as_json: bool) -> None:
+    """Show whose branches collide, and in which files: what git could not merge as the branches are now.
+
+    Counted are commits: what an agent has not committed yet is not seen. The earlier branch comes first. `fleet list`
+    marks the agents concerned; merge.tell has the later one told.
+    """
+    with open_fleet(find()) as fleet:
+        found = conflicts(fleet, person.scope(all_projects=all_projects))
+    for sentence in found.unsure:
+        click.echo(f"fleet: {clean(sentence)}", err=True)
+    if as_json:
+        click.echo(encode([each.view() for each in found.conflicts], 2))
+    elif not found.conflicts:
+        click.echo("no branches collide", err=True)
+    else:
+        click.echo("\n\n".join("\n".join(_lines(each)) for each in found.conflicts))
+
+
+def _lines(found: Conflict) -> list[str]:
+    head = f"{_named(found.first)} and {_named(found.second)} collide, seen since {instant(found.collision.seen_at)}"
+    told = ["  the later agent was told"] if found.collision.told_at else []
+    return [head, *told, *(f"  {clean(path)}" for path in found.collision.files)]
+
+
+def _named(side: Side) -> str:
+    state = side.task.status if side.task else "deleted"
+    return f"{clean(side.workspace.branch)} ({side.workspace.task_id}, {state})"

@@ -1,0 +1,43 @@
+"""A repository whose branches grow, for the tests of what collides."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fleet.workspaces.collisions import Branch, Collider
+from repositories import run_git
+from workplaces import Place
+
+
+class Yard(Place):
+    """A repository whose branches are grown in the main checkout, as any git would grow them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.collider = Collider(self.view)
+        self.begun: dict[str, str] = {}
+
+    def grow(self, name: str, change: Callable[[Path], object], *, base: str = "main") -> Branch:
+        """Have a branch, new or not, with one commit more."""
+        if name not in self.begun:
+            self.begun[name] = run_git(self.top, "rev-parse", base)
+            run_git(self.top, "branch", name, base)
+        run_git(self.top, "checkout", "--quiet", name)
+        change(self.top)
+        run_git(self.top, "add", "--all")
+        run_git(self.top, "commit", "--quiet", "--allow-empty", f"--message=more of {name}")
+        tip = run_git(self.top, "rev-parse", "HEAD")
+        run_git(self.top, "checkout", "--quiet", "main")
+        return Branch(name, tip, self.begun[name])
+
+    def clashes(self, *branches: Branch) -> list[tuple[str, str, tuple[str, ...]]]:
+        found = self.collider.look(branches)
+        assert found.is_complete
+        return [(each.branch.key, each.other.key, each.files) for each in found.clashes]
+
+
+def write(name: str, text: str) -> Callable[[Path], object]:
+    def change(top: Path) -> None:
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+
+    return change

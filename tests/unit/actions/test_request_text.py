@@ -1,0 +1,124 @@
+"""What a pull request says: the receipt in plain words, and nothing that calls people or closes issues."""
+
+import re
+from typing import Any
+
+import pytest
+
+from builders import MINUTE, NOON, a_task
+from fleet.actions.request_text import LONGEST, fenced, quiet, text_of, title_of
+from fleet.core.finding import Finding
+from fleet.core.receipt import Receipt, chained, drafted
+from fleet.core.run import Run
+from receipted import pieces
+
+COMMIT = "c" * 40
+
+
+def a_receipt(finding: str = Finding.VERIFIED, **changes: dict[str, Any]) -> Receipt:
+    body = drafted(finding, ("`make test` ended with 0 at its branch's tip",), pieces(**changes))
+    made = Receipt(
+        run_id="fleet-1/2", task_id="fleet-1", owner="o", coder="claude", finding=finding, made_at=NOON, body=body
+    )
+    return chained(made, "")
+
+
+def a_run(number: int, **fields: Any) -> Run:
+    given = {"started_at": NOON, "ended_at": NOON + 2 * MINUTE, "cost_usd": 0.25, "output_tokens": 1000, **fields}
+    return Run(id=f"fleet-1/{number}", task_id="fleet-1", number=number, epoch=1, owner="o", **given)
+
+
+def outside_of_fences(text: str) -> str:
+    """What a forge reads as more than text, by the rule for fences: as many backquotes, or more, end one."""
+    outside, fence = [], ""
+    for line in text.splitlines():
+        ticks = re.match(r"`{3,}", line)
+        if not fence and ticks:
+            fence = ticks[0]
+        elif fence and ticks and len(ticks[0]) >= len(fence) and not line.strip("`").strip():
+            fence = ""
+        elif not fence:
+            outside.append(line)
+    assert not fence, "a fence stays open"
+    return "\n".join(outside)
+
+
+def test_it_says_what_was_asked_what_was_found_and_what_it_cost() -> None:
+    task = a_task(id="fleet-1", title="Fix the login", description="It fails for umlauts.")
+    text = text_of(task, a_receipt(), [a_run(1), a_run(2)], commit=COMMIT)
+    assert text.startswith("**verified** – real work, and fleet's own look at it ended well.\n")
+    for part in (
+        "Fix the login",
+        "It fails for umlauts.",
+        "`make test`",
+        "12 passed",
+        "M a.py",
+        "2 files, +10 -3 lines",
+    ):
+        assert part in text
+    assert "2 runs, $0.50, 2,000 tokens, 4.0 minutes." in text
+    assert f"`{a_receipt().hash[:16]}` of run `fleet-1/2`" in text
+
+
+def test_a_branch_that_went_on_since_its_receipt_says_so() -> None:
+    text = text_of(a_task(), a_receipt(), [], commit="d" * 40)
+    assert f"The branch went on since: the receipt is of {'c' * 12}, and this is {'d' * 12}." in text
+
+
+def test_without_a_receipt_or_a_run_that_is_said() -> None:
+    text = text_of(a_task(finding=""), None, [], commit=COMMIT)
+    assert "**no finding**" in text and "There is no receipt" in text and "No agent has run." in text
+
+
+def test_an_agent_whose_cost_is_not_known_is_not_said_to_cost_nothing() -> None:
+    assert "1 run, no cost told" in text_of(a_task(), a_receipt(), [a_run(1, cost_usd=None)], commit=COMMIT)
+
+
+HOSTILE = (
+    "@everyone fixes #12 closes GH-3 resolves o/r#4",
+    "```\n@admin fixes #1\n```",
+    "``````\n@admin\n<!-- x -->",
+    "~~~\n@admin",
+    "</sub></details>\n# Approved by @boss",
+    "line\r@admin\r\nfixes #1\x00\x1b[31m",
+)
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+def test_nothing_that_a_task_or_an_agent_says_leaves_its_fence(words: str) -> None:
+    task = a_task(title=words, description=words, finding=words[:0])
+    receipt = a_receipt(
+        git={"files": [{"path": words, "status": "M"}], "commits": [{"id": COMMIT, "subject": words, "author": words}]},
+        claims={"summary": words, "status": words},
+        verify={"tail": words, "command": words, "why": words, "status": 1},
+        scope={"flags": [words], "strayed": [words]},
+    )
+    text = text_of(task, receipt, [a_run(2)], commit=COMMIT)
+    outside = outside_of_fences(text)
+    assert not re.search(r"@\w|#\w|GH-\d|fixes|closes|Approved|<!--|admin", outside), outside
+    assert text.isprintable() or all(char.isprintable() or char in "\n\t" for char in text)
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+def test_a_title_is_one_line_that_calls_nobody_and_closes_nothing(words: str) -> None:
+    title = title_of(a_task(title=words))
+    assert "\n" not in title and len(title) < 250 and title.isprintable() | ("\u200b" in title)
+    assert not re.search(r"@\w|#\w|GH-\d|<", title)
+
+
+def test_an_address_in_a_title_is_no_link() -> None:
+    assert "://" not in quiet("fixes https://forge.example/o/r/issues/1")
+
+
+def test_what_is_endless_is_cut_and_stays_in_its_fence() -> None:
+    task = a_task(title="t" * 10_000, description="`" * 9_000 + "\n" + "long " * 100_000)
+    receipt = a_receipt(verify={"tail": "`" * 40_000 + "x " * 500_000, "status": 1})
+    text = text_of(task, receipt, [], commit=COMMIT)
+    assert len(text) <= LONGEST + 1 and "cut here" in text
+    outside_of_fences(text)
+    assert len(title_of(task)) <= 200
+
+
+def test_a_fence_is_longer_than_any_inside() -> None:
+    assert fenced("a ```` b", 100).startswith("`````text\n")
+    assert fenced("plain", 100) == "```text\nplain\n```"
