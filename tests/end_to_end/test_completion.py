@@ -57,8 +57,8 @@ def work(store: Store) -> Store:
 
 
 def test_bash_completes_commands_of_both_programs(fleet: Program) -> None:
-    assert offered(fleet, "fleet", "com") == ["completion"]
-    assert offered(fleet, "flt", "com") == ["completion"]
+    assert offered(fleet, "fleet", "compl") == ["completion"]
+    assert offered(fleet, "flt", "compl") == ["completion"]
     commands = offered(fleet, "fleet", "")
     assert {"init", "bd", "kill", "completion"} <= set(commands)
     assert offered(fleet, "fleet", "--v") == ["--version"]

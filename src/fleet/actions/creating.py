@@ -54,6 +54,7 @@ class Terms(Record):
     quick: bool = False
     headless: bool = False
     verify: str = ""
+    rules: str = ""  # JSON, see `core.rules`
 
 
 class Created(NamedTuple):
@@ -95,6 +96,7 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
         "base": base,
         "workspace": WORKTREE,
         "verify": terms.verify,
+        "rules": terms.rules,
         "batch": batch,
         "origin": maker.origin,
         "path": os.environ.get("PATH", ""),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.actions.names import ANYWHERE, find_task
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import decode
+from fleet.core.verification import verification_in
 from fleet.engine.folder import home_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def view(fleet: Fleet, run: Run) -> dict[str, Any]:
         "ending": run.ending or None,
         "reason": run.reason,
         "finding": run.finding or None,
+        "receipt": run.receipt or None,
         "coder": run.coder,
         "model": run.model,
         "account": run.account,
@@ -111,11 +113,13 @@ def _changed(run: Run) -> str | None:
 
 
 def _verified(run: Run) -> str | None:
-    """What came of the verify command, in a word."""
-    if not run.verify:
+    """What came of the verify command, in a word or two."""
+    told = verification_in(run.verify)
+    if told is None:
         return None
-    told = decode(run.verify)
-    return "passed" if told.get("status") == 0 else f"failed: {told.get('why') or told.get('status')}"
+    if not told.ok:
+        return f"failed: {told.why or told.status}"
+    return "passed" if told.proves else f"passed, in doubt: {told.doubts[0] if told.doubts else 'it changed tests'}"
 
 
 def _percent(peak: int | None, window: int | None) -> float | None:

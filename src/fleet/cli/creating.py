@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fleet.actions import control, creating, homes
+from fleet.actions import control, creating, homes, ruling
 from fleet.actions.creating import Maker, Terms, Wish
 from fleet.actions.starting_up import Start, State, watch
 from fleet.assembly import open_fleet
@@ -35,6 +35,10 @@ def with_terms(command: Callable[..., int]) -> Callable[..., int]:
         click.option("--quick", is_flag=True, help="Skip the setup commands of the project."),
         click.option("--headless", is_flag=True, help="Run without a terminal."),
         click.option("--verify", default="", metavar="CMD", help="Run this on the result, in a clean checkout."),
+        click.option("--allow", multiple=True, metavar="GLOB", help="It may change these files only; may be repeated."),
+        click.option("--protect", multiple=True, metavar="GLOB", help="It must not change these; may be repeated."),
+        click.option("--fail-to-pass", is_flag=True, help="The verify command must fail at the base."),
+        click.option("--allow-no-changes", is_flag=True, help="It may end without a change."),
         click.option("--no-wait", is_flag=True, help="Do not wait until the agents run."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )
@@ -101,7 +105,13 @@ def _lines(path: str) -> list[str]:
 
 def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
     home = find()
-    terms = Terms(**{name: given[name] for name in ("base", "quick", "headless", "verify")})
+    rules = ruling.rules(
+        allow=given["allow"],
+        protect=given["protect"],
+        fail_to_pass=given["fail_to_pass"] or None,
+        no_changes=given["allow_no_changes"] or None,
+    )
+    terms = Terms(**{name: given[name] for name in ("base", "quick", "headless", "verify")}, rules=rules.text())
     creating.check_names(wishes)
     if homes.ensure(home):
         click.echo(f"fleet home initialized at {home.root}", err=True)

@@ -63,6 +63,8 @@ def _list(found: list[dict[str, Any]]) -> None:
     for run in found:
         for flag in run["flags"]:
             click.echo(f"run {run['number']}: {clean(flag)}")
+    if found[-1]["receipt"]:
+        click.echo(f"`fleet receipt {found[-1]['task']}` shows what its last run came to, and why", err=True)
 
 
 def _side_by_side(found: list[dict[str, Any]]) -> None:

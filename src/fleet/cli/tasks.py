@@ -50,6 +50,7 @@ def show(task_id: str, as_json: bool) -> int:
         ("coder", coder),
         ("model", model),
         ("assignee", clean(task.assignee)),
+        ("finding", task.finding),
         ("reason", clean(task.reason)),
     ):
         if value:

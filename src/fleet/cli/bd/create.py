@@ -133,6 +133,8 @@ def read_draft(session: Session, title: str) -> tasks.Draft:
     found |= {"ephemeral": arguments.flag("ephemeral"), "no_history": arguments.flag("no-history")}
     found |= _status_and_times(session, config)
     found |= placement(session)
+    if (rules := fields.rules(arguments)) is not None:
+        found["rules"] = rules.text()
     found = _with_metadata(found, fields.metadata(arguments, session))
     if arguments.flag("validate"):
         from fleet.cli.bd.templates import check_sections

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from fleet.cli.bd.arguments import Arguments
     from fleet.cli.bd.session import Session
+    from fleet.core.rules import Rules
 
 TEXT_FLAGS = """
 -d --description TEXT   | what is to be done; - reads it from stdin
@@ -33,7 +34,13 @@ TEXT_FLAGS = """
 --due TEXT              | when it is due: +6h, tomorrow, 2026-01-15
 --defer TEXT            | hide it from ready until then
 --metadata TEXT         | JSON, or @file
+--allow EACH            | a glob of files its work may change; none: any
+--protect EACH          | a glob of files its work must not change
+--fail-to-pass          | its verify command must fail at the base
+--allow-no-changes      | it may end without a change
 """
+#: The flags that make the rules of a task.
+RULE_FLAGS = ("allow", "protect", "fail-to-pass", "allow-no-changes")
 
 
 def texts(arguments: Arguments) -> dict[str, str]:
@@ -97,7 +104,29 @@ def check_fleet_keys(found: dict[str, Any], session: Session) -> dict[str, Any]:
         found = {**found, "fleet.coder": known_coder(session, str(found["fleet.coder"]))}
     if found.get("fleet.workspace", "") not in ("", "directory", "worktree"):
         raise BadInput(f"unknown workspace {found['fleet.workspace']!r}", hint="directory or worktree.")
+    if found.get("fleet.rules"):
+        from fleet.actions.ruling import checked
+
+        checked(str(found["fleet.rules"]))
     return found
+
+
+def rules(arguments: Arguments) -> Rules | None:
+    """The rules that flags make; none where no such flag was given."""
+    if not any(arguments.has(flag) for flag in RULE_FLAGS):
+        return None
+    from fleet.actions import ruling
+
+    return ruling.rules(
+        allow=arguments.many("allow"),
+        protect=arguments.many("protect"),
+        fail_to_pass=_switch(arguments, "fail-to-pass"),
+        no_changes=_switch(arguments, "allow-no-changes"),
+    )
+
+
+def _switch(arguments: Arguments, name: str) -> bool | None:
+    return arguments.flag(name) if arguments.has(name) else None
 
 
 def known_coder(session: Session, name: str) -> str:

@@ -61,7 +61,8 @@ def update(session: Session) -> int:
     if not arguments.words:
         raise Usage("no issue ID provided", hint="name the tasks to change: `bd update <id…> …`")
     patch = read_patch(session)
-    if patch.is_empty and not arguments.flag("claim") and not arguments.has("parent"):
+    others = arguments.flag("claim") or arguments.has("parent") or fields.rules(arguments) is not None
+    if patch.is_empty and not others:
         session.say("No updates specified")
         return 0
     done: list[Task] = []
@@ -91,6 +92,10 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
         hands_in = patch.status == Status.CLOSED and caller is not None and caller.task_id == key
         if hands_in:
             patch = patch.replace(status=None)
+        if (rules := fields.rules(arguments)) is not None:
+            from fleet.actions.ruling import changed
+
+            patch = patch.replace(fields={**patch.fields, "rules": changed(queue.get(key).rules, rules)})
         if not patch.is_empty:
             tasks.update(queue, key, patch, guard=lambda task: _check_moves(session, task, patch))
         if arguments.has("parent"):

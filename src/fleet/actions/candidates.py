@@ -1,0 +1,194 @@
+"""What is held against each other: the branches of tasks, of a whole batch, or plain ones of one repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.actions.names import find_tasks
+from fleet.core.errors import FleetError, TaskNotFound, Usage
+from fleet.core.filter import Filter
+from fleet.core.record import Record
+from fleet.core.task import WORKTREE, Status
+from fleet.workspaces.branches import resolve_base
+from fleet.workspaces.diffs import DiffSize, shortstat
+from fleet.workspaces.repository import NoRepository, Repository, find_repository
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fleet.actions.names import Scope
+    from fleet.assembly import Fleet
+    from fleet.core.receipt import Receipt
+    from fleet.core.run import Run
+    from fleet.core.task import Task
+
+MOST = 100
+
+
+class Candidate(Record):
+    """A branch, and what is known of how it came to be."""
+
+    name: str  # what people call it
+    branch: str
+    tip: str
+    base: str  # the commit it is compared with
+    size: DiffSize
+    task: Task | None = None
+    runs: tuple[Run, ...] = ()
+    receipt: Receipt | None = None  # of the last run that has one
+
+    @property
+    def key(self) -> str:
+        """What nothing else here is called."""
+        return self.task.id if self.task else self.branch
+
+    @property
+    def seconds(self) -> float | None:
+        """How long all its runs took; none where nobody knows."""
+        spans = [(run.ended_at - run.started_at).total_seconds() for run in self.runs if run.ended_at]
+        return max(0.0, sum(spans)) if spans else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What all its runs cost; none where nobody told."""
+        costs = [run.cost_usd for run in self.runs if run.cost_usd is not None]
+        return sum(costs) if costs else None
+
+    @property
+    def coder(self) -> str:
+        """Who made it, as far as that is known."""
+        return (self.runs[-1].coder if self.runs else self.task.coder if self.task else "") or ""
+
+    @property
+    def model(self) -> str:
+        """With which model."""
+        return (self.runs[-1].model if self.runs else self.task.model if self.task else "") or ""
+
+
+class Field(Record):
+    """Candidates of one repository, and those that cannot be one."""
+
+    view: View
+    candidates: tuple[Candidate, ...]
+    left_out: tuple[tuple[str, str], ...] = ()  # what it is called, and why
+
+
+def find_candidates(
+    fleet: Fleet, names: Sequence[str], *, scope: Scope, directory: str, at_work: bool = False
+) -> Field:
+    """What names mean: a batch, tasks, globs over both, or branches of the repository of a directory.
+
+    Tasks whose agents are still at work are left out, unless `at_work`. Raises TaskNotFound, Usage where they are of
+    several repositories, FleetError where there is none to look at.
+    """
+    named: dict[str, Task | str] = {}  # in the order they were named
+    for name in names:
+        found = _tasks(fleet, name, scope)
+        named |= {task.id: task for task in found}
+        named |= {} if found else {f"refs/heads/{name}": name}
+    if len(named) > MOST:
+        raise Usage(f"{len(named)} candidates at once", hint=f"{MOST} are the most.")
+    gathering = _Gathering(fleet, directory, at_work=at_work)
+    for each in named.values():
+        gathering.add(each)
+    return gathering.field()
+
+
+def _tasks(fleet: Fleet, name: str, scope: Scope) -> list[Task]:
+    """The tasks that a name means, a batch's in the order they were made; none: it can only be a plain branch."""
+    batch = fleet.queue.find(Filter(batch=name, workspace=WORKTREE, repo=scope.repo), sort="oldest") if name else []
+    if batch:
+        return batch
+    try:
+        return [fleet.queue.get(key) for key in find_tasks(fleet, [name], scope=scope)]
+    except TaskNotFound:
+        return []
+
+
+class _Gathering:
+    """Candidates as they are found, one after the other."""
+
+    def __init__(self, fleet: Fleet, directory: str, *, at_work: bool) -> None:
+        self._fleet, self._directory, self._at_work = fleet, directory, at_work
+        self._made: dict[tuple[str, str], Candidate] = {}  # by repository and branch: one may be named twice
+        self._left_out: list[tuple[str, str]] = []
+        self._views: dict[str, View] = {}
+
+    def add(self, named: Task | str) -> None:
+        """Take in a task, or a branch that no task has."""
+        if isinstance(named, str):
+            view = self._view(_repository(self._directory, named))
+            self._keep(view, _of_branch(view, named, self._directory))
+        elif why := "" if self._at_work else _unfit(self._fleet, named):
+            self._left_out.append((named.branch or named.id, why))
+        else:
+            self._add_task(named)
+
+    def field(self) -> Field:
+        """All of them. Raises Usage, FleetError."""
+        if len({common for common, _ in self._made}) > 1:
+            raise Usage("these are branches of several repositories", hint="name those of one.")
+        if not self._made:
+            words = "; ".join(f"{name}: {why}" for name, why in self._left_out[:5])
+            raise FleetError(f"there is nothing to look at: {words}", hint="`fleet list` shows what there is.")
+        common = next(iter(self._made))[0]
+        made = tuple(self._made.values())
+        return Field(view=self._views[common], candidates=made, left_out=tuple(self._left_out))
+
+    def _add_task(self, task: Task) -> None:
+        space = self._fleet.history.workspace(task.id)
+        if space is None:
+            self._left_out.append((task.branch or task.id, "it has no branch of its own"))
+            return
+        view = self._view(Repository(top=space.repo, common=space.common))
+        tip = view.commit_of(f"refs/heads/{space.branch}")
+        if tip is None:
+            self._left_out.append((space.branch, "its branch is gone"))
+        else:
+            self._keep(view, _of_task(self._fleet, view, task, space.branch, tip, space.base_commit))
+
+    def _keep(self, view: View, candidate: Candidate) -> None:
+        self._made.setdefault((view.repository.common, candidate.branch), candidate)
+
+    def _view(self, repository: Repository) -> View:
+        return self._views.setdefault(repository.common, View(self._fleet.home, repository))
+
+
+def _unfit(fleet: Fleet, task: Task) -> str:
+    if any(run.task_id == task.id for run in fleet.history.live()):
+        return "its agent is still at work"
+    return "its turn has not come yet" if task.status == Status.OPEN and not fleet.history.runs(task.id) else ""
+
+
+def _of_task(fleet: Fleet, view: View, task: Task, branch: str, tip: str, base: str) -> Candidate:
+    receipts = fleet.history.receipts(task.id)
+    return Candidate(
+        name=branch,
+        branch=branch,
+        tip=tip,
+        base=base,
+        size=shortstat(view, base, tip),
+        task=task,
+        runs=tuple(fleet.history.runs(task.id)),
+        receipt=receipts[-1] if receipts else None,
+    )
+
+
+def _repository(directory: str, name: str) -> Repository:
+    try:
+        return find_repository(directory)
+    except NoRepository:
+        raise TaskNotFound(name) from None
+
+
+def _of_branch(view: View, branch: str, directory: str) -> Candidate:
+    """A branch that no task has: it is compared with where it left what is checked out here."""
+    tip = view.commit_of(f"refs/heads/{branch}") if branch and branch.isprintable() else None
+    if tip is None:
+        raise TaskNotFound(branch)
+    head = resolve_base(view.repository, view, cwd=directory)
+    found = view.git("merge-base", head, tip, allow=(1,)).decode().split()
+    if not found:
+        raise FleetError(f"branch {branch!r} has nothing in common with what is checked out here")
+    return Candidate(name=branch, branch=branch, tip=tip, base=found[0], size=shortstat(view, found[0], tip))

@@ -1,0 +1,106 @@
+"""Two branches side by side: what each touched alone, what both touched, and how their results differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.candidates import find_candidates
+from fleet.core.errors import Usage
+from fleet.core.verification import verification_in
+from fleet.workspaces.diffs import diff
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.actions.candidates import Candidate
+    from fleet.actions.names import Scope
+    from fleet.assembly import Fleet
+    from fleet.core.verification import Verification
+
+MOST_FILES = 2_000
+#: Of the text between the two; more is cut, and says so.
+LARGEST = 2_000_000
+
+
+class Side(NamedTuple):
+    """One of the two."""
+
+    candidate: Candidate
+    files: tuple[str, ...]
+
+    @property
+    def finding(self) -> str:
+        """What its last receipt shows; empty: it has none."""
+        return self.candidate.receipt.finding if self.candidate.receipt else ""
+
+    @property
+    def verification(self) -> Verification | None:
+        """How its branch was last verified."""
+        return verification_in(next((run.verify for run in reversed(self.candidate.runs) if run.verify), ""))
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        found, seen = self.candidate, self.verification
+        return {
+            "name": found.name,
+            "task": found.task.id if found.task else None,
+            "branch": found.branch,
+            "tip": found.tip,
+            "base": found.base,
+            "finding": self.finding or None,
+            "verify": seen.command if seen else None,
+            "tests": {name: getattr(seen, name) if seen else None for name in ("passed", "failed", "skipped")},
+            "diff": found.size.as_dict(),
+            "runs": len(found.runs),
+            "seconds": None if found.seconds is None else round(found.seconds, 1),
+            "cost_usd": found.cost_usd,
+            "coder": found.coder or None,
+            "model": found.model or None,
+        }
+
+
+class Comparison(NamedTuple):
+    """Two branches, the files of each, and the difference between their tips."""
+
+    one: Side
+    other: Side
+    text: str
+
+    @property
+    def both(self) -> list[str]:
+        """The files that both touched."""
+        return sorted({*self.one.files} & {*self.other.files})
+
+    def alone(self, side: Side) -> list[str]:
+        """The files that only one of them touched."""
+        rest = self.other if side is self.one else self.one
+        return sorted({*side.files} - {*rest.files})
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        sides = [{**side.view(), "files_alone": self.alone(side)} for side in (self.one, self.other)]
+        return {"sides": sides, "files_both": self.both, "difference": self.text}
+
+
+def compare(fleet: Fleet, names: tuple[str, str], *, scope: Scope, directory: str, patch: bool = False) -> Comparison:
+    """Two branches of one repository; the text between them is by file, or with `patch` line by line.
+
+    Raises as `find_candidates`, and Usage where the names do not mean two.
+    """
+    field = find_candidates(fleet, names, scope=scope, directory=directory, at_work=True)
+    if len(field.candidates) != 2:
+        why = "; ".join(f"{name}: {why}" for name, why in field.left_out)
+        found = ", ".join(each.name for each in field.candidates[:5])
+        raise Usage(f"these are not two branches, but {found or 'none'}{f' ({why})' if why else ''}", hint="name two.")
+    changed = [diff(field.view, each.base, each.tip, names=True) for each in field.candidates]
+    one, other = (Side(each, _files(told)) for each, told in zip(field.candidates, changed, strict=True))
+    between = diff(field.view, one.candidate.tip, other.candidate.tip, stat=not patch).decode("utf-8", "replace")
+    return Comparison(one, other, _cut(between))
+
+
+def _files(told: bytes) -> tuple[str, ...]:
+    return tuple(told.decode("utf-8", "replace").splitlines()[:MOST_FILES])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LARGEST else f"{text[:LARGEST]}\n(cut here: the difference is longer)\n"

@@ -1,0 +1,139 @@
+"""Which of several pieces of work is the best: pure, by what was found, and never by what anybody claims."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.finding import Evidence, Finding, judge
+from fleet.core.record import Record
+from fleet.core.run import Ending
+from fleet.core.task import WORKTREE
+from fleet.core.verification import Verification
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from fleet.actions.candidates import Candidate
+
+#: From the best to the worst.
+ORDER = (
+    Finding.VERIFIED,
+    Finding.UNVERIFIED,
+    Finding.FAILED_VERIFY,
+    Finding.INCOMPLETE,
+    Finding.INFRA_ERROR,
+    Finding.NO_CHANGES,
+    Finding.FABRICATED,
+    Finding.OUT_OF_SCOPE,
+)
+#: What a receipt says of how the work came to be; no look at the result takes that back.
+STAYS = (Finding.FABRICATED, Finding.OUT_OF_SCOPE)
+#: What can win.
+GOOD = (Finding.VERIFIED, Finding.UNVERIFIED)
+UNKNOWN = float("inf")
+
+
+class Entry(Record):
+    """A candidate, and what fleet's look at it found."""
+
+    candidate: Candidate
+    finding: str
+    shown: tuple[str, ...] = ()
+    verification: Verification | None = None
+
+    @property
+    def passed(self) -> int:
+        """How many tests passed, as far as their runner said."""
+        return (self.verification.passed if self.verification else None) or 0
+
+    @property
+    def lines(self) -> int:
+        """How much it changes."""
+        return self.candidate.size.added + self.candidate.size.removed
+
+    @property
+    def standing(self) -> tuple[int, int]:
+        """What tells good work from bad: what was found, then tests that passed. Equal ones tie."""
+        return _place(self.finding), -self.passed
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        candidate, seen = self.candidate, self.verification
+        tests = {name: getattr(seen, name) if seen else None for name in ("passed", "failed", "skipped")}
+        return {
+            "name": candidate.name,
+            "task": candidate.task.id if candidate.task else None,
+            "branch": candidate.branch,
+            "tip": candidate.tip,
+            "base": candidate.base,
+            "finding": self.finding,
+            "shown": list(self.shown),
+            "tests": tests,
+            "verify": seen.as_dict() if seen else None,
+            "diff": candidate.size.as_dict(),
+            "seconds": None if candidate.seconds is None else round(candidate.seconds, 1),
+            "cost_usd": candidate.cost_usd,
+            "coder": candidate.coder or None,
+            "model": candidate.model or None,
+        }
+
+
+def entry(candidate: Candidate, verification: Verification | None, *, not_verified: str = "") -> Entry:
+    """What a candidate amounts to, by a look that was the same for all of them."""
+    receipt = candidate.receipt
+    if receipt is not None and receipt.finding in STAYS:
+        shown = tuple(str(each) for each in receipt.told.get("shown") or ())
+        return Entry(candidate=candidate, finding=receipt.finding, shown=shown, verification=verification)
+    seen = Evidence(
+        ending=Ending.FINISHED,
+        tells_tools=False,  # how it came to be was judged before
+        handed_in=True,
+        workspace=WORKTREE,
+        commits=1,
+        changed=candidate.size.files,
+        blank=_is_blank(candidate),
+        verification=verification,
+        not_verified=not_verified,
+    )
+    found = judge(seen)
+    return Entry(candidate=candidate, finding=found.finding, shown=found.shown, verification=verification)
+
+
+def ranked(entries: Iterable[Entry]) -> list[Entry]:
+    """The best first: by what was found, tests passed, how little it changes, how quick and how cheap it was."""
+    return sorted(entries, key=_order)
+
+
+def tied(entries: list[Entry]) -> list[Entry]:
+    """Those that are as good as the first of a ranked list, the first included; none where nothing is good."""
+    if not entries or entries[0].finding not in GOOD:
+        return []
+    return [each for each in entries if each.standing == entries[0].standing]
+
+
+def with_first(entries: list[Entry], best: Entry) -> list[Entry]:
+    """The same with one of them in front."""
+    return [best, *(each for each in entries if each is not best)]
+
+
+def winner(entries: list[Entry]) -> Entry | None:
+    """The first of a ranked list, where it is any good."""
+    return entries[0] if entries and entries[0].finding in GOOD else None
+
+
+def _order(each: Entry) -> tuple[tuple[int, int], int, float, float, str]:
+    candidate = each.candidate
+    seconds = UNKNOWN if candidate.seconds is None else candidate.seconds
+    cost = UNKNOWN if candidate.cost_usd is None else candidate.cost_usd
+    return each.standing, each.lines, seconds, cost, candidate.name
+
+
+def _is_blank(candidate: Candidate) -> bool:
+    """Whether its receipt saw only white space change, up to the commit that is looked at."""
+    seen = candidate.receipt.told.get("pieces", {}).get("git") if candidate.receipt else None
+    return isinstance(seen, dict) and bool(seen.get("blank")) and seen.get("tip") == candidate.tip
+
+
+def _place(finding: str) -> int:
+    return ORDER.index(finding) if finding in ORDER else len(ORDER)

@@ -1,0 +1,196 @@
+"""A receipt in plain words: the finding first, then what shows it. Pure; whoever prints it takes care of terminals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from fleet.core.receipt import Receipt
+    from fleet.core.run import Run
+
+#: What each finding means, for somebody who sees the word for the first time.
+MEANING = {
+    Finding.VERIFIED: "real work, and fleet's own look at it ended well",
+    Finding.UNVERIFIED: "real work that nothing has proven",
+    Finding.NO_CHANGES: "it changed nothing",
+    Finding.FAILED_VERIFY: "fleet's own look at the work failed",
+    Finding.INCOMPLETE: "it did not get to an end",
+    Finding.FABRICATED: "it claims what did not happen",
+    Finding.OUT_OF_SCOPE: "it touched what is not its to touch",
+    Finding.INFRA_ERROR: "nobody's fault: a limit, an outage, a lost agent",
+}
+MOST_LINES = 10
+WIDTH = 12
+
+
+def headline(receipt: Receipt) -> str:
+    """One line: which run, and what its receipt shows."""
+    return f"{receipt.run_id}: {receipt.finding} – {MEANING.get(receipt.finding, 'a finding that this fleet lacks')}"
+
+
+def lines(receipt: Receipt, run: Run | None = None) -> list[str]:
+    """All of it, a line each: labels to the left, what belongs to them to the right."""
+    found = [headline(receipt)]
+    for label, words in sections(receipt, run):
+        for number, line in enumerate(words):
+            found.append(f"{label + ':' if number == 0 else '':<{WIDTH}} {line}".rstrip())
+    return found
+
+
+def sections(receipt: Receipt, run: Run | None = None) -> list[tuple[str, list[str]]]:
+    """What there is to say, by label; what nothing is known about is left out."""
+    told = receipt.told
+    pieces = told.get("pieces") or {}
+
+    def piece(name: str) -> Mapping[str, Any]:
+        found = pieces.get(name)
+        return found if isinstance(found, dict) else {}
+
+    parts = (
+        ("why", [str(each) for each in told.get("shown") or ()]),
+        ("by", _who(receipt, run, piece("spawn"))),
+        ("took", _took(run, piece("stream"), piece("process"))),
+        ("changed", _changed(piece("git"))),
+        ("commits", _commits(piece("git"))),
+        ("verify", _verify(piece("verify"), piece("base"))),
+        ("claims", _claims(piece("claims"))),
+        ("scope", _scope(piece("scope"))),
+        ("flags", [*map(str, piece("scope").get("flags") or (run.flagged if run else ()))][:MOST_LINES]),
+        ("contained", [str(found)] if (found := piece("process").get("containment")) else []),
+        ("receipt", [f"{receipt.hash[:16]}, made at {receipt.made_at:%Y-%m-%d %H:%M:%S} UTC"]),
+    )
+    return [(label, words) for label, words in parts if words]
+
+
+def _who(receipt: Receipt, run: Run | None, spawn: Mapping[str, Any]) -> list[str]:
+    words = receipt.coder or "an unknown coder"
+    if spawn.get("version"):
+        words += f" {spawn['version']}"
+    words += f" with {receipt.model}" if receipt.model else ""
+    words += f" on account {run.account}" if run and run.account else ""
+    program = f"{spawn['program']} ({str(spawn.get('program_hash') or '?')[:12]})" if spawn.get("program") else ""
+    return [words, *([program] if program else [])]
+
+
+def _took(run: Run | None, stream: Mapping[str, Any], process: Mapping[str, Any]) -> list[str]:
+    words = []
+    if run is not None and run.ended_at is not None:
+        words.append(_duration((run.ended_at - run.started_at).total_seconds()))
+    if run is not None and run.cost_usd is not None:
+        words.append(f"${run.cost_usd:.4f}")
+    if run is not None and run.tokens:
+        words.append(f"{run.tokens:,} tokens")
+    if (calls := stream.get("tool_calls")) is not None:
+        words.append(_many(calls, "tool call"))
+    if denied := stream.get("denied"):
+        words.append(f"{len(denied) if isinstance(denied, list) else denied} denied")
+    if process.get("exit_signal"):
+        words.append(f"killed by signal {process['exit_signal']}")
+    elif process.get("exit_status") is not None:
+        words.append(f"exit code {process['exit_status']}")
+    return [", ".join(words)] if words else []
+
+
+def _changed(git: Mapping[str, Any]) -> list[str]:
+    count = git.get("file_count")
+    if count is None:
+        return []
+    found = [f"{_many(count, 'file')}, +{git.get('added') or 0} -{git.get('removed') or 0} lines"]
+    if git.get("branch"):
+        found[0] += f" on {git['branch']}"
+    found[0] += ", white space alone" if git.get("blank") else ""
+    files = [each for each in git.get("files") or () if isinstance(each, dict)]
+    found += [f"{each.get('status') or '?'} {each.get('path')}" for each in files[:MOST_LINES]]
+    more = count - min(len(files), MOST_LINES)
+    return [*found, f"and {more} more"] if files and more > 0 else found
+
+
+def _commits(git: Mapping[str, Any]) -> list[str]:
+    made = [each for each in git.get("commits") or () if isinstance(each, dict)]
+    found = [f"{str(each.get('id'))[:12]} {each.get('subject')} ({each.get('author')})" for each in made[:MOST_LINES]]
+    more = (git.get("commit_count") or 0) - len(found)
+    return [*found, f"and {more} more"] if found and more > 0 else found
+
+
+def _verify(verify: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
+    if why := verify.get("not_verified"):
+        return [f"not verified: {why}"]
+    if not verify.get("command"):
+        return []
+    ended = verify.get("why") or f"ended with exit code {verify.get('status')}"
+    found = [f"`{verify['command']}` {ended} after {_duration(verify.get('seconds') or 0)}{_tests(verify)}"]
+    at_base = verify.get("base_status", base.get("status"))
+    found += [f"at the base it ended with {at_base}"] if at_base is not None else []
+    for name, words in (
+        ("restored", "taken from the base"),
+        ("contested", "tests of the base that the branch changed"),
+        ("doubts", "doubt"),
+    ):
+        some = verify.get(name) or ()
+        found += [f"{words}: {', '.join(map(str, some[:MOST_LINES]))}"] if some else []
+    found += [f"it was run with {verify['containment']}"] if verify.get("containment") else []
+    return [*found, *(f"| {line}" for line in _tail(verify))]
+
+
+def _tests(verify: Mapping[str, Any]) -> str:
+    counts = ((verify.get(name), name) for name in ("passed", "failed", "skipped"))
+    words = [f"{number} {name}" for number, name in counts if number or (name == "passed" and number is not None)]
+    return f"; tests: {', '.join(words)}" if words else ""
+
+
+def _tail(verify: Mapping[str, Any]) -> list[str]:
+    """The end of what the command printed: all that is kept where it failed, else a line or two."""
+    ended_well = verify.get("status") == 0 and not verify.get("why")
+    return str(verify.get("tail") or "").rstrip().splitlines()[-(3 if ended_well else 20) :]
+
+
+def _claims(claims: Mapping[str, Any]) -> list[str]:
+    found = []
+    if claims.get("status"):
+        found.append(f"it says: {claims['status']}" + (f" – {_short(claims)}" if claims.get("summary") else ""))
+    for name, words in (
+        ("absent", "claimed files that are not there"),
+        ("untouched", "claimed changes that were not made"),
+        ("unknown_commits", "claimed commits that nobody has"),
+        ("unseen", "claimed commands that it never ran"),
+    ):
+        found += list(_some(words, claims.get(name) or ()))
+    told = claims.get("files_changed") or 0
+    count = len(told) if isinstance(told, list) else told
+    if count and len(found) == 1:
+        found.append(f"{_many(count, 'claimed file')}, all as it says")
+    return found
+
+
+def _short(claims: Mapping[str, Any]) -> str:
+    text = " ".join(str(claims["summary"]).split())
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def _scope(scope: Mapping[str, Any]) -> list[str]:
+    found = list(map(str, scope.get("strayed") or ()))[:MOST_LINES]
+    for name, words in (("allow", "allowed"), ("protect", "protected")):
+        found += list(_some(words, scope.get(name) or ()))
+    return found
+
+
+def _some(words: str, names: Sequence[Any]) -> Iterator[str]:
+    if names:
+        more = len(names) - MOST_LINES
+        yield f"{words}: {', '.join(map(str, names[:MOST_LINES]))}" + (f" and {more} more" if more > 0 else "")
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"

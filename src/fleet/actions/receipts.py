@@ -1,0 +1,153 @@
+"""Receipts as people ask for them: that of a run, and whether it and its chain are as they were made."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.names import ANYWHERE, find_task
+from fleet.actions.reading import LARGEST, Place, text_of
+from fleet.actions.runs import view
+from fleet.core.errors import FleetError, TaskNotFound
+from fleet.core.jsontext import decode
+from fleet.core.receipt import flaws
+from fleet.engine.folder import home_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.actions.names import Scope
+    from fleet.assembly import Fleet
+    from fleet.core.receipt import Receipt
+    from fleet.core.run import Run
+    from fleet.core.task import Task
+
+FILE = "receipt.json"
+#: The name of a run: that of its task, and its number.
+RUN = re.compile(r"(.+)/(\d{1,9})")
+#: What the file says besides the body of the row.
+OUTSIDE = ("run_id", "task_id", "owner", "previous", "hash")
+MOST_FAULTS = 20
+
+
+class Shown(NamedTuple):
+    """A task, one of its runs, and what was seen of it."""
+
+    task: Task
+    run: Run | None
+    receipt: Receipt
+    others: int  # how many more receipts the task has
+
+    def view(self, fleet: Fleet) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        receipt = self.receipt
+        plain = {name: value for name, value in receipt.as_dict().items() if name not in ("body", "made_at")}
+        run = view(fleet, self.run) if self.run else None
+        return {**plain, "made_at": receipt.made_at.isoformat(), **receipt.told, "run": run}
+
+
+class Checked(NamedTuple):
+    """What a look at a receipt and its chain found."""
+
+    receipts: int  # how many the chain has
+    faults: list[str]  # what is not as it was made, in words
+    notes: list[str]  # what could not be looked at
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        return {"ok": not self.faults, "receipts": self.receipts, "faults": self.faults, "notes": self.notes}
+
+
+def find_receipt(fleet: Fleet, name: str, number: int | None = None, scope: Scope = ANYWHERE) -> Shown:
+    """The receipt of the run that a name means: a run itself, or the last of a task that has one.
+
+    Raises as `find_task`, and FleetError where nothing was recorded.
+    """
+    key, number = _meant(fleet, name, number, scope)
+    found = fleet.history.receipts(key)
+    if number is None:
+        if not found:
+            raise FleetError(f"{key} has no receipt yet", hint="a receipt is made when a run ends: `fleet runs` lists.")
+        chosen = found[-1]
+    else:
+        run_id = f"{key}/{number}"
+        if fleet.history.run(run_id) is None:
+            raise FleetError(f"{key} has no run {number}", hint=f"`fleet runs {key}` lists its runs.")
+        made = fleet.history.receipt(run_id)
+        if made is None:
+            raise FleetError(f"run {number} of {key} has no receipt", hint="a receipt is made when a run ends.")
+        chosen = made
+    return Shown(fleet.queue.get(key), fleet.history.run(chosen.run_id), chosen, len(found) - 1)
+
+
+def check(fleet: Fleet, shown: Shown) -> Checked:
+    """Whether a receipt, the chain it stands in, its run and its file agree with each other."""
+    receipt, run = shown.receipt, shown.run
+    chain = fleet.history.receipt_chain(receipt.owner)
+    faults = [f"{receipt.run_id}: {flaw}" for flaw in flaws(receipt)]
+    faults += _breaks(chain, receipt)
+    if run is None:
+        faults.append(f"{receipt.run_id}: there is no such run on record")
+    elif run.receipt and run.receipt != receipt.hash:
+        faults.append(f"{receipt.run_id}: its run names another receipt")
+    elif run.finding != receipt.finding:
+        faults.append(f"{receipt.run_id}: its run says {run.finding or 'nothing'}, its receipt {receipt.finding}")
+    differing, notes = _file(fleet, shown)
+    return Checked(len(chain), (faults + differing)[:MOST_FAULTS], notes)
+
+
+def _meant(fleet: Fleet, name: str, number: int | None, scope: Scope) -> tuple[str, int | None]:
+    """The task and perhaps the number of a run; a branch may look like a run, and a run on record comes first."""
+    if run := fleet.history.run(name):
+        return run.task_id, run.number
+    try:
+        return find_task(fleet, name, scope=scope), number
+    except TaskNotFound:
+        part = RUN.fullmatch(name)
+        if part is None:
+            raise
+        return find_task(fleet, part[1], scope=scope), int(part[2])
+
+
+def _breaks(chain: list[Receipt], receipt: Receipt) -> list[str]:
+    """Where a chain does not hold: one that is not as it was made, or does not name the one before it."""
+    found, before = [], ""
+    for each in chain:
+        if each.run_id != receipt.run_id:
+            found += [f"{each.run_id}: {flaw}" for flaw in flaws(each)]
+        if each.previous != before:
+            found.append(f"{each.run_id}: it does not follow the receipt before it; one is missing, or was changed")
+        before = each.hash
+    if receipt.run_id not in {each.run_id for each in chain}:
+        found.append(f"{receipt.run_id}: it is not in the chain of {receipt.owner}")
+    return found
+
+
+def _file(fleet: Fleet, shown: Shown) -> tuple[list[str], list[str]]:
+    """What the file beside the run says otherwise; and why it could not be asked. An agent can write there."""
+    receipt, run = shown.receipt, shown.run
+    if run is None:
+        return [], []
+    place = Place(home_of(fleet.home, run).task(run.task_id), f"runs/{run.number}/{FILE}")
+    try:
+        text = "".join(text_of(place))
+        told = decode(text)
+    except FleetError as error:
+        return [], [f"{error}: what is on record counts"]
+    except (ValueError, RecursionError):
+        return [f"{place} is not the JSON that fleet wrote"], []
+    if not isinstance(told, dict) or len(text) >= LARGEST:
+        return [f"{place} is not the JSON that fleet wrote"], []
+    expected: dict[str, Any] = receipt.told | {name: getattr(receipt, name) for name in OUTSIDE}
+    differing = [name for name, value in expected.items() if told.get(name) != value]
+    if _moment(told.get("made_at")) != receipt.made_at:
+        differing.append("made_at")
+    return ([f"{place} says otherwise than what is on record: {', '.join(differing)}"] if differing else []), []
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,63 @@
+"""The rules of a task from what its maker said on the command line, checked before anything is written."""
+
+from __future__ import annotations
+
+from fleet.core.errors import BadInput
+from fleet.core.rules import Rules, rules_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_GLOBS = 100
+LONGEST_GLOB = 300
+HINT = "a glob is relative to the repository: src/, *.md, docs/**/*.txt."
+
+
+def rules(
+    *,
+    allow: Iterable[str] = (),
+    protect: Iterable[str] = (),
+    fail_to_pass: bool | None = None,
+    no_changes: bool | None = None,
+) -> Rules:
+    """The rules that these options make; nothing said is no rule. Raises BadInput for a glob that is none."""
+    allowed, protected = _globs("--allow", allow), _globs("--protect", protect)
+    return Rules(allow=allowed, protect=protected, fail_to_pass=fail_to_pass, no_changes=no_changes)
+
+
+def changed(text: str, said: Rules) -> str:
+    """The rules that a task carries, with what is said now in the place of what was said of it before."""
+    new = {name: value for name, value in said.as_dict().items() if value not in ((), None, "")}
+    return checked(text).replace(**new).text()
+
+
+def checked(text: str) -> Rules:
+    """The rules in a text of somebody else's. Raises BadInput for what are none."""
+    try:
+        found = rules_in(text)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"fleet.rules are not understood: {error}", hint='such as {"allow": ["src/"]}.') from error
+    _globs("allow", found.allow)
+    _globs("protect", found.protect)
+    return found
+
+
+def _globs(option: str, given: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(given))
+    if len(found) > MOST_GLOBS:
+        raise BadInput(f"{option} has {len(found)} globs; {MOST_GLOBS} are the most", hint="let `**` stand for many.")
+    for glob in found:
+        if reason := _wrong_with(glob):
+            raise BadInput(f"{option} {glob[:80]!r} is no glob: {reason}", hint=HINT)
+    return found
+
+
+def _wrong_with(glob: str) -> str:
+    if not glob.strip("/. "):
+        return "it names nothing"
+    if len(glob) > LONGEST_GLOB:
+        return "it is too long"
+    if not glob.isprintable():
+        return "a character in it cannot be shown"
+    return "'..' leads out of the repository" if ".." in glob.split("/") else ""

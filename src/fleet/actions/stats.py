@@ -1,0 +1,136 @@
+"""How good each coder and model is: what its runs came to, counted by what their receipts show."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fleet.core import when
+from fleet.core.errors import BadInput
+from fleet.core.finding import FINDINGS, Finding
+from fleet.core.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.core.receipt import FindingCount
+
+#: A span that says no direction: it is that long ago.
+SPAN = re.compile(r"\s*\d{1,5}[hdwmy]\s*", re.IGNORECASE)
+#: Runs that say nothing about their coder: nobody's fault, or from before there were receipts.
+NOT_JUDGED = (Finding.INFRA_ERROR, "")
+
+
+class Standing(Record):
+    """What the ended runs of one coder and model came to."""
+
+    coder: str
+    model: str = ""
+    runs: int = 0
+    tasks: int = 0  # those whose first run is among them
+    cost_usd: float = 0.0
+    costed: int = 0  # how many of the runs told a cost
+    seconds: float = 0.0  # all of them together
+    findings: dict[str, int] = {}  # noqa: RUF012 - never changed in place: records are frozen
+
+    @property
+    def verified(self) -> int:
+        """How many tasks were proven done: a run that is verified is its task's last."""
+        return self.findings.get(Finding.VERIFIED, 0)
+
+    @property
+    def judged(self) -> int:
+        """How many runs say something about the coder."""
+        return sum(number for finding, number in self.findings.items() if finding not in NOT_JUDGED)
+
+    @property
+    def verified_rate(self) -> float | None:
+        """Which part of its attempts was proven good; none where there was none to judge."""
+        return self.verified / self.judged if self.judged else None
+
+    @property
+    def retries(self) -> int:
+        """How many runs were not their task's first."""
+        return self.runs - self.tasks
+
+    @property
+    def cost_per_verified(self) -> float | None:
+        """What a proven task cost, all that came to nothing included; none where nothing is known of it."""
+        return self.cost_usd / self.verified if self.verified and self.costed else None
+
+    @property
+    def mean_seconds(self) -> float | None:
+        """How long a run took."""
+        return self.seconds / self.runs if self.runs else None
+
+    def plus(self, count: FindingCount) -> Standing:
+        """With the runs of one more finding."""
+        return self.replace(
+            runs=self.runs + count.runs,
+            tasks=self.tasks + count.first_runs,
+            cost_usd=self.cost_usd + count.cost_usd,
+            costed=self.costed + count.costed,
+            seconds=self.seconds + count.seconds,
+            findings={**self.findings, count.finding: self.findings.get(count.finding, 0) + count.runs},
+        )
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        return {
+            "coder": self.coder,
+            "model": self.model or None,
+            "runs": self.runs,
+            "tasks": self.tasks,
+            "retries": self.retries,
+            "verified": self.verified,
+            "verified_rate": _rounded(self.verified_rate, 4),
+            "cost_usd": _rounded(self.cost_usd, 6) if self.costed else None,
+            "runs_with_cost": self.costed,
+            "cost_per_verified_task_usd": _rounded(self.cost_per_verified, 6),
+            "seconds": round(self.seconds, 1),
+            "mean_seconds": _rounded(self.mean_seconds, 1),
+            "findings": {each: self.findings[each] for each in FINDINGS if each in self.findings},
+            "runs_without_receipt": self.findings.get("", 0),
+        }
+
+
+def standings(fleet: Fleet, *, since: datetime | None = None, coder: str = "") -> list[Standing]:
+    """What the runs that ended since then came to, by coder and model; the most proven first."""
+    counts = fleet.history.finding_counts(since=since)
+    found = summed(each for each in counts if coder in ("", each.coder))
+    return sorted(found, key=lambda row: (-row.verified, -row.runs, row.coder, row.model))
+
+
+def summed(counts: Iterable[FindingCount]) -> list[Standing]:
+    """The counts of each coder and model together."""
+    found: dict[tuple[str, str], Standing] = {}
+    for each in counts:
+        key = (each.coder, each.model)
+        found[key] = found.get(key, Standing(coder=each.coder, model=each.model)).plus(each)
+    return list(found.values())
+
+
+def total(rows: Iterable[Standing]) -> Standing:
+    """All of them together."""
+    sums = Standing(coder="all")
+    for row in rows:
+        findings = {key: sums.findings.get(key, 0) + number for key, number in row.findings.items()}
+        numbers = ("runs", "tasks", "cost_usd", "costed", "seconds")
+        added = {name: getattr(sums, name) + getattr(row, name) for name in numbers}
+        sums = sums.replace(**added, findings={**sums.findings, **findings})
+    return sums
+
+
+def moment(text: str, *, now: datetime) -> datetime:
+    """Since when: 7d is seven days ago; else as anywhere. Raises BadInput, also for what lies ahead."""
+    found = when.parse(f"-{text.strip()}" if SPAN.fullmatch(text) else text, now=now)
+    if found > now:
+        raise BadInput(f"{text!r} lies ahead", hint="such as 7d, yesterday or 2026-01-15.")
+    return found
+
+
+def _rounded(number: float | None, digits: int) -> float | None:
+    return None if number is None else round(number, digits)

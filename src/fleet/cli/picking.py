@@ -1,0 +1,224 @@
+"""`fleet pick` and `fleet compare`: which of several pieces of work is the best, and how two of them differ."""
+
+import sys
+from typing import Any
+
+import click
+
+from fleet.actions import judging, picking, ranking, taking
+from fleet.actions.candidates import find_candidates
+from fleet.actions.comparing import Comparison, Side
+from fleet.actions.comparing import compare as compared
+from fleet.actions.judging import Judged
+from fleet.actions.picking import Pick
+from fleet.actions.ranking import Entry
+from fleet.actions.rights import refuse_agents
+from fleet.actions.taking import Taken
+from fleet.assembly import Fleet, open_fleet
+from fleet.cli import person
+from fleet.cli.amounts import NOTHING, duration, money
+from fleet.cli.bd.text import clean, shown
+from fleet.cli.completion import complete_coders, complete_names
+from fleet.cli.tables import cell, show, table
+from fleet.core.finding import Finding
+from fleet.core.jsontext import encode
+from fleet.core.verification import Verification
+from fleet.home import find
+
+JUDGE_SECONDS = 900
+COLUMNS = ("", "Branch", "Task", "Finding", "Tests", "Diff", "Time", "Cost", "Coder", "Why")
+MOST_SHOWN = 12
+
+
+@click.command()
+@click.argument("names", metavar="BATCH|NAME…", nargs=-1, required=True, shell_complete=complete_names)
+@click.option("--verify", "command", default="", metavar="CMD", help="Verify with this, and not as the project says.")
+@click.option("--judge", metavar="CODER", shell_complete=complete_coders, help="Have a coder decide what ties.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of the order in which the judge sees them.")
+@click.option("--judge-seconds", type=click.IntRange(min=1), default=JUDGE_SECONDS, show_default=True, help="At most.")
+@click.option("--merge", "to_merge", is_flag=True, help="Merge the best; the others are kept under refs/fleet/kept.")
+@click.option("--jobs", type=click.IntRange(min=1, max=64), help="How many to verify at once.")
+@click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
+    """Verify what several agents made of the same task, in the same clean conditions, and show which is the best.
+
+    The order is by what was found, then by tests passed, then by how little it changes, how quick and how cheap it
+    was. What is found the same with as many tests passed ties; there a judge, which reads the diffs without names, may
+    decide. Exit code 1: none is any good.
+    """
+    quiet = given["as_json"]
+    with open_fleet(find()) as fleet:
+        refuse_agents(person.caller(fleet), "pick: it judges agents' work")
+        scope = person.scope(all_projects=given["all_projects"])
+        field = find_candidates(fleet, names, scope=scope, directory=person.current_directory())
+        plan = picking.plan_for(fleet, field, command)
+        jobs = given["jobs"] or picking.jobs_for(field)
+        found = picking.pick(fleet, field, plan, jobs=jobs, tell=lambda each: _progress(each, quiet=quiet))
+        if given["judge"]:
+            found = _judged(fleet, found, field.view, given)
+        why = taking.refusal(found.winner) if given["to_merge"] else ""
+        taken = None
+        if given["to_merge"] and not why and found.winner:
+            taken = taking.take(
+                fleet,
+                field.view,
+                found.winner,
+                found.losers,
+                by=person.name(),
+                tell=lambda words: click.echo(clean(words), err=True),
+            )
+    if quiet:
+        merged = taken.view() if taken else {"refused": why} if why else None
+        click.echo(encode(found.view() | {"merge": merged}, 2))
+    else:
+        _print(found, taken, why)
+    return 1 if found.winner is None or why or (taken is not None and not taken.landed) else 0
+
+
+def _judged(fleet: Fleet, found: Pick, view: Any, given: dict[str, Any]) -> Pick:
+    tied = ranking.tied(found.entries)
+    if len(tied) < 2:
+        return found
+    seed = judging.new_seed() if given["seed"] is None else given["seed"]
+    terms = {"coder": given["judge"], "seed": seed, "by": person.name(), "seconds": float(given["judge_seconds"])}
+    said = judging.judge(fleet, view, tied, **terms)
+    best = next((each for each in tied if each.candidate.name == said.chosen), None)
+    entries = ranking.with_first(found.entries, best) if best else found.entries
+    return found._replace(entries=entries, judged=said)
+
+
+def _progress(each: Entry, *, quiet: bool) -> None:
+    if not quiet and sys.stderr.isatty() and each.verification:
+        seen = each.verification
+        click.echo(f"{clean(each.candidate.name)}: {clean(seen.in_words)} ({duration(seen.seconds)})", err=True)
+
+
+def _print(found: Pick, taken: Taken | None, why: str) -> None:
+    made = table(*COLUMNS, right=("Time", "Cost"), wide=("Why",))
+    for number, each in enumerate(found.entries, 1):
+        best = found.winner is each
+        made.add_row("→" if best else str(number), *_cells(each, best=best))
+    show(made)
+    for name, reason in found.left_out:
+        click.echo(f"left out: {clean(name)}: {clean(reason)}")
+    if found.plan.why_not:
+        click.echo(f"nothing was run: {clean(found.plan.why_not)}; `--verify CMD` says what to run", err=True)
+    if found.judged:
+        _tell_judged(found.judged)
+    if found.winner is None:
+        click.echo("none of them is any good", err=True)
+    elif why:
+        click.echo(f"nothing is merged: {clean(why)}", err=True)
+    elif taken is None:
+        click.echo(f"best: {clean(found.winner.candidate.name)}; {_next(found.winner)}")
+    if taken is not None:
+        _tell_taken(taken)
+
+
+def _cells(each: Entry, *, best: bool) -> list[Any]:
+    candidate = each.candidate
+    style = "green" if best else "" if each.finding in ranking.GOOD else "yellow"
+    return [
+        cell(candidate.branch, "bold" if best else ""),
+        cell(candidate.task.id if candidate.task else NOTHING),
+        cell(each.finding, style),
+        _tests(each.verification),
+        f"+{candidate.size.added} -{candidate.size.removed} in {candidate.size.files}",
+        duration(candidate.seconds),
+        money(candidate.cost_usd),
+        cell(candidate.coder or NOTHING),
+        cell("; ".join(each.shown)[:300]),
+    ]
+
+
+def _tests(seen: Verification | None) -> str:
+    if seen is None or (seen.passed is None and seen.failed is None):
+        return NOTHING
+    return f"{seen.passed or 0} passed" + (f", {seen.failed} failed" if seen.failed else "")
+
+
+def _next(best: Entry) -> str:
+    name = clean(best.candidate.name)
+    if best.finding != Finding.VERIFIED:
+        return "nothing has proven it"
+    return f"`fleet merge {name}` takes it" if best.candidate.task else f"`git merge {name}` takes it"
+
+
+def _tell_judged(said: Judged) -> None:
+    order = ", ".join(f"{letter} {clean(name)}" for letter, name in said.letters.items())
+    if said.failed:
+        click.echo(f"the judge ({clean(said.coder)}, {said.task}) did not decide: {clean(said.failed)}", err=True)
+        click.echo(f"the order stays as it was (seed {said.seed}: {order})", err=True)
+    else:
+        click.echo(f"the judge ({clean(said.coder)}, {said.task}) chose {clean(said.chosen)}: {clean(said.reason)}")
+        click.echo(f"it saw them without names, in the order of seed {said.seed}: {order}")
+
+
+def _tell_taken(taken: Taken) -> None:
+    done = taken.merging
+    for each in done.merged:
+        where = f"{clean(done.target)} is at {each.commit[:12]}" if done.moved else f"it waits at {clean(done.waiting)}"
+        click.echo(f"merged {clean(each.branch)}: {where}")
+    if done.merged and not done.moved and done.command:
+        click.echo(f"  take it: {clean(done.command)}")
+    for note in done.notes:
+        click.echo(clean(note), err=True)
+    for left in done.left_out:
+        click.echo(f"not merged: {clean(left.branch)}: {clean(left.why)}", err=True)
+    for name, ref in taken.kept.items():
+        click.echo(f"kept {clean(name)}: {ref}")
+
+
+@click.command()
+@click.argument("one", metavar="NAME", shell_complete=complete_names)
+@click.argument("other", metavar="NAME", shell_complete=complete_names)
+@click.option("--patch", is_flag=True, help="Show how their results differ line by line, and not by file.")
+@click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def compare(one: str, other: str, patch: bool, all_projects: bool, as_json: bool) -> None:
+    """Show two branches side by side: what each came to, which files each touched, and how their results differ."""
+    with open_fleet(find()) as fleet:
+        scope = person.scope(all_projects=all_projects)
+        place = person.current_directory()
+        found = compared(fleet, (one, other), scope=scope, directory=place, patch=patch)
+    if as_json:
+        click.echo(encode(found.view(), 2))
+        return
+    _side_by_side(found)
+    click.echo(shown(found.text) if found.text else "their results are the same", nl=not found.text)
+
+
+def _side_by_side(found: Comparison) -> None:
+    sides = (found.one, found.other)
+    made = table("", *(clean(side.candidate.name) for side in sides), wide=[clean(s.candidate.name) for s in sides])
+    rows = [_facts(side) | {"files alone": _files(found.alone(side))} for side in sides]
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if any(value != NOTHING for value in values):
+            made.add_row(name, *(cell(value, "bold" if len(set(values)) > 1 else "dim") for value in values))
+    show(made)
+    if found.both:
+        click.echo(f"both touched: {clean(_files(found.both))}")
+
+
+def _facts(side: Side) -> dict[str, str]:
+    each, seen = side.candidate, side.verification
+    return {
+        "task": each.task.id if each.task else NOTHING,
+        "finding": side.finding or NOTHING,
+        "verify": seen.in_words if seen else NOTHING,
+        "tests": _tests(seen),
+        "coder": " ".join(filter(None, (each.coder, each.model))) or NOTHING,
+        "runs": str(len(each.runs)) if each.runs else NOTHING,
+        "time": duration(each.seconds),
+        "cost": money(each.cost_usd),
+        "diff": f"+{each.size.added} -{each.size.removed} in {each.size.files}",
+    }
+
+
+def _files(names: list[str]) -> str:
+    if not names:
+        return NOTHING
+    more = len(names) - MOST_SHOWN
+    return ", ".join(names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,61 @@
+"""`fleet stats`: what the runs of each coder and model came to."""
+
+import click
+
+from fleet.actions import stats as counting
+from fleet.actions.stats import Standing
+from fleet.assembly import open_fleet
+from fleet.cli.amounts import NOTHING, duration, money, percent
+from fleet.cli.completion import complete_coders
+from fleet.cli.tables import cell, show, table
+from fleet.core.finding import FINDINGS, Finding
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+COLUMNS = ("Coder", "Model", "Tasks", "Runs", "Retries", "Verified", "Rate", "Cost/verified", "Cost", "Time/run")
+
+
+@click.command()
+@click.option("--since", metavar="TIME", help="Only runs that ended since then: 7d, yesterday, 2026-01-15.")
+@click.option("--coder", default="", shell_complete=complete_coders, help="Only of this coder.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def stats(since: str | None, coder: str, as_json: bool) -> None:
+    """Show, for each coder and model, how much of its work was proven, and what that took.
+
+    The rate is that of the attempts that say something about the coder: limits and outages do not count. What a
+    verified task cost includes all that came to nothing.
+    """
+    with open_fleet(find()) as fleet:
+        after = counting.moment(since, now=fleet.queue.now().astimezone()) if since else None
+        found = counting.standings(fleet, since=after, coder=coder)
+    if as_json:
+        told = {"since": after.isoformat() if after else None, "rows": [row.view() for row in found]}
+        click.echo(encode(told | {"total": counting.total(found).view()}, 2))
+    elif found:
+        _print(found)
+    else:
+        click.echo("no run has ended yet" if not (since or coder) else "no such run has ended", err=True)
+
+
+def _print(found: list[Standing]) -> None:
+    rows = [*found, counting.total(found)] if len(found) > 1 else found
+    others = [each for each in FINDINGS if each != Finding.VERIFIED and any(each in row.findings for row in rows)]
+    heads = [each.replace("_", " ").capitalize() for each in others]
+    made = table(*COLUMNS, *heads, right=(*COLUMNS[2:], *heads), wide=("Model",))
+    for row in rows:
+        made.add_row(
+            cell(row.coder),
+            cell(row.model or ("" if row.coder == "all" else "its own")),
+            *(str(number) for number in (row.tasks, row.runs, row.retries, row.verified)),
+            percent(None if row.verified_rate is None else 100 * row.verified_rate),
+            _money(row, row.cost_per_verified),
+            _money(row, row.cost_usd if row.costed else None),
+            duration(row.mean_seconds),
+            *(str(row.findings.get(each) or NOTHING) for each in others),
+        )
+    show(made)
+
+
+def _money(row: Standing, dollars: float | None) -> str:
+    """An amount that is at least so much where not all runs told theirs."""
+    return money(dollars) if dollars is None or row.costed == row.runs else f"≥{money(dollars)}"

@@ -1,0 +1,244 @@
+"""`fleet pick`: the best of several, by fleet's own look at each; a judge where they tie; the winner merged."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import a_task
+from fleet.assembly import open_fleet
+from fleet.core.filter import Lane
+from fleet.core.run import Run
+from fleet.core.task import Caller
+from fleet.home import Home
+from program import Program
+from projects import at_work_on
+from receipted import Made
+from repositories import commit, make_repository, run_git
+from supervised import wait_for
+
+CHECK = 'test "$(head -n1 answer.txt)" = 42'
+
+#: A judge that chooses the work with a word in it, or misbehaves as its own name says.
+JUDGE = f"""#!{sys.executable} -IS
+import json, os, re, sys
+how, told = sys.argv[1], sys.stdin.read()
+with open(os.environ["FLEET_TASK_DIR"] + "/heard", "w") as file:
+    file.write(told)
+print(json.dumps({{"type": "tool", "name": "read"}}), flush=True)
+if how == "dies":
+    sys.exit(3)
+parts = re.findall(r"^--- ([0-9a-f]{{12}}) ([A-Z]) ---$(.*?)^--- \\1 end ---$", told, re.S | re.M)
+best = next(letter for _, letter, text in parts if "wise" in text)
+words = f"BEST: {{best}}\\nIt says so." if how == "wise" else "They are all fine."
+result = {{"summary": words, "status": "completed_no_changes", "files_changed": [], "tests": [], "commits": []}}
+with open(os.environ["FLEET_ARTIFACT_DIR"] + "/result.json", "w") as file:
+    json.dump(result, file)
+print(json.dumps({{"type": "end", "ok": True}}), flush=True)
+"""
+
+
+@pytest.fixture
+def made(fleet: Program) -> Made:
+    """A home beside a repository, where the program is run."""
+    found = Made(fleet.home, make_repository(fleet.cwd / "repo"))
+    fleet.cwd = found.repo
+    return found
+
+
+@pytest.fixture
+def three(made: Made) -> Made:
+    """A batch of three: one good and long, one good and short, one wrong though its agent was believed."""
+    made.work("w-A1", {"answer.txt": "42\n\nand\nmore\n"}, id="fleet-a1", batch="b1", verify=CHECK)
+    made.work("w-A2", {"answer.txt": "42\nwise\n"}, id="fleet-a2", batch="b1", verify=CHECK)
+    made.work("w-A3", {"answer.txt": "41\n"}, id="fleet-a3", batch="b1", verify=CHECK)
+    return made
+
+
+@pytest.fixture
+def judged(fleet: Program, three: Made) -> Iterator[Program]:
+    """The same, with coders that can be judges; the supervisor that runs them is ended."""
+    program = fleet.user / "judge"
+    program.write_text(JUDGE)
+    program.chmod(0o755)
+    described = "".join(
+        f"[coders.{how}]\nargv = {json.dumps([str(program), how])}\n"
+        f'[coders.{how}.output]\nformat = "jsonl"\ntool = {{ path = "name", when = {{ type = "tool" }} }}\n'
+        'success = { type = "end", ok = true }\nfailure = { type = "end", ok = false }\n'
+        for how in ("wise", "vague", "dies")
+    )
+    head = "[supervisor]\nmin_free_disk_mb = 1\nmin_free_memory_mb = 1\n[limits]\nretry_limit = 1\n"
+    (fleet.home / "runtime.toml").write_text(head + described)
+    yield fleet
+    fleet("run", "stop", "--stop-agents")
+
+
+def picked(fleet: Program, *words: str, code: int = 0) -> dict[str, Any]:
+    result = fleet("pick", *words, "--json")
+    assert result.code == code, result
+    found: dict[str, Any] = json.loads(result.out)
+    return found
+
+
+def order(found: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(each["branch"], each["finding"]) for each in found["candidates"]]
+
+
+def state(repo: Path) -> tuple[str, ...]:
+    """What must stay as it is: refs, worktrees, status and files of the user's checkout."""
+    told = (("for-each-ref",), ("worktree", "list"), ("status", "--porcelain"), ("stash", "list"))
+    return tuple(run_git(repo, *words) for words in told)
+
+
+def test_each_is_verified_anew_and_the_best_stands_first(fleet: Program, three: Made) -> None:
+    before = state(three.repo)
+    left = fleet.home / "verify" / "pick-killed-0" / "run"
+    left.mkdir(parents=True)
+    os.utime(left.parent, (0, 0))
+    found = picked(fleet, "b1")
+    assert found["winner"] == "w-A2" and found["verify"] == CHECK
+    assert order(found) == [("w-A2", "verified"), ("w-A1", "verified"), ("w-A3", "failed_verify")]
+    assert [each["verify"]["status"] for each in found["candidates"]] == [0, 0, 1]
+    assert found["candidates"][0]["tip"] == three.tip("w-A2") and found["merge"] is None
+    assert state(three.repo) == before
+    assert list((fleet.home / "verify").iterdir()) == [], "nothing is left of it, nor of one that was killed"
+
+
+def test_the_table_says_who_is_best_and_why_the_others_are_not(fleet: Program, three: Made) -> None:
+    out = fleet.ok("pick", "w-A*", "--jobs", "1")
+    rows = [line for line in out.splitlines() if "w-A" in line]
+    assert rows[0].startswith("→") and "w-A2" in rows[0] and "failed_verify" in rows[2] and "exit code 1" in rows[2]
+    assert out.endswith("best: w-A2; `fleet merge w-A2` takes it\n")
+
+
+def test_several_are_verified_at_once_and_ctrl_c_leaves_nothing_of_them(fleet: Program, three: Made) -> None:
+    mark = three.root / "mark"
+    words = [*fleet.argv, "pick", "b1", "--jobs", "3", "--verify", f"sleep 61; : {mark}"]
+    running = subprocess.Popen(words, cwd=fleet.cwd, env=fleet.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(lambda: len(at_work_on(mark)) == 4, "three commands at once besides the program itself")
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, b"")
+    assert at_work_on(mark) == [] and list((fleet.home / "verify").iterdir()) == []
+
+
+def test_where_none_is_good_that_is_said(fleet: Program, three: Made) -> None:
+    found = picked(fleet, "w-A3", "w-A1", "--verify", "false", code=1)
+    assert found["winner"] is None and {finding for _, finding in order(found)} == {"failed_verify"}
+
+
+def test_what_is_not_verified_alike_is_not_compared(fleet: Program, three: Made) -> None:
+    three.work("w-A4", {"answer.txt": "42\n"}, batch="b1", verify="true")
+    result = fleet("pick", "b1")
+    assert (result.code, result.out) == (2, "") and "--verify CMD" in result.err
+    assert order(picked(fleet, "b1", "--verify", CHECK))[0] == ("w-A4", "verified")
+
+
+def test_a_receipt_that_shows_a_lie_is_not_washed_clean(fleet: Program, three: Made) -> None:
+    lie = {"finding": "fabricated"}
+    three.work("liar", {"answer.txt": "42\n"}, verify=CHECK, run=lie)
+    found = picked(fleet, "liar", "w-A1")
+    assert order(found) == [("w-A1", "verified"), ("liar", "fabricated")]
+
+
+def test_plain_branches_are_held_against_where_they_left(fleet: Program, made: Made) -> None:
+    for branch, text in (("mine", "42\n"), ("yours", "41\n")):
+        run_git(made.repo, "switch", "--quiet", "--create", branch, "main")
+        commit(made.repo, "answer.txt", text)
+    run_git(made.repo, "switch", "--quiet", "main")
+    found = picked(fleet, "yours", "mine", "--verify", CHECK)
+    assert order(found) == [("mine", "verified"), ("yours", "failed_verify")]
+    assert found["candidates"][0]["diff"] == {"files": 1, "added": 1, "removed": 0}
+    refused = picked(fleet, "mine", "yours", "--verify", CHECK, "--merge", code=1)
+    assert "no task's branch" in refused["merge"]["refused"]
+
+
+def test_without_a_command_nothing_is_proven_and_nothing_merged(fleet: Program, made: Made) -> None:
+    made.work("one", {"a.txt": "1\n"})
+    made.work("two", {"a.txt": "1\n2\n"})
+    before = state(made.repo)
+    result = fleet("pick", "one", "two", "--merge")
+    assert result.code == 1 and "nothing was run: there is no verify command" in result.err
+    assert "nothing is merged: one is unverified" in result.err
+    assert state(made.repo) == before
+
+
+def test_a_command_of_the_project_is_run_only_once_it_is_trusted(fleet: Program, made: Made) -> None:
+    made.work("one", {"a.txt": "1\n"})
+    (made.repo / ".fleet").mkdir()
+    (made.repo / ".fleet" / "config.toml").write_text('[verify]\ncommand = "test -e a.txt"\n')
+    found = picked(fleet, "one")
+    assert found["verify"] is None and "not trusted" in found["not_verified"]
+    fleet.ok("trust")
+    assert order(picked(fleet, "one")) == [("one", "verified")]
+
+
+def test_those_still_at_work_are_left_out(fleet: Program, three: Made) -> None:
+    with open_fleet(Home(str(fleet.home))) as opened:
+        task = a_task(id="fleet-live", created_at=opened.queue.now(), batch="b1", workspace="worktree", branch="live")
+        opened.queue.add(task.replace(repo=str(three.repo)))
+        [claim] = opened.queue.claim("host", [Lane(room=1)], room=1, ttl=task.created_at - task.created_at)
+        names: dict[str, Any] = {"id": "", "task_id": task.id, "number": 0, "epoch": 0, "owner": "host"}
+        run = opened.history.begin(claim, Run(**names, started_at=opened.queue.now()))
+        caller = Caller(task_id=task.id, run_id=run.id, epoch=claim.epoch)
+        token = opened.queue.admit(claim, caller)
+    assert picked(fleet, "b1")["left_out"] == [{"name": "live", "why": "its agent is still at work"}]
+    result = fleet("pick", "b1", FLEET_RUN_TOKEN=token)
+    assert (result.code, result.out) == (1, "") and "an agent may not pick" in result.err
+
+
+def test_the_winner_is_merged_and_the_others_kept(fleet: Program, three: Made) -> None:
+    tips = {branch: three.tip(branch) for branch in ("w-A1", "w-A2", "w-A3")}
+    found = picked(fleet, "b1", "--merge")
+    assert [each["branch"] for each in found["merge"]["merged"]] == ["w-A2"]
+    assert (three.repo / "answer.txt").read_text() == "42\nwise\n"
+    kept = {"refs/fleet/kept/fleet-a1": tips["w-A1"], "refs/fleet/kept/fleet-a3": tips["w-A3"]}
+    assert three.refs("refs/fleet/kept") == kept
+    assert found["merge"]["kept"] == {"w-A1": "refs/fleet/kept/fleet-a1", "w-A3": "refs/fleet/kept/fleet-a3"}
+    assert all(three.tip(branch) == tip for branch, tip in tips.items()), "branches stay too"
+
+
+def test_a_judge_decides_what_ties_without_knowing_names(judged: Program, three: Made) -> None:
+    three.work("w-A5", {"answer.txt": "42\n"}, id="fleet-a5", batch="b1", verify=CHECK)
+    assert picked(judged, "b1")["winner"] == "w-A5", "the shortest, unless somebody judges"
+    found = picked(judged, "b1", "--judge", "wise", "--seed", "7")
+    assert order(found) == [("w-A2", "verified"), ("w-A5", "verified"), ("w-A1", "verified"), ("w-A3", "failed_verify")]
+    said = found["judge"]
+    assert (said["chosen"], said["reason"], said["seed"]) == ("w-A2", "It says so.", 7)
+    seen = ["w-A5", "w-A2", "w-A1"]  # as they are ranked; what failed is not read
+    random.Random(7).shuffle(seen)
+    assert list(said["letters"].values()) == seen != ["w-A5", "w-A2", "w-A1"]
+    heard = (judged.home / "tasks" / said["task"] / "heard").read_text()
+    assert "Say 42." in heard and "w-A" not in heard and "fleet-a" not in heard
+    (judge,) = json.loads(judged.ok("bd", "show", said["task"], "--json"))
+    assert judge["status"] == "closed" and judge["metadata"]["fleet.origin"] == "pick"
+
+
+@pytest.mark.parametrize(
+    ("how", "why"), [("vague", "it did not say one letter and a reason"), ("dies", "did not get to")]
+)
+def test_a_judge_that_fails_leaves_the_order_as_it_was(judged: Program, how: str, why: str) -> None:
+    before = order(picked(judged, "b1"))
+    result = judged("pick", "b1", "--judge", how)
+    assert result.code == 0 and why in result.err and "the order stays as it was (seed " in result.err
+    assert [line.split()[1] for line in result.out.splitlines() if "w-A" in line][:3] == [name for name, _ in before]
+    assert json.loads(judged.ok("bd", "list", "--json")) == [], "nobody need look after it"
+
+
+def test_a_judge_that_nobody_knows_is_refused(judged: Program) -> None:
+    result = judged("pick", "b1", "--judge", "nobody")
+    assert (result.code, result.out) == (1, "") and "nobody" in result.err
+
+
+def test_what_is_not_there_is_said(fleet: Program, three: Made, tmp_path: Path) -> None:
+    for words, message in ((("nope",), "no task 'nope'"), (("w-B*",), "no task fits 'w-B*'")):
+        result = fleet("pick", *words)
+        assert (result.code, result.out) == (1, "") and message in result.err
+    assert "no task 'nope'" in fleet("pick", "nope", cwd=tmp_path).err

@@ -1,0 +1,38 @@
+"""The rules of a task as its maker says them."""
+
+import pytest
+
+from fleet.actions.ruling import changed, checked, rules
+from fleet.core.errors import BadInput
+from fleet.core.rules import Rules, rules_in
+
+
+def test_what_is_said_comes_back_and_nothing_said_is_no_rule() -> None:
+    said = rules(allow=["src/", "src/"], protect=["*.lock"], fail_to_pass=True)
+    assert rules_in(said.text()) == Rules(allow=("src/",), protect=("*.lock",), fail_to_pass=True)
+    assert rules().text() == ""
+
+
+def test_a_change_keeps_what_it_does_not_mention() -> None:
+    before = rules(allow=["src/"], no_changes=True).text()
+    assert rules_in(changed(before, rules(allow=["docs/"]))) == Rules(allow=("docs/",), no_changes=True)
+    assert rules_in(changed(before, rules(no_changes=False))) == Rules(allow=("src/",), no_changes=False)
+
+
+@pytest.mark.parametrize("glob", ["", "/", ".", " ", "../x", "a/../b", "a\nb", "a\0b", "x" * 301])
+def test_a_glob_that_names_nothing_or_leads_out_is_refused(glob: str) -> None:
+    with pytest.raises(BadInput):
+        rules(allow=[glob])
+    with pytest.raises(BadInput):
+        rules(protect=[glob])
+
+
+def test_too_many_globs_are_refused() -> None:
+    with pytest.raises(BadInput, match="100 are the most"):
+        rules(allow=[f"f{number}" for number in range(101)])
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "no", '{"allow": "src"}', '{"fail_to_pass": 1}', '{"allow": ["../x"]}'])
+def test_rules_of_a_wrong_shape_are_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        checked(text)
