@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from fleet.assembly import open_fleet
 from fleet.core.run import Message, Run
 from fleet.core.task import Caller, Status, Verdict
+from fleet.engine.telling import AUTHOR
+from fleet.home import Home
 from live_runs import Store, in_background, store
 from supervised import Supervised, home, wait_for
 
@@ -89,6 +92,17 @@ def test_a_message_to_an_agent_at_a_tool_is_sent_and_read_after_it(home: Supervi
     talk.finish(task)
     assert talk.message()["delivered_at"] and [each["text"] for each in talk.heard("message")] == ["hurry"]
     assert len(home.runs(task)) == 1
+
+
+def test_what_fleet_has_to_say_of_collisions_starts_nothing_again(home: Supervised) -> None:
+    talk = Talk(home, LATER)
+    task = talk.begin()
+    with open_fleet(Home(str(home.fleet.home))) as opened:
+        opened.history.say(
+            Message(id="c-1", task_id=task, author=AUTHOR, text="b collides", queued_at=opened.queue.now())
+        )
+    talk.finish(task)
+    assert len(home.runs(task)) == 1 and not talk.message()["carried_at"]
 
 
 def test_an_agent_that_must_be_stopped_to_hear_goes_on_in_its_session_with_the_message(home: Supervised) -> None:

@@ -13,6 +13,7 @@ from fleet.core.finding import Evidence, judge
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
+from fleet.engine import telling
 from fleet.engine.accounts import after_run
 from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import process, rules_of
@@ -180,8 +181,12 @@ def _note_account(office: Office, run: Run, outcome: Outcome) -> None:
 
 
 def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict) -> Verdict:
-    """What nobody has heard yet sends a task on its way again; an order to stop, which says nothing, keeps it here."""
-    unheard = [each for each in office.history.messages(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)]
+    """What nobody has heard yet sends a task on its way again; an order to stop, which says nothing, keeps it here.
+
+    What fleet itself has to say of collisions waits for the next run, if there is one.
+    """
+    waiting = [each for each in office.history.messages(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)]
+    unheard = [each for each in waiting if each.author != telling.AUTHOR]
     orders = [each for each in unheard if not each.text]
     for each in orders:
         office.history.mark_message(each.id, Delivery.DELIVERED, office.now(), run.id)
