@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fleet.assembly import open_fleet
-from fleet.core.run import Message, Run
+from fleet.core.run import BY_TOOL, Message, Question, Run
 from fleet.core.task import Caller, Status, Verdict
 from fleet.engine.telling import AUTHOR
 from fleet.home import Home
@@ -103,6 +103,25 @@ def test_what_fleet_has_to_say_of_collisions_starts_nothing_again(home: Supervis
         )
     talk.finish(task)
     assert len(home.runs(task)) == 1 and not talk.message()["carried_at"]
+
+
+def test_an_agent_that_waits_for_a_person_is_not_taken_for_silent(home: Supervised) -> None:
+    home.set("watchdog.silence_seconds=2", "watchdog.wall_seconds=4", "limits.retry_limit=1")
+    talk = Talk(home, LATER)
+    task = talk.begin()
+    with open_fleet(Home(str(home.fleet.home))) as opened:
+        asked = Question(
+            id="q-1", task_id=task, run_id=f"{task}/1", asked_at=opened.queue.now(), text="red?", source=BY_TOOL
+        )
+        opened.history.ask(asked)
+        began = time.monotonic()
+        while time.monotonic() - began < 6:
+            assert home.runs(task)[0]["ended_at"] is None
+            time.sleep(0.5)
+        opened.history.answer("q-1", "blue", by="ada")
+        assert home.runs(task)[0]["ended_at"] is None
+    wait_for(lambda: home.runs(task)[0]["ended_at"] is not None, "its end", home.describe)
+    assert home.runs(task)[0]["ending"] in ("stalled", "timed_out"), "once it is answered, it is as any other"
 
 
 def test_an_agent_that_must_be_stopped_to_hear_goes_on_in_its_session_with_the_message(home: Supervised) -> None:

@@ -9,6 +9,7 @@ from fleet.actions.runs import task_home
 from fleet.actions.tasks import find_id
 from fleet.core.errors import AlreadyAnswered, BadInput, FleetError, QuestionNotFound, TaskNotFound, Usage
 from fleet.core.filter import Filter
+from fleet.core.run import BY_TOOL
 from fleet.core.task import Status
 from fleet.engine.folder import TaskFolder
 from fleet.wake import wake
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from fleet.core.task import Caller, Task
 
 LONGEST_ANSWER = 64 * 1024
-BY_TOOL = "tool"  # such a question is waited for by an agent that lives
 
 
 class Asked(NamedTuple):

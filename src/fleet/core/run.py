@@ -131,6 +131,10 @@ class Run(Record):
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
+#: The source of a question whose asker lives, and waits for the answer.
+BY_TOOL = "tool"
+
+
 class Question(Record):
     """What an agent asks a person; the first answer wins."""
 

@@ -12,7 +12,7 @@ from fleet.config import price_of, window_for
 from fleet.core.errors import FleetError
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
-from fleet.core.run import Ending, Outcome
+from fleet.core.run import BY_TOOL, Ending, Outcome
 from fleet.engine import watchdog
 from fleet.engine.fold import fold
 from fleet.engine.office import TMUX
@@ -242,6 +242,21 @@ class Live:
         if self.settings.scope.live == STOP and (strayed := strayed_in(self.run)):
             return Outcome(ending=Ending.BLOCKED, reason=strayed[0])
         return watchdog.check(self._facts(), self._limits, self._office.steady())
+
+    async def has_waited(self) -> None:
+        """Find out how long it has waited for answers to what it asked by a tool: that is no silence of its own."""
+        office, run = self._office, self.run
+        asked = await office.ask(office.history.questions, task_id=run.task_id)
+        now = office.now()
+        waits = [
+            (each.asked_at, each.answered_at or now)
+            for each in asked
+            if (each.run_id, each.source) == (run.id, BY_TOOL)
+        ]
+        if waits:
+            seconds = sum(max(0.0, (end - begin).total_seconds()) for begin, end in waits)
+            ago = (now - max(end for _, end in waits)).total_seconds()
+            self._signs.waited(seconds, max(0.0, ago), office.steady())
 
     async def stir(self, ended: asyncio.Future[Any]) -> None:
         """Wait until the agent says something, ends, or a watchdog wants to look."""

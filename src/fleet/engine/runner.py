@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import NEXT_RUN, STDIN
 from fleet.core.errors import ClaimLost, FleetError
 from fleet.core.run import Delivery, Ending, Outcome
-from fleet.engine import settling, starting
+from fleet.engine import settling, staging, starting
 from fleet.engine.conclusion import conclude, take_leave
 from fleet.engine.preflight import NotLoggedIn
 from fleet.engine.secrets import SecretRefused
+from fleet.engine.staging import Skipped
 from fleet.engine.workplace import NotNow, NotReady
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Runner:
             live = await starting.begin(self._office, self.claim, self._stop_asked)
         except ClaimLost:
             log.warning("claim on %s lost before it started", self.claim.task.id)
+        except Skipped as error:
+            await self._skip(str(error))
         except (FleetError, OSError) as error:
             await self._could_not_start(error)
         else:
@@ -170,13 +173,21 @@ class Runner:
                 await self._note_delivered(live)
                 await self._say(live)
                 if self._stopping is None:
-                    self._stopping = live.alarm() or self._over(live)
+                    self._stopping = await self._alarm(live) or self._over(live)
                 if self._stopping is not None:
                     return await self._stop(live, agent, ended)
                 await live.stir(ended)
             return await ended if ended.done() else None
         finally:
             ended.cancel()
+
+    async def _alarm(self, live: Live) -> Outcome | None:
+        """Why the agent must be stopped, if it must; the time that it waited for people is left out."""
+        alarm = live.alarm()
+        if alarm is None or alarm.ending not in (Ending.STALLED, Ending.TIMED_OUT):
+            return alarm
+        await live.has_waited()
+        return live.alarm()
 
     def _over(self, live: Live) -> Outcome | None:
         """Whether an interactive agent that handed in has said its last word, or had the time to."""
@@ -225,6 +236,11 @@ class Runner:
                 return await ended
         await agent.kill_tree()
         return await ended
+
+    async def _skip(self, why: str) -> None:
+        with contextlib.suppress(ClaimLost):
+            await staging.skip(self._office, self.claim, why)
+            log.info("%s is skipped: %s", self.claim.task.id, why)
 
     async def _could_not_start(self, error: Exception) -> None:
         reason = f"could not be started: {error}"

@@ -33,6 +33,7 @@ class Signs:
         self._transcript: datetime | None = None
         self._worked = self._looked = now
         self._cpu: float | None = None
+        self._waited = timedelta()
 
     def printed(self, run: Run, now: datetime) -> None:
         """It printed something, and this is its run after that."""
@@ -77,10 +78,15 @@ class Signs:
         if self._result is not None:
             self._result = now
 
+    def waited(self, seconds: float, ago: float, now: datetime) -> None:
+        """It has waited so long for people in all, until so long ago: none of that counts against it."""
+        self._waited = timedelta(seconds=seconds)
+        self._worked = max(self._worked, now - timedelta(seconds=ago))
+
     def facts(self, run: Run, context: int | None, window: int | None) -> Facts:
         """For the watchdogs."""
         return Facts(
-            started_at=self._began,
+            started_at=self._began + self._waited,
             first_event_at=self._first,
             last_output_at=self._output,
             last_transcript_at=self._transcript,

@@ -74,3 +74,10 @@ def test_a_result_is_no_longer_one_when_the_agent_goes_on() -> None:
     assert facts(signs).result_at == NOON + 3 * SECOND
     signs.printed(a_run(first_event_at=NOON), NOON + 4 * SECOND)
     assert facts(signs).result_at is None
+
+
+def test_what_it_waited_for_people_does_not_count() -> None:
+    signs = Signs(a_run(), NOON, 0)
+    signs.waited(100, ago=10, now=NOON + 150 * SECOND)
+    found = facts(signs)
+    assert (found.started_at, found.last_cpu_at) == (NOON + 100 * SECOND, NOON + 140 * SECOND)

@@ -1,0 +1,151 @@
+"""Tasks as an agent makes and reads them through tools: the same queue, with the bounds that hold for workers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet import coders
+from fleet.actions import agents, runs, steering, tasks
+from fleet.actions.names import find_task
+from fleet.actions.rights import as_seen_by
+from fleet.actions.tasks import Draft
+from fleet.actions.worker_making import ORIGIN, check_place
+from fleet.actions.worker_terms import real
+from fleet.actions.workers import own
+from fleet.config import load
+from fleet.core import branch as names
+from fleet.core import checks
+from fleet.core.dependency import BLOCKS
+from fleet.core.errors import BadInput
+from fleet.core.filter import Filter
+from fleet.core.record import Record
+from fleet.core.task import DIRECTORY, HEADLESS, WORKTREE
+from fleet.wake import wake
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.actions.worker_making import Maker
+    from fleet.actions.worker_terms import WorkerTerms
+    from fleet.assembly import Fleet
+    from fleet.core.task import Caller, Task
+
+MOST_LISTED = 1000
+LONGEST_TEXT = 1024 * 1024
+
+
+class TaskOrder(Record):
+    """A task to be, as a caller of `create_task` says it."""
+
+    title: str
+    prompt: str = ""
+    cwd: str = ""
+    branch: str = ""  # with one it gets a worktree of its own
+    base: str = ""
+    coder: str = ""
+    model: str = ""
+    verify: str = ""
+    priority: int = 2
+    labels: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> tuple[Task, list[str]]:
+    """Put a task into the queue; what could not be tied to it is told. Raises BadInput, IllegalMove."""
+    cwd = _directory(order.cwd)
+    rules = check_place(fleet, cwd, terms, maker.caller)
+    settings = load(fleet.home, cwd or None)
+    if order.branch:
+        names.check_branch(order.branch)
+        names.check_pattern(order.branch, settings.project.branch_pattern)
+        if not cwd:
+            raise BadInput("a branch needs a repository", hint="say with cwd in which one.")
+    if not 0 <= order.priority <= 4:
+        raise BadInput(f"priority {order.priority} is out of range", hint="0 is the most urgent, 4 the least.")
+    if len(order.prompt) > LONGEST_TEXT or "\0" in order.prompt + order.verify:
+        raise BadInput("the prompt is too long, or has a NUL in it", hint=f"{LONGEST_TEXT} characters are the most.")
+    fields = {
+        "title": checks.title(order.title),
+        "description": order.prompt,
+        "cwd": cwd,
+        "repo": cwd if order.branch else "",
+        "workspace": WORKTREE if order.branch else DIRECTORY if cwd else "",
+        "branch": order.branch,
+        "base": checks.line("base", order.base),
+        "mode": HEADLESS,
+        "coder": coders.known(order.coder, described=settings.coders) if order.coder else "",
+        "model": checks.line("model", order.model),
+        "verify": order.verify,
+        "priority": order.priority,
+        "labels": tuple(checks.line("label", label) for label in order.labels),
+        "origin": ORIGIN,
+        "path": terms.path,
+        "rules": rules.text(),
+    }
+    draft = Draft(fields=fields, needs=tuple((BLOCKS, key, "{}") for key in order.needs))
+    made = tasks.create(as_seen_by(fleet.queue, maker.caller), draft, actor=maker.by)
+    wake(fleet.home)
+    return made
+
+
+def listed(fleet: Fleet, *, statuses: tuple[str, ...] | None, text: str, limit: int) -> list[dict[str, Any]]:
+    """Tasks as plain data, the newest first."""
+    if not 1 <= limit <= MOST_LISTED:
+        raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
+    where = Filter(statuses=statuses, text=text or None, unfinished=True if statuses is None else None)
+    return [view(task) for task in fleet.queue.find(where, sort="created", limit=limit)]
+
+
+def shown(fleet: Fleet, name: str) -> dict[str, Any]:
+    """One task with all that is known of it, as plain data. Raises TaskNotFound, Usage."""
+    key = find_task(fleet, name)
+    with fleet.queue.snapshot():
+        task = fleet.queue.get(key)
+        asked = fleet.history.questions(task_id=key, unanswered=True)
+        kept = fleet.history.results([key]).get(key)
+        needs = [edge.needs for edge in fleet.queue.edges([key])]
+        return {
+            **view(task),
+            "prompt": task.description,
+            "coder": agents.Choice(fleet).of(task)[0],
+            "verify": task.verify or None,
+            "needs": needs,
+            "questions": [{"id": each.id, "text": each.text} for each in asked],
+            "result": kept.told if kept else None,
+            "runs": [runs.view(fleet, run) for run in fleet.history.runs(key)],
+        }
+
+
+def view(task: Task) -> dict[str, Any]:
+    """A task in short, as plain data."""
+    return {
+        "id": task.id,
+        "title": task.title,
+        "status": task.status,
+        "priority": task.priority,
+        "labels": list(task.labels),
+        "branch": task.branch or None,
+        "cwd": task.cwd or None,
+        "finding": task.finding or None,
+        "reason": task.reason or task.close_reason or None,
+        "blocked_by_others": task.is_blocked,
+        "created_at": task.created_at.isoformat(timespec="seconds"),
+        "closed_at": task.closed_at.isoformat(timespec="seconds") if task.closed_at else None,
+    }
+
+
+def tell_agent(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None) -> dict[str, Any]:
+    """Tell a task's agent something; a run may tell those whose tasks it made. Raises IllegalMove, BadInput."""
+    key = find_task(fleet, name)
+    own(fleet.queue.get(key), caller, "tell anything to the agent of")
+    return steering.prompt(fleet, key, text, by=by).view()
+
+
+def _directory(given: str) -> str:
+    if not given:
+        return ""
+    place = real(given) if "\0" not in given else ""
+    if not place or not os.path.isdir(place):  # noqa: PTH112
+        raise BadInput(f"cwd {given[:200]!r} is no directory", hint="name one that exists.")
+    return checks.line("cwd", place, longest=4096)

@@ -1,0 +1,110 @@
+"""Whether fleet can give work to agents here, and which coder is good at what: told to agents that give work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from fleet import __version__
+from fleet.actions.coders import coders
+from fleet.actions.stats import Standing
+from fleet.config import load
+from fleet.core.errors import FleetError
+from fleet.engine.single import holder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from fleet.actions.coders import Standing as Coder
+    from fleet.actions.worker_terms import WorkerTerms
+    from fleet.assembly import Fleet
+
+#: The three that codefleet's callers look for by name.
+EXECUTORS = ("codex", "gemini", "claude")
+ADVICE = {
+    "codex": "short, well-described changes, scripts, command lines; careful with tokens",
+    "claude": "changes across many files, design, reviews, work that needs its own tests",
+    "gemini": "a lot of code to read at once, user interfaces from pictures",
+    "opencode": "any model with an API, local ones too",
+}
+RULES = (
+    "let another coder review than the one that wrote it",
+    "give each worker a `verify` command: what fleet itself has seen to pass counts, not what an agent says",
+    "for work that may go either way, start two workers and compare their diffs",
+)
+
+
+def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble: str = "") -> dict[str, Any]:
+    """Whether workers can be made and run, with what codefleet's healthcheck tells, and what stands in the way."""
+    found = {each.name: each for each in coders(fleet, env=env)}
+    git = shutil.which("git", path=env.get("PATH"))
+    note = holder(fleet.home)
+    told: dict[str, Any] = {}
+    for name in EXECUTORS:
+        told |= _executor(name, found.get(name))
+    return {
+        "ok": bool(git) and any(each.is_installed for each in found.values()) and not trouble,
+        "app": "fleet",
+        "version": __version__,
+        "db_path": fleet.home.database,
+        "base_dir": fleet.home.root,
+        **told,
+        "git_found": git is not None,
+        "git_path": git or "",
+        "default_executor": _default(fleet, terms),
+        "default_model": terms.model("codex"),
+        "default_gemini_model": terms.model("gemini"),
+        "default_claude_model": terms.model("claude"),
+        "default_timeout": terms.wall_seconds,
+        "stale_timeout": terms.silence_seconds,
+        "max_concurrent": terms.at_once,
+        "max_spawn_depth": terms.depth,
+        "allowed_repos": list(terms.repos),
+        "coders": [
+            {"name": each.name, "installed": each.is_installed, "warnings": each.warnings} for each in found.values()
+        ],
+        "supervisor": {
+            "running": note is not None,
+            "pid": note.get("pid") if note else None,
+            "trouble": trouble or None,
+        },
+    }
+
+
+def guide(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str]) -> dict[str, Any]:
+    """Which coder suits what, and what the receipts of this home say of each."""
+    proven: dict[str, Standing] = {}
+    for count in fleet.history.finding_counts():
+        proven[count.coder] = proven.get(count.coder, Standing(coder=count.coder)).plus(count)
+    told: dict[str, Any] = {}
+    for name, advice in ADVICE.items():
+        seen = proven.get(name)
+        told[name] = {
+            "model": terms.model(name) or None,
+            "installed": shutil.which(name, path=env.get("PATH")) is not None,
+            "best_for": advice,
+            "seen_here": {"runs": seen.runs, "verified": seen.verified, "verified_rate": seen.verified_rate}
+            if seen
+            else None,
+        }
+    return {**told, "default_executor": _default(fleet, terms), "routing_rules": list(RULES)}
+
+
+def _executor(name: str, found: Coder | None) -> dict[str, Any]:
+    seen = found.logins[0] if found is not None and found.logins else None
+    auth = "unknown" if seen is None or not seen.signs else "missing" if seen.is_missing else "found"
+    return {
+        f"{name}_found": found is not None and found.is_installed,
+        f"{name}_path": found.path if found else "",
+        f"{name}_version": found.version if found else "",
+        f"{name}_auth_status": auth,
+    }
+
+
+def _default(fleet: Fleet, terms: WorkerTerms) -> str:
+    try:
+        return terms.coder("", load(fleet.home, env=os.environ))
+    except FleetError as error:
+        return f"none: {error}"

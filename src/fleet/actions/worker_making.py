@@ -1,0 +1,293 @@
+"""Making workers: tasks with a worktree of their own and no terminal, as codefleet's users know them.
+
+Many are made at once: what holds for all of them is looked up once, and they are added in one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.rights import as_seen_by
+from fleet.actions.worker_terms import allows, real
+from fleet.config import load
+from fleet.core import checks
+from fleet.core.errors import BadInput, FleetError, IllegalMove, TaskNotFound
+from fleet.core.jsontext import decode, encode
+from fleet.core.record import Record
+from fleet.core.rules import Rules, rules_in
+from fleet.core.task import HEADLESS, WORKTREE, Task
+from fleet.engine.trusting import changed_repository, untrusted_commands
+from fleet.wake import wake
+from fleet.workspaces.branches import base_name, checked_base
+from fleet.workspaces.repository import find_repository
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.actions.worker_terms import WorkerTerms
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.core.task import Caller
+    from fleet.workspaces.repository import Repository
+
+ORIGIN = "mcp"
+#: The key of a task's metadata under which a worker keeps what codefleet's callers gave it.
+KEY = "worker"
+LONGEST_PROMPT = 1024 * 1024
+LONGEST_NAME = 200
+LONGEST_PART = 50  # of a branch's name
+LONGEST_CODER = 30
+MOST_WORDS = 100
+MOST_METADATA = 64 * 1024
+#: What a task's agents may spend goes to the tasks that they make too.
+BUDGETS = ("max_tokens", "max_cost_usd")
+
+
+class Order(Record):
+    """One worker to be, as a caller of `create_worker` says it."""
+
+    task_name: str
+    prompt: str
+    base_ref: str = "HEAD"
+    model: str = ""
+    executor: str = ""
+    reasoning_effort: str = ""
+    timeout_seconds: float | None = None
+    profile: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
+    extra_args: tuple[str, ...] = ()
+    parent_worker_id: str = ""
+    verify: str = ""
+
+
+class Maker(NamedTuple):
+    """Who makes workers: a person by name, or a run."""
+
+    by: str
+    caller: Caller | None = None
+
+
+class _Bounds(NamedTuple):
+    """What the task of the calling run leaves to those that it makes."""
+
+    rules: Rules = Rules()
+    limits: dict[str, Any] = {}  # noqa: RUF012
+
+
+class _Site(NamedTuple):
+    """What holds for all workers that are made together."""
+
+    repository: Repository
+    settings: Settings
+    terms: WorkerTerms
+    bounds: _Bounds
+    by: str
+    now: datetime
+
+
+def make(
+    fleet: Fleet, repo_path: str, orders: Sequence[Order], terms: WorkerTerms, maker: Maker
+) -> list[Task | FleetError]:
+    """A task for each order, or why there is none; all that could be made are, in one transaction, and started.
+
+    Raises FleetError for what holds for all: no repository, one that is not allowed or not trusted, a caller too deep.
+    """
+    repository = _repository(repo_path)
+    bounds = _bounds(fleet, maker.caller)
+    _check_allowed(repository.top, terms, bounds, maker.caller)
+    settings = load(fleet.home, repository.top)
+    _check_trust(fleet, repository, settings)
+    commits = _commits(fleet, repository, repo_path, [order.base_ref for order in orders])
+    site = _Site(repository, settings, terms, bounds, maker.by, fleet.queue.now())
+    made = [_drafted(order, commits[order.base_ref], site) for order in orders]
+    queue = as_seen_by(fleet.queue, maker.caller)
+    with fleet.queue.atomic():
+        for task in made:
+            if isinstance(task, Task):
+                queue.add(task)
+    wake(fleet.home)
+    return made
+
+
+def check_place(fleet: Fleet, cwd: str, terms: WorkerTerms, caller: Caller | None) -> Rules:
+    """Raise IllegalMove where a task must not be made; what it leaves to tasks that its own agents make."""
+    bounds = _bounds(fleet, caller)
+    _check_allowed(cwd, terms, bounds, caller)
+    rules = _rules(Order(task_name="", prompt=""), terms, bounds)
+    return Rules(depth=rules.depth, repos=rules.repos)
+
+
+def new_id() -> str:
+    """A worker's id, as codefleet makes them."""
+    return f"w_{os.urandom(6).hex()}"
+
+
+def branch_of(coder: str, task_name: str, key: str) -> str:
+    """The branch of a worker: who works, on what, and its id."""
+    return f"{_part(coder, LONGEST_CODER) or 'coder'}/{_part(task_name, LONGEST_PART) or 'task'}/{key}"
+
+
+def _part(text: str, longest: int) -> str:
+    plain = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9._-]+", "-", text))[:longest].strip("-._")
+    return plain.removesuffix(".lock").strip("-._")
+
+
+def _repository(path: str) -> Repository:
+    if not path or "\0" in path:
+        raise BadInput("repo_path is empty" if not path else "repo_path has a NUL in it", hint="name a directory.")
+    place = real(path)
+    if not os.path.isdir(place):  # noqa: PTH112
+        raise BadInput(f"{path[:200]} is no directory", hint="repo_path names a checkout of a git repository.")
+    return find_repository(place)
+
+
+def _bounds(fleet: Fleet, caller: Caller | None) -> _Bounds:
+    if caller is None:
+        return _Bounds()
+    try:
+        task = fleet.queue.get(caller.task_id)
+        limits = decode(task.limits) if task.limits else {}
+        return _Bounds(rules_in(task.rules), limits if isinstance(limits, dict) else {})
+    except (TaskNotFound, ValueError, TypeError) as error:
+        raise IllegalMove("an agent whose task cannot be read may not make tasks") from error
+
+
+def _check_allowed(top: str, terms: WorkerTerms, bounds: _Bounds, caller: Caller | None) -> None:
+    """By what fleet knows: where the caller is a run, its own task's bounds hold too, whatever its environment says."""
+    for repos in (terms.repos, bounds.rules.repos, caller.repos if caller else ()):
+        if not allows(tuple(real(each) for each in repos), top):
+            raise IllegalMove(
+                f"{top or 'no directory'} is not an allowed repository",
+                hint="FLEET_ALLOWED_REPOS lists those that are.",
+            )
+    deepest = min((each for each in (bounds.rules.depth, terms.depth) if each is not None), default=None)
+    if caller is not None and deepest is not None and caller.depth + 1 > deepest:
+        raise IllegalMove(
+            f"an agent of {caller.task_id} may not make tasks: it is {caller.depth} deep, and {deepest} is the most",
+            hint="do it yourself, or say in your result what is left to do.",
+        )
+
+
+def _check_trust(fleet: Fleet, repository: Repository, settings: Settings) -> None:
+    if changed := changed_repository(fleet.history, repository):
+        raise FleetError(
+            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
+            hint="a person looks at them; `fleet trust` accepts them.",
+        )
+    if untrusted := untrusted_commands(fleet.history, repository, settings, quick=settings.setup.quick):
+        raise FleetError(
+            f"the project file has commands that nobody has trusted yet: {untrusted[0]}",
+            hint="a person looks at them: `fleet trust --show`; `fleet trust` accepts them.",
+        )
+
+
+def _commits(fleet: Fleet, repository: Repository, cwd: str, bases: Sequence[str]) -> dict[str, str | FleetError]:
+    """The commit that each base means, or why there is none. Git is asked once."""
+    view = View(fleet.home, repository)
+    names: dict[str, str | FleetError] = {}
+    for base in dict.fromkeys(bases):
+        try:
+            names[base] = base_name(repository, base, cwd=real(cwd))
+        except FleetError as error:
+            names[base] = error
+    asked = {base: name for base, name in names.items() if isinstance(name, str)}
+    tips = view.resolve(*asked.values()) if asked else []
+    for base, tip in zip(asked, tips, strict=True):
+        try:
+            names[base] = checked_base(repository, view, base, tip)
+        except FleetError as error:
+            names[base] = error
+    return names
+
+
+def _drafted(order: Order, base: str | FleetError, site: _Site) -> Task | FleetError:
+    top, terms = site.repository.top, site.terms
+    try:
+        if isinstance(base, FleetError):
+            return base
+        _check(order)
+        key, coder = new_id(), terms.coder(order.executor, site.settings)
+        return Task(
+            id=key,
+            title=order.task_name,
+            description=order.prompt,
+            created_at=site.now,
+            created_by=site.by,
+            updated_at=site.now,
+            cwd=top,
+            repo=top,
+            base=base,
+            branch=branch_of(coder, order.task_name, key),
+            workspace=WORKTREE,
+            mode=HEADLESS,
+            coder=coder,
+            model=checks.line("model", order.model or terms.model(coder)),
+            verify=order.verify,
+            rules=_rules(order, terms, site.bounds).text(),
+            limits=encode(terms.limits(order.timeout_seconds) | _budget(site.bounds)),
+            origin=ORIGIN,
+            path=terms.path,
+            metadata={KEY: _kept(order)},
+        )
+    except FleetError as error:
+        return error
+
+
+def _rules(order: Order, terms: WorkerTerms, bounds: _Bounds) -> Rules:
+    rules = terms.rules()
+    effort = checks.line("reasoning_effort", order.reasoning_effort or rules.reasoning_effort, longest=40)
+    depths = [each for each in (rules.depth, bounds.rules.depth) if each is not None]
+    return rules.replace(
+        depth=min(depths, default=None),
+        repos=bounds.rules.repos or rules.repos,
+        reasoning_effort=effort,
+        extra_args=order.extra_args,
+    )
+
+
+def _budget(bounds: _Bounds) -> dict[str, Any]:
+    return {name: bounds.limits[name] for name in BUDGETS if isinstance(bounds.limits.get(name), int | float)}
+
+
+def _kept(order: Order) -> dict[str, Any]:
+    told = {
+        "profile": order.profile,
+        "tags": list(order.tags),
+        "metadata": order.metadata,
+        "parent_worker_id": order.parent_worker_id,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _check(order: Order) -> None:
+    if not checks.line("task_name", order.task_name, longest=LONGEST_NAME):
+        raise BadInput("task_name is empty", hint="say in a few words what the worker does.")
+    if not order.prompt.strip():
+        raise BadInput("the prompt is empty", hint="say what the worker is to do.")
+    _check_text("the prompt", order.prompt, LONGEST_PROMPT)
+    _check_text("verify", order.verify, LONGEST_NAME * 10)
+    for name, words in (("extra_args", order.extra_args), ("tags", order.tags)):
+        if len(words) > MOST_WORDS:
+            raise BadInput(f"{name} has {len(words)} entries; {MOST_WORDS} are the most")
+        for word in words:
+            _check_text(name, word, MOST_METADATA)
+    _check_text("metadata", encode(order.metadata), MOST_METADATA)
+    for name in ("profile", "parent_worker_id"):
+        checks.line(name, getattr(order, name), longest=LONGEST_NAME)
+
+
+def _check_text(name: str, text: str, longest: int) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{name} is not UTF-8 text", hint="convert it to UTF-8 first.") from error
+    if size > longest:
+        raise BadInput(f"{name} has {size} bytes; {longest} are the most", hint="put it into a file of the repository.")
+    if "\0" in text:
+        raise BadInput(f"{name} has a NUL in it", hint="take it out.")

@@ -1,0 +1,134 @@
+"""What holds for workers: codefleet's variables with its defaults, read from the environment of whoever makes them."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from fleet import coders
+from fleet.config import KEYS
+from fleet.config.check import check_value
+from fleet.core.errors import BadInput
+from fleet.core.record import Record
+from fleet.core.rules import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fleet.config import Settings
+
+#: Which variable names a coder's model; another coder takes what the settings say.
+MODELS = {
+    "codex": "FLEET_DEFAULT_MODEL",
+    "gemini": "FLEET_GEMINI_DEFAULT_MODEL",
+    "claude": "FLEET_CLAUDE_DEFAULT_MODEL",
+}
+#: Who works where nobody was named, if it is installed.
+USUAL = "codex"
+MOST = 1_000_000
+
+
+class WorkerTerms(Record):
+    """What the variables say; an executor or model that none names is empty."""
+
+    executor: str = ""
+    models: tuple[tuple[str, str], ...] = ()
+    reasoning_effort: str = ""
+    wall_seconds: float = 600.0
+    silence_seconds: float = 120.0
+    stale_restarts: int = 2
+    at_once: int = 50
+    depth: int = 2
+    repos: tuple[str, ...] = ()
+    rate_limit_retries: int = 3
+    rate_limit_base_seconds: float = 4.0
+    rate_limit_max_seconds: float = 60.0
+    path: str = ""
+
+    @classmethod
+    def of(cls, env: Mapping[str, str]) -> WorkerTerms:
+        """What this environment says. Raises BadInput for a variable that holds no such value."""
+        repos = (part.strip() for part in env.get("FLEET_ALLOWED_REPOS", "").split(","))
+        return cls(
+            executor=env.get("FLEET_DEFAULT_EXECUTOR", ""),
+            models=tuple((coder, env[name]) for coder, name in MODELS.items() if env.get(name)),
+            reasoning_effort=env.get("FLEET_REASONING_EFFORT", ""),
+            wall_seconds=_seconds(env, "FLEET_DEFAULT_TIMEOUT", 600.0, least=0.1),
+            silence_seconds=_seconds(env, "FLEET_STALE_TIMEOUT", 120.0, least=0.1),
+            stale_restarts=_count(env, "FLEET_STALE_MAX_RESTARTS", 2),
+            at_once=_count(env, "FLEET_MAX_CONCURRENT", 50, least=1),
+            depth=_count(env, "FLEET_MAX_SPAWN_DEPTH", 2),
+            repos=tuple(real(part) for part in repos if part),
+            rate_limit_retries=_count(env, "FLEET_RATE_LIMIT_MAX_RETRIES", 3),
+            rate_limit_base_seconds=_seconds(env, "FLEET_RATE_LIMIT_BASE_DELAY", 4.0),
+            rate_limit_max_seconds=_seconds(env, "FLEET_RATE_LIMIT_MAX_DELAY", 60.0),
+            path=env.get("PATH", ""),
+        )
+
+    def coder(self, said: str, settings: Settings) -> str:
+        """Who works: whom the caller or the variable names, else codex if it is installed, else the settings' coder.
+
+        Raises BadInput for one that nobody knows.
+        """
+        name = said or self.executor
+        if not name:
+            name = USUAL if shutil.which(USUAL, path=self.path or None) else settings.coder
+        return coders.known(name, described=settings.coders)
+
+    def model(self, coder: str) -> str:
+        """The model that a variable names for a coder."""
+        return dict(self.models).get(coder, "")
+
+    def rules(self) -> Rules:
+        """What its task is held to: as codefleet has it, a failure is not tried again, but silence and limits are."""
+        return Rules(
+            depth=self.depth,
+            repos=self.repos,
+            at_once=self.at_once,
+            retries=0,
+            stale_restarts=self.stale_restarts,
+            rate_limit_retries=self.rate_limit_retries,
+            rate_limit_base_seconds=self.rate_limit_base_seconds,
+            rate_limit_max_seconds=self.rate_limit_max_seconds,
+            reasoning_effort=self.reasoning_effort,
+        )
+
+    def limits(self, timeout_seconds: float | None) -> dict[str, float]:
+        """When its agent is stopped: the names are those of the watchdog. Raises BadInput for a time it cannot have."""
+        wall = self.wall_seconds if timeout_seconds is None else float(timeout_seconds)
+        check_value(KEYS["watchdog", "wall_seconds"], wall)
+        return {"wall_seconds": wall, "silence_seconds": self.silence_seconds}
+
+
+def real(path: str) -> str:
+    """A path as it is compared: absolute, with no link in it."""
+    return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
+
+
+def allows(repos: tuple[str, ...], top: str) -> bool:
+    """Whether a repository is one of these or lies below one; none named: any."""
+    return not repos or any(top == each or top.startswith(f"{each.rstrip('/')}/") for each in repos)
+
+
+def _seconds(env: Mapping[str, str], name: str, usual: float, *, least: float = 0.0) -> float:
+    said = env.get(name, "").strip()
+    if not said:
+        return usual
+    try:
+        number = float(said)
+    except ValueError:
+        number = math.nan
+    if not least <= number <= MOST:
+        raise BadInput(f"{name}={said[:40]!r} is no number of seconds from {least:g} to {MOST}", hint=f"say {usual:g}.")
+    return number
+
+
+def _count(env: Mapping[str, str], name: str, usual: int, *, least: int = 0) -> int:
+    said = env.get(name, "").strip()
+    if not said:
+        return usual
+    if not (said.isascii() and said.isdecimal() and len(said) <= 7 and least <= int(said) <= MOST):
+        raise BadInput(f"{name}={said[:40]!r} is no whole number from {least} to {MOST}", hint=f"say {usual}.")
+    return int(said)

@@ -1,0 +1,235 @@
+"""Workers: tasks made through the MCP server, seen as codefleet's callers know them. How far one is, is derived."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions import agents, removal
+from fleet.actions.rights import may_change
+from fleet.actions.worker_making import KEY, ORIGIN
+from fleet.core.errors import BadInput, FleetError, IllegalMove, TaskNotFound
+from fleet.core.filter import Filter
+from fleet.core.run import Ending
+from fleet.core.task import RESOLVED, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.core.run import Question, Run
+    from fleet.core.task import Caller, Task
+    from fleet.core.workspace import Workspace
+
+MOST_LISTED = 1000
+#: A list by statuses reads so many workers at most, newest first, in parts.
+MOST_READ = 10_000
+CANCELLED_HERE = "stopped by hand: cancelled by its caller"
+
+
+class WorkerStatus:
+    """codefleet's words for how far a worker is."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+
+STATUSES = ("pending", "running", "succeeded", "failed", "cancelled", "timed_out")
+OVER = STATUSES[2:]
+
+
+class WorkerNotFound(FleetError):
+    """No worker has that id."""
+
+    hint = "`list_workers` shows those there are."
+
+    def __init__(self, worker_id: str) -> None:
+        super().__init__(f"no worker {worker_id[:80]!r}")
+
+
+class Worker(NamedTuple):
+    """A worker's task with its last run and its worktree."""
+
+    task: Task
+    run: Run | None
+    workspace: Workspace | None
+    question: Question | None  # what it asks a person
+
+    @property
+    def status(self) -> str:
+        """How far it is, by its task and its last run."""
+        task, run = self.task, self.run
+        if task.status in RESOLVED:
+            return WorkerStatus.SUCCEEDED
+        if task.status == Status.BLOCKED:
+            return WorkerStatus.PENDING if self.question and not _by_hand(task) else _stopped(task, run)
+        if run is not None and run.is_live:
+            return WorkerStatus.RUNNING
+        return WorkerStatus.PENDING
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens to it by itself."""
+        return self.status in OVER
+
+
+class Cleaned(NamedTuple):
+    """What became of a worker's worktree and branch."""
+
+    worktree_removed: bool
+    branch_removed: bool
+    errors: list[str]
+    saved: list[str]
+    commands: list[str]
+    branch_kept: str
+
+    def view(self) -> dict[str, Any]:
+        """As codefleet's callers know it, and where to find what was kept. The record of a task is never removed."""
+        return {
+            "worktree_removed": self.worktree_removed,
+            "branch_removed": self.branch_removed,
+            "worker_dir_removed": False,
+            "errors": self.errors,
+            "saved_refs": self.saved,
+            "restore_commands": self.commands,
+            "branch_kept_at": self.branch_kept or None,
+        }
+
+
+def worker(fleet: Fleet, worker_id: str) -> Worker:
+    """One worker; any task that has a worktree is one too. Raises WorkerNotFound."""
+    with fleet.queue.snapshot():
+        try:
+            return _seen(fleet, [fleet.queue.get(worker_id)])[0]
+        except TaskNotFound as error:
+            raise WorkerNotFound(worker_id) from error
+
+
+def some(fleet: Fleet, ids: Sequence[str]) -> list[Worker]:
+    """These workers in the order of their ids. Raises WorkerNotFound for the first that is not there."""
+    with fleet.queue.snapshot():
+        found = fleet.queue.find(Filter(ids=tuple(ids)), sort="id") if ids else []
+        if missing := sorted(set(ids) - {task.id for task in found}):
+            raise WorkerNotFound(missing[0])
+        return _seen(fleet, found)
+
+
+def workers(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 25) -> list[Worker]:
+    """The newest workers, newest first; with statuses those that are in one of them. Raises BadInput."""
+    wanted = None if statuses is None else set(statuses)
+    if unknown := sorted((wanted or set()) - set(STATUSES)):
+        raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
+    if not 1 <= limit <= MOST_LISTED:
+        raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
+    with fleet.queue.snapshot():
+        where = Filter(origins=(ORIGIN,), metadata_key=KEY, statuses=_task_statuses(wanted))
+        tasks = fleet.queue.find(where, sort="created", limit=limit if wanted is None else MOST_READ)
+        if wanted is None:
+            return _seen(fleet, tasks)
+        found: list[Worker] = []
+        for at in range(0, len(tasks), limit):
+            found += [each for each in _seen(fleet, tasks[at : at + limit]) if each.status in wanted]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+
+def own(task: Task, caller: Caller | None, doing: str) -> None:
+    """Raise IllegalMove where it is a run that calls and the task is none that it made."""
+    if caller is not None and (task.id == caller.task_id or not may_change(caller, task)):
+        raise IllegalMove(
+            f"an agent may not {doing} {task.id}: {caller.task_id} did not make it", hint="that is for a person to do."
+        )
+
+
+def cancel(fleet: Fleet, worker_id: str, *, caller: Caller | None = None) -> Worker:
+    """Stop a worker, or keep it from starting; its work stays. Raises WorkerNotFound, IllegalMove for one that is over.
+
+    One whose agent lives is asked to stop, and is over as soon as it has.
+    """
+    with fleet.queue.atomic():
+        found = worker(fleet, worker_id)
+        own(found.task, caller, "cancel")
+        if found.is_over:
+            raise IllegalMove(
+                f"worker {worker_id} is {found.status} already", hint="`cleanup_worker` removes its worktree."
+            )
+        agents.kill(fleet, [worker_id], reason=CANCELLED_HERE)
+    return worker(fleet, worker_id)
+
+
+def cleanup(
+    fleet: Fleet, worker_id: str, *, remove_branch: bool, remove_worktree: bool, caller: Caller | None = None
+) -> Cleaned:
+    """Remove a worker's worktree, after what only it holds was saved, and its branch, whose tip is kept under a ref.
+
+    Raises WorkerNotFound, IllegalMove for one that is not over.
+    """
+    found = worker(fleet, worker_id)
+    own(found.task, caller, "clean up after")
+    if not found.is_over or (found.run is not None and found.run.is_live):
+        raise IllegalMove(
+            f"worker {worker_id} is {found.status}: it cannot be cleaned up", hint="`cancel_worker` it, or wait."
+        )
+    space = found.workspace
+    if space is None or not remove_worktree:
+        why = [] if space is None or not remove_branch else ["its branch stays: it is checked out in its worktree"]
+        return Cleaned(False, False, why, [], [], "")
+    if space.is_gone:
+        return Cleaned(False, False, [], space.saved_refs, [], "")
+    (gone,) = removal.remove(fleet, [worker_id], with_branch=remove_branch)
+    removal.sweep([gone], fleet)
+    return Cleaned(
+        worktree_removed=gone.removed,
+        branch_removed=bool(gone.branch_kept),
+        errors=[gone.why_not] if gone.why_not else [],
+        saved=list(gone.saved.refs),
+        commands=list(gone.saved.commands),
+        branch_kept=gone.branch_kept,
+    )
+
+
+def _seen(fleet: Fleet, tasks: Sequence[Task]) -> list[Worker]:
+    found = []
+    for task in tasks:
+        runs = fleet.history.runs(task.id)
+        asked = fleet.history.questions(task_id=task.id, unanswered=True) if _may_ask(task) else []
+        found.append(
+            Worker(task, runs[-1] if runs else None, fleet.history.workspace(task.id), asked[0] if asked else None)
+        )
+    return found
+
+
+def _by_hand(task: Task) -> bool:
+    return task.reason.startswith(agents.BY_HAND)
+
+
+def _may_ask(task: Task) -> bool:
+    return task.status in (Status.BLOCKED, Status.IN_PROGRESS)
+
+
+def _stopped(task: Task, run: Run | None) -> str:
+    """Of a task that is blocked and asks nothing: by its last run, or by whoever kept it from having one."""
+    if run is not None and run.ending == Ending.TIMED_OUT:
+        return WorkerStatus.TIMED_OUT
+    if _by_hand(task) or (run is not None and run.ending == Ending.CANCELLED):
+        return WorkerStatus.CANCELLED
+    return WorkerStatus.FAILED
+
+
+def _task_statuses(wanted: set[str] | None) -> tuple[str, ...] | None:
+    """The statuses that tasks of such workers can have, so that those of others are not read."""
+    if wanted is None:
+        return None
+    found: set[str] = set()
+    if WorkerStatus.SUCCEEDED in wanted:
+        found |= set(RESOLVED)
+    if wanted & {WorkerStatus.FAILED, WorkerStatus.CANCELLED, WorkerStatus.TIMED_OUT, WorkerStatus.PENDING}:
+        found.add(Status.BLOCKED)
+    if wanted & {WorkerStatus.PENDING, WorkerStatus.RUNNING}:
+        found |= {Status.OPEN, Status.DEFERRED, Status.IN_PROGRESS, Status.HOOKED}
+    return tuple(sorted(found))

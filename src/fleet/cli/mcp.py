@@ -1,0 +1,45 @@
+"""`fleet mcp`: the tools of fleet for an agent, over stdin and stdout."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+
+import click
+
+from fleet.actions import homes
+from fleet.core.errors import FleetError
+from fleet.home import find
+
+try:
+    from fleet.mcp.desk import Desk
+    from fleet.mcp.server import serve
+except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] not in ("mcp", "mcp_types"):
+        raise
+    MISSING = True
+else:
+    MISSING = False
+
+
+@click.command()
+def mcp() -> None:
+    """Serve fleet's tools to an agent, over stdin and stdout: what `claude mcp add fleet -- fleet mcp` starts.
+
+    The home is made if there is none, and a supervisor started. Agents live on when the server ends.
+    """
+    if MISSING:
+        raise FleetError("the MCP SDK is not installed", hint="install fleet with its extra: pip install 'fleet[mcp]'.")
+    if sys.stdin.isatty():
+        click.echo(
+            "this speaks MCP on stdin and stdout; an agent starts it, see docs/howto/use-from-an-agent.md", err=True
+        )
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="fleet mcp: %(message)s")
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+    home = find()
+    if homes.ensure(home):
+        click.echo(f"fleet home initialized at {home.root}", err=True)
+    desk = Desk(home, os.environ)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(desk))

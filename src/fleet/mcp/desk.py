@@ -1,0 +1,110 @@
+"""What all tools share: the home, who calls, and threads that ask the store, each with a connection of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from fleet.actions import control, worker_views
+from fleet.actions.rights import caller_of
+from fleet.actions.worker_making import Maker, make
+from fleet.actions.worker_terms import WorkerTerms
+from fleet.actions.workers import Worker
+from fleet.assembly import open_fleet
+from fleet.core.errors import FleetError
+from fleet.mcp.gathering import Gathering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    from fleet.actions.worker_making import Order
+    from fleet.assembly import Fleet
+    from fleet.core.task import Caller
+    from fleet.home import Home
+
+    T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+#: More calls at the same time wait for each other; those that wait for something to happen hold no thread.
+THREADS = 32
+
+
+class Desk:
+    """Lives on the event loop, for as long as the server does."""
+
+    def __init__(self, home: Home, env: Mapping[str, str]) -> None:
+        self.home = home
+        self.env = env
+        self.terms = WorkerTerms.of(env)
+        self.by = env.get("BEADS_ACTOR") or env.get("USER") or "mcp"
+        self.trouble = ""  # why no supervisor could be started
+        self._token = env.get("FLEET_RUN_TOKEN")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
+        self._own = threading.local()
+        self._opened: list[Fleet] = []
+        self._starting: asyncio.Task[None] | None = None
+        self._making: Gathering[Order, dict[str, Any]] = Gathering(self._make)
+
+    async def ask(self, work: Callable[[Fleet], T]) -> T:
+        """Do something with the store in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: work(self._fleet()))
+
+    def caller(self, fleet: Fleet) -> Caller | None:
+        """The run that this server belongs to, as the queue knows it by now; none for a person's."""
+        return caller_of(fleet.queue, self._token)
+
+    async def create_worker(self, repo_path: str, order: Order) -> dict[str, Any]:
+        """A new worker; many that are asked for at the same time are made together."""
+        found = await self._making.add(repo_path, order)
+        self.see_to_supervisor()
+        return found | ({"warning": self.trouble} if self.trouble else {})
+
+    def see_to_supervisor(self) -> None:
+        """See that a supervisor runs, without waiting. An agent's own server starts none: it would die with it."""
+        if self._token or (self._starting is not None and not self._starting.done()):
+            return
+        self._starting = asyncio.create_task(self._start())
+
+    async def close(self) -> None:
+        """Let go of the threads and the store; agents and supervisor go on."""
+        if self._starting is not None:
+            self._starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._starting
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for fleet in self._opened:
+            fleet.queue.close()
+
+    async def _start(self) -> None:
+        try:
+            pid = await self.ask(lambda fleet: control.ensure(fleet.home))
+            self.trouble = ""
+        except FleetError as error:
+            self.trouble = f"no supervisor could be started: {error}"
+            log.warning("%s", self.trouble)
+        else:
+            if pid:
+                log.info("supervisor started: pid %s; it runs what is made this way", pid)
+
+    async def _make(self, repo_path: str, orders: list[Order]) -> list[dict[str, Any] | Exception]:
+        return await self.ask(lambda fleet: self._made(fleet, repo_path, orders))
+
+    def _made(self, fleet: Fleet, repo_path: str, orders: list[Order]) -> list[dict[str, Any] | Exception]:
+        maker = Maker(self.by, self.caller(fleet))
+        found = make(fleet, repo_path, orders, self.terms, maker)
+        tasks = [each for each in found if not isinstance(each, FleetError)]
+        shown = iter(worker_views.views(fleet, [Worker(task, None, None, None) for task in tasks]))
+        return [each if isinstance(each, FleetError) else next(shown) for each in found]
+
+    def _fleet(self) -> Fleet:
+        fleet: Fleet | None = getattr(self._own, "fleet", None)
+        if fleet is None:
+            fleet = self._own.fleet = open_fleet(self.home)
+            self._opened.append(fleet)
+        return fleet

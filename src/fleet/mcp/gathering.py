@@ -1,0 +1,57 @@
+"""Work that is cheaper done together: what arrives while the last part is under way makes the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+MOST_AT_ONCE = 100
+
+
+class Gathering(Generic[T, R]):
+    """Nobody waits for company: the first starts at once. Kinds of work with different keys do not wait for each other.
+
+    `work` answers in the order of its items; an answer that is an exception is raised to whoever asked.
+    """
+
+    def __init__(self, work: Callable[[str, list[T]], Awaitable[Sequence[R | Exception]]]) -> None:
+        self._work = work
+        self._waiting: dict[str, list[tuple[T, asyncio.Future[R]]]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    async def add(self, key: str, item: T) -> R:
+        """The answer to one item."""
+        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, []).append((item, answer))
+        if key not in self._running:
+            self._running[key] = asyncio.create_task(self._serve(key))
+        return await answer
+
+    async def _serve(self, key: str) -> None:
+        try:
+            while waiting := self._waiting.pop(key, []):
+                now, later = waiting[:MOST_AT_ONCE], waiting[MOST_AT_ONCE:]
+                if later:
+                    self._waiting[key] = later
+                await self._do(key, now)
+        finally:
+            del self._running[key]
+
+    async def _do(self, key: str, part: list[tuple[T, asyncio.Future[R]]]) -> None:
+        try:
+            found: Sequence[R | Exception] = await self._work(key, [item for item, _ in part])
+        except Exception as error:  # noqa: BLE001 - handed on to each of those who wait for it
+            found = [error] * len(part)
+        for (_, answer), result in zip(part, found, strict=True):
+            if answer.done():  # its caller went away meanwhile
+                continue
+            if isinstance(result, Exception):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)

@@ -1,0 +1,87 @@
+"""Serving tools over stdin and stdout; the one place where an error becomes what a caller of a tool sees."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from fleet import __version__
+from fleet.core.errors import BadInput, FleetError
+from fleet.core.jsontext import encode
+from fleet.mcp import tools_tasks, tools_waiting, tools_workers, tools_workflows
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+    from fleet.mcp.desk import Desk
+    from fleet.mcp.tool import Tool
+
+log = logging.getLogger(__name__)
+
+#: Modules with a table of tools each.
+MODULES = (tools_workers, tools_workflows, tools_tasks, tools_waiting)
+TOOLS: dict[str, Tool] = {tool.name: tool for module in MODULES for tool in module.TOOLS}
+
+ABOUT = """\
+fleet runs coding agents in worktrees of their own. create_worker starts one and returns at once; wait tells when \
+something changed; collect_worker_result has what it handed in; diff what it changed. Work goes on without you."""
+
+
+async def serve(desk: Desk) -> None:
+    """Answer calls until stdin ends."""
+    server: Server[dict[str, Any]] = Server(
+        "fleet", version=__version__, instructions=ABOUT, on_list_tools=_list, on_call_tool=_Calls(desk)
+    )
+    desk.see_to_supervisor()
+    try:
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+    finally:
+        await desk.close()
+
+
+async def answer(desk: Desk, name: str, arguments: dict[str, Any] | None, tell: Any) -> tuple[dict[str, Any], bool]:
+    """What a tool answers, and whether it is an error: one that states a fact, or one of ours, told to the log."""
+    try:
+        tool = TOOLS.get(name)
+        if tool is None:
+            raise BadInput(f"no tool {name[:80]!r}", hint=f"tools: {', '.join(TOOLS)}.")
+        return await tool.call(desk, tool.read(arguments), tell), False
+    except FleetError as error:
+        told = {"error": type(error).__name__, "details": str(error)}
+        return told | ({"hint": error.hint} if error.hint else {}), True
+    except Exception as error:  # a bulkhead: one call's fault must not end the others'
+        log.exception("tool %s", name[:80])
+        return {"error": "InternalError", "details": f"{type(error).__name__} in fleet; its log has more"}, True
+
+
+class _Calls:
+    """Hands calls of the protocol to tools."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def __call__(
+        self, context: ServerRequestContext[dict[str, Any]], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        async def tell(progress: float, message: str) -> None:
+            await context.session.report_progress(progress, None, message)
+
+        found, is_error = await answer(self._desk, params.name, params.arguments, tell)
+        text = types.TextContent(type="text", text=encode(found, 2))
+        return types.CallToolResult(content=[text], structured_content=found, is_error=is_error)
+
+
+async def _list(
+    _context: ServerRequestContext[dict[str, Any]], _params: types.PaginatedRequestParams | None
+) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[_shown(tool) for tool in TOOLS.values()])
+
+
+def _shown(tool: Tool) -> types.Tool:
+    hints = types.ToolAnnotations(read_only_hint=tool.reads_only)
+    return types.Tool(name=tool.name, description=tool.about, input_schema=tool.schema, annotations=hints)

@@ -1,0 +1,63 @@
+"""What a tool is: a name, what it does, what it is given, and the call. Its schema follows from what it is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from fleet.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from fleet.assembly import Fleet
+    from fleet.mcp.desk import Desk
+
+    Answer = dict[str, Any]
+    #: Tells the caller how far a long call is: a number that grows, and a few words.
+    Tell = Callable[[float, str], Awaitable[None]]
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of a call; the base of every tool's own."""
+
+
+class Tool(NamedTuple):
+    """One tool."""
+
+    name: str
+    about: str
+    given: type[Given]
+    call: Callable[[Desk, Any, Tell], Awaitable[Answer]]
+    reads_only: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its arguments."""
+        (_,), parts = msgspec.json.schema_components([self.given], ref_template="#/$defs/{name}")
+        own = parts.pop(self.given.__name__)
+        own = {name: value for name, value in own.items() if name not in ("title", "description")}
+        return own | ({"$defs": parts} if parts else {})
+
+    def read(self, arguments: dict[str, Any] | None) -> Given:
+        """What a call gives it. Raises BadInput, which names what is wrong and what there is."""
+        try:
+            # Models write "600" for 600.
+            return msgspec.convert(arguments or {}, self.given, strict=False)
+        except msgspec.ValidationError as error:
+            names = ", ".join(field.encode_name for field in msgspec.structs.fields(self.given))
+            raise BadInput(f"{self.name}: {_said(str(error))}", hint=f"it takes: {names or 'nothing'}.") from error
+
+
+def off_loop(work: Callable[[Desk, Fleet, Any], Answer]) -> Callable[[Desk, Any, Tell], Awaitable[Answer]]:
+    """The call of a tool that only asks the store or the disk: in a thread, so that no other call waits for it."""
+
+    async def call(desk: Desk, given: Any, _tell: Tell) -> Answer:
+        return await desk.ask(lambda fleet: work(desk, fleet, given))
+
+    return call
+
+
+def _said(message: str) -> str:
+    return message[:1].lower() + message[1:]

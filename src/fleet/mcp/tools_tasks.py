@@ -1,0 +1,127 @@
+"""fleet's own tools for tasks: making, listing and showing them, telling their agents something, what they changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from fleet.actions import looking, task_calls
+from fleet.actions.names import find_task
+from fleet.actions.task_calls import TaskOrder
+from fleet.actions.worker_making import Maker
+from fleet.mcp.tool import Given, Tool, off_loop
+
+if TYPE_CHECKING:
+    from fleet.assembly import Fleet
+    from fleet.mcp.desk import Desk
+    from fleet.mcp.tool import Answer, Tell
+
+#: More than this of a diff no model reads.
+LONGEST_DIFF = 200_000
+
+
+class CreateTask(Given, frozen=True, kw_only=True):
+    """A task to be."""
+
+    title: str
+    prompt: Annotated[str, Meta(description="All that its agent needs to know.")] = ""
+    cwd: Annotated[str, Meta(description="Where it is worked on; none: in an empty folder of its own.")] = ""
+    branch: Annotated[str, Meta(description="With one it gets a git worktree of its own on that branch.")] = ""
+    base: str = ""
+    coder: str = ""
+    model: str = ""
+    verify: str = ""
+    priority: int = 2
+    labels: tuple[str, ...] = ()
+    needs: Annotated[tuple[str, ...], Meta(description="Ids of the tasks that must be closed before it starts.")] = ()
+
+
+class ListTasks(Given, frozen=True, kw_only=True):
+    """Which tasks."""
+
+    statuses: list[str] | None = None
+    text: str = ""
+    limit: int = 50
+
+
+class OfTask(Given, frozen=True, kw_only=True):
+    """One task."""
+
+    task_id: Annotated[str, Meta(description="The id of a task or worker, or its branch.")]
+
+
+class Prompt(OfTask, frozen=True, kw_only=True):
+    """What to tell its agent."""
+
+    text: str
+
+
+class Diff(OfTask, frozen=True, kw_only=True):
+    """How much of the difference."""
+
+    stat: Annotated[bool, Meta(description="Only which files, and how much.")] = False
+    names: Annotated[bool, Meta(description="Only the files' names.")] = False
+
+
+async def _create(desk: Desk, given: CreateTask, _tell: Tell) -> Answer:
+    def work(fleet: Fleet) -> Answer:
+        order = TaskOrder(**{name: getattr(given, name) for name in TaskOrder._fields})
+        task, warnings = task_calls.create(fleet, order, desk.terms, Maker(desk.by, desk.caller(fleet)))
+        return {**task_calls.view(task), "warnings": warnings}
+
+    made = await desk.ask(work)
+    desk.see_to_supervisor()
+    return made
+
+
+def _list(_desk: Desk, fleet: Fleet, given: ListTasks) -> Answer:
+    statuses = tuple(given.statuses) if given.statuses is not None else None
+    found = task_calls.listed(fleet, statuses=statuses, text=given.text, limit=given.limit)
+    return {"tasks": found, "count": len(found)}
+
+
+def _show(_desk: Desk, fleet: Fleet, given: OfTask) -> Answer:
+    return task_calls.shown(fleet, given.task_id)
+
+
+def _prompt(desk: Desk, fleet: Fleet, given: Prompt) -> Answer:
+    return task_calls.tell_agent(fleet, given.task_id, given.text, by=desk.by, caller=desk.caller(fleet))
+
+
+def _diff(_desk: Desk, fleet: Fleet, given: Diff) -> Answer:
+    key = find_task(fleet, given.task_id)
+    text = looking.difference(fleet, key, stat=given.stat, names=given.names)
+    return {"task_id": key, "diff": text[:LONGEST_DIFF], "cut": len(text) > LONGEST_DIFF, "characters": len(text)}
+
+
+TOOLS = (
+    Tool(
+        "create_task",
+        "Put a task into the queue; an agent takes it when there is room and what it needs is done. "
+        "For one agent on one branch that you wait for, create_worker is simpler.",
+        CreateTask,
+        _create,
+    ),
+    Tool(
+        "list_tasks",
+        "Tasks, newest first: those that are not over, or those in statuses (open, in_progress, blocked, closed …).",
+        ListTasks,
+        off_loop(_list),
+        reads_only=True,
+    ),
+    Tool("show_task", "One task with its runs, questions and result.", OfTask, off_loop(_show), reads_only=True),
+    Tool(
+        "prompt_agent",
+        "Tell a task's agent something, while it works or for its next run; a stopped task goes on for it.",
+        Prompt,
+        off_loop(_prompt),
+    ),
+    Tool(
+        "diff",
+        "What the work of a task changes against its base, uncommitted changes included.",
+        Diff,
+        off_loop(_diff),
+        reads_only=True,
+    ),
+)

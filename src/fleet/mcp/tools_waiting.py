@@ -1,0 +1,181 @@
+"""The tools that wait: for a change of tasks, and for a person's answer. They hold no thread meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from msgspec import Meta
+
+from fleet.actions import asking, workers
+from fleet.actions.worker_making import ORIGIN
+from fleet.core.errors import BadInput
+from fleet.core.filter import Filter
+from fleet.core.task import RESOLVED, Status
+from fleet.mcp.tool import Given, Tool
+
+if TYPE_CHECKING:
+    from fleet.actions.workers import Worker
+    from fleet.assembly import Fleet
+    from fleet.core.run import Question
+    from fleet.core.task import Task
+    from fleet.mcp.desk import Desk
+    from fleet.mcp.tool import Answer, Tell
+
+MOST_IDS = 1000
+LONGEST_WAIT = 3600.0
+#: Between two looks, and between two signs of life: clients give up on a call that is silent for a minute.
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+TELL_SECONDS = 5.0
+#: Nothing more happens by itself to a task in one of these.
+AT_REST = (*RESOLVED, Status.BLOCKED)
+#: Which tasks a wait without ids is for.
+UNFINISHED = Filter(origins=(ORIGIN,), unfinished=True)
+
+
+class Wait(Given, frozen=True, kw_only=True):
+    """For what, and how long."""
+
+    ids: Annotated[tuple[str, ...], Meta(description="Workers or tasks; none: all made here that are not over.")] = ()
+    until: Annotated[str, Meta(description="change: any of them changed; any: one is over; all: all are over.")] = (
+        "change"
+    )
+    cursor: Annotated[str, Meta(description="From the last wait: what changed since then counts too.")] = ""
+    timeout_seconds: float = 50.0
+
+
+class AskHuman(Given, frozen=True, kw_only=True):
+    """A question to a person."""
+
+    question: str
+    timeout_seconds: Annotated[float | None, Meta(description="Give up waiting after so long; it stays asked.")] = None
+
+
+class Look(NamedTuple):
+    """Where the tasks that are waited for are at one moment, by two questions to the store, however many they are."""
+
+    tasks: list[Task]
+    asked: dict[str, Question]  # what a task asks a person
+
+    @property
+    def cursor(self) -> str:
+        """A mark that differs once something has changed."""
+        lines = [
+            f"{task.id} {task.status} {task.run_id} {self.asked[task.id].id if task.id in self.asked else ''}"
+            for task in self.tasks
+        ]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+    @property
+    def over(self) -> int:
+        """How many need not be waited for any more: over, or asking a person."""
+        return sum(task.status in AT_REST or task.id in self.asked for task in self.tasks)
+
+    def meets(self, until: str, before: str) -> bool:
+        """Whether this is what is waited for."""
+        if self.over == len(self.tasks):
+            return True
+        return self.over > 0 if until == "any" else until == "change" and self.cursor != before
+
+
+async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
+    if given.until not in ("change", "any", "all"):
+        raise BadInput(f"until {given.until[:40]!r} is not understood", hint="change, any or all.")
+    if not 0 <= given.timeout_seconds <= LONGEST_WAIT or len(given.ids) > MOST_IDS:
+        raise BadInput("the wait is too long, or for too many", hint=f"{LONGEST_WAIT:g} s, {MOST_IDS} ids at most.")
+    began, told = time.monotonic(), 0.0
+    ids = list(given.ids) or await desk.ask(_unfinished)
+    look = await desk.ask(partial(_look, ids=ids))
+    before = given.cursor or look.cursor
+    while not look.meets(given.until, before):
+        waited = time.monotonic() - began
+        if waited >= given.timeout_seconds:
+            break
+        if waited >= told:
+            await tell(waited, f"{look.over} of {len(look.tasks)} are over")
+            told = waited + TELL_SECONDS
+        pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 20))
+        await asyncio.sleep(min(pause, given.timeout_seconds - waited))
+        look = await desk.ask(partial(_look, ids=ids))
+    return await desk.ask(partial(_answer, ids=ids, until=given.until, before=before))
+
+
+def _answer(fleet: Fleet, ids: list[str], until: str, before: str) -> Answer:
+    with fleet.queue.snapshot():
+        look, found = _look(fleet, ids), workers.some(fleet, ids)
+    return {
+        "timed_out": not look.meets(until, before),
+        "changed": look.cursor != before,
+        "over": look.over,
+        "count": len(found),
+        "cursor": look.cursor,
+        "tasks": [_shown(each) for each in found],
+    }
+
+
+def _unfinished(fleet: Fleet) -> list[str]:
+    return [task.id for task in fleet.queue.find(UNFINISHED, sort="created", limit=MOST_IDS)]
+
+
+def _look(fleet: Fleet, ids: list[str]) -> Look:
+    with fleet.queue.snapshot():
+        found = fleet.queue.find(Filter(ids=tuple(ids)), sort="id") if ids else []
+        asked = {each.task_id: each for each in fleet.history.questions(unanswered=True)}
+    here = {task.id for task in found}
+    if missing := [key for key in ids if key not in here]:
+        raise workers.WorkerNotFound(missing[0])
+    return Look(found, {key: each for key, each in asked.items() if key in here})
+
+
+def _shown(worker: Worker) -> Answer:
+    task, asked = worker.task, worker.question
+    return {
+        "id": task.id,
+        "title": task.title,
+        "status": worker.status,
+        "task_status": task.status,
+        "finding": task.finding or None,
+        "reason": task.reason or task.close_reason or None,
+        "question": {"id": asked.id, "text": asked.text} if asked else None,
+    }
+
+
+async def _ask(desk: Desk, given: AskHuman, tell: Tell) -> Answer:
+    began, told = time.monotonic(), 0.0
+    asked = await desk.ask(lambda fleet: asking.ask(fleet, given.question, caller=desk.caller(fleet)))
+    while asked.answered_at is None:
+        waited = time.monotonic() - began
+        if given.timeout_seconds is not None and waited >= given.timeout_seconds:
+            hint = "it stays asked: the same question again goes on waiting for the answer."
+            return {"question_id": asked.id, "answered": False, "answer": None, "hint": hint}
+        if waited >= told:
+            await tell(waited, f"waiting for a person: `fleet answer {asked.id} TEXT`")
+            told = waited + TELL_SECONDS
+        await asyncio.sleep(LONGEST_PAUSE)
+        asked = await desk.ask(partial(_again, key=asked.id))
+    return {"question_id": asked.id, "answered": True, "answer": asked.answer, "answered_by": asked.answered_by}
+
+
+def _again(fleet: Fleet, key: str) -> Question:
+    return fleet.history.question(key)
+
+
+TOOLS = (
+    Tool(
+        "wait",
+        "Wait until workers or tasks change or are over, or the time is up; cheaper than asking again and again.",
+        Wait,
+        _wait,
+        reads_only=True,
+    ),
+    Tool(
+        "ask_human",
+        "Ask a person and wait for the answer, however long it takes. For agents of fleet's tasks, when they cannot "
+        "go on without it. Asking the same again after a break goes on waiting.",
+        AskHuman,
+        _ask,
+    ),
+)

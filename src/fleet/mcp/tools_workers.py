@@ -1,0 +1,177 @@
+"""codefleet's tools for workers: its names, its parameters, its answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from fleet.actions import worker_health, worker_views, workers
+from fleet.actions.worker_making import Order
+from fleet.mcp.tool import Given, Tool, off_loop
+
+if TYPE_CHECKING:
+    from fleet.assembly import Fleet
+    from fleet.mcp.desk import Desk
+    from fleet.mcp.tool import Answer, Tell
+
+
+class Nothing(Given, frozen=True, kw_only=True):
+    """No arguments."""
+
+
+class OfWorker(Given, frozen=True, kw_only=True):
+    """One worker."""
+
+    worker_id: str
+
+
+class CreateWorker(Given, frozen=True, kw_only=True):
+    """A worker to be."""
+
+    repo_path: Annotated[str, Meta(description="A checkout of the git repository to work on.")]
+    task_name: Annotated[str, Meta(description="What it does, in a few words; part of its branch's name.")]
+    prompt: Annotated[str, Meta(description="All that it needs to know: it sees nothing of your conversation.")]
+    base_ref: Annotated[str, Meta(description="The branch, tag or commit that it starts from.")] = "HEAD"
+    model: str | None = None
+    executor: Annotated[str | None, Meta(description="Which coder works: codex, claude, gemini, opencode …")] = None
+    reasoning_effort: str | None = None
+    timeout_seconds: float | None = None
+    profile: str | None = None
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    extra_args: Annotated[list[str] | None, Meta(description="Further options for the coder's program.")] = None
+    extra_codex_args: list[str] | None = None
+    parent_worker_id: str | None = None
+    verify: Annotated[str | None, Meta(description="A command that proves the result, run by fleet itself.")] = None
+
+
+class ListWorkers(Given, frozen=True, kw_only=True):
+    """Which workers."""
+
+    statuses: list[str] | None = None
+    limit: int = 25
+
+
+class CollectWorker(OfWorker, frozen=True, kw_only=True):
+    """Whose result, and how much of the log."""
+
+    include_logs: bool = False
+    log_tail_lines: int = 80
+
+
+class CleanupWorker(OfWorker, frozen=True, kw_only=True):
+    """What is to go."""
+
+    remove_branch: bool = True
+    remove_worktree_dir: bool = True
+
+
+async def _create(desk: Desk, given: CreateWorker, _tell: Tell) -> Answer:
+    order = Order(
+        task_name=given.task_name,
+        prompt=given.prompt,
+        base_ref=given.base_ref,
+        model=given.model or "",
+        executor=given.executor or "",
+        reasoning_effort=given.reasoning_effort or "",
+        timeout_seconds=given.timeout_seconds,
+        profile=given.profile or "",
+        tags=tuple(given.tags or ()),
+        metadata=given.metadata or {},
+        extra_args=(*(given.extra_args or ()), *(given.extra_codex_args or ())),
+        parent_worker_id=given.parent_worker_id or "",
+        verify=given.verify or "",
+    )
+    return await desk.create_worker(given.repo_path, order)
+
+
+def _health(desk: Desk, fleet: Fleet, _given: Nothing) -> Answer:
+    return worker_health.health(fleet, desk.terms, env=desk.env, trouble=desk.trouble)
+
+
+def _guide(desk: Desk, fleet: Fleet, _given: Nothing) -> Answer:
+    return worker_health.guide(fleet, desk.terms, env=desk.env)
+
+
+def _status(_desk: Desk, fleet: Fleet, given: OfWorker) -> Answer:
+    return worker_views.view(fleet, workers.worker(fleet, given.worker_id))
+
+
+def _list(_desk: Desk, fleet: Fleet, given: ListWorkers) -> Answer:
+    found = worker_views.views(fleet, workers.workers(fleet, given.statuses, limit=given.limit))
+    return {"workers": found, "count": len(found), "summary": worker_views.summary(found)}
+
+
+def _collect(_desk: Desk, fleet: Fleet, given: CollectWorker) -> Answer:
+    found = workers.worker(fleet, given.worker_id)
+    told = worker_views.view(fleet, found) | worker_views.result(fleet, found)
+    return told | (worker_views.tails(fleet, found, given.log_tail_lines) if given.include_logs else {})
+
+
+def _cancel(desk: Desk, fleet: Fleet, given: OfWorker) -> Answer:
+    return worker_views.view(fleet, workers.cancel(fleet, given.worker_id, caller=desk.caller(fleet)))
+
+
+def _cleanup(desk: Desk, fleet: Fleet, given: CleanupWorker) -> Answer:
+    done = workers.cleanup(
+        fleet,
+        given.worker_id,
+        remove_branch=given.remove_branch,
+        remove_worktree=given.remove_worktree_dir,
+        caller=desk.caller(fleet),
+    )
+    return {"worker_id": given.worker_id, **done.view()}
+
+
+TOOLS = (
+    Tool(
+        "healthcheck",
+        "Whether fleet can work: its supervisor, git, which coders are installed and logged in, and the defaults.",
+        Nothing,
+        off_loop(_health),
+        reads_only=True,
+    ),
+    Tool(
+        "executor_guide",
+        "Which coder suits what, and how much of each one's work was proven on this machine. Ask only in doubt.",
+        Nothing,
+        off_loop(_guide),
+        reads_only=True,
+    ),
+    Tool(
+        "create_worker",
+        "Start one agent on a branch and in a git worktree of its own; returns at once with its worker_id. "
+        "Past the limit of agents at once it is queued. Its work goes on without you: `wait` tells when it is over.",
+        CreateWorker,
+        _create,
+    ),
+    Tool("get_worker_status", "How far a worker is.", OfWorker, off_loop(_status), reads_only=True),
+    Tool(
+        "list_workers",
+        "The newest workers; statuses: pending, running, succeeded, failed, cancelled, timed_out.",
+        ListWorkers,
+        off_loop(_list),
+        reads_only=True,
+    ),
+    Tool(
+        "collect_worker_result",
+        "What a worker handed in: summary, files_changed, tests, commits, next_steps, status; on request its last log.",
+        CollectWorker,
+        off_loop(_collect),
+        reads_only=True,
+    ),
+    Tool(
+        "cancel_worker",
+        "Stop a worker, or keep it from starting. What it did stays in its worktree and on its branch.",
+        OfWorker,
+        off_loop(_cancel),
+    ),
+    Tool(
+        "cleanup_worker",
+        "Remove a finished worker's worktree and branch. What was not committed is saved and the branch's tip kept "
+        "under refs/fleet; the answer says where. Merge first what you want to keep.",
+        CleanupWorker,
+        off_loop(_cleanup),
+    ),
+)

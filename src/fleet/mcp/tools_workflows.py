@@ -1,0 +1,137 @@
+"""codefleet's tools for workflows: its names, its parameters, its answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from fleet.actions import plans, workflow_making, workflow_views, workflows
+from fleet.actions.worker_making import Maker
+from fleet.actions.workflow_making import Asked
+from fleet.mcp.tool import Given, Tool, off_loop
+
+if TYPE_CHECKING:
+    from fleet.assembly import Fleet
+    from fleet.mcp.desk import Desk
+    from fleet.mcp.tool import Answer, Tell
+
+
+class CreateWorkflow(Given, frozen=True, kw_only=True):
+    """A workflow to be."""
+
+    name: str
+    repo_path: Annotated[str, Meta(description="A checkout of the git repository to work on.")]
+    task_prompt: Annotated[str, Meta(description="What it is about: {task_prompt} in the stages' templates.")]
+    stages: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="Each: name, executor, prompt_template, depends_on (names, or numbers from 0), model, "
+            "worktree_strategy new|inherit, timeout_seconds, verify, retries, when, repeat, each, reasoning_effort, "
+            "extra_args, no_changes. Templates know {task_prompt}, {stage_N_summary|files|next_steps|status|result} "
+            "and {stages.NAME.summary}."
+        ),
+    ]
+    base_ref: Annotated[str, Meta(description="The branch, tag or commit that stages start from.")] = "HEAD"
+    timeout_seconds: Annotated[float | None, Meta(description="Of each stage that says none.")] = None
+    on_failure: Annotated[str, Meta(description="continue, or stop: nothing more begins once a stage failed.")] = ""
+
+
+class OfWorkflow(Given, frozen=True, kw_only=True):
+    """One workflow."""
+
+    workflow_id: str
+
+
+class ListWorkflows(Given, frozen=True, kw_only=True):
+    """Which workflows."""
+
+    statuses: list[str] | None = None
+    limit: int = 25
+
+
+class CollectWorkflow(OfWorkflow, frozen=True, kw_only=True):
+    """Whose results, and how much of the logs."""
+
+    include_all_stages: bool = False
+    include_logs: bool = False
+
+
+async def _create(desk: Desk, given: CreateWorkflow, _tell: Tell) -> Answer:
+    found = await desk.ask(lambda fleet: _made(desk, fleet, given))
+    desk.see_to_supervisor()
+    return found | ({"warning": desk.trouble} if desk.trouble else {})
+
+
+def _made(desk: Desk, fleet: Fleet, given: CreateWorkflow) -> Answer:
+    data: dict[str, Any] = {"name": given.name, "stages": given.stages}
+    data |= {"timeout_seconds": given.timeout_seconds} if given.timeout_seconds is not None else {}
+    data |= {"on_failure": given.on_failure} if given.on_failure else {}
+    plan = plans.plan_in_data(fleet.home, data, cwd=given.repo_path, env=desk.env)
+    asked = Asked(directory=given.repo_path, prompt=given.task_prompt, base=given.base_ref)
+    made = workflow_making.make(fleet, plan, asked, desk.terms, Maker(desk.by, desk.caller(fleet)))
+    return workflow_views.view(fleet, workflows.flow(fleet, made.id))
+
+
+def _status(_desk: Desk, fleet: Fleet, given: OfWorkflow) -> Answer:
+    return workflow_views.view(fleet, workflows.flow(fleet, given.workflow_id))
+
+
+def _list(_desk: Desk, fleet: Fleet, given: ListWorkflows) -> Answer:
+    return workflow_views.listed(fleet, given.statuses, given.limit)
+
+
+def _collect(_desk: Desk, fleet: Fleet, given: CollectWorkflow) -> Answer:
+    found = workflows.flow(fleet, given.workflow_id)
+    return workflow_views.collected(fleet, found, all_stages=given.include_all_stages, logs=given.include_logs)
+
+
+def _cancel(desk: Desk, fleet: Fleet, given: OfWorkflow) -> Answer:
+    return workflow_views.view(fleet, workflows.cancel(fleet, given.workflow_id, caller=desk.caller(fleet)))
+
+
+def _cleanup(desk: Desk, fleet: Fleet, given: OfWorkflow) -> Answer:
+    caller = desk.caller(fleet)
+    done = workflows.cleanup(fleet, given.workflow_id, with_branches=True, caller=caller)
+    return workflow_views.cleaned(given.workflow_id, done)
+
+
+TOOLS = (
+    Tool(
+        "create_workflow",
+        "Start several agents that work together: stages that depend on each other, each on a branch and in a git "
+        "worktree of its own; what one hands in can go into the prompt of the next. Returns at once.",
+        CreateWorkflow,
+        _create,
+    ),
+    Tool(
+        "get_workflow_status", "How far a workflow is, stage by stage.", OfWorkflow, off_loop(_status), reads_only=True
+    ),
+    Tool(
+        "list_workflows",
+        "The newest workflows; statuses: pending, running, succeeded, failed, cancelled.",
+        ListWorkflows,
+        off_loop(_list),
+        reads_only=True,
+    ),
+    Tool(
+        "cancel_workflow",
+        "Stop a workflow: agents at work are asked to end, nothing more begins. What was done stays.",
+        OfWorkflow,
+        off_loop(_cancel),
+    ),
+    Tool(
+        "collect_workflow_result",
+        "What the last stage of a workflow handed in, or all of them: summary, files_changed, next_steps, branch …",
+        CollectWorkflow,
+        off_loop(_collect),
+        reads_only=True,
+    ),
+    Tool(
+        "cleanup_workflow",
+        "Remove the worktrees and branches of a workflow that is over. What was not committed is saved and the tips "
+        "kept under refs/fleet; the answer says where. Merge first what you want to keep.",
+        OfWorkflow,
+        off_loop(_cleanup),
+    ),
+)

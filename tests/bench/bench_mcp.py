@@ -1,0 +1,79 @@
+"""Workers over MCP beside codefleet from PyPI: `python tests/bench/bench_mcp.py [rounds]`.
+
+Each round has both servers make 1, 20 and 100 workers in a repository of 20 and in one of 2,000 files, one right after
+the other, with the same client and the same stub for an agent. A worker counts from the call to its being on record as
+finished; one that never is, is stuck.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.codefleet import BIG, Codefleet, Fleet, Server
+
+# Making files is much of what is measured, and a disk's time for it varies by ten: memory is the same for both.
+MEMORY = Path("/dev/shm")
+ROUNDS = 3
+#: How many workers at once, and how many times as fast as codefleet that must be.
+BARS = {1: 1.0, 20: 3.0, 100: 3.0}
+#: Workers that are looked at for one that is stuck.
+LOOKED_AT = 500
+
+Times = dict[tuple[str, int, int], list[float]]
+
+
+async def main(folder: Path) -> int:
+    """Measure, print, judge."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    servers: list[Server] = []
+    times: Times = {}
+    lost = {"codefleet": [0, 0], "fleet": [0, 0]}
+    try:
+        servers = [Codefleet(folder / "codefleet"), Fleet(folder / "fleet")]
+        async with servers[0].serving() as theirs, servers[1].serving() as ours:
+            clients = {servers[0].name: theirs, servers[1].name: ours}
+            for server in servers:
+                await server.finish(clients[server.name], 20, 1)  # the first makes what the others find
+            for _ in range(rounds):
+                for files in (20, BIG):
+                    for count in BARS:
+                        for server in servers:
+                            taken, stuck = await server.finish(clients[server.name], files, count)
+                            times.setdefault((server.name, files, count), []).append(taken)
+                            lost[server.name][0] += stuck
+                            lost[server.name][1] += count
+            while lost["fleet"][1] < LOOKED_AT:
+                _, stuck = await servers[1].finish(ours, 20, 100)
+                lost["fleet"][0] += stuck
+                lost["fleet"][1] += 100
+    finally:
+        for server in servers:
+            server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return told(times, lost)
+
+
+def told(times: Times, lost: dict[str, list[int]]) -> int:
+    """Print the table; 1 where a bar is missed."""
+    missed = False
+    print("\ncreate_worker → on record as finished, seconds (median)")
+    print(f"{'workers':>8} {'files':>6} {'codefleet':>10} {'fleet':>8} {'faster':>8}   bar")
+    for files in (20, BIG):
+        for count, bar in BARS.items():
+            theirs, ours = (median(times[name, files, count]) for name in ("codefleet", "fleet"))
+            ok = theirs / ours >= bar
+            missed |= not ok
+            word = "ok" if ok else "MISSED"
+            print(f"{count:>8} {files:>6} {theirs:>10.3f} {ours:>8.3f} {theirs / ours:>7.1f}×   ≥ {bar:g}×  {word}")
+    for name, (stuck, made) in lost.items():
+        print(f"{name}: {stuck} of {made} workers not finished")
+    return int(missed or lost["fleet"][0] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None)))))

@@ -1,0 +1,129 @@
+"""An agent's own connection to the MCP server: what it may do is known by its run's token, not by its word."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from builders import a_task
+from fleet.core.jsontext import encode
+from fleet.core.run import Ending, Run
+from fleet.core.task import Caller, Claim, Status, Verdict
+from live_runs import Store
+from mcp_client import Tools, serving, workshop
+from repositories import make_repository
+
+OWN, OTHER = "fleet-own", "fleet-other"
+
+
+class Agent(NamedTuple):
+    """A live run with its token, and a server that carries it."""
+
+    store: Store
+    repo: Path
+    token: str
+    tools: Tools
+
+    def order(self, **given: object) -> dict[str, object]:
+        return {"repo_path": str(self.repo), "task_name": "part", "prompt": "do a part"} | given
+
+
+def admit(store: Store, task_id: str, *, depth: int = 0, **fields: str) -> tuple[str, Claim, Run]:
+    """A live run of a new task, with its token."""
+    store.queue.add(a_task(id=task_id, **fields))
+    claim, run = store.begin(task_id)
+    caller = Caller(task_id=task_id, run_id=run.id, epoch=claim.epoch, depth=depth)
+    return store.queue.admit(claim, caller), claim, run
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    base = tmp_path_factory.mktemp("callers")
+    fleet, repo = workshop(base)
+    store = Store(fleet)
+    rules, limits = {"depth": 1, "repos": [str(repo)]}, {"max_cost_usd": 2.5, "max_tokens": 900}
+    token, *_ = admit(store, OWN, rules=encode(rules), limits=encode(limits))
+    store.queue.add(a_task(id=OTHER))
+    with serving(fleet, FLEET_RUN_TOKEN=token, FLEET_MAX_SPAWN_DEPTH="9", FLEET_ALLOWED_REPOS="") as tools:
+        yield Agent(store, repo, token, tools)
+    store.queue.close()
+
+
+def test_what_an_agent_makes_is_its_own_and_within_its_bounds(agent: Agent) -> None:
+    key = agent.tools.ok("create_worker", **agent.order(parent_worker_id="w_of_another"))["worker_id"]
+    task = agent.store.queue.get(key)
+    assert (task.made_by, task.origin) == (OWN, "mcp")
+    assert json.loads(task.limits) == {
+        "wall_seconds": 600.0,
+        "silence_seconds": 120.0,
+        "max_cost_usd": 2.5,
+        "max_tokens": 900,
+    }
+    rules = json.loads(task.rules)
+    assert (rules["depth"], rules["repos"]) == (1, [str(agent.repo)]), "not what the server's environment says"
+    assert agent.tools.ok("cancel_worker", worker_id=key)["status"] == "cancelled"
+    assert agent.tools.ok("cleanup_worker", worker_id=key)["errors"] == []
+
+
+def test_an_agent_touches_nothing_of_others(agent: Agent) -> None:
+    for tool in ("cancel_worker", "cleanup_worker"):
+        for task_id in (OTHER, OWN):
+            assert f"{task_id}: {OWN} did not make it" in agent.tools.refused(tool, worker_id=task_id)
+    assert "did not make it" in agent.tools.refused("prompt_agent", task_id=OTHER, text="stop")
+    assert agent.store.queue.get(OTHER).status == Status.OPEN
+    assert agent.tools.ok("get_worker_status", worker_id=OTHER)["status"] == "pending", "reading is free"
+
+
+def test_an_agent_works_only_where_its_task_may(agent: Agent, tmp_path: Path) -> None:
+    elsewhere = make_repository(tmp_path / "elsewhere")
+    said = agent.tools.refused("create_worker", **agent.order(repo_path=str(elsewhere)))
+    assert said == f"IllegalMove: {elsewhere} is not an allowed repository"
+    assert "is not an allowed repository" in agent.tools.refused("create_task", title="x", cwd=str(elsewhere))
+
+
+def test_an_agents_server_starts_no_supervisor(agent: Agent) -> None:
+    agent.tools.ok("create_worker", **agent.order())
+    assert agent.tools.ok("healthcheck")["supervisor"]["running"] is False
+    assert not (agent.store.fleet.home / "logging" / "supervisor.out").exists(), "and none is about to start"
+
+
+def test_who_is_deep_enough_makes_no_more(agent: Agent) -> None:
+    """Its environment and what it says of its parent count for nothing."""
+    deep, *_ = admit(agent.store, "fleet-deep", depth=1, rules=encode({"depth": 1}))
+    with serving(agent.store.fleet, FLEET_RUN_TOKEN=deep, FLEET_MAX_SPAWN_DEPTH="9") as tools:
+        for tool, given in (("create_worker", agent.order()), ("create_task", {"title": "x"})):
+            assert tools.refused(tool, **given) == (
+                "IllegalMove: an agent of fleet-deep may not make tasks: it is 1 deep, and 1 is the most"
+            )
+
+
+def test_a_question_outlives_the_server_and_the_wait(agent: Agent) -> None:
+    first = agent.tools.ok("ask_human", question="Which colour?", timeout_seconds=0)
+    assert (first["answered"], first["answer"]) == (False, None)
+    with serving(agent.store.fleet, FLEET_RUN_TOKEN=agent.token) as tools:
+        told: list[str] = []
+        asking = tools.start(tools.call("ask_human", {"question": " Which colour? "}, told))
+        end = time.monotonic() + 30
+        while not told and time.monotonic() < end:
+            tools.ok("list_tasks")
+        (asked,) = json.loads(agent.store.fleet.ok("questions", "--json"))
+        assert (asked["id"], asked["text"], asked["waits"]) == (first["question_id"], "Which colour?", True)
+        assert told[0] == f"waiting for a person: `fleet answer {asked['id']} TEXT`"
+        assert not asking.done()
+        agent.store.fleet.ok("answer", asked["id"], "green")
+        answer = asking.result(30)
+    assert (answer["answered"], answer["answer"], answer["question_id"]) == (True, "green", first["question_id"])
+    again = agent.tools.ok("ask_human", question="Which colour?")
+    assert again["answer"] == "green", "an answer that was missed is not asked for again"
+
+
+def test_an_agent_whose_run_is_over_makes_nothing(agent: Agent) -> None:
+    token, claim, run = admit(agent.store, "fleet-over")
+    with serving(agent.store.fleet, FLEET_RUN_TOKEN=token) as tools:
+        agent.store.end(claim, run, Ending.FAILED, Verdict(status=Status.BLOCKED))
+        assert "IllegalMove" in tools.refused("create_worker", **agent.order())
+        assert "IllegalMove" in tools.refused("create_task", title="x")
+        assert "only the agent of a task that runs" in tools.refused("ask_human", question="?")

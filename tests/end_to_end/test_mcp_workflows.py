@@ -1,0 +1,124 @@
+"""Workflows through the real MCP server, as codefleet's callers know them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from flows import COMPETITION, PARALLEL, WRITE_REVIEW_REFINE
+from mcp_client import Tools, serving, stop, workshop
+from program import Program
+from repositories import branches, run_git, worktrees
+from supervised import wait_for
+
+#: What codefleet's payload of a workflow has, and of each stage.
+PAYLOAD = {
+    *("workflow_id", "name", "status", "repo_path", "stage_summary", "created_at", "completed_at", "error_message"),
+    *("elapsed", "progress", "summary_line"),
+}
+STAGE = {"index", "name", "executor", "status", "worker_id", "status_label", "elapsed", "model"}
+QUICK = "\ndemo: steps=1 pause=0"
+
+
+class Shop(NamedTuple):
+    """A home, a repository, and a server with its client."""
+
+    fleet: Program
+    repo: Path
+    tools: Tools
+
+    def make(self, stages: list[dict[str, Any]], **given: Any) -> dict[str, Any]:
+        """A new workflow."""
+        told = {"name": "flow", "repo_path": str(self.repo), "task_prompt": "Do it", "stages": stages} | given
+        return self.tools.ok("create_workflow", **told)
+
+    def over(self, made: dict[str, Any]) -> dict[str, Any]:
+        """The workflow, once nothing more happens to it."""
+        found: dict[str, Any] = {}
+
+        def is_over() -> bool:
+            found.update(self.tools.ok("get_workflow_status", workflow_id=made["workflow_id"]))
+            return found["status"] not in ("pending", "running")
+
+        wait_for(is_over, "its end", lambda: str(found))
+        return found
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    fleet, repo = workshop(tmp_path_factory.mktemp("flows"))
+    with serving(fleet) as tools:
+        yield Shop(fleet, repo, tools)
+    stop(fleet)
+
+
+@pytest.mark.parametrize("text", [WRITE_REVIEW_REFINE, PARALLEL, COMPETITION], ids=["refine", "parallel", "compete"])
+def test_codefleets_shapes_run_to_their_end(shop: Shop, text: str) -> None:
+    stages = json.loads(text)["stages"]
+    for stage in stages:
+        stage["executor"] = "demo"
+        stage["prompt_template"] += QUICK
+    made = shop.make(stages)
+    assert set(made) >= PAYLOAD and all(set(each) >= STAGE for each in made["stage_summary"])
+    done = shop.over(made)
+    assert done["status"] == "succeeded" and done["progress"] == "3/3 stages", done
+    last = shop.tools.ok("collect_workflow_result", workflow_id=made["workflow_id"])["stages"]
+    assert [each["name"] for each in last] == [stages[-1]["name"]]
+    every = shop.tools.ok(
+        "collect_workflow_result", workflow_id=made["workflow_id"], include_all_stages=True, include_logs=True
+    )["stages"]
+    assert len(every) == 3 and all(each["result"]["status"] == "completed" for each in every)
+    assert all("stdout_tail" in each for each in every)
+    tips = [run_git(shop.repo, "rev-parse", each["branch_name"]) for each in every]
+    assert tips == [each["result"]["commit"] for each in every]
+
+
+def test_a_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
+    made = shop.make(
+        [
+            {"name": "slow", "prompt_template": "demo: hang=middle"},
+            {"name": "after", "prompt_template": "x", "depends_on": ["slow"]},
+        ]
+    )
+    key = made["workflow_id"]
+    assert "is pending" in (told := shop.tools.refused("cleanup_workflow", workflow_id=key)) or "is running" in told
+    slow = made["stage_summary"][0]["worker_id"]
+    wait_for(lambda: shop.tools.ok("get_worker_status", worker_id=slow)["status"] == "running", "its agent")
+    shop.tools.ok("cancel_workflow", workflow_id=key)
+    assert shop.over(made)["status"] == "cancelled"
+    assert shop.tools.refused("cancel_workflow", workflow_id=key).startswith("IllegalMove: ")
+    listed = shop.tools.ok("list_workflows", statuses=["cancelled"], limit=1)
+    assert [each["workflow_id"] for each in listed["workflows"]] == [key]
+    gone = shop.tools.ok("cleanup_workflow", workflow_id=key)
+    assert gone["cleaned"] == [slow] and not gone["errors"]
+    assert not any("slow" in tree for tree in worktrees(shop.repo)) and not any(
+        "slow" in b for b in branches(shop.repo)
+    )
+    kept = run_git(shop.repo, "for-each-ref", "--format=%(refname)", "refs/fleet")
+    assert all(ref in kept for ref in (*gone["saved_refs"], *gone["branches_kept_at"]))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"stages": []}, "BadWorkflow: "),
+        ({"stages": [{"name": "a", "prompt_template": "x", "executor": "nobody"}]}, "unknown coder 'nobody'"),
+        ({"stages": [{"name": "a", "prompt_template": "x", "depends_on": [0]}]}, "BadWorkflow: "),
+        ({"repo_path": "/nowhere"}, "'/nowhere' is no directory"),
+        ({"repo_path": "a\0b"}, "is no directory"),
+        ({"base_ref": "no-such-branch"}, "no-such-branch"),
+        ({"on_failure": "explode"}, "on_failure"),
+    ],
+)
+def test_what_is_wrong_is_told_and_nothing_is_made(shop: Shop, given: dict[str, Any], said: str) -> None:
+    usual = {"name": "n", "repo_path": str(shop.repo), "task_prompt": "p"}
+    before = shop.fleet.ok("bd", "list", "--all", "--json")
+    told = shop.tools.refused(
+        "create_workflow", **(usual | {"stages": [{"name": "a", "prompt_template": "x"}]} | given)
+    )
+    assert said in told
+    assert shop.fleet.ok("bd", "list", "--all", "--json") == before
+    assert shop.tools.refused("get_workflow_status", workflow_id="wf_no").startswith("WorkflowNotFound: ")
+    assert "unknown status" in shop.tools.refused("list_workflows", statuses=["x"])

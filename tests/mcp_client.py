@@ -1,0 +1,129 @@
+"""The real `fleet mcp`, driven by the SDK's own client over stdin and stdout."""
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from program import Program
+from repositories import make_repository
+
+T = TypeVar("T")
+PATIENCE = 60.0
+
+
+class Tools:
+    """A client with its server; called from a test's own thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
+        self._loop, self.client = loop, client
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Begin something on the client's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def __call__(self, name: str, /, **given: Any) -> dict[str, Any]:
+        """What a tool answers, be it an error or not."""
+        return self.start(self.call(name, given)).result(PATIENCE)
+
+    def ok(self, name: str, /, **given: Any) -> dict[str, Any]:
+        """What a tool answers, which is no error."""
+        answer = self(name, **given)
+        assert "error" not in answer, answer
+        return answer
+
+    def refused(self, name: str, /, **given: Any) -> str:
+        """Why a tool refuses: the name of the error, and its details."""
+        answer = self(name, **given)
+        assert set(answer) - {"hint"} == {"error", "details"}, answer
+        return f"{answer['error']}: {answer['details']}"
+
+    def at_once(self, name: str, many: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Many calls at the same time; their answers in the order of the calls."""
+
+        async def all_of_them() -> list[dict[str, Any]]:
+            return await asyncio.gather(*(self.call(name, given) for given in many))
+
+        return self.start(all_of_them()).result(PATIENCE)
+
+    def wait_over(self, *ids: str) -> list[dict[str, Any]]:
+        """Wait until workers are over; what `wait` says of each."""
+        answer = self.ok("wait", ids=list(ids), until="all", timeout_seconds=45)
+        assert not answer["timed_out"], answer
+        found: list[dict[str, Any]] = answer["tasks"]
+        return found
+
+    async def call(self, name: str, given: dict[str, Any], told: list[str] | None = None) -> dict[str, Any]:
+        """One call: the text and the structured answer must say the same."""
+
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            if told is not None:
+                told.append(message or "")
+
+        done = await self.client.call_tool(name, given, progress_callback=hear)
+        answer: dict[str, Any] = done.structured_content or {}
+        assert json.loads(done.content[0].text) == answer  # type: ignore[union-attr]
+        assert bool(done.is_error) == ("error" in answer)
+        return answer
+
+
+@contextmanager
+def serving(fleet: Program, **env: str) -> Iterator[Tools]:
+    """`fleet mcp` in a home of its own, for as long as the block lasts."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    ends, ready = asyncio.Event(), Future[Client]()
+    errors = (fleet.user / "mcp.err").open("a")
+
+    async def live() -> None:
+        server = StdioServerParameters(command=fleet.argv[0], args=["mcp"], env=fleet.env | env, cwd=str(fleet.cwd))
+        try:
+            async with Client(stdio_client(server, errlog=errors)) as client:
+                ready.set_result(client)
+                await ends.wait()
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error)
+            raise
+
+    living = asyncio.run_coroutine_threadsafe(live(), loop)
+    try:
+        yield Tools(loop, ready.result(PATIENCE))
+    finally:
+        loop.call_soon_threadsafe(ends.set)
+        living.result(PATIENCE)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+        errors.close()
+
+
+def workshop(base: Path, coder: str = "demo", **settings: str) -> tuple[Program, Path]:
+    """A home without any settings but these, and a repository to work on."""
+    fleet = Program(base)
+    fleet.ok("init", "--permissions", "user")
+    given = {"coder": coder, "max_concurrent": "4", "supervisor.min_free_disk_mb": "1"} | settings
+    fleet.ok("config", "set", "supervisor.min_free_memory_mb=1", *(f"{name}={value}" for name, value in given.items()))
+    repo = make_repository(base / "repo")
+    fleet.env |= {"USER": "ada", "FLEET_DEFAULT_EXECUTOR": coder}
+    return fleet, repo
+
+
+def stop(fleet: Program) -> None:
+    """End the supervisor that the server started, and its agents."""
+    if (fleet.home / "fleet.db").exists():
+        fleet("run", "stop", "--stop-agents")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there."""
+    return os.path.exists(f"/proc/{pid}")  # noqa: PTH110

@@ -1,0 +1,91 @@
+"""Work that is done together: nobody waits for company, and what one gets is one's own."""
+
+import asyncio
+
+import pytest
+
+from fleet.mcp.gathering import MOST_AT_ONCE, Gathering
+
+
+class Work:
+    """Doubles numbers, in parts that are noted; a part waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.parts: list[list[int]] = []
+        self.go = asyncio.Event()
+
+    async def __call__(self, key: str, items: list[int]) -> list[int | Exception]:
+        self.parts.append(items)
+        await self.go.wait()
+        if key == "bad":
+            raise OSError("no such place")
+        return [ValueError(f"{item} is odd") if item % 2 else item * 2 for item in items]
+
+
+async def _idle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_the_first_starts_at_once_and_the_rest_go_together() -> None:
+    async def story() -> None:
+        work = Work()
+        gathering: Gathering[int, int] = Gathering(work)
+        first = asyncio.create_task(gathering.add("here", 0))
+        await _idle()
+        assert work.parts == [[0]]
+        rest = [asyncio.create_task(gathering.add("here", number)) for number in (2, 4, 6)]
+        await _idle()
+        assert work.parts == [[0]], "they wait for the one before"
+        work.go.set()
+        assert await asyncio.gather(first, *rest) == [0, 4, 8, 12]
+        assert work.parts == [[0], [2, 4, 6]]
+        assert await gathering.add("here", 8) == 16, "and it starts anew"
+
+    asyncio.run(story())
+
+
+def test_one_who_fails_fails_alone_and_a_part_that_fails_as_a_whole() -> None:
+    async def story() -> None:
+        work = Work()
+        work.go.set()
+        gathering: Gathering[int, int] = Gathering(work)
+        found = await asyncio.gather(*(gathering.add("here", number) for number in (2, 3, 4)), return_exceptions=True)
+        assert (found[0], str(found[1]), found[2]) == (4, "3 is odd", 8)
+        with pytest.raises(OSError, match="no such place"):
+            await gathering.add("bad", 2)
+        assert await gathering.add("here", 2) == 4
+
+    asyncio.run(story())
+
+
+def test_another_place_is_not_waited_for() -> None:
+    async def story() -> None:
+        work = Work()
+        gathering: Gathering[int, int] = Gathering(work)
+        tasks = [asyncio.create_task(gathering.add(key, 2)) for key in ("here", "there")]
+        await _idle()
+        assert len(work.parts) == 2
+        work.go.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(story())
+
+
+def test_one_who_goes_away_harms_nobody_and_parts_are_bounded() -> None:
+    async def story() -> None:
+        work = Work()
+        gathering: Gathering[int, int] = Gathering(work)
+        first = asyncio.create_task(gathering.add("here", 0))
+        await _idle()
+        rest = [asyncio.create_task(gathering.add("here", 2 * number)) for number in range(MOST_AT_ONCE + 5)]
+        await _idle()
+        rest[3].cancel()
+        await _idle()
+        work.go.set()
+        found = await asyncio.gather(first, *rest, return_exceptions=True)
+        assert isinstance(found[4], asyncio.CancelledError)
+        assert [each for each in found if not isinstance(each, BaseException)][-1] == 4 * (MOST_AT_ONCE + 4)
+        assert [len(part) for part in work.parts] == [1, MOST_AT_ONCE, 5]
+
+    asyncio.run(story())
