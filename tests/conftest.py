@@ -1,4 +1,4 @@
-"""What every test has: the program in a home of its own, and a last word on what was not exercised."""
+"""What every test has: the program in a home of its own, and a last word: tables, and what was not exercised."""
 
 import os
 
@@ -10,6 +10,8 @@ __all__ = ["fleet"]
 
 # The first words of the reason that `needs.require` gives.
 MARK = "not exercised: "
+#: The first words of the name of a property that is a table, to be shown when all is over.
+TABLE = "table: "
 
 
 def not_exercised(reporter: pytest.TerminalReporter) -> list[str]:
@@ -17,6 +19,13 @@ def not_exercised(reporter: pytest.TerminalReporter) -> list[str]:
     reports = (report for kind in ("skipped", "failed", "error") for report in reporter.stats.get(kind, []))
     reasons = (_reason(report) for report in reports)
     return sorted({reason.partition(MARK)[2].splitlines()[0] for reason in reasons if MARK in reason})
+
+
+def tables(reporter: pytest.TerminalReporter) -> dict[str, str]:
+    """The tables that tests recorded, by their titles."""
+    reports = (report for kind in ("passed", "failed") for report in reporter.stats.get(kind, []))
+    told = (pair for report in reports for pair in getattr(report, "user_properties", ()))
+    return {name.removeprefix(TABLE): str(text) for name, text in told if name.startswith(TABLE)}
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -29,7 +38,10 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say by name what was left out."""
+    """Show the tables, and say by name what was left out."""
+    for title, text in tables(terminalreporter).items():
+        terminalreporter.section(title)
+        terminalreporter.write_line(text)
     names = not_exercised(terminalreporter)
     if names:
         terminalreporter.section("not exercised:", red=_in_ci(), yellow=not _in_ci())

@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from contract.worktree_builders import BRANCH, Scene, write
 from fleet.core.errors import FleetError
-from fleet.workspaces.checkout import clean_checkout, sweep
+from fleet.workspaces.checkout import clean_checkout, clean_folder, sweep
 from fleet.workspaces.git import GitFault
 from repositories import commit, make_repository, run_git, worktrees
 
@@ -122,4 +123,25 @@ def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(scene: Sc
         os.kill(running.pid, signal.SIGKILL)
     assert sweep(scene.view) == [str(path)]
     assert not path.exists()
+    assert sweep(scene.view) == []
+
+
+def test_nobody_sweeps_away_the_note_of_a_checkout_that_is_being_made(scene: Scene) -> None:
+    over = threading.Event()
+
+    def sweeping() -> None:
+        while not over.is_set():
+            sweep(scene.view)
+
+    sweepers = [threading.Thread(target=sweeping) for _ in range(2)]
+    for each in sweepers:
+        each.start()
+    try:
+        for number in range(60):
+            with clean_folder(scene.view, str(scene.folder / f"clean{number}")):
+                assert (scene.folder / f"clean{number}").is_dir()
+    finally:
+        over.set()
+        for each in sweepers:
+            each.join()
     assert sweep(scene.view) == []

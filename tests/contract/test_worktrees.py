@@ -2,8 +2,10 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ import pytest
 from fleet.core.errors import BadInput, BranchInUse, FleetError, RepositoryBusy
 from fleet.workspaces import worktree
 from fleet.workspaces.deleting import NotDeleted
+from fleet.workspaces.registering import register
 from repositories import big_repository, branches, commit, run_git, worktrees
 from workplaces import Place
 
@@ -280,3 +283,51 @@ def test_a_hostile_name_reaches_no_git(place: Place, name: str) -> None:
     with pytest.raises(BadInput):
         worktree.delete_branch(place.view, name)
     place.assert_untouched()
+
+
+SWEEPING = """\
+import sys
+from fleet.workspaces.deleting import sweep
+print("ready", flush=True)
+while True:
+    sweep(*sys.argv[1:])
+"""
+
+
+def test_nobody_sweeps_away_a_worktree_that_is_being_made(place: Place) -> None:
+    words = [sys.executable, "-c", SWEEPING, place.repository.common, worktree.ADMIN_ASIDE]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as sweeper:
+        try:
+            assert sweeper.stdout is not None and sweeper.stdout.readline() == b"ready\n"
+            for number in range(400):
+                path = str(place.folder / f"w{number}")
+                admin = register(place.repository, path, "b", reason="made", aside=worktree.ADMIN_ASIDE)
+                assert sorted(os.listdir(admin)) == ["HEAD", "commondir", "gitdir", "locked"]  # noqa: PTH208
+        finally:
+            sweeper.kill()
+
+
+EMPTYING = """\
+import os, sys, time
+print("ready", flush=True)
+while True:
+    time.sleep(0.0002)
+    try:
+        os.rmdir(sys.argv[1])
+    except OSError:
+        pass
+"""
+
+
+def test_a_worktree_is_made_while_git_removes_the_folder_of_them_that_it_finds_empty(place: Place) -> None:
+    folder = Path(place.repository.common, "worktrees")
+    with subprocess.Popen([sys.executable, "-c", EMPTYING, str(folder)], stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline() == b"ready\n"
+            for number in range(400):
+                path = str(place.folder / f"w{number}")
+                admin = register(place.repository, path, "b", reason="made", aside=worktree.ADMIN_ASIDE)
+                assert sorted(os.listdir(admin)) == ["HEAD", "commondir", "gitdir", "locked"]  # noqa: PTH208
+                shutil.rmtree(admin)
+        finally:
+            other.kill()

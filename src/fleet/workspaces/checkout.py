@@ -92,15 +92,24 @@ def _noted(view: View, path: str) -> Iterator[None]:
     """Keep a note of a checkout, locked as long as this process is about it."""
     folder = os.path.join(view.path, NOTES)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    note = os.path.join(folder, os.urandom(8).hex())
-    handle = os.open(note, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    note, handle = _new_note(folder)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
         os.write(handle, os.fsencode(os.path.abspath(path)))  # noqa: PTH100
         yield
     finally:
         if not os.path.lexists(path):  # else it is to be swept
             os.unlink(note)
+        os.close(handle)
+
+
+def _new_note(folder: str) -> tuple[str, int]:
+    """A new note, locked. Before it is, whoever sweeps may take it for one that was left behind: then another."""
+    while True:
+        note = os.path.join(folder, os.urandom(8).hex())
+        handle = os.open(note, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.lexists(note):
+            return note, handle
         os.close(handle)
 
 
@@ -112,6 +121,9 @@ def _lock(note: str) -> int | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        os.close(handle)
+        return None
+    if not os.path.lexists(note):  # whoever held it was done with it
         os.close(handle)
         return None
     return handle

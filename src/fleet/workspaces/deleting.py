@@ -43,8 +43,10 @@ def delete(path: str, *, wait: bool = True) -> None:
                 with _opened(name, folder) as root:
                     _refuse_mount(folder, root, path)
                     fcntl.flock(root, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _empty(root, path)
-                os.rmdir(name, dir_fd=folder)
+                    # Whoever held it until now may have given it another name: then it is not what was asked for.
+                    if os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(root)):
+                        _empty(root, path)
+                        os.rmdir(name, dir_fd=folder)  # held until it is gone: whoever waits for it sees that
     except (FileNotFoundError, BlockingIOError):
         return
     except OSError as error:

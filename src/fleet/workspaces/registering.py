@@ -26,7 +26,7 @@ OTHERWISE = re.compile(r"worktreeconfig|refstorage|relativeworktrees|userelative
 #: What is there when git does more.
 MORE = ("config.worktree", "reftable", "info/sparse-checkout")
 MOST_CONFIG = 1 << 20
-MOST_NAMES = 10_000
+MOST_NAMES, MOST_TRIES = 10_000, 20
 
 
 def is_usual(repository: Repository) -> bool:
@@ -43,11 +43,7 @@ def register(repository: Repository, path: str, branch: str, *, reason: str, asi
 
     Whole or not at all: it is made aside, under a name that is swept where we are killed, and renamed into its place.
     """
-    folder = os.path.join(repository.common, "worktrees")
-    os.makedirs(folder, exist_ok=True)
-    draft = os.path.join(repository.common, f"{aside}{os.urandom(6).hex()}")
-    os.mkdir(draft)
-    with _held(draft):
+    with _drafted(repository.common, aside) as draft:
         texts = {
             "locked": reason,
             "gitdir": f"{real(path)}/.git\n",
@@ -56,9 +52,7 @@ def register(repository: Repository, path: str, branch: str, *, reason: str, asi
         }
         for name, text in texts.items():
             _write(os.path.join(draft, name), text)
-        admin = _claimed(folder, os.path.basename(path))
-        os.rename(draft, admin)
-    return admin
+        return _put(draft, os.path.join(repository.common, "worktrees"), os.path.basename(path))
 
 
 def point(tree: str, admin: str) -> None:
@@ -72,6 +66,21 @@ def make_branch(repository: Repository, branch: str, commit: str) -> None:
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
 
 
+def _put(draft: str, folder: str, name: str) -> str:
+    """Move a draft to a new name in a folder. Git removes that folder wherever it finds it empty: then once more."""
+    for left in reversed(range(MOST_TRIES)):
+        try:
+            os.makedirs(folder, exist_ok=True)
+            place = _claimed(folder, name)
+            os.rename(draft, place)
+        except FileNotFoundError:
+            if not left or not os.path.lexists(draft):
+                raise
+        else:
+            return place
+    raise AssertionError("the last try returns or raises")
+
+
 def _claimed(folder: str, name: str) -> str:
     """A new name in a folder: an empty folder that nobody else makes any more."""
     for number in range(MOST_NAMES):
@@ -83,14 +92,26 @@ def _claimed(folder: str, name: str) -> str:
 
 
 @contextlib.contextmanager
-def _held(folder: str) -> Iterator[None]:
-    """Nobody sweeps a folder away while it is held."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _drafted(place: str, prefix: str) -> Iterator[str]:
+    """A new folder, held, so that nobody sweeps it away."""
+    draft, handle = _new_draft(place, prefix)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield draft
     finally:
         os.close(handle)
+
+
+def _new_draft(place: str, prefix: str) -> tuple[str, int]:
+    """Before it is held, whoever sweeps may take it for one that was left behind: then another."""
+    while True:
+        draft = os.path.join(place, f"{prefix}{os.urandom(6).hex()}")
+        os.mkdir(draft)
+        with contextlib.suppress(FileNotFoundError):
+            handle = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.path.lexists(draft):
+                return draft, handle
+            os.close(handle)
 
 
 def _write(path: str, text: str) -> None:

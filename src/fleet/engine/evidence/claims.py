@@ -50,6 +50,8 @@ _BEFORE = frozenset(
         *("zsh", "run", "-m", "-c", "-lc", "-u", "-x"),
     )
 )
+#: How a sentence ends; a command may end with a dot too, which stands alone: `ruff check .`
+_SENTENCE = re.compile(r"\w[.!?]$")
 _WORD = re.compile(r"[A-Za-z0-9_.+/-]+")
 #: A script or a program of the project's own in the place of a command.
 _SCRIPT = re.compile(
@@ -117,7 +119,9 @@ def _files(claimed: Iterable[str], ground: Ground, tracked: Callable[[], set[str
     there: set[str] | None = None
     for claim in list(claimed)[:MOST_CLAIMS]:
         forms = list(_forms(claim, ground))
-        if not forms or any(_is_among(form, changed) for form in forms) or _is_elsewhere(claim, ground):
+        if any(_is_among(form, changed) for form in forms) or _is_elsewhere(claim, ground):
+            continue
+        if not forms and not _is_artifact(claim, ground):
             continue
         there = {path.lower() for path in tracked()} if there is None else there
         if any(_is_among(form, there) for form in forms) or any(_is_on_disk(form, ground) for form in forms):
@@ -177,6 +181,10 @@ def _is_elsewhere(claim: str, ground: Ground) -> bool:
         return False
 
 
+def _is_artifact(claim: str, ground: Ground) -> bool:
+    return claim.strip().strip("`'\"").startswith(os.path.join(ground.artifacts, ""))
+
+
 def _is_on_disk(form: str, ground: Ground) -> bool:
     try:
         return os.path.lexists(os.path.join(ground.top, form))
@@ -207,7 +215,7 @@ def _unseen(tests: Iterable[dict[str, str]], ground: Ground) -> Iterator[str]:
 
 def _runner(command: str) -> str:
     """The program that a claimed command is; empty where it is a sentence rather."""
-    if len(command.split()) > 15 or command.endswith((".", "!", "?")) or "\n" in command:
+    if len(command.split()) > 15 or _SENTENCE.search(command) or "\n" in command:
         return ""
     for word in command.split():
         name = word.rpartition("/")[2]

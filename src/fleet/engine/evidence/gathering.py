@@ -48,7 +48,8 @@ class Gathered(Record):
 
     def evidence(self, outcome: Outcome, task: Task) -> Evidence:
         """What the finding follows from, for a run that ended so."""
-        told = self.transcript.get("tool_calls") or 0
+        # The transcript lies where the agent writes: it tells of tools only where the stream does not tell all.
+        told = 0 if self.stream.whole else self.transcript.get("tool_calls") or 0
         return Evidence(
             ending=outcome.ending,
             reason=outcome.reason,

@@ -166,7 +166,9 @@ def bounds_of(home: Home, folder: str, directory: str, workspace: Workspace | No
     if repository and workspace:
         places += [(repository.top, CHECKOUT), (repository.common, GIT)] if repository.top != "/" else []
         places += [(path, WORKTREE) for _, path in worktrees(repository) if path and path != _real(directory)]
-        others = tuple(name for name in branches_checked_out(repository) if name != branch)
+        # What it has checked out itself since it began is its own.
+        taken = branches_checked_out(repository).items()
+        others = tuple(name for name, path in taken if name != branch and _real(path) != _real(directory))
         places += _beside(directory, [repository.top, user])
     elif repository:
         places += [(find_checkout(directory) or directory, OWN), (repository.common, GIT)]

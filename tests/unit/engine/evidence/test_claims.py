@@ -95,6 +95,16 @@ def test_a_file_that_git_ignores_and_was_written_since_is_no_lie(top: Path) -> N
     assert (found.absent, found.untouched) == ((), ())
 
 
+def test_an_artifact_that_is_not_there_is_told_by_its_whole_path_too(top: Path) -> None:
+    (top / "artifacts").mkdir()
+    (top / "artifacts" / "report.md").touch()
+    ground = Ground(top=str(top / "work"), artifacts=str(top / "artifacts"), started=0.0)
+    claims = tuple(f"{top}/artifacts/{name}" for name in ("report.md", "report.pdf"))
+    told = ResultFile(summary="", status="completed", files_changed=(*claims, "/elsewhere/report.pdf", "../x", "."))
+    found = claims_of(told, ground, tracked=set, unknown=lambda _ids: [])
+    assert (found.absent, found.untouched) == ((f"{top}/artifacts/report.pdf",), ())
+
+
 def test_commits_are_known_by_their_ids_however_they_are_told(top: Path) -> None:
     said = ("0123abc", "0123456789abcde01234567890abcde012345678", "1234567 add the parser", "HEAD", "add the parser")
     assert claimed(top, commits=said).unknown_commits == ()
@@ -108,6 +118,8 @@ def test_tests_that_passed_and_never_ran_are_found(top: Path) -> None:
     quiet = stream({"command": "ls -l"}, {"path": "src/app/parser.py", "content": "pytest"})
     tests = [{"command": word, "status": PASSED} for word in ("pytest -q", "python -m pytest tests/", "npm test")]
     assert claimed(top, quiet, tests=tuple(tests)).unseen == ("pytest -q", "python -m pytest tests/", "npm test")
+    whole = ({"command": "ruff check .", "status": PASSED},)
+    assert claimed(top, quiet, tests=whole).unseen == ("ruff check .",), "its last word is a place, and no full stop"
     wrote = stream({"command": "cat > /a/result.json <<E\n{'tests': [{'command': 'pytest -q'}]}\nE"})
     assert claimed(top, wrote, tests=tuple(tests[:1])).unseen == ("pytest -q",)
 

@@ -10,6 +10,7 @@ from fleet.core.workspace import Workspace
 from fleet.engine.scope import bounds as scope
 from fleet.engine.scope.bounds import DELETES, DOUBTFUL, FINE, MAKES, SURE, WRITES, Bounds, bounds_of
 from fleet.home import Home
+from repositories import run_git
 from workplaces import Place
 
 
@@ -133,3 +134,9 @@ def test_a_directory_that_is_no_repository_has_bounds(tmp_path: Path) -> None:
     bounds = bounds_of(Home(str(tmp_path / "fleet")), str(tmp_path / "task"), str(tmp_path / "work"), None, {})
     assert bounds.judged(WRITES, f"{tmp_path}/work/a")[0] == FINE
     assert bounds.judged(DELETES, f"{tmp_path}/fleet/fleet.db")[0] == SURE
+
+
+def test_a_branch_that_it_has_checked_out_itself_is_nobody_elses(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    run_git(Path(ground.tree), "checkout", "--quiet", "-b", "side")
+    assert set(ground.bounds().others) == {"main", "other"}
