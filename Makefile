@@ -40,7 +40,7 @@ docs: venv  ## write docs/reference anew from the program itself
 	@$(BIN)/python tools/reference.py
 
 lock: venv  ## choose the newest versions that pyproject.toml allows, with hashes, into requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra dev --extra test --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra test --extra mcp --universal --python-version 3.11 \
 		--no-strip-extras --generate-hashes --no-emit-index-url --no-header --upgrade --quiet \
 		--output-file requirements.lock
 	echo 'beads-mcp>=1.3.2,<2' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
@@ -49,7 +49,10 @@ lock: venv  ## choose the newest versions that pyproject.toml allows, with hashe
 	printf 'ai-fleet==0.1.3\nlibtmux==0.46.2\n' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
 		--output-file tests/bench/ai-fleet.lock
-	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock tests/bench/ai-fleet.lock
+	printf 'codefleet==0.3.26\nmcp<2\n' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
+		--output-file tests/bench/codefleet.lock
+	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock tests/bench/ai-fleet.lock tests/bench/codefleet.lock
 
 clean:  ## remove what runs left in the checkout, and the environment of this checkout
 	rm -rf "$$($(PYTHON) tools/venv.py --path)" .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import time
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
@@ -102,16 +101,6 @@ def make(repository: Repository, place: str, commit: str) -> Spare | None:
     except OSError as error:
         raise FleetError(f"no spare checkout of {repository.top}: {error.strerror}") from error
     return spare
-
-
-def _wait_for_the_next_second() -> None:
-    """Git looks at times by the second: a change in the second of the checkout would not be seen by an index of later.
-
-    An index that is written anew in a later second has every file compared that could be such a one.
-    """
-    second = int(time.time())
-    while int(time.time()) <= second:
-        time.sleep(0.02)
 
 
 def _hold(folder: str) -> int:
