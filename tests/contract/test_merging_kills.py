@@ -14,6 +14,7 @@ from fleet.workspaces import mending
 from fleet.workspaces.mending import Entry, drop, entries, keep, mend
 from merges import branch_with
 from repositories import run_git
+from supervised import wait_for
 from workplaces import Place
 
 WORKER = Path(__file__).parents[1] / "workers" / "mover.py"
@@ -167,6 +168,8 @@ def test_a_git_that_outlived_its_merge_is_waited_for(tmp_path: Path, monkeypatch
         with subprocess.Popen(
             ["sh", "-c", "read _; :", "read-tree"], env={"GIT_DIR": place.view.path}, stdin=subprocess.PIPE
         ) as git:
+            seen = Path(f"/proc/{git.pid}/environ")
+            wait_for(lambda: b"GIT_DIR" in seen.read_bytes(), "its environment")  # the system shows it a moment later
             monkeypatch.setattr(mending, "PATIENCE_SECONDS", 0.1)
             with pytest.raises(RepositoryBusy, match="still works"):
                 mend(place.home, place.view, entry)
