@@ -29,6 +29,7 @@ def test_a_workflow_and_its_stages_come_back_as_they_were(history: History) -> N
     stages = [a_stage("t-2", 1), a_stage("t-1", 0)]
     history.add_workflow(whole, stages)
     assert history.workflow("wf-1") == whole
+    assert history.task_prompt("wf-1") == UNICODE
     assert history.stages("wf-1") == stages[::-1]
     assert history.stage_of("t-2") == stages[0]
     assert history.stage_of("t-3") is None and history.stages("wf-2") == []
@@ -54,6 +55,7 @@ def test_a_workflow_is_stopped_and_cleaned_once(history: History) -> None:
 def test_a_workflow_that_is_not_there_is_named(history: History) -> None:
     for ask in (
         lambda: history.workflow("nope"),
+        lambda: history.task_prompt("nope"),
         lambda: history.stop_workflow("nope", "", NOON),
         lambda: history.clean_workflow("nope", NOON),
     ):

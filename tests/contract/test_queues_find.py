@@ -175,6 +175,7 @@ CASES = {
         Case(("b",), {"mode": "b"}, {}),
     ],
     "origins": [Case(("create", "fanout"), {"origin": "fanout"}, {"origin": "bd"})],
+    "not_origins": [Case(("mcp", "workflow"), {"origin": ""}, {"origin": "mcp"})],
     "batch": [Case("b1", {"batch": "b1"}, {"batch": "b12"})],
     "repo": [Case("/r", {"repo": "/r"}, {"repo": "/r2"})],
     "branch": [Case("a/b", {"branch": "a/b"}, {"branch": "a-b"}), Case("x", {"branch": "x"}, {"branch": "X"})],

@@ -9,6 +9,7 @@ from fleet.actions.tasks import close
 from fleet.config import load, model_for
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
+from fleet.core.flow import NOT_BEGUN
 from fleet.core.task import Status
 from fleet.wake import wake
 
@@ -163,6 +164,8 @@ def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> 
         tasks = [_opened(fleet, fleet.queue.get(key), key in live) for key in ids]
         for task in tasks:
             fleet.queue.save(task)
+            if task.workflow:
+                _open_stages(fleet, task)
     wake(fleet.home)
     return tasks
 
@@ -190,6 +193,15 @@ def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
     free = task.reopened(fleet.queue.now()).replace(assignee="", claim_owner="", run_id="")
     stops = {"cancel_requested_at": None, "cancel_reason": "", "hand_in_reason": ""}
     return free.replace(reason="", finding="", failures=0, continues=0, restarts=0, **stops)
+
+
+def _open_stages(fleet: Fleet, task: Task) -> None:
+    """Let those stages of its workflow go on that were stopped since this one failed."""
+    why = f"{NOT_BEGUN} {task.stage} failed"
+    for stage in fleet.history.stages(task.workflow):
+        other = fleet.queue.get(stage.task_id)
+        if other.status == Status.BLOCKED and other.reason.startswith(why):
+            fleet.queue.save(_opened(fleet, other, live=False))
 
 
 def _rounded(number: float | None) -> float | None:

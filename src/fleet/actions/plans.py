@@ -9,10 +9,11 @@ from fleet.coders import known
 from fleet.config import load
 from fleet.core.errors import BadInput, FleetError
 from fleet.workflows import templates
-from fleet.workflows.planning import plan_from_file
+from fleet.workflows.planning import plan_from_data, plan_from_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from fleet.config import Settings
     from fleet.core.workflow import Plan
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 def plan_of(home: Home, path: str, *, cwd: str, env: Mapping[str, str]) -> Plan:
     """The plan in a workflow file. Raises BadWorkflow with every fault, BadInput where it is no such file."""
     return plan_from_file(path, knows=knows_coders(load(home, cwd, env)))
+
+
+def plan_in_data(home: Home, data: dict[str, Any], *, cwd: str, env: Mapping[str, str]) -> Plan:
+    """The plan in plain data, as a caller of a tool gives it. Raises BadWorkflow with every fault."""
+    settings = load(home, cwd if os.path.isdir(cwd) else None, env)  # noqa: PTH112
+    return plan_from_data(data, name="workflow", knows=knows_coders(settings))
 
 
 def knows_coders(settings: Settings) -> Callable[[str], bool]:

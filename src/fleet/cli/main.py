@@ -55,7 +55,7 @@ COMMANDS = {
     "pause": ("fleet.cli.stopping:pause", "start no more agents for now"),
     "resume": ("fleet.cli.stopping:resume", "start agents again"),
     "wait": ("fleet.cli.stopping:wait", "wait until tasks are over"),
-    "workflow": ("fleet.cli.workflow:workflow", "agents that work together: write, check and show workflow files"),
+    "workflow": ("fleet.cli.workflow:workflow", "agents that work together: write, check, run and follow workflows"),
     "mcp": ("fleet.cli.mcp:mcp", "serve fleet's tools to an agent, over stdin and stdout"),
     "accounts": ("fleet.cli.accounts:accounts", "show the accounts of coders: ready or parked, and what they took"),
     "coders": ("fleet.cli.coders:coders", "show the coders: installed, logged in, and what each can do"),

@@ -1,15 +1,19 @@
-"""`fleet workflow`: write, check and look at workflow files."""
+"""`fleet workflow`: write, check, look at and run workflow files."""
 
 import os
+import re
 import shutil
 import sys
 
 import click
 
 from fleet.actions import plans
+from fleet.actions.workflows import Flow, flow
+from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import shown
 from fleet.cli.errors import tell
+from fleet.cli.workflow_runs import cancel, cleanup, listed, results, run, status
 from fleet.core.jsontext import encode
 from fleet.core.workflow import Plan, Stage
 from fleet.home import find
@@ -17,6 +21,7 @@ from fleet.workflows import templates
 from fleet.workflows.drawing import draw
 from fleet.workflows.faults import BadWorkflow
 
+ID = re.compile(r"wf_[0-9a-f]{12}")
 WIDE = 240  # where nobody looks at a screen
 
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -71,21 +76,35 @@ def validate(file: str, as_json: bool) -> int:
 
 
 @workflow.command()
-@click.argument("file")
+@click.argument("file", metavar="FILE|ID")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
 @with_json
 def show(file: str, ascii_only: bool, as_json: bool) -> None:
-    """Show a workflow file as the graph that would run: loops and fans unrolled."""
-    plan = _plan(file)
+    """Show the graph that a workflow file would run, loops and fans unrolled; or how far one that runs is."""
+    found = _flow(file)
+    plan = found.plan if found else _plan(file)
     if as_json:
-        click.echo(encode(_view(plan), 2))
+        click.echo(encode(found.view() if found else _view(plan), 2))
         return
+    states = {seen.stage.name: seen.state for seen in found.stages} if found else {}
     about = f": {plan.description}" if plan.description else ""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDE
     plain = ascii_only or not _draws_lines(sys.stdout.encoding)
     click.echo(shown(f"{plan.name}{about}\n"))
-    click.echo(shown(draw(plan, {}, width=width, ascii_only=plain)))
+    click.echo(shown(draw(plan, states, width=width, ascii_only=plain)))
     click.echo(shown("\n" + "\n".join(_line(stage) for stage in plan.stages)))
+
+
+for command in (run, status, listed, results, cancel, cleanup):
+    workflow.add_command(command)
+
+
+def _flow(name: str) -> Flow | None:
+    """The workflow of this id; none where the name is that of a file."""
+    if not ID.fullmatch(name) or os.path.exists(name):  # noqa: PTH110
+        return None
+    with open_fleet(find()) as fleet:
+        return flow(fleet, name)
 
 
 def _plan(file: str) -> Plan:

@@ -99,6 +99,10 @@ class Coder:
         """The program, its environment beyond the agent's own, and what it reads."""
         raise NotImplementedError
 
+    def effort(self, level: str) -> tuple[str, ...]:
+        """The options by which its model thinks that hard; none where it has no such option."""
+        return ()
+
     def parse(self, line: str) -> Iterable[Event]:
         """Any number of events from one line of output. A line it does not understand gives none."""
         raise NotImplementedError

@@ -62,6 +62,10 @@ class ClaudeCoder(Coder, Dialect):
         argv = (*ARGV, *options, *order.flags)
         return Command(argv=argv, env=ENV | env, stdin=_line(order.prompt), keep_stdin=True)
 
+    def effort(self, level: str) -> tuple[str, ...]:
+        """For its session."""
+        return (f"--effort={level}",)
+
     def terminal(self, order: Order) -> Command:
         """A new session has the id that it is given, so its file is known before it is there."""
         options, env = _options(order)

@@ -62,6 +62,10 @@ class CodexCoder(Coder):
             argv.append("--")
         return Command(argv=(*argv, "-"), stdin=order.prompt)
 
+    def effort(self, level: str) -> tuple[str, ...]:
+        """A setting like any other."""
+        return ("-c", f"model_reasoning_effort={_toml(level)}")
+
     def terminal(self, order: Order) -> Command:
         """Without its daemon, which would outlive the agent. Its session's id is in the first line of its new file."""
         argv = ["codex", *PLAIN_SHELL, *order.flags, "--no-daemon"]

@@ -69,6 +69,10 @@ class CopilotCoder(Coder):
         # The user's own come last: some options take every word that follows.
         return Command(argv=(*argv, *order.flags), stdin=order.prompt, session=order.session or order.fresh)
 
+    def effort(self, level: str) -> tuple[str, ...]:
+        """For its session."""
+        return (f"--reasoning-effort={level}",)
+
     def parse(self, line: str) -> list[Event]:
         """The events of one line."""
         return read_by_type(line, _READERS)

@@ -115,6 +115,10 @@ class PiCoder(Coder):
             argv += ["--session", _no_option(order.session)]
         return Command(argv=(*argv, *order.flags), env=dict(ENV), stdin=order.prompt, files=files)
 
+    def effort(self, level: str) -> tuple[str, ...]:
+        """It calls that thinking."""
+        return ("--thinking", level)
+
     def parse(self, line: str) -> list[Event]:
         """The events of one line."""
         return read_by_type(line, _READERS)

@@ -90,6 +90,7 @@ class Filter(Record):
     mode: str | None = None
     modes: tuple[str, ...] | None = None
     origins: tuple[str, ...] | None = None
+    not_origins: tuple[str, ...] | None = None
     batch: str | None = None
     repo: str | None = None
     branch: str | None = None

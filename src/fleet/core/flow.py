@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+#: How the reason of a stage's task begins that was stopped since another failed; `fleet retry` of that one opens it.
+NOT_BEGUN = "not begun, since stage"
+#: And of one that is over though it failed.
+MAY_FAIL = "failed, as this round may: "
+
+
 class Workflow(Record):
     """A workflow that somebody had made of a plan."""
 

@@ -135,6 +135,7 @@ _CONDITIONS: dict[str, Callable[[Task, Any, datetime, Kin], bool]] = {
     "mode": lambda t, w, now, up: t.mode == w,
     "modes": lambda t, w, now, up: t.mode in w,
     "origins": lambda t, w, now, up: t.origin in w,
+    "not_origins": lambda t, w, now, up: t.origin not in w,
     "batch": lambda t, w, now, up: t.batch == w != "",
     "repo": lambda t, w, now, up: t.repo == w,
     "branch": lambda t, w, now, up: t.branch == w != "",

@@ -10,6 +10,7 @@ from fleet.core.filter import Filter, Lane
 from fleet.core.record import Record
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine.accounts import seats
+from fleet.engine.pool import POOLED, USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from fleet.engine.accounts import Seat
 
 #: How a task may spell its mode.
-SPELLINGS = {HEADLESS: ("", HEADLESS), INTERACTIVE: (INTERACTIVE,)}
+SPELLINGS = {HEADLESS: ("", HEADLESS), INTERACTIVE: (INTERACTIVE,), POOLED: ("", HEADLESS)}
 #: So many agents start at once; after them one per start interval.
 BURST = 25
 UNLIMITED = 1_000_000
@@ -65,6 +66,8 @@ class Situation(Record):
     free_memory_mb: float | None = None
     paused: bool = False
     origins: tuple[str, ...] | None = None  # claim only tasks made in these ways
+    not_origins: tuple[str, ...] | None = None  # and none made in these
+    at_once: int = USUAL  # how many agents of the pool may work
     turn: int = 0  # must grow with each look: where accounts share a coder's last room, they take turns
 
 
@@ -80,9 +83,10 @@ class Room(Record):
 def admit(settings: Settings, situation: Situation, mode: str = HEADLESS) -> Room:
     """The lanes and the room in all for agents of one mode: each mode has slots of its own, so claim for each apart."""
     reasons = list(_closed(settings, situation))
-    free = _slots(settings, mode) - _running(situation, mode=mode)
+    slots = _slots(settings, situation, mode)
+    free = slots - _running(situation, mode=mode)
     if free <= 0:
-        reasons.append(f"all {_slots(settings, mode)} slots for {mode} agents are taken")
+        reasons.append(f"all {slots} slots for {mode} agents are taken")
     if reasons:
         return Room(lanes=[], room=0, reasons=reasons)
     interval = settings.supervisor.start_interval_seconds
@@ -113,7 +117,9 @@ def _closed(settings: Settings, situation: Situation) -> Iterator[str]:
         yield f"only {memory:.0f} MB of memory are available; min_free_memory_mb is {floors.min_free_memory_mb}"
 
 
-def _slots(settings: Settings, mode: str) -> int:
+def _slots(settings: Settings, situation: Situation, mode: str) -> int:
+    if mode == POOLED:
+        return situation.at_once
     return settings.limits.max_interactive if mode == INTERACTIVE else settings.max_concurrent
 
 
@@ -130,10 +136,10 @@ def _coder_room(settings: Settings, situation: Situation, coder: str, mode: str)
     """How many more agents of a coder may start, with which accounts, and why none where that is so."""
     if situation.coders[coder]:
         return 0, [], f"{coder} cannot be used: {situation.coders[coder]}"
-    own = _slots(settings, mode)
+    own = _slots(settings, situation, mode)
     cap = coder_settings(settings, coder).max_concurrent
-    if cap is not None and mode == HEADLESS:
-        own = min(own, cap - _running(situation, coder=coder, mode=mode))
+    if cap is not None and mode != INTERACTIVE:
+        own = min(own, cap - sum(_running(situation, coder=coder, mode=each) for each in (HEADLESS, POOLED)))
     found = seats(settings, coder, situation.accounts, situation.busy, situation.now)
     if own <= 0:
         return 0, [], f"{coder} has as many agents as it may have"
@@ -152,6 +158,7 @@ def _lanes(situation: Situation, coder: str, mode: str, own: int, free: list[Sea
                 accounts=("", seat.account) if seat.account else ("",),
                 modes=SPELLINGS[mode],
                 origins=situation.origins,
+                not_origins=situation.not_origins,
             ),
         )
         for seat, share in zip(free, shares, strict=True)

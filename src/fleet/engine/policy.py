@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from fleet.config.proof_sections import Findings
 from fleet.core.finding import DONE, Finding
 from fleet.core.record import Record
@@ -72,7 +74,8 @@ def decide(
     if outcome.ending in DONE:
         verdict = _judged(task, outcome, limits, findings, rules)
     else:
-        verdict = _decide(task, outcome, now, limits, jitter)
+        verdict = _decide(task, outcome, now, _own(limits, rules, outcome.ending), jitter)
+        verdict = _put_off(verdict, task, rules, now)
         if outcome.finding == Finding.OUT_OF_SCOPE and findings.out_of_scope == PERSON:
             verdict = _strayed(outcome, verdict)
     verdict = verdict.replace(finding=outcome.finding or verdict.finding)
@@ -80,6 +83,29 @@ def decide(
         # A person was at the keyboard: nothing is typed into a new session behind their back.
         return verdict.replace(status=Status.BLOCKED)
     return verdict
+
+
+def _own(limits: Limits, rules: Rules, ending: str) -> Limits:
+    """The limits with what a task's own rules say in their place; for silence they may say something else."""
+    again = rules.retries
+    if ending in (Ending.STALLED, Ending.START_HANG) and rules.stale_restarts is not None:
+        again = rules.stale_restarts
+    said: dict[str, int] = {}
+    if again is not None:
+        said["retry_limit"] = again + 1
+    if rules.rate_limit_retries is not None:
+        said["limit_waits"] = rules.rate_limit_retries
+    return msgspec.structs.replace(limits, **said) if said else limits
+
+
+def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdict:
+    """A task that met a limit and says how long it waits then: longer each time, up to a most."""
+    base = rules.rate_limit_base_seconds
+    if base is None or verdict.status != Status.OPEN or verdict.restarts != WAIT:
+        return verdict
+    seconds = base * 2 ** min(Counts.of(task).waits, 16)
+    most = rules.rate_limit_max_seconds
+    return verdict.replace(not_before=now + timedelta(seconds=seconds if most is None else min(seconds, most)))
 
 
 def bound(limits: Limits, findings: Findings = FINDINGS) -> int:

@@ -9,17 +9,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import StoreFault
-from fleet.core.finding import Evidence, judge
+from fleet.core.finding import DONE, Evidence, judge
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
-from fleet.engine import telling
+from fleet.engine import handing_on, staging, telling
 from fleet.engine.accounts import after_run
 from fleet.engine.evidence import receipts, spawn
-from fleet.engine.evidence.gathering import process, rules_of
+from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.outcome import Seen, denied_tools, outcome_of
 from fleet.engine.policy import decide
+from fleet.engine.pool import is_pooled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from fleet.core.finding import Judgement
     from fleet.core.receipt import Receipt
+    from fleet.core.rules import Rules
     from fleet.core.run import Run
     from fleet.core.task import Claim, Task
     from fleet.engine.evidence.gathering import Gathered
@@ -58,7 +60,12 @@ async def settle(
             judgement = judgement.replace(shown=tuple(live.folder.cleaned(judgement.shown)))
             outcome = outcome.replace(finding=judgement.finding, shown="; ".join(judgement.shown))
             _record_questions(office, task, live.run, asked)
-            return _write(office, claim, live, outcome, judgement, pieces), outcome
+            rules = _rules(task, found)
+            settled = _write(office, claim, live, outcome, judgement, pieces, rules)
+            failed = staging.has_failed(settled)
+            if outcome.ending in DONE or failed:
+                handing_on.keep(office, live, outcome, found, failed=failed)
+            return settled, outcome
 
     task, outcome = await _insist(office, live.run.id, write)
     with contextlib.suppress(OSError):  # it is settled, whether or not the task's own log can be written
@@ -107,19 +114,21 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
 
     def write() -> Task:
         with office.queue.atomic():
+            task = office.queue.get(claim.task.id)
             verdict = decide(
-                office.queue.get(claim.task.id),
+                task,
                 outcome,
                 now=office.now(),
                 limits=office.settings.limits,
                 jitter=office.jitter(),
+                rules=rules_of(task),
             )
-            run = office.history.run(office.queue.get(claim.task.id).run_id)
+            run = office.history.run(task.run_id)
             if run is not None and run.is_live:
                 receipt = _unstarted(office, run, outcome)
                 office.history.end(_ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash))
                 _note_account(office, run, outcome)
-            return office.queue.settle(claim, verdict)
+            return _settled(office, claim, task, outcome, verdict)
 
     return await office.ask(write)
 
@@ -131,8 +140,24 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
     return await office.ask(office.queue.settle, claim, verdict)
 
 
+def _rules(task: Task, found: Gathered) -> Rules:
+    """The rules that hold for a task; one made through tools or as a stage may say itself that there was nothing to do.
+
+    Codefleet's callers know it so.
+    """
+    rules = rules_of(task)
+    says_so = found.result is not None and found.result.status == NO_CHANGES
+    return rules.replace(no_changes=True) if says_so and is_pooled(task) and rules.no_changes is None else rules
+
+
 def _write(
-    office: Office, claim: Claim, live: Live, outcome: Outcome, judgement: Judgement, pieces: dict[str, Any]
+    office: Office,
+    claim: Claim,
+    live: Live,
+    outcome: Outcome,
+    judgement: Judgement,
+    pieces: dict[str, Any],
+    rules: Rules,
 ) -> Task:
     run = live.run
     receipt = receipts.keep(office, live.folder, run, judgement, pieces)
@@ -148,12 +173,21 @@ def _write(
         limits=office.settings.limits,
         jitter=office.jitter(),
         findings=live.settings.findings,
-        rules=rules_of(task),
+        rules=rules,
     )
     verdict = _with_messages(office, run, outcome, verdict)
     office.history.end(ended)
     _note_account(office, run, outcome)
-    return office.queue.settle(claim, verdict)
+    return _settled(office, claim, task, outcome, verdict)
+
+
+def _settled(office: Office, claim: Claim, task: Task, outcome: Outcome, verdict: Verdict) -> Task:
+    """Give the task back where the verdict says; a stage's failing may mean something to the rest of its workflow."""
+    if not task.workflow:
+        return office.queue.settle(claim, verdict)
+    settled = office.queue.settle(claim, staging.judged(office, task, outcome, verdict))
+    staging.after(office, settled)
+    return settled
 
 
 def _unstarted(office: Office, run: Run, outcome: Outcome) -> Receipt:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from fleet import coders
 from fleet.config import program_for
 from fleet.core.errors import FleetError
+from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine.admission import Ramp, Situation
+from fleet.engine.pool import ORIGINS, POOLED, USUAL
 from fleet.engine.single import PAUSED
 from fleet.engine.starting import NOT_INSTALLED_SECONDS
 
@@ -40,7 +42,7 @@ class Watch:
         """Note that an agent ended: who takes its place does not make the crowd grow, and needs no ramp."""
         self.started(-1)
 
-    def look(self, running: Iterable[tuple[str, str]], mode: str) -> Situation:
+    def look(self, running: Iterable[tuple[str, str]], mode: str, at_once: int = USUAL) -> Situation:
         """The situation now for agents of a mode; `running` names coder and mode of each that lives. Asks the store."""
         office = self._office
         self._turns[mode] += 1
@@ -56,9 +58,19 @@ class Watch:
             free_disk_mb=free_disk_mb(office.home.root, office.home.tasks),
             free_memory_mb=free_memory_mb(),
             paused=PAUSED in office.queue.config(),
-            origins=self._origins,
+            origins=self._made(mode),
+            not_origins=ORIGINS if mode == HEADLESS and self._origins is None else None,
+            at_once=at_once,
             turn=self._turns[mode],
         )
+
+    def _made(self, mode: str) -> tuple[str, ...] | None:
+        """In which ways tasks were made that are looked for; none: any."""
+        if mode == POOLED:
+            return ORIGINS
+        if mode == INTERACTIVE or self._origins is None:
+            return self._origins
+        return tuple(each for each in self._origins if each not in ORIGINS)
 
     def _unusable(self, name: str) -> str:
         """Why a coder cannot be used; one whose program is not on our PATH may be on that of a task: one tries it."""

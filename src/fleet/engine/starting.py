@@ -24,6 +24,7 @@ from fleet.config import (
     window_for,
 )
 from fleet.core.branch import session_name
+from fleet.core.filter import Filter
 from fleet.core.finding import Finding
 from fleet.core.jsontext import encode
 from fleet.core.redaction import Redactor, secret_values
@@ -32,6 +33,7 @@ from fleet.core.task import INTERACTIVE, Caller
 from fleet.core.verification import verification_in
 from fleet.engine.accounts import seats
 from fleet.engine.environment import Place, agent_environment, agent_path
+from fleet.engine.evidence.gathering import rules_of
 from fleet.engine.evidence.spawn import spawned
 from fleet.engine.fold import going_on
 from fleet.engine.folder import TaskFolder, home_of
@@ -40,6 +42,7 @@ from fleet.engine.office import HEADLESS, TMUX
 from fleet.engine.preflight import check_login
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
+from fleet.engine.staging import staged
 from fleet.engine.workplace import NotNow, NotReady, open_place
 from fleet.launchers.base import Apart, LaunchSpec
 
@@ -57,6 +60,8 @@ log = logging.getLogger(__name__)
 
 #: After how long one more task tries whether a program is there, and how long one waits for a taken account.
 NOT_INSTALLED_SECONDS, NO_SEAT_SECONDS = 60.0, 5.0
+#: How far back it is looked which runs led to a task; one that was deleted could hide any number.
+DEEPEST = 100
 #: How long a task waits before it looks again whether its directory is free.
 EXCLUSIVE_SECONDS = 2.0
 
@@ -93,7 +98,8 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     last = earlier[-1] if earlier else None
     folder = TaskFolder(home_of(office.home, last), claim.task.id, redactor=office.redactor)
     folder.make()
-    plan = _plan(office, folder.with_hand_made_changes(claim.task), folder)
+    task = await staged(office, claim) if claim.task.workflow and last is None else claim.task
+    plan = _plan(office, folder.with_hand_made_changes(task), folder)
     place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
     plan = plan._replace(place=place, last=last)
     _enter(office, plan)
@@ -123,8 +129,7 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     env = await environment(office, plan.task, run, plan.coder, plan.settings) | plan.place.env
     check_login(plan.coder, env)
     folder = folder_of(office, run, redactor_for(env))
-    caller = Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch)
-    token = await office.ask(office.queue.admit, claim, caller)
+    token = await office.ask(_admitted, office, claim, run)
     messages = await office.ask(_waiting, office, run.task_id)
     run, command = await _ordered(office, plan, run, folder, messages)
     spec = _spec(office, plan, run, command, env | {"FLEET_RUN_TOKEN": token})
@@ -142,6 +147,17 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.place.cwd)
     terms = Terms(plan.task, plan.coder, plan.settings, env, plan.place.workspace)
     return Live(office, run, terms, folder, agent)
+
+
+def _admitted(office: Office, claim: Claim, run: Run) -> str:
+    """A token for the run, which tells how many runs led to its task and in which repositories it may make tasks."""
+    depth, made_by = 0, claim.task.made_by
+    while made_by and depth < DEEPEST:
+        found = office.queue.find(Filter(ids=(made_by,)), sort="id", limit=1)
+        made_by, depth = (found[0].made_by, depth + 1) if found else ("", DEEPEST)
+    repos = rules_of(claim.task).repos
+    caller = Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch, depth=depth, repos=repos)
+    return office.queue.admit(claim, caller)
 
 
 async def _spawned(office: Office, plan: Plan, run: Run, spec: LaunchSpec) -> str:
@@ -296,7 +312,7 @@ async def _ordered(
         session=run.session,
         fresh=str(uuid4()),
         permissions=permissions_for(plan.settings, plan.coder.name),
-        flags=flags_for(plan.settings, plan.coder.name),
+        flags=_flags(plan),
         folder=folder.run_folder(run.number),
     )
     command = plan.coder.terminal(order) if plan.interactive else plan.coder.command(order)
@@ -305,6 +321,13 @@ async def _ordered(
     estimated = {} if plan.coder.tells_context else {"estimated": True}
     folded = encode({"read": len(spoken.prompt)} | estimated | run.notes)
     return run.replace(folded=folded, session=run.session or command.session), command
+
+
+def _flags(plan: Plan) -> tuple[str, ...]:
+    """Further options for its program: what the task's rules ask for, around the user's own."""
+    rules = rules_of(plan.task)
+    effort = plan.coder.effort(rules.reasoning_effort) if rules.reasoning_effort else ()
+    return (*effort, *flags_for(plan.settings, plan.coder.name), *rules.extra_args)
 
 
 def _why_again(plan: Plan) -> str:

@@ -14,7 +14,8 @@ from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
-from fleet.engine import admission, retention
+from fleet.engine import admission, pool, retention
+from fleet.engine.pool import POOLED
 from fleet.engine.radar import Radar
 from fleet.engine.recovery import Recovery
 from fleet.engine.runner import Runner
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from fleet.core.task import Claim, Task
     from fleet.engine.live import Live
     from fleet.engine.office import Office
 
@@ -48,6 +50,7 @@ class Supervisor:
         self._radar = Radar(office, self._at_work, self._woken.set)
         self._again_at: datetime | None = None
         self._told: list[str] = []
+        self._at_once = pool.USUAL  # what the tasks of the pool last said
 
     async def serve(self) -> None:
         """Recover what an earlier supervisor left, then claim and follow until `stop`."""
@@ -115,8 +118,8 @@ class Supervisor:
         office.reload()
         await self._look_at_held()
         reasons, soon = [], []
-        for mode in (INTERACTIVE, HEADLESS):  # each has slots of its own
-            situation = await office.ask(self._watch.look, self._running(), mode)
+        for mode in (INTERACTIVE, HEADLESS, POOLED):  # each has slots of its own
+            situation = await office.ask(self._watch.look, self._running(), mode, self._pool_room())
             room = admission.admit(office.settings, situation, mode)
             reasons += room.reasons
             soon += [room.again_at] if room.again_at else []
@@ -128,9 +131,20 @@ class Supervisor:
     def _running(self) -> list[tuple[str, str]]:
         default = self._office.coder or self._office.settings.coder
         return [
-            (runner.live.run.coder if runner.live else runner.claim.task.coder or default, runner.claim.task.mode)
+            (
+                runner.live.run.coder if runner.live else runner.claim.task.coder or default,
+                POOLED if pool.is_pooled(runner.claim.task) else runner.claim.task.mode,
+            )
             for runner in self._runners.values()
         ]
+
+    def _pooled(self) -> list[Task]:
+        tasks = (runner.claim.task for runner in self._runners.values())
+        return [task for task in tasks if pool.is_pooled(task)]
+
+    def _pool_room(self) -> int:
+        self._at_once = pool.room_of(self._pooled(), otherwise=self._at_once)
+        return self._at_once
 
     def _at_work(self, task_id: str) -> Live | None:
         runner = self._runners.get(task_id)
@@ -140,11 +154,19 @@ class Supervisor:
         office = self._office
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
         claims = await office.ask(office.queue.claim, office.owner, room.lanes, room=room.room, ttl=ttl)
+        claims, too_many = pool.fitting(claims, len(self._pooled()))
+        if too_many:
+            await office.ask(self._release, too_many)
         self._watch.started(len(claims))
         for claim in claims:
             log.info("claimed %s (epoch %s): %s", claim.task.id, claim.epoch, claim.task.title)
             runner = Runner(office, claim)
             self._follow(runner, runner.start())
+
+    def _release(self, claims: list[Claim]) -> None:
+        with self._office.queue.atomic():
+            for claim in claims:
+                self._office.queue.release(claim)
 
     def _follow(self, runner: Runner, work: Coroutine[Any, Any, None]) -> None:
         key = runner.claim.task.id

@@ -258,6 +258,9 @@ class History(Protocol):
     def workflow(self, workflow_id: str) -> Workflow:
         """One workflow. Raises WorkflowNotFound."""
 
+    def task_prompt(self, workflow_id: str) -> str:
+        """What one workflow is about, without its plan, which may be large. Raises WorkflowNotFound."""
+
     def workflows(self, *, limit: int) -> list[Workflow]:
         """The newest workflows, newest first."""
 

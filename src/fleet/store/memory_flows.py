@@ -30,6 +30,9 @@ class MemoryFlows(MemoryReceipts):
         except KeyError:
             raise WorkflowNotFound(workflow_id) from None
 
+    def task_prompt(self, workflow_id: str) -> str:
+        return self.workflow(workflow_id).task_prompt
+
     def workflows(self, *, limit: int) -> list[Workflow]:
         by_id = sorted(self._queue.state.workflows.values(), key=lambda each: each.id)
         return sorted(by_id, key=lambda each: each.made_at, reverse=True)[:limit]

@@ -34,6 +34,11 @@ class SqliteFlows(SqliteReceipts):
             return workflow_from(row)
         raise WorkflowNotFound(workflow_id)
 
+    def task_prompt(self, workflow_id: str) -> str:
+        for row in self._db.rows(_SQL["task_prompt"], {"id": workflow_id}):
+            return str(row[0])
+        raise WorkflowNotFound(workflow_id)
+
     def workflows(self, *, limit: int) -> list[Workflow]:
         return [workflow_from(row) for row in self._db.rows(f"{_SQL['workflows']} {_SQL['newest']}", {"limit": limit})]
 

@@ -133,6 +133,8 @@ t.mode = :mode
 t.mode in (select value from json_each(:modes))
 -- origins --
 t.origin in (select value from json_each(:origins))
+-- not_origins --
+t.origin not in (select value from json_each(:not_origins))
 -- batch --
 t.batch = :batch and t.batch <> ''
 -- repo --

@@ -6,6 +6,9 @@ from workflows w
 -- with_id --
 where w.id = :id
 
+-- task_prompt --
+select task_prompt from workflows where id = :id
+
 -- newest --
 order by w.made_at desc, w.id limit :limit
 

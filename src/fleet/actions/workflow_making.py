@@ -1,0 +1,183 @@
+"""Making a workflow: all its stages become tasks at once, with edges between them. Nothing starts unless all can be."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.rights import as_seen_by
+from fleet.actions.worker_making import branch_of, check_place
+from fleet.config import load
+from fleet.core import checks
+from fleet.core.dependency import Edge
+from fleet.core.errors import BadInput, FleetError, IllegalMove
+from fleet.core.flow import StageOf, Workflow
+from fleet.core.jsontext import encode
+from fleet.core.record import Record
+from fleet.core.task import HEADLESS, WORKTREE, Task
+from fleet.engine.trusting import changed_repository, untrusted_commands
+from fleet.wake import wake
+from fleet.workflows.ids import new_workflow_id, task_of
+from fleet.workspaces.branches import base_name, checked_base
+from fleet.workspaces.repository import find_repository
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fleet.actions.worker_making import Maker
+    from fleet.actions.worker_terms import WorkerTerms
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+    from fleet.core.rules import Rules
+    from fleet.core.workflow import Plan, Stage
+    from fleet.workspaces.repository import Repository
+
+ORIGIN = "workflow"
+LONGEST_PROMPT = 1024 * 1024
+LONGEST_TITLE = 200
+
+
+class Asked(Record):
+    """What a caller says of a workflow besides its plan."""
+
+    directory: str
+    prompt: str = ""
+    base: str = ""
+
+
+class _Site(NamedTuple):
+    """What holds for all stages of a workflow."""
+
+    workflow: Workflow
+    repository: Repository
+    settings: Settings
+    terms: WorkerTerms
+    bounds: Rules
+    base: str
+    now: datetime
+
+
+def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Maker) -> Workflow:
+    """A task for each stage of a plan, all or none, and have those started that wait for nothing.
+
+    Raises BadInput, NoRepository, IllegalMove where the caller may not, FleetError where something is not trusted.
+    """
+    if maker.caller is not None and any(stage.extra_args for stage in plan.stages):
+        raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
+    if "\0" in asked.directory or not os.path.isdir(asked.directory):  # noqa: PTH112
+        raise BadInput(f"{asked.directory[:200]!r} is no directory", hint="name a checkout of a git repository.")
+    repository = find_repository(asked.directory)
+    bounds = check_place(fleet, repository.top, terms, maker.caller)
+    settings = load(fleet.home, repository.top)
+    _check_trust(fleet, repository, settings)
+    prompt = _prompt(asked.prompt or plan.task_prompt)
+    now = fleet.queue.now()
+    workflow = Workflow(
+        id=new_workflow_id(),
+        name=plan.name,
+        repo=repository.top,
+        plan=plan.text(),
+        task_prompt=prompt,
+        made_at=now,
+        made_by=maker.by,
+        caller=maker.caller.task_id if maker.caller else "",
+    )
+    base = _commit(fleet, repository, asked.directory, asked.base or plan.base)
+    site = _Site(workflow, repository, settings, terms, bounds, base, now)
+    tasks = [_task(stage, site, maker.by) for stage in plan.stages]
+    queue = as_seen_by(fleet.queue, maker.caller)
+    with fleet.queue.atomic():
+        for task in tasks:
+            queue.add(task)
+        for stage, task in zip(plan.stages, tasks, strict=True):
+            for need in stage.needs:
+                edge = Edge(task=task.id, needs=task_of(workflow.id, need), created_at=now, created_by=maker.by)
+                queue.link(edge, check_cycles=False)  # the plan has none
+        fleet.history.add_workflow(workflow, _stages(workflow, plan))
+    wake(fleet.home)
+    return workflow
+
+
+def _stages(workflow: Workflow, plan: Plan) -> list[StageOf]:
+    return [
+        StageOf(
+            task_id=task_of(workflow.id, stage.name),
+            workflow_id=workflow.id,
+            index=index,
+            name=stage.name,
+            spec=stage.text(),
+        )
+        for index, stage in enumerate(plan.stages)
+    ]
+
+
+def _task(stage: Stage, site: _Site, by: str) -> Task:
+    workflow, terms, top = site.workflow, site.terms, site.repository.top
+    key, coder = task_of(workflow.id, stage.name), terms.coder(stage.coder, site.settings)
+    title = f"{workflow.name}: {stage.name}"
+    return Task(
+        id=key,
+        title=title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…",
+        description=stage.prompt,
+        created_at=site.now,
+        created_by=by,
+        updated_at=site.now,
+        cwd=top,
+        repo=top,
+        base=site.base,
+        branch=branch_of(coder, f"{workflow.name}-{stage.name}", key),
+        workspace=WORKTREE,
+        mode=HEADLESS,
+        coder=coder,
+        model=checks.line("model", stage.model or terms.model(coder)),
+        account=stage.account,
+        verify=stage.verify,
+        rules=_rules(stage, site).text(),
+        limits=encode(terms.limits(stage.timeout_seconds)),
+        workflow=workflow.id,
+        stage=stage.name,
+        origin=ORIGIN,
+        path=terms.path,
+    )
+
+
+def _rules(stage: Stage, site: _Site) -> Rules:
+    rules = site.terms.rules()
+    return rules.replace(
+        depth=site.bounds.depth,
+        repos=site.bounds.repos,
+        retries=rules.retries if stage.retries is None else stage.retries,
+        reasoning_effort=stage.reasoning_effort or rules.reasoning_effort,
+        extra_args=stage.extra_args,
+        no_changes=True if stage.no_changes else None,
+    )
+
+
+def _check_trust(fleet: Fleet, repository: Repository, settings: Settings) -> None:
+    if changed := changed_repository(fleet.history, repository):
+        raise FleetError(
+            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
+            hint="look at them; `fleet trust` there accepts them.",
+        )
+    if untrusted := untrusted_commands(fleet.history, repository, settings, quick=settings.setup.quick):
+        raise FleetError(
+            f"the project file has commands that you have not trusted yet: {untrusted[0]}",
+            hint="`fleet trust --show` shows them, `fleet trust` accepts them.",
+        )
+
+
+def _prompt(text: str) -> str:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise BadInput("the prompt is not UTF-8 text", hint="convert it to UTF-8 first.") from error
+    if size > LONGEST_PROMPT or "\0" in text:
+        raise BadInput("the prompt is too long, or has a NUL in it", hint=f"{LONGEST_PROMPT} bytes are the most.")
+    return text
+
+
+def _commit(fleet: Fleet, repository: Repository, directory: str, base: str) -> str:
+    view = View(fleet.home, repository)
+    (found,) = view.resolve(base_name(repository, base, cwd=directory))
+    return checked_base(repository, view, base, found)

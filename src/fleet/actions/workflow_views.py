@@ -1,0 +1,125 @@
+"""What callers of tools are shown of workflows: codefleet's fields, and beside them what only fleet knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.actions import worker_views, workers, workflows
+from fleet.actions.worker_views import span
+from fleet.actions.workflows import State
+from fleet.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from fleet.actions.removal import Removal
+    from fleet.actions.workflows import Flow, Seen
+    from fleet.assembly import Fleet
+
+#: How far a stage is, in codefleet's words for workers; it knows no stage that is skipped.
+WORDS = {
+    State.WAITING: "pending",
+    State.READY: "pending",
+    State.NEEDS_YOU: "pending",
+    State.RUNNING: "running",
+    State.DONE: "succeeded",
+    State.SKIPPED: "skipped",
+    State.FAILED: "failed",
+    State.STOPPED: "cancelled",
+}
+#: Of each log.
+TAIL_LINES = 80
+LABELS = worker_views.LABELS | {"skipped": "SKIPPED"}
+
+
+def view(fleet: Fleet, flow: Flow) -> dict[str, Any]:
+    """One workflow as plain data; instants are seconds since 1970, as codefleet has them."""
+    made, now = flow.workflow, fleet.queue.now().timestamp()
+    ended = _ended(flow)
+    stages = [_stage(index, seen, now) for index, seen in enumerate(flow.stages)]
+    over = sum(seen.state in workflows.OVER for seen in flow.stages)
+    elapsed = span((ended or now) - made.made_at.timestamp())
+    progress = f"{over}/{len(stages)} stages"
+    return {
+        "workflow_id": made.id,
+        "name": made.name,
+        "status": flow.status,
+        "repo_path": made.repo,
+        "stage_summary": stages,
+        "created_at": made.made_at.timestamp(),
+        "completed_at": ended,
+        "error_message": flow.trouble or None,
+        "elapsed": elapsed,
+        "progress": progress,
+        "summary_line": f"[{LABELS[flow.status]}] {made.name} — {progress}, {elapsed}",
+    }
+
+
+def listed(fleet: Fleet, statuses: Iterable[str] | None, limit: int) -> dict[str, Any]:
+    """The newest workflows, those in one of these statuses. Raises BadInput."""
+    wanted = None if statuses is None else set(statuses)
+    if unknown := sorted((wanted or set()) - set(workflows.STATUSES)):
+        raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(workflows.STATUSES)}.")
+    found = workflows.flows(fleet, limit=limit if wanted is None else workflows.MOST_LISTED)
+    shown = [view(fleet, flow) for flow in found if wanted is None or flow.status in wanted][:limit]
+    return {"workflows": shown, "count": len(shown)}
+
+
+def collected(fleet: Fleet, flow: Flow, *, all_stages: bool, logs: bool) -> dict[str, Any]:
+    """A workflow with what its last stage handed on, or all of them."""
+    wanted = flow.stages if all_stages else flow.stages[-1:]
+    return view(fleet, flow) | {"stages": [_handed_on(fleet, seen, logs) for seen in wanted]}
+
+
+def cleaned(workflow_id: str, done: Sequence[Removal]) -> dict[str, Any]:
+    """What became of its worktrees."""
+    return {
+        "workflow_id": workflow_id,
+        "cleaned": [each.workspace.task_id for each in done if each.removed],
+        "errors": [f"{each.workspace.branch}: {each.why_not}" for each in done if each.why_not],
+        "saved_refs": [ref for each in done for ref in each.saved.refs],
+        "restore_commands": [command for each in done for command in each.saved.commands],
+        "branches_kept_at": [each.branch_kept for each in done if each.branch_kept],
+    }
+
+
+def _stage(index: int, seen: Seen, now: float) -> dict[str, Any]:
+    task, status = seen.task, WORDS[seen.state]
+    began = task.started_at.timestamp() if task and task.started_at else None
+    ended = (task.closed_at or task.updated_at).timestamp() if task and seen.state in workflows.OVER else now
+    return {
+        "index": index,
+        "name": seen.stage.name,
+        "executor": task.coder if task else seen.stage.coder,
+        "status": status,
+        "worker_id": seen.task_id,
+        "status_label": f"[{LABELS[status]}]",
+        "elapsed": span(ended - began if began is not None else None),
+        "model": (task.model if task else seen.stage.model) or None,
+        "branch_name": task.branch if task else None,
+        "reason": seen.reason or None,
+    }
+
+
+def _handed_on(fleet: Fleet, seen: Seen, logs: bool) -> dict[str, Any]:
+    told = {
+        "name": seen.stage.name,
+        "status": WORDS[seen.state],
+        "worker_id": seen.task_id,
+        "branch_name": seen.task.branch if seen.task else None,
+        "result": seen.result.told if seen.result else None,
+        "result_made_by": seen.result.made_by if seen.result else None,
+    }
+    if seen.result is None:
+        told["result_error"] = seen.reason or f"there is no result: the stage is {seen.state}"
+    if logs and seen.task is not None:
+        told |= worker_views.tails(fleet, workers.worker(fleet, seen.task_id), TAIL_LINES)
+    return told
+
+
+def _ended(flow: Flow) -> float | None:
+    if not flow.is_over:
+        return None
+    ends = [seen.task.closed_at or seen.task.updated_at for seen in flow.stages if seen.task is not None]
+    return max((end.timestamp() for end in ends), default=None)

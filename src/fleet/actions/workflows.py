@@ -1,0 +1,291 @@
+"""Workflows at work: how far each is, which follows from its tasks; stopping one, what it came to, cleaning up."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions import agents, control, removal
+from fleet.core.errors import BadInput, IllegalMove
+from fleet.core.filter import Filter
+from fleet.core.flow import NOT_BEGUN
+from fleet.core.task import RESOLVED, Status
+from fleet.core.workflow import plan_in
+from fleet.engine.staging import has_failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from fleet.actions.removal import Removal
+    from fleet.assembly import Fleet
+    from fleet.core.flow import Result, Workflow
+    from fleet.core.run import Run
+    from fleet.core.task import Caller, Task
+    from fleet.core.workflow import Plan, Stage
+
+MOST_LISTED = 1000
+CANCELLED_HERE = "stopped by hand: its workflow was cancelled"
+#: How long the agents of a workflow that is cleaned up may take to be gone.
+END_SECONDS = 30.0
+PAUSE_SECONDS = 0.1
+#: How often it is looked whether there still is a supervisor.
+HOLDER_SECONDS = 2.0
+
+
+class State:
+    """The words for how far a stage is."""
+
+    WAITING = "waiting"  # for other stages
+    READY = "ready"
+    RUNNING = "running"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    NEEDS_YOU = "needs you"
+
+
+OVER = (State.DONE, State.SKIPPED, State.FAILED, State.STOPPED)
+#: codefleet's words for how far a workflow is.
+PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED = STATUSES = ("pending", "running", "succeeded", "failed", "cancelled")
+
+
+class Seen(NamedTuple):
+    """A stage with its task, and how far it is."""
+
+    stage: Stage
+    task_id: str
+    task: Task | None  # none: somebody deleted it
+    state: str
+    reason: str
+    result: Result | None
+    run: Run | None  # that lives
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        task, body = self.task, self.result.told if self.result else {}
+        return {
+            "name": self.stage.name,
+            "task": self.task_id,
+            "state": self.state,
+            "reason": self.reason or None,
+            "coder": task.coder if task else self.stage.coder,
+            "model": (task.model if task else self.stage.model) or None,
+            "branch": task.branch if task else None,
+            "needs": list(self.stage.needs),
+            "run": self.run.id if self.run else None,
+            "finding": (task.finding or None) if task else None,
+            "summary": body.get("summary"),
+        }
+
+
+class Flow(NamedTuple):
+    """A workflow with all its stages, in the order of its plan."""
+
+    workflow: Workflow
+    plan: Plan
+    stages: list[Seen]
+
+    @property
+    def status(self) -> str:
+        """How far it is as a whole."""
+        states = [seen.state for seen in self.stages]
+        going = [state for state in states if state not in OVER]
+        if self.workflow.stopped_at is not None and State.RUNNING not in going:
+            return CANCELLED
+        if going:
+            began = any(state in (State.RUNNING, State.NEEDS_YOU) or state in OVER for state in states)
+            return RUNNING if began else PENDING
+        if any(seen.state == State.FAILED and not seen.stage.may_fail for seen in self.stages):
+            return FAILED
+        return CANCELLED if State.STOPPED in states else SUCCEEDED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens to it by itself."""
+        return self.status in (SUCCEEDED, FAILED, CANCELLED)
+
+    @property
+    def trouble(self) -> str:
+        """Why it failed: what the first stage says that did by itself."""
+        for seen in self.stages:
+            if seen.state == State.FAILED and not seen.stage.may_fail and not seen.reason.startswith(BECAUSE):
+                return f"stage {seen.stage.name} failed: {seen.reason}"
+        return self.workflow.reason
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        made = self.workflow
+        return {
+            "id": made.id,
+            "name": made.name,
+            "status": self.status,
+            "reason": self.trouble or None,
+            "repo": made.repo,
+            "prompt": made.task_prompt,
+            "made_at": made.made_at.isoformat(timespec="seconds"),
+            "made_by": made.made_by,
+            "cleaned_at": made.cleaned_at.isoformat(timespec="seconds") if made.cleaned_at else None,
+            "stages": [seen.view() for seen in self.stages],
+        }
+
+
+BECAUSE = "because "
+
+
+def flow(fleet: Fleet, workflow_id: str) -> Flow:
+    """One workflow and how far it is. Raises WorkflowNotFound."""
+    with fleet.queue.snapshot():
+        return _seen(fleet, fleet.history.workflow(workflow_id))
+
+
+def flows(fleet: Fleet, *, limit: int = 25) -> list[Flow]:
+    """The newest workflows, newest first. Raises BadInput."""
+    if not 1 <= limit <= MOST_LISTED:
+        raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
+    with fleet.queue.snapshot():
+        return [_seen(fleet, workflow) for workflow in fleet.history.workflows(limit=limit)]
+
+
+def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flow:
+    """Wait until nothing more happens to a workflow by itself, or a person is asked; `tell` hears of each look."""
+    looked = time.monotonic()
+    while True:
+        found = flow(fleet, workflow_id)
+        tell(found)
+        going = [seen for seen in found.stages if seen.state in (State.RUNNING, State.READY, State.WAITING)]
+        asked = any(seen.state == State.NEEDS_YOU for seen in found.stages)
+        if found.is_over or (asked and all(seen.state == State.WAITING for seen in going)):
+            return found
+        if time.monotonic() - looked > HOLDER_SECONDS:
+            looked = time.monotonic()
+            control.ensure(fleet.home)  # the one that was there may have been killed
+        time.sleep(PAUSE_SECONDS)
+
+
+def results_view(found: Flow) -> dict[str, Any]:
+    """What the stages of a workflow handed on, as plain data."""
+    stages = [
+        {
+            "name": seen.stage.name,
+            "task": seen.task_id,
+            "state": seen.state,
+            "reason": seen.reason or None,
+            "made_by": seen.result.made_by if seen.result else None,
+            "result": seen.result.told if seen.result else None,
+        }
+        for seen in found.stages
+    ]
+    return {"id": found.workflow.id, "name": found.workflow.name, "status": found.status, "stages": stages}
+
+
+def cancel(fleet: Fleet, workflow_id: str, *, caller: Caller | None = None) -> Flow:
+    """Stop all that is not over; what was done stays. Raises WorkflowNotFound, IllegalMove for one that is over."""
+    with fleet.queue.atomic():
+        found = flow(fleet, workflow_id)
+        own(found.workflow, caller, "cancel")
+        if found.is_over:
+            raise IllegalMove(
+                f"workflow {workflow_id} is {found.status} already",
+                hint=f"`fleet workflow cleanup {workflow_id}` removes its worktrees.",
+            )
+        going = [seen.task_id for seen in found.stages if seen.task is not None and _goes_on(seen.task)]
+        agents.kill(fleet, going, reason=CANCELLED_HERE)
+        fleet.history.stop_workflow(workflow_id, CANCELLED_HERE, fleet.queue.now())
+    return flow(fleet, workflow_id)
+
+
+def cleanup(fleet: Fleet, workflow_id: str, *, with_branches: bool, caller: Caller | None = None) -> list[Removal]:
+    """Remove the worktrees of a workflow that is over; what only they hold is saved first.
+
+    Raises WorkflowNotFound, IllegalMove for one that is not over.
+    """
+    found = flow(fleet, workflow_id)
+    own(found.workflow, caller, "clean up after")
+    if not found.is_over:
+        raise IllegalMove(
+            f"workflow {workflow_id} is {found.status}: it cannot be cleaned up",
+            hint=f"`fleet workflow cancel {workflow_id}`, or wait.",
+        )
+    ids = [seen.task_id for seen in found.stages if _has_worktree(fleet, seen)]
+    removal.wait_for_end(fleet, ids, END_SECONDS)
+    done = removal.remove(fleet, ids, with_branch=with_branches)
+    removal.sweep(done, fleet)
+    if all(each.removed for each in done):
+        fleet.history.clean_workflow(workflow_id, fleet.queue.now())
+    return done
+
+
+def own(workflow: Workflow, caller: Caller | None, doing: str) -> None:
+    """Raise IllegalMove where it is a run that calls and its task did not make the workflow."""
+    if caller is not None and caller.task_id != workflow.caller:
+        raise IllegalMove(
+            f"an agent may not {doing} {workflow.id}: {caller.task_id} did not make it",
+            hint="that is for a person to do.",
+        )
+
+
+def _has_worktree(fleet: Fleet, seen: Seen) -> bool:
+    space = fleet.history.workspace(seen.task_id)
+    return space is not None and not space.is_gone
+
+
+def _goes_on(task: Task) -> bool:
+    return task.status not in (*RESOLVED, Status.BLOCKED) or task.is_supervised
+
+
+def _seen(fleet: Fleet, workflow: Workflow) -> Flow:
+    plan, stages = plan_in(workflow.plan), fleet.history.stages(workflow.id)
+    ids = tuple(stage.task_id for stage in stages)
+    tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
+    asked = {each.task_id for each in fleet.history.questions(unanswered=True)}
+    live = {run.task_id: run for run in fleet.history.live()}
+    results = fleet.history.results(ids)
+    by_name = {stage.name: stage for stage in plan.stages}
+    found: dict[str, Seen] = {}
+    for stage in stages:  # those that it needs come before it
+        task = tasks.get(stage.task_id)
+        state, reason = _state(task, results.get(stage.task_id), stage.task_id in asked)
+        seen = Seen(
+            by_name[stage.name], stage.task_id, task, state, reason, results.get(stage.task_id), live.get(stage.task_id)
+        )
+        found[stage.name] = _after(seen, found)
+    return Flow(workflow, plan, list(found.values()))
+
+
+def _state(task: Task | None, result: Result | None, asks: bool) -> tuple[str, str]:
+    """How far a stage is by itself, and why."""
+    if task is None:
+        return State.STOPPED, "its task was deleted"
+    if task.status in RESOLVED:
+        if has_failed(task):
+            return State.FAILED, task.close_reason
+        is_skipped = result is not None and result.told.get("status") == "skipped"
+        return (State.SKIPPED, task.close_reason.removeprefix("skipped: ")) if is_skipped else (State.DONE, "")
+    if task.status == Status.BLOCKED and not task.is_supervised:
+        if asks:
+            return State.NEEDS_YOU, task.reason
+        by_hand = task.reason.startswith((agents.BY_HAND, NOT_BEGUN))
+        return State.STOPPED if by_hand else State.FAILED, task.reason
+    if task.status == Status.IN_PROGRESS or task.is_supervised:
+        return State.RUNNING, ""
+    return State.READY, task.reason
+
+
+def _after(seen: Seen, found: Mapping[str, Seen]) -> Seen:
+    """The same, with what follows from the stages that it needs."""
+    if seen.state != State.READY:
+        return seen
+    needed = [found[need] for need in seen.stage.needs if need in found]
+    for need in needed:
+        if need.state == State.FAILED and not (need.task is not None and need.task.status in RESOLVED):
+            why = (
+                need.reason if need.reason.startswith(BECAUSE) else f"{BECAUSE}{need.stage.name} failed: {need.reason}"
+            )
+            return seen._replace(state=State.FAILED, reason=why)
+        if need.state == State.STOPPED:
+            return seen._replace(state=State.STOPPED, reason=f"{need.stage.name} was stopped")
+    if any(need.state not in OVER for need in needed):
+        return seen._replace(state=State.WAITING, reason="")
+    return seen

@@ -1,0 +1,174 @@
+"""`fleet workflow run` and what follows: how far workflows are, what they came to, stopping them, cleaning up."""
+
+import os
+import sys
+
+import click
+
+from fleet.actions import control, homes, plans, workflow_making, workflows
+from fleet.actions.removal import Removal
+from fleet.actions.worker_making import Maker
+from fleet.actions.worker_terms import WorkerTerms
+from fleet.actions.workflow_making import Asked
+from fleet.actions.workflows import Flow
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.cli.bd.text import clean, shown
+from fleet.cli.errors import tell
+from fleet.core.errors import Usage
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command()
+@click.argument("file")
+@click.option("-p", "--prompt", help="What the workflow is about: {task_prompt} in its file. - reads stdin.")
+@click.option("--repo", metavar="DIR", help="A checkout of the repository to work on; if not said, where you are.")
+@click.option("--base", metavar="REF", help="The branch, tag or commit that stages start from.")
+@click.option("--wait", is_flag=True, help="Wait until it is over; exit 1 unless it succeeded.")
+@with_json
+def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait: bool, as_json: bool) -> int:
+    """Run a workflow FILE: a task for each stage, and a supervisor to run them if there is none."""
+    home, here = find(), person.current_directory()
+    directory = os.path.join(here, repo) if repo else here  # noqa: PTH118 - paths of users are strings
+    plan = plans.plan_of(home, file, cwd=directory, env=os.environ)
+    said = sys.stdin.read() if prompt == "-" else prompt or ""
+    terms = WorkerTerms.of(os.environ)
+    if homes.ensure(home):
+        click.echo(f"fleet home initialized at {home.root}", err=True)
+    with open_fleet(home) as fleet:
+        maker = Maker(person.name(), person.caller(fleet))
+        asked = Asked(directory=directory, prompt=said, base=base or "")
+        made = workflow_making.make(fleet, plan, asked, terms, maker)
+        if started := (control.ensure(home) if maker.caller is None else None):
+            click.echo(f"supervisor started: pid {started}", err=True)
+        found = workflows.flow(fleet, made.id)
+        if not wait:
+            click.echo(
+                encode(found.view(), 2) if as_json else f"{made.id}: {len(found.stages)} stages of {clean(made.name)}"
+            )
+            return 0
+        if not as_json:
+            click.echo(f"{made.id}: {len(found.stages)} stages of {clean(made.name)}")
+        over = workflows.wait(fleet, made.id, tell=(lambda _: None) if as_json else Told().tell)
+    click.echo(encode(over.view(), 2) if as_json else _headline(over))
+    return 0 if over.status == workflows.SUCCEEDED else 1
+
+
+@click.command()
+@click.argument("workflow_id", metavar="ID")
+@with_json
+def status(workflow_id: str, as_json: bool) -> None:
+    """Show how far a workflow is, stage by stage."""
+    with open_fleet(find()) as fleet:
+        found = workflows.flow(fleet, workflow_id)
+    if as_json:
+        click.echo(encode(found.view(), 2))
+        return
+    click.echo(_headline(found))
+    width = max((len(seen.stage.name) for seen in found.stages), default=0)
+    for seen in found.stages:
+        why = f"  {clean(seen.reason)}" if seen.reason else ""
+        click.echo(f"{clean(seen.stage.name):<{width}}  {seen.state:<9}  {seen.task_id}{why}")
+
+
+@click.command(name="list")
+@click.option("--limit", type=int, default=25, show_default=True, help="How many, the newest first.")
+@with_json
+def listed(limit: int, as_json: bool) -> None:
+    """List workflows, the newest first."""
+    with open_fleet(find()) as fleet:
+        found = workflows.flows(fleet, limit=limit)
+    if as_json:
+        click.echo(encode([flow.view() for flow in found], 2))
+        return
+    for flow in found:
+        click.echo(_headline(flow))
+    if not found:
+        click.echo("no workflows yet: `fleet workflow run FILE` runs one")
+
+
+@click.command()
+@click.argument("workflow_id", metavar="ID")
+@with_json
+def results(workflow_id: str, as_json: bool) -> None:
+    """Show what the stages of a workflow handed on."""
+    with open_fleet(find()) as fleet:
+        found = workflows.flow(fleet, workflow_id)
+    if as_json:
+        click.echo(encode(workflows.results_view(found), 2))
+        return
+    for seen in found.stages:
+        click.echo(f"{clean(seen.stage.name)}: {seen.state}")
+        body = seen.result.told if seen.result else {}
+        for name in ("branch", "finding", "summary", "files_changed", "next_steps"):
+            value = body.get(name)
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+            if text:
+                click.echo(f"  {name.replace('_', ' ')}: {clean(text)}")
+
+
+@click.command()
+@click.argument("workflow_id", metavar="ID")
+@with_json
+def cancel(workflow_id: str, as_json: bool) -> None:
+    """Stop a workflow: agents at work are asked to end, and nothing more begins. What was done stays."""
+    with open_fleet(find()) as fleet:
+        found = workflows.cancel(fleet, workflow_id, caller=person.caller(fleet))
+    click.echo(encode(found.view(), 2) if as_json else _headline(found))
+
+
+@click.command()
+@click.argument("workflow_id", metavar="ID")
+@click.option("--branches", is_flag=True, help="Delete the branches too; their tips are kept under a ref.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@with_json
+def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
+    """Remove the worktrees of a workflow that is over. What only they hold is saved first."""
+    with open_fleet(find()) as fleet:
+        if not yes:
+            if as_json or not sys.stdin.isatty():
+                raise Usage("nobody can be asked here", hint="--yes goes ahead.")
+            count = len(workflows.flow(fleet, workflow_id).stages)
+            click.confirm(f"Remove the worktrees of {count} stages of {workflow_id}?", abort=True)
+        done = workflows.cleanup(fleet, workflow_id, with_branches=branches, caller=person.caller(fleet))
+    if as_json:
+        click.echo(encode([each.view() for each in done], 2))
+    else:
+        _tell_removed(done)
+    return 0 if all(each.removed for each in done) else 1
+
+
+class Told:
+    """Tells each change of a stage once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def tell(self, flow: Flow) -> None:
+        """Tell what has changed since."""
+        for seen in flow.stages:
+            if self._known.get(seen.stage.name, workflows.State.WAITING) != seen.state:
+                why = f": {clean(seen.reason)}" if seen.reason else ""
+                click.echo(f"{clean(seen.stage.name)} {seen.state}{why}")
+            self._known[seen.stage.name] = seen.state
+
+
+def _headline(flow: Flow) -> str:
+    done = sum(seen.state in workflows.OVER for seen in flow.stages)
+    why = f"  {clean(flow.trouble)}" if flow.trouble else ""
+    return shown(f"{flow.workflow.id}  {flow.status:<9}  {done}/{len(flow.stages)}  {flow.workflow.name}{why}")
+
+
+def _tell_removed(done: list[Removal]) -> None:
+    for each in done:
+        if each.removed:
+            click.echo(f"removed {clean(each.workspace.path)} ({clean(each.workspace.branch)})")
+        if each.why_not:
+            tell(clean(f"{each.workspace.branch}: {each.why_not}"), "")
+        for command in each.saved.commands:
+            click.echo(f"  saved: {clean(command)}")
+    if not done:
+        click.echo("nothing to remove")

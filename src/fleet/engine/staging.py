@@ -1,0 +1,138 @@
+"""A task that is a stage of a workflow: whether it runs, what it is told, where it starts; and what its failing means.
+
+All of it follows from the stage's own plan and the results that it looks at, never from the whole graph.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.flow import MAY_FAIL, NOT_BEGUN
+from fleet.core.run import Ending
+from fleet.core.task import Status, Verdict
+from fleet.core.workflow import STOP, plan_in, stage_in
+from fleet.engine import handing_on
+from fleet.workflows.conditions import is_to_run
+from fleet.workflows.filling import prompt_of
+from fleet.workflows.ids import task_of
+from fleet.workflows.results import inherits_from
+from fleet.workspaces.repository import find_repository
+from fleet.workspaces.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from fleet.core.run import Outcome
+    from fleet.core.task import Claim, Task
+    from fleet.core.workflow import Stage
+    from fleet.engine.office import Office
+
+#: Endings after which a person decides, whatever the stage may do.
+BY_A_PERSON = (Ending.CANCELLED, Ending.INTERRUPTED, Ending.RELEASED)
+
+
+class Skipped(FleetError):
+    """A stage that is not to run: its task is closed instead of started."""
+
+
+async def staged(office: Office, claim: Claim) -> Task:
+    """The task of a stage as it starts for the first time: its prompt filled, and where it starts from known.
+
+    Raises Skipped where its condition does not hold, BadInput where its plan cannot be read.
+    """
+    stage, task_prompt, results = await office.ask(_looked_up, office, claim.task)
+    runs, why = is_to_run(stage, results)
+    if not runs:
+        raise Skipped(why)
+    base = await asyncio.to_thread(_base, office, claim.task, stage, results)
+    said = prompt_of(stage, task_prompt=task_prompt, results=results)
+    return await office.ask(_kept, office, claim.task.id, stage, said, base)
+
+
+async def skip(office: Office, claim: Claim, why: str) -> Task:
+    """Close the task of a stage that is not to run, with what it hands on. Raises ClaimLost."""
+
+    def write() -> Task:
+        with office.queue.atomic():
+            office.history.keep_result(handing_on.skipped(claim.task.id, office))
+            return office.queue.settle(claim, Verdict(status=Status.CLOSED, reason=f"skipped: {why}"))
+
+    return await office.ask(write)
+
+
+def judged(office: Office, task: Task, outcome: Outcome, verdict: Verdict) -> Verdict:
+    """The verdict on a stage: one that may fail ends with its failure, and those behind it go on."""
+    if verdict.status != Status.BLOCKED or outcome.ending in BY_A_PERSON or _asks(office, task):
+        return verdict
+    found = office.history.stage_of(task.id)
+    if found is None or not stage_in(found.spec).may_fail:
+        return verdict
+    return verdict.replace(status=Status.CLOSED, reason=f"{MAY_FAIL}{verdict.reason}")
+
+
+def has_failed(task: Task) -> bool:
+    """Whether a stage that is over ended with its failure."""
+    return task.status == Status.CLOSED and task.close_reason.startswith(MAY_FAIL)
+
+
+def after(office: Office, task: Task) -> None:
+    """A stage was settled: where its failing is to stop the others, those that have not begun are kept from it.
+
+    Within the transaction that settled it.
+    """
+    if task.status != Status.BLOCKED or _asks(office, task):
+        return
+    workflow = office.history.workflow(task.workflow)
+    if plan_in(workflow.plan).on_failure != STOP:
+        return
+    now, why = office.now(), f"{NOT_BEGUN} {task.stage} failed: {task.reason}"
+    for other in office.history.stages(task.workflow):
+        kept = office.queue.get(other.task_id)
+        if kept.status in (Status.OPEN, Status.DEFERRED) and not kept.is_claimed and not _has_begun(office, kept):
+            office.queue.save(kept.freed(now, status=Status.BLOCKED).replace(reason=why, defer_until=None))
+
+
+def _has_begun(office: Office, task: Task) -> bool:
+    return task.started_at is not None and bool(office.history.runs(task.id))
+
+
+def _asks(office: Office, task: Task) -> bool:
+    return bool(office.history.questions(task_id=task.id, unanswered=True))
+
+
+def _looked_up(office: Office, task: Task) -> tuple[Stage, str, dict[str, Mapping[str, Any]]]:
+    found = office.history.stage_of(task.id)
+    if found is None:
+        raise FleetError(f"{task.id} is no stage of {task.workflow}", hint="its workflow is not on record here.")
+    stage = stage_in(found.spec)
+    names = {task_of(found.workflow_id, name): name for name in stage.sources}
+    kept = office.history.results(names)
+    results: dict[str, Mapping[str, Any]] = {names[key]: result.told for key, result in kept.items()}
+    return stage, office.history.task_prompt(found.workflow_id), results
+
+
+def _kept(office: Office, task_id: str, stage: Stage, said: str, base: str) -> Task:
+    """Put into the task what its agent is told, unless a person wrote something else into it."""
+    with office.queue.atomic():
+        task = office.queue.get(task_id)
+        told = {"description": said} if task.description == stage.prompt else {}
+        started = task.replace(**told, **({"base": base} if base else {}))
+        if started != task:
+            office.queue.save(started)
+        return started
+
+
+def _base(office: Office, task: Task, stage: Stage, results: Mapping[str, Mapping[str, Any]]) -> str:
+    """The commit that an heir starts from: the tip of a branch at this moment; empty where it has a base already."""
+    origin = inherits_from(stage, results)
+    if not origin:
+        return ""
+    body = results[origin]
+    view = View(office.home, find_repository(task.repo or task.cwd))
+    tip, kept = view.resolve(f"refs/heads/{body['branch']}", str(body.get("commit") or "HEAD"))
+    if tip is None and not body.get("commit"):
+        raise FleetError(f"branch {body['branch']!r} of stage {origin} is gone", hint="it was deleted by hand.")
+    return tip or kept or ""

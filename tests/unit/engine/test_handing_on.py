@@ -1,0 +1,88 @@
+"""What a run hands on: words of its agent's, files and commits of git's."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from builders import NOON
+from fleet.core.jsontext import encode
+from fleet.core.run import Ending, Outcome, Run
+from fleet.core.task import DIRECTORY, WORKTREE
+from fleet.engine.evidence.gathering import Gathered
+from fleet.engine.evidence.tree import Tree
+from fleet.engine.handing_on import LONGEST_SUMMARY, MOST_FILES, body_of
+from fleet.engine.result_file import ResultFile
+from fleet.workspaces.work_done import Commit, FileChange
+
+DONE = Outcome(ending=Ending.FINISHED, reason="it ended", finding="unverified")
+
+
+def a_run(**notes: Any) -> Run:
+    return Run(
+        id="t/1",
+        task_id="t",
+        number=1,
+        epoch=1,
+        owner="me",
+        branch="b",
+        workspace="/w",
+        started_at=NOON - timedelta(hours=1),
+        folded=encode(notes),
+    )
+
+
+def a_tree(*paths: str, **said: Any) -> Tree:
+    files = tuple(FileChange(path=path, status="M") for path in paths)
+    commits = (Commit(id="c1", subject="s", author="a", at="now"),)
+    return Tree(**{"kind": WORKTREE, "branch": "b", "tip": "c1", "commits": commits, "files": files, **said})
+
+
+def test_files_and_commits_are_gits_and_the_words_the_agents() -> None:
+    told = ResultFile(
+        summary="did it", status="completed", files_changed=("/w/a", "./b", "lie"), commits=("dead",), next_steps=("x",)
+    )
+    body = body_of(a_run(), DONE, Gathered(result=told, tree=a_tree("a", "b", "more")))
+    assert (body["files_changed"], body["commits"], body["commit"]) == (["a", "b", "more"], ["c1"], "c1")
+    assert (body["summary"], body["next_steps"], body["status"]) == ("did it", ["x"], "completed")
+    assert body["claimed_only"] == ["lie"] and (body["branch"], body["finding"]) == ("b", "unverified")
+
+
+@pytest.mark.parametrize(
+    ("result", "tree", "status"),
+    [
+        (None, a_tree("a"), "completed"),
+        (None, a_tree(), "completed_no_changes"),
+        (ResultFile(summary="", status="completed"), a_tree(), "completed_no_changes"),
+        (ResultFile(summary="", status="completed_no_changes"), a_tree("a"), "completed"),
+        (ResultFile(summary="", status="blocked"), a_tree("a"), "blocked"),
+        (ResultFile(summary="", status="completed_no_changes"), Tree(kind=DIRECTORY), "completed_no_changes"),
+        (None, Tree(kind=DIRECTORY), "completed"),
+    ],
+)
+def test_its_status_is_what_git_shows(result: ResultFile | None, tree: Tree, status: str) -> None:
+    assert body_of(a_run(), DONE, Gathered(result=result, tree=tree))["status"] == status
+
+
+def test_without_a_result_it_is_made_of_the_last_words_and_what_differs() -> None:
+    assert body_of(a_run(said="all done", text="hm"), DONE, Gathered(tree=a_tree("a")))["summary"] == "all done"
+    assert body_of(a_run(text="hm"), DONE, Gathered(tree=a_tree("a")))["summary"] == "hm"
+    assert body_of(a_run(), DONE, Gathered(tree=a_tree("a")))["summary"] == "it ended"
+
+
+def test_where_others_worked_too_git_cannot_say_whose_a_change_is() -> None:
+    told = ResultFile(summary="", status="completed", files_changed=("mine",))
+    tree = a_tree("mine", "theirs", kind=DIRECTORY, others=1)
+    assert body_of(a_run(), DONE, Gathered(result=told, tree=tree))["files_changed"] == ["mine"]
+
+
+def test_it_is_bounded_and_any_path_can_be_told() -> None:
+    told = ResultFile(summary="x" * 100_000, status="completed")
+    body = body_of(a_run(), DONE, Gathered(result=told, tree=a_tree("a\udcff", *(f"f{n}" for n in range(5000)))))
+    assert len(body["summary"]) == LONGEST_SUMMARY and len(body["files_changed"]) == MOST_FILES
+    assert body["files_changed"][0] == "a\N{REPLACEMENT CHARACTER}" and encode(body).encode()
+
+
+def test_a_run_that_is_not_done_has_failed() -> None:
+    outcome = Outcome(ending=Ending.FAILED, reason="no")
+    assert body_of(a_run(), outcome, Gathered(tree=a_tree("a")))["status"] == "failed"

@@ -1,0 +1,80 @@
+"""What a task's own rules change: how often it comes back, how many work beside it, what its program is told."""
+
+from datetime import timedelta
+
+import pytest
+
+from builders import NOON, a_task
+from fleet import coders
+from fleet.config.sections import Limits
+from fleet.core.rules import Rules
+from fleet.core.run import Ending, Outcome
+from fleet.core.task import Claim, Verdict
+from fleet.engine import pool
+from fleet.engine.policy import WAIT, decide
+
+
+def verdict(rules: Rules, ending: str, *, failures: int = 0, waits: int = 0) -> Verdict:
+    task = a_task(status="in_progress", failures=failures, restarts=waits * WAIT)
+    return decide(task, Outcome(ending=ending, reason="why"), now=NOON, limits=Limits(), jitter=0.5, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "ending", "failures", "status"),
+    [
+        (Rules(), Ending.FAILED, 0, "open"),
+        (Rules(retries=0), Ending.FAILED, 0, "blocked"),
+        (Rules(retries=0), Ending.TIMED_OUT, 0, "blocked"),
+        (Rules(retries=3), Ending.FAILED, 2, "open"),
+        (Rules(retries=3), Ending.FAILED, 3, "blocked"),
+        (Rules(retries=0, stale_restarts=2), Ending.STALLED, 1, "open"),
+        (Rules(retries=0, stale_restarts=2), Ending.START_HANG, 2, "blocked"),
+        (Rules(retries=0, stale_restarts=2), Ending.FAILED, 0, "blocked"),
+        (Rules(stale_restarts=0), Ending.FAILED, 0, "open"),
+    ],
+)
+def test_how_often_a_failure_does_not_block_it(rules: Rules, ending: str, failures: int, status: str) -> None:
+    assert verdict(rules, ending, failures=failures).status == status
+
+
+@pytest.mark.parametrize(
+    ("waits", "status", "seconds"), [(0, "open", 4), (1, "open", 8), (2, "open", 10), (3, "blocked", None)]
+)
+def test_a_limit_is_waited_for_longer_each_time(waits: int, status: str, seconds: float | None) -> None:
+    rules = Rules(rate_limit_retries=3, rate_limit_base_seconds=4.0, rate_limit_max_seconds=10.0)
+    found = verdict(rules, Ending.RATE_LIMITED, waits=waits)
+    assert found.status == status
+    assert found.not_before == (None if seconds is None else NOON + timedelta(seconds=seconds))
+    assert verdict(Rules(), Ending.RATE_LIMITED, waits=waits).not_before is None
+    assert verdict(Rules(rate_limit_base_seconds=4.0), Ending.CONTEXT_FULL).not_before is None
+
+
+def claims(*at_once: int | None, origin: str = "mcp") -> list[Claim]:
+    rules = [Rules(at_once=each).text() for each in at_once]
+    tasks = [a_task(id=f"t{n}", origin=origin, rules=text) for n, text in enumerate(rules)]
+    return [Claim(task=task, owner="me", epoch=1, expires_at=NOON) for task in tasks]
+
+
+def test_each_of_the_pool_starts_only_where_it_says_that_so_many_may() -> None:
+    start, back = pool.fitting(claims(2, 2, 5, 2, None), running=1)
+    assert [claim.task.id for claim in start] == ["t0", "t2", "t4"]
+    assert [claim.task.id for claim in back] == ["t1", "t3"]
+    assert pool.fitting(claims(1, 1, origin="create"), running=5)[1] == [], "the others have slots of their own"
+    assert pool.room_of([claim.task for claim in claims(2, 7)], otherwise=3) == 7
+    assert pool.room_of([], otherwise=3) == 3
+    assert not pool.is_pooled(a_task(origin="mcp", mode="interactive"))
+
+
+@pytest.mark.parametrize(
+    ("coder", "options"),
+    [
+        ("claude", ("--effort=high",)),
+        ("codex", ("-c", 'model_reasoning_effort="high"')),
+        ("copilot", ("--reasoning-effort=high",)),
+        ("pi", ("--thinking", "high")),
+        ("gemini", ()),
+        ("demo", ()),
+    ],
+)
+def test_how_hard_a_model_thinks_is_told_as_each_program_knows_it(coder: str, options: tuple[str, ...]) -> None:
+    assert coders.load(coder).effort("high") == options
