@@ -1,6 +1,7 @@
 """What every test has: the program in a home of its own, and a last word: tables, and what was not exercised."""
 
 import os
+import signal
 
 import pytest
 
@@ -10,6 +11,11 @@ __all__ = ["fleet"]
 
 # The first words of the reason that `needs.require` gives.
 MARK = "not exercised: "
+
+# Whoever runs this in the background may have these ignored, which every program here would inherit.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 #: The first words of the name of a property that is a table, to be shown when all is over.
 TABLE = "table: "
 
