@@ -58,13 +58,20 @@ def test_what_a_run_cost_follows_from_the_prices_in_the_settings(real: Real, ser
 
 
 def test_a_session_that_goes_on_is_counted_once(real: Real, server: ModelServer) -> None:
-    home, key = started(real, server, Turn(text="I shall do it."), BEGIN, DONE)
+    home, key = started(real, server, BEGIN, Turn(fault=Fault.RATE_LIMITED), DONE)
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
-    assert (first["ending"], second["ending"]) == ("incomplete", "finished")
+    assert (first["ending"], second["ending"]) == ("rate_limited", "finished")
     assert first["session"] == second["session"]
-    assert [first[name] for name in USED] == [120, 30, 1000, 0]
-    assert [second[name] for name in USED] == [240, 60, 2000, 0]
+    assert [[run[name] for name in USED] for run in (first, second)] == [[120, 30, 1000, 0]] * 2
+
+
+def test_a_codex_that_only_says_it_is_done_begins_anew_in_another_session(real: Real, server: ModelServer) -> None:
+    home, key = started(real, server, Turn(text="It is done."), BEGIN, DONE)
+    assert home.done(key)["status"] == "closed"
+    first, second = home.runs(key)
+    assert (first["finding"], second["finding"]) == ("fabricated", "unverified")
+    assert first["session"] != second["session"]
 
 
 def test_the_task_and_the_key_are_seen_nowhere_and_the_project_stays_as_it_was(real: Real, server: ModelServer) -> None:
