@@ -84,6 +84,11 @@ def test_an_agent_works_only_where_its_task_may(agent: Agent, tmp_path: Path) ->
     assert "is not an allowed repository" in agent.tools.refused("create_task", title="x", cwd=str(elsewhere))
 
 
+def test_an_agent_gives_a_coder_no_options(agent: Agent) -> None:
+    said = agent.tools.refused("create_worker", **agent.order(extra_args=["--dangerously-skip-permissions"]))
+    assert said == "IllegalMove: an agent may not say extra_args"
+
+
 def test_an_agents_server_starts_no_supervisor(agent: Agent) -> None:
     agent.tools.ok("create_worker", **agent.order())
     assert agent.tools.ok("healthcheck")["supervisor"]["running"] is False

@@ -10,6 +10,7 @@ from fleet import coders
 from fleet.actions import tasks
 from fleet.actions.rights import as_seen_by
 from fleet.actions.tasks import Draft
+from fleet.actions.trusting import refuse_untrusted
 from fleet.config import load
 from fleet.core import branch as names
 from fleet.core import checks
@@ -18,7 +19,6 @@ from fleet.core.filter import Filter
 from fleet.core.record import Record
 from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
 from fleet.core.unique import new_uuid
-from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.wake import wake
 from fleet.workspaces.admin import branches_checked_out
 from fleet.workspaces.branches import base_name, checked_base
@@ -83,7 +83,7 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
     check_names(wishes)
     for wish in wishes:
         _check(wish, settings)
-    _refuse_untrusted(fleet, repository, settings, terms)
+    refuse_untrusted(fleet, repository, settings, quick=terms.quick)
     _refuse_taken(fleet, repository, wishes)
     view = View(fleet.home, repository)
     base, reused = _resolved(repository, view, directory, terms.base, [wish.branch for wish in wishes])
@@ -181,24 +181,6 @@ def _check(wish: Wish, settings: Settings) -> None:
         raise BadInput(f"the prompt has {size} bytes; {LONGEST_PROMPT} are the most", hint="put it into a file.")
     if "\0" in wish.prompt:
         raise BadInput("the prompt has a NUL in it", hint="take it out.")
-
-
-def _refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, terms: Terms) -> None:
-    """Refuse what no agent could be started with. The first use of a repository records what its git obeys."""
-    changed = changed_repository(fleet.history, repository)
-    if changed:
-        raise FleetError(
-            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
-            hint="look at them; `fleet trust` accepts them.",
-        )
-    quick = terms.quick or settings.setup.quick
-    untrusted = untrusted_commands(fleet.history, repository, settings, quick=quick)
-    if untrusted:
-        more = f" (and {len(untrusted) - 1} more)" if len(untrusted) > 1 else ""
-        raise FleetError(
-            f"the project file has commands that you have not trusted yet: {untrusted[0]}{more}",
-            hint="`fleet trust --show` shows them, `fleet trust` accepts them; `--quick` goes without setup commands.",
-        )
 
 
 def _resolved(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.actions.rights import refuse_agents
 from fleet.config import load
+from fleet.core.errors import FleetError
 from fleet.engine import trusting
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.trust import snapshot, what_changed
@@ -58,6 +59,22 @@ def standing(fleet: Fleet, cwd: str) -> Standing:
     known, now = trusting.known_snapshot(fleet.history, repository), snapshot(repository)
     changes = what_changed(known, now) if known is not None else []
     return Standing(repository, _file(settings), lines, now, known is not None, changes)
+
+
+def refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
+    """Refuse what no agent could be started with. The first use of a repository records what its git obeys."""
+    if changed := trusting.changed_repository(fleet.history, repository):
+        raise FleetError(
+            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
+            hint="look at them; `fleet trust` there accepts them.",
+        )
+    quick = quick or settings.setup.quick
+    if untrusted := trusting.untrusted_commands(fleet.history, repository, settings, quick=quick):
+        more = f" (and {len(untrusted) - 1} more)" if len(untrusted) > 1 else ""
+        raise FleetError(
+            f"the project file has commands that you have not trusted yet: {untrusted[0]}{more}",
+            hint="`fleet trust --show` shows them, `fleet trust` accepts them; `--quick` goes without setup commands.",
+        )
 
 
 def trust(fleet: Fleet, cwd: str, *, by: str, caller: Caller | None = None) -> Standing:

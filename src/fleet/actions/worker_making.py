@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.rights import as_seen_by
+from fleet.actions.trusting import refuse_untrusted
 from fleet.actions.worker_terms import allows, real
 from fleet.config import load
 from fleet.core import checks
@@ -18,7 +19,6 @@ from fleet.core.jsontext import decode, encode
 from fleet.core.record import Record
 from fleet.core.rules import Rules, rules_in
 from fleet.core.task import HEADLESS, WORKTREE, Task
-from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.wake import wake
 from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.repository import find_repository
@@ -98,11 +98,13 @@ def make(
 
     Raises FleetError for what holds for all: no repository, one that is not allowed or not trusted, a caller too deep.
     """
+    if maker.caller is not None and any(order.extra_args for order in orders):
+        raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
     repository = _repository(repo_path)
     bounds = _bounds(fleet, maker.caller)
     _check_allowed(repository.top, terms, bounds, maker.caller)
     settings = load(fleet.home, repository.top)
-    _check_trust(fleet, repository, settings)
+    refuse_untrusted(fleet, repository, settings)
     commits = _commits(fleet, repository, repo_path, [order.base_ref for order in orders])
     site = _Site(repository, settings, terms, bounds, maker.by, fleet.queue.now())
     made = [_drafted(order, commits[order.base_ref], site) for order in orders]
@@ -171,19 +173,6 @@ def _check_allowed(top: str, terms: WorkerTerms, bounds: _Bounds, caller: Caller
         raise IllegalMove(
             f"an agent of {caller.task_id} may not make tasks: it is {caller.depth} deep, and {deepest} is the most",
             hint="do it yourself, or say in your result what is left to do.",
-        )
-
-
-def _check_trust(fleet: Fleet, repository: Repository, settings: Settings) -> None:
-    if changed := changed_repository(fleet.history, repository):
-        raise FleetError(
-            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
-            hint="a person looks at them; `fleet trust` accepts them.",
-        )
-    if untrusted := untrusted_commands(fleet.history, repository, settings, quick=settings.setup.quick):
-        raise FleetError(
-            f"the project file has commands that nobody has trusted yet: {untrusted[0]}",
-            hint="a person looks at them: `fleet trust --show`; `fleet trust` accepts them.",
         )
 
 

@@ -6,16 +6,16 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.rights import as_seen_by
+from fleet.actions.trusting import refuse_untrusted
 from fleet.actions.worker_making import branch_of, check_place
 from fleet.config import load
 from fleet.core import checks
 from fleet.core.dependency import Edge
-from fleet.core.errors import BadInput, FleetError, IllegalMove
+from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.flow import StageOf, Workflow
 from fleet.core.jsontext import encode
 from fleet.core.record import Record
 from fleet.core.task import HEADLESS, WORKTREE, Task
-from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.wake import wake
 from fleet.workflows.ids import new_workflow_id, task_of
 from fleet.workspaces.branches import base_name, checked_base
@@ -70,7 +70,7 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
     repository = find_repository(asked.directory)
     bounds = check_place(fleet, repository.top, terms, maker.caller)
     settings = load(fleet.home, repository.top)
-    _check_trust(fleet, repository, settings)
+    refuse_untrusted(fleet, repository, settings)
     prompt = _prompt(asked.prompt or plan.task_prompt)
     now = fleet.queue.now()
     workflow = Workflow(
@@ -152,19 +152,6 @@ def _rules(stage: Stage, site: _Site) -> Rules:
         extra_args=stage.extra_args,
         no_changes=True if stage.no_changes else None,
     )
-
-
-def _check_trust(fleet: Fleet, repository: Repository, settings: Settings) -> None:
-    if changed := changed_repository(fleet.history, repository):
-        raise FleetError(
-            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
-            hint="look at them; `fleet trust` there accepts them.",
-        )
-    if untrusted := untrusted_commands(fleet.history, repository, settings, quick=settings.setup.quick):
-        raise FleetError(
-            f"the project file has commands that you have not trusted yet: {untrusted[0]}",
-            hint="`fleet trust --show` shows them, `fleet trust` accepts them.",
-        )
 
 
 def _prompt(text: str) -> str:
