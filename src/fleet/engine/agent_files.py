@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe nobody writes to would hold us up
 ROTATED = ".1"
+LONGEST_LINE = 1024 * 1024
 # A link, a pipe, a directory, a device where a file should be.
 _ODD = (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EINVAL)
 
@@ -47,6 +48,27 @@ class AgentFiles:
                 return file.read(most), os.fstat(handle).st_mtime
         except FileNotFoundError:
             return None
+
+    def changed_at(self, name: str) -> float | None:
+        """The moment of its last change in seconds since 1970; none when it is not there."""
+        try:
+            with self._file(name, os.O_RDONLY) as handle:
+                return os.fstat(handle).st_mtime
+        except FileNotFoundError:
+            return None
+
+    def lines(self, name: str, most: int, *, offset: int = 0) -> Iterator[bytes]:
+        """The lines among the first so many bytes from an offset on, one after the other, a long one in parts."""
+        with contextlib.ExitStack() as stack:
+            try:
+                handle = stack.enter_context(self._file(name, os.O_RDONLY))
+            except FileNotFoundError:
+                return
+            file = stack.enter_context(os.fdopen(os.dup(handle), "rb"))
+            file.seek(offset)
+            while most > 0 and (line := file.readline(min(most, LONGEST_LINE))):
+                most -= len(line)
+                yield line.rstrip(b"\r\n")
 
     def append(self, name: str, data: bytes) -> None:
         """Add to a file, whole or not at all."""

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from datetime import timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from fleet.core import checks, clock
@@ -20,7 +20,7 @@ from fleet.engine.tail import LINES_AT_ONCE, LineReader
 from fleet.home import Home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
     from typing import Any
 
@@ -170,17 +170,18 @@ class TaskFolder:
         if data:
             self._own.append_log(EVENTS, bytes(data), LOG_CAP)
 
-    def events_since(self, offset: int, since: datetime) -> tuple[list[bytes], bool]:
+    def events_since(self, offset: int, since: datetime) -> tuple[Iterator[bytes], bool]:
         """The lines of events.jsonl from an offset on, and whether that is all since a moment: it is cut at a size."""
         try:
-            earlier = self._own.read_with_time(EVENTS + ROTATED, LOG_CAP + MIB)
-            now = self._own.read(EVENTS, LOG_CAP + MIB) or b""
+            earlier = self._own.changed_at(EVENTS + ROTATED)
+            self._own.changed_at(EVENTS)
         except OSError as error:
             self._warn("file_not_read", error, file=EVENTS)
-            return [], False
-        if earlier is not None and earlier[1] >= (since - _TICK).timestamp():
-            return [*earlier[0].splitlines(), *now.splitlines()], False
-        return now[offset:].splitlines(), True
+            return iter(()), False
+        most = LOG_CAP + MIB
+        if earlier is not None and earlier >= (since - _TICK).timestamp():
+            return chain(self._own.lines(EVENTS + ROTATED, most), self._own.lines(EVENTS, most)), False
+        return self._own.lines(EVENTS, most, offset=offset), True
 
     def has_artifacts(self, since: datetime) -> bool:
         """Whether an agent left a file among its artifacts since then, besides what it hands in and what it asks."""

@@ -26,7 +26,7 @@ OTHERWISE = re.compile(r"worktreeconfig|refstorage|relativeworktrees|userelative
 #: What is there when git does more.
 MORE = ("config.worktree", "reftable", "info/sparse-checkout")
 MOST_CONFIG = 1 << 20
-MOST_NAMES, MOST_TRIES = 10_000, 20
+MOST_NAMES, MOST_TRIES = 10_000, 1_000
 
 
 def is_usual(repository: Repository) -> bool:

@@ -17,6 +17,7 @@ from fleet.core.event import Event, Kind, Limit, Usage
 from fleet.core.redaction import MARK, Redactor
 from fleet.engine import folder as folder_module
 from fleet.engine import qa
+from fleet.engine.agent_files import LONGEST_LINE, AgentFiles
 from fleet.engine.folder import TaskFolder
 from fleet.home import Home
 
@@ -418,3 +419,14 @@ def test_a_complaint_that_something_was_printed_after_is_over(tmp_path: Path) ->
     assert folder.complaint(1)
     os.utime(out, ns=(0, err.stat().st_mtime_ns))
     assert folder.complaint(1) == ""
+
+
+def test_lines_of_a_file_are_read_one_by_one_within_bounds(tmp_path: Path) -> None:
+    files = AgentFiles(str(tmp_path), "task")
+    files.make()
+    assert (list(files.lines("log", 100)), files.changed_at("log")) == ([], None)
+    files.append("log", b"one\ntwo\r\nthree\nfour")
+    assert list(files.lines("log", 100)) == [b"one", b"two", b"three", b"four"]
+    assert list(files.lines("log", 7, offset=4)) == [b"two", b"th"]
+    files.append("long", b"x" * (LONGEST_LINE + 5) + b"\n")
+    assert [len(part) for part in files.lines("long", 2 * LONGEST_LINE)] == [LONGEST_LINE, 5]

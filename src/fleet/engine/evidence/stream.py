@@ -18,7 +18,7 @@ _KIND = b'{"kind": "'
 #: Where a tool is told what to run.
 COMMAND_KEYS = ("command", "cmd", "script", "argv", "code", "commands")
 MOST_COMMANDS, LONGEST_COMMAND = 5_000, 4_000
-MOST_MENTIONED = 32 << 20
+MOST_MENTIONED = 8 << 20
 #: What an agent writes there is its claim, no sign of what it did: of a tool that names it, what comes before counts.
 RESULT = "result.json"
 #: Tools whose own tools a stream need not show.
