@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from builders import a_task
 from fleet.coders import load
-from fleet.coders.base import BUSY, READY, Command, Order
+from fleet.coders.base import BUSY, QUESTION, READY, Command, Order
 from fleet.coders.dialogs import pre_answer
 from fleet.core.event import Event, Kind
 from model_server import Scenario
@@ -147,6 +147,19 @@ class RealScreen(Screen):
     def told(self, kind: str) -> list[str]:
         """The texts of the events of a kind."""
         return [event.text for event in self.events() if event.kind == kind]
+
+    def agree(self) -> None:
+        """Enter on a question; again where one right after it came up was not taken."""
+        pressed = 0.0
+
+        def gone(screen: str) -> bool:
+            nonlocal pressed
+            if self.coder.look(screen) == QUESTION and time.monotonic() > pressed + 3:
+                pressed = time.monotonic()
+                self.press("Enter")
+            return self.coder.look(screen) != QUESTION
+
+        self.wait(gone, "the question to go")
 
     def wait_delivered(self, text: str) -> None:
         """Until a message has reached the model."""

@@ -139,7 +139,7 @@ def test_a_question_of_permission_is_seen_and_an_answer_lets_it_go_on(cli: str, 
     screen = opened(cli, asks[cli], DONE, permissions="user", flags=flags[cli])
     assert "touch made" in screen.until(QUESTION)
     assert not (screen.work / "made").exists()
-    screen.press("Enter")
+    screen.agree()
     screen.wait(lambda shown: "Well done." in shown, "the reply")
     assert (screen.work / "made").exists()
 
@@ -190,7 +190,7 @@ def test_gemini_works_at_a_screen_and_is_asked_nothing_where_its_folder_is_trust
     )
     assert "Allow execution" in screen.until(QUESTION)
     assert not (screen.work / "made").exists()
-    screen.press("Enter")
+    screen.agree()
     screen.wait(lambda shown: "Well done." in shown, "the reply")
     assert (screen.work / "made").exists()
     screen.say("and\nmore")
