@@ -9,7 +9,7 @@ from fleet.actions import removal
 from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
-from fleet.core.task import Status
+from fleet.core.task import MERGED, Status
 from fleet.engine.work import Work
 from fleet.workspaces.landed import landed_in
 from fleet.workspaces.saving import forget, saved_refs
@@ -74,7 +74,7 @@ def _why(fleet: Fleet, task: Task, space: Workspace) -> str:
         return "finished, and its branch is gone"
     if tip == space.base_commit:
         return "finished, and nothing was committed"
-    into = landed_in(view, space.branch, tip, task.metadata.get("merged"))
+    into = landed_in(view, space.branch, tip, task.metadata.get(MERGED))
     return f"finished and merged into {into}" if into else UNMERGED
 
 

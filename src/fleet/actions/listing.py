@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.filter import Filter
-from fleet.core.task import INTERACTIVE, WORKTREE, Status
+from fleet.core.task import INTERACTIVE, MERGED, WORKTREE, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,6 @@ QUESTION, READY = "question", "ready"
 IDLE_SECONDS = 60.0
 AT_REST_PCT = 2.0
 BY_HAND = "stopped by hand"
-#: The key of a task's metadata under which its merge is noted.
-MERGED = "merged"
 
 
 class Clash(NamedTuple):

@@ -10,7 +10,7 @@ from fleet.core.errors import FleetError, Usage
 from fleet.core.filter import Filter
 from fleet.core.finding import Finding
 from fleet.core.record import Record
-from fleet.core.task import Status
+from fleet.core.task import MERGED, Status
 from fleet.engine.work import Work
 from fleet.workspaces.commits import is_ancestor, tree_of
 from fleet.workspaces.repository import Repository, find_repository
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 4
 MOST = 1000
-#: The key of a task's metadata under which its merge is noted.
-MERGED = "merged"
 
 
 class Chosen(NamedTuple):

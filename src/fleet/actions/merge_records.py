@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.actions.merge_choice import MERGED, merged_of
+from fleet.actions.merge_choice import merged_of
 from fleet.actions.merge_queue import AnotherMerge, turn
 from fleet.core.errors import FleetError, TaskNotFound
-from fleet.core.task import Comment
+from fleet.core.task import MERGED, Comment
 from fleet.core.unique import new_uuid
 from fleet.workspaces.landed import note_move
 from fleet.workspaces.mending import drop, entries, mend

@@ -64,6 +64,9 @@ HEADLESS, INTERACTIVE = "headless", "interactive"
 CREATE, FANOUT, MULTI, PICK, MERGE = "create", "fanout", "multi", "pick", "merge"
 MADE_HERE = (CREATE, FANOUT, MULTI, PICK, MERGE, "workflow", "mcp")
 
+#: The key of a task's metadata under which its merge is noted.
+MERGED = "merged"
+
 #: Fleet's own fields of a task: columns in the database, `fleet.` keys of its metadata in bd's JSON.
 SPEC_FIELDS = (
     "cwd",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fleet.core.collision import Collision
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
+from fleet.core.task import MERGED
 from fleet.engine.telling import tell, wants_to_hear
 from fleet.workspaces.collisions import Branch, Collider, tips
 from fleet.workspaces.repository import Repository
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from fleet.store.base import History, Queue
     from fleet.workspaces.collisions import Clash, Seen
 
-#: The key of a task's metadata under which its merge is noted.
-MERGED = "merged"
 log = logging.getLogger(__name__)
 
 #: A look takes at most this share of the time, and the next one comes after so many seconds at least and at most.
