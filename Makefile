@@ -40,7 +40,7 @@ docs: venv  ## write docs/reference anew from the program itself
 	@$(BIN)/python tools/reference.py
 
 lock: venv  ## choose the newest versions that pyproject.toml allows, with hashes, into requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra dev --extra test --extra mcp --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra test --extra mcp --extra postgres --universal --python-version 3.11 \
 		--no-strip-extras --generate-hashes --no-emit-index-url --no-header --upgrade --quiet \
 		--output-file requirements.lock
 	echo 'beads-mcp>=1.3.2,<2' | $(BIN)/uv pip compile - --universal --python-version 3.11 \

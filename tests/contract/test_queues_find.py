@@ -176,6 +176,7 @@ CASES = {
     ],
     "origins": [Case(("create", "fanout"), {"origin": "fanout"}, {"origin": "bd"})],
     "not_origins": [Case(("mcp", "workflow"), {"origin": ""}, {"origin": "mcp"})],
+    "offers": [Case(("gpu", "big"), {"requires": '["gpu"]'}, {"requires": '["arm", "gpu"]'})],
     "batch": [Case("b1", {"batch": "b1"}, {"batch": "b12"})],
     "repo": [Case("/r", {"repo": "/r"}, {"repo": "/r2"})],
     "branch": [Case("a/b", {"branch": "a/b"}, {"branch": "a-b"}), Case("x", {"branch": "x"}, {"branch": "X"})],

@@ -91,6 +91,7 @@ class Filter(Record):
     modes: tuple[str, ...] | None = None
     origins: tuple[str, ...] | None = None
     not_origins: tuple[str, ...] | None = None
+    offers: tuple[str, ...] | None = None  # all that the task requires of a host is among these words
     batch: str | None = None
     repo: str | None = None
     branch: str | None = None

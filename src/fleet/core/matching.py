@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
+from fleet.core.host import required
 from fleet.core.task import NOT_WORK, RESOLVED, SPEC_FIELDS, Status
 
 TYPE_CHECKING = False
@@ -136,12 +137,18 @@ _CONDITIONS: dict[str, Callable[[Task, Any, datetime, Kin], bool]] = {
     "modes": lambda t, w, now, up: t.mode in w,
     "origins": lambda t, w, now, up: t.origin in w,
     "not_origins": lambda t, w, now, up: t.origin not in w,
+    "offers": lambda t, w, now, up: _is_offered(t, w),
     "batch": lambda t, w, now, up: t.batch == w != "",
     "repo": lambda t, w, now, up: t.repo == w,
     "branch": lambda t, w, now, up: t.branch == w != "",
     "branches": lambda t, w, now, up: t.branch in w and t.branch != "",
     "workspace": lambda t, w, now, up: t.workspace == w,
 }
+
+
+def _is_offered(task: Task, words: tuple[str, ...]) -> bool:
+    wanted = required(task.requires)
+    return wanted is not None and set(wanted) <= set(words)
 
 
 def _is_ready(task: Task, now: datetime) -> bool:

@@ -75,6 +75,7 @@ SPEC_FIELDS = (
     "account",
     "workspace",
     "repo",
+    "remote",
     "base",
     "branch",
     "mode",
@@ -134,13 +135,14 @@ class Task(Record):
     account: str = ""
     workspace: str = ""  # directory or worktree
     repo: str = ""
+    remote: str = ""  # where another host can fetch the repository
     base: str = ""
     branch: str = ""
     mode: str = ""  # headless or interactive
     verify: str = ""
     rules: str = ""  # what its work is held to: JSON, see `core.rules`
     limits: str = ""
-    requires: str = ""  # what a host must offer
+    requires: str = ""  # what a host must offer: JSON, see `core.host`
     batch: str = ""
     workflow: str = ""
     stage: str = ""

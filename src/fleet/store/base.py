@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fleet.core.filter import Filter, Lane
     from fleet.core.flow import Result, StageOf, Workflow
     from fleet.core.health import Vital
+    from fleet.core.host import Host
     from fleet.core.receipt import FindingCount, Receipt
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.tally import Tally
@@ -281,6 +282,26 @@ class History(Protocol):
 
     def results(self, task_ids: Iterable[str]) -> dict[str, Result]:
         """What these tasks handed on, by their ids; those that did not are left out."""
+
+    # Hosts, and what they leave for others to read
+
+    def keep_host(self, host: Host) -> Host:
+        """Keep what a host tells of itself; the answer has since when it is drained, which only `drain_host` says."""
+
+    def hosts(self) -> list[Host]:
+        """Every host that was seen and not forgotten, by name."""
+
+    def drain_host(self, host_id: str, at: datetime | None) -> bool:
+        """Keep a host from taking work, or with None let it again; whether it is known."""
+
+    def forget_host(self, host_id: str) -> bool:
+        """Take a host off the record; whether it was there."""
+
+    def keep_tail(self, run_id: str, text: str, at: datetime) -> None:
+        """Keep the last events of a run, for when its host cannot be asked; the last word counts."""
+
+    def tail(self, run_id: str) -> tuple[str, datetime] | None:
+        """The last events that were kept of a run, and when."""
 
     # Workspaces and trust
 

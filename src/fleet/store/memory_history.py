@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import AlreadyAnswered, ClaimLost, QuestionNotFound
 from fleet.core.run import Account
-from fleet.store.memory_flows import MemoryFlows
+from fleet.store.memory_hosts import MemoryHosts
 from fleet.store.run_rules import added, begun, left_over, taken_by
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _BEGUN_WITH = ("id", "task_id", "number", "epoch", "owner", "started_at")
 _ENDED_WITH = ("ended_at", "ending", "reason", "resume_at", "exit_status", "exit_signal", "finding", "receipt")
 
 
-class MemoryHistory(MemoryFlows):
+class MemoryHistory(MemoryHosts):
     """Runs, questions, messages and accounts in the queue's state: its transactions take them back too.
 
     Their dictionaries are replaced, never changed: the copy that a transaction keeps is a shallow one.

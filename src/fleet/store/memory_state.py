@@ -6,11 +6,13 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from types import TracebackType
 
     from fleet.core.collision import Collision
     from fleet.core.dependency import Edge
     from fleet.core.flow import Result, StageOf, Workflow
+    from fleet.core.host import Host
     from fleet.core.receipt import Receipt
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.task import Caller, Comment, Task
@@ -38,6 +40,8 @@ class State:
         self.workflows: dict[str, Workflow] = {}
         self.stages: dict[str, StageOf] = {}
         self.results: dict[str, Result] = {}
+        self.hosts: dict[str, Host] = {}
+        self.tails: dict[str, tuple[str, datetime]] = {}
         self.trusted: dict[tuple[str, str], str] = {}
 
     def copy(self) -> State:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PATIENCE_MS = 60_000
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class Connection:

@@ -8,7 +8,6 @@ from fleet.core.clock import to_micros
 from fleet.core.errors import AlreadyAnswered, ClaimLost, QuestionNotFound
 from fleet.store import named_sql
 from fleet.store.run_rules import MOST_TOKENS, MOST_USD, begun, left_over, taken_by
-from fleet.store.sqlite_flows import SqliteFlows
 from fleet.store.sqlite_history_rows import (
     account_from,
     message_from,
@@ -18,6 +17,7 @@ from fleet.store.sqlite_history_rows import (
     total_from,
     values_of,
 )
+from fleet.store.sqlite_hosts import SqliteHosts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ _SQL = named_sql.load("sqlite", "history")
 _BEFORE_ALL = -(2**63)
 
 
-class SqliteHistory(SqliteFlows):
+class SqliteHistory(SqliteHosts):
     """All of it in the queue's file; whatever is written inside `queue.atomic()` is part of it."""
 
     def begin(self, claim: Claim, run: Run) -> Run:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.core.clock import from_micros, to_micros
 from fleet.core.collision import Collision
 from fleet.core.flow import Result, StageOf, Workflow
+from fleet.core.host import Host
 from fleet.core.jsontext import decode
 from fleet.core.receipt import FindingCount, Receipt
 from fleet.core.run import Account, AccountTotal, Message, Question, Run
@@ -82,6 +83,12 @@ def result_from(row: tuple[Any, ...]) -> Result:
     return _record(Result, row)
 
 
+def host_from(row: tuple[Any, ...]) -> Host:
+    """A host from the columns of the query `hosts`."""
+    found = _record(Host, row)
+    return found.replace(labels=tuple(decode(str(found.labels))))
+
+
 def values_of(record: Record) -> dict[str, Any]:
     """A record's columns, under the names of its fields."""
     values = record.as_dict()
@@ -112,7 +119,7 @@ def _is_instant(name: str) -> bool:
 
 _KINDS: tuple[type[Record], ...] = (
     *(Run, Question, Account, AccountTotal, Message, Workspace, Receipt, FindingCount, Collision),
-    *(Workflow, StageOf, Result),
+    *(Workflow, StageOf, Result, Host),
 )
 _INSTANTS = {name for kind in _KINDS for name in kind._fields if _is_instant(name)}
 _INSTANT_AT = {kind: [at for at, name in enumerate(kind._fields) if _is_instant(name)] for kind in _KINDS}

@@ -135,6 +135,11 @@ t.mode in (select value from json_each(:modes))
 t.origin in (select value from json_each(:origins))
 -- not_origins --
 t.origin not in (select value from json_each(:not_origins))
+-- offers --
+t.requires = '' or not exists (
+    -- What is no list of words, nobody offers; `iif` keeps it from being read as one.
+    select 1 from json_each(iif(json_valid(t.requires), iif(json_type(t.requires) = 'array', t.requires, '[0]'), '[0]'))
+    where value not in (select value from json_each(:offers)))
 -- batch --
 t.batch = :batch and t.batch <> ''
 -- repo --

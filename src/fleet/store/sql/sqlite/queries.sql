@@ -3,15 +3,15 @@ insert into tasks (
     id, title, description, design, acceptance, notes, spec_id, status, priority, type, assignee, owner,
     estimated_minutes, created_at, created_by, updated_at, started_at, closed_at, close_reason, closed_by_session,
     due_at, defer_until, external_ref, source_system, ephemeral, no_history, pinned, is_template, metadata, extra,
-    is_blocked, cwd, coder, model, account, workspace, repo, base, branch, mode, verify, rules, limits, requires, batch,
-    workflow, stage, origin, made_by, path, finding, reason, claim_owner, epoch, claim_expires_at, run_id,
+    is_blocked, cwd, coder, model, account, workspace, repo, remote, base, branch, mode, verify, rules, limits, requires,
+    batch, workflow, stage, origin, made_by, path, finding, reason, claim_owner, epoch, claim_expires_at, run_id,
     cancel_requested_at, cancel_reason, handed_in_at, hand_in_reason, failures, continues, restarts
 ) values (
     :id, :title, :description, :design, :acceptance, :notes, :spec_id, :status, :priority, :type, :assignee, :owner,
     :estimated_minutes, :created_at, :created_by, :updated_at, :started_at, :closed_at, :close_reason, :closed_by_session,
     :due_at, :defer_until, :external_ref, :source_system, :ephemeral, :no_history, :pinned, :is_template, :metadata, :extra,
-    :is_blocked, :cwd, :coder, :model, :account, :workspace, :repo, :base, :branch, :mode, :verify, :rules, :limits, :requires, :batch,
-    :workflow, :stage, :origin, :made_by, :path, :finding, :reason, :claim_owner, :epoch, :claim_expires_at, :run_id,
+    :is_blocked, :cwd, :coder, :model, :account, :workspace, :repo, :remote, :base, :branch, :mode, :verify, :rules,
+    :limits, :requires, :batch, :workflow, :stage, :origin, :made_by, :path, :finding, :reason, :claim_owner, :epoch, :claim_expires_at, :run_id,
     :cancel_requested_at, :cancel_reason, :handed_in_at, :hand_in_reason, :failures, :continues, :restarts
 )
 
@@ -25,8 +25,9 @@ update tasks set
     closed_by_session = :closed_by_session, due_at = :due_at, defer_until = :defer_until,
     external_ref = :external_ref, source_system = :source_system, ephemeral = :ephemeral, no_history = :no_history,
     pinned = :pinned, is_template = :is_template, metadata = :metadata, extra = :extra, cwd = :cwd, coder = :coder,
-    model = :model, account = :account, workspace = :workspace, repo = :repo, base = :base, branch = :branch,
-    mode = :mode, verify = :verify, rules = :rules, limits = :limits, requires = :requires, batch = :batch, workflow = :workflow,
+    model = :model, account = :account, workspace = :workspace, repo = :repo, remote = :remote, base = :base,
+    branch = :branch, mode = :mode, verify = :verify, rules = :rules, limits = :limits, requires = :requires,
+    batch = :batch, workflow = :workflow,
     stage = :stage, origin = :origin, made_by = :made_by, path = :path, finding = :finding, reason = :reason,
     claim_owner = :claim_owner, epoch = :epoch, claim_expires_at = :claim_expires_at, run_id = :run_id,
     cancel_requested_at = :cancel_requested_at, cancel_reason = :cancel_reason, handed_in_at = :handed_in_at,
@@ -41,8 +42,8 @@ select
     t.closed_by_session, t.due_at, t.defer_until, t.external_ref, t.source_system, t.ephemeral, t.no_history, t.pinned,
     t.is_template, t.metadata, t.extra,
     (select group_concat(label, char(31)) from (select label from labels where task = t.id order by label)) as labels,
-    t.is_blocked, t.cwd, t.coder, t.model, t.account, t.workspace, t.repo, t.base, t.branch, t.mode, t.verify, t.rules, t.limits,
-    t.requires, t.batch, t.workflow, t.stage, t.origin, t.made_by, t.path, t.finding, t.reason, t.claim_owner, t.epoch,
+    t.is_blocked, t.cwd, t.coder, t.model, t.account, t.workspace, t.repo, t.remote, t.base, t.branch, t.mode, t.verify,
+    t.rules, t.limits, t.requires, t.batch, t.workflow, t.stage, t.origin, t.made_by, t.path, t.finding, t.reason, t.claim_owner, t.epoch,
     t.claim_expires_at, t.run_id, t.cancel_requested_at, t.cancel_reason, t.handed_in_at, t.hand_in_reason, t.failures,
     t.continues, t.restarts
 from tasks t /* index */

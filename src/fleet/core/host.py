@@ -1,0 +1,51 @@
+"""A host: a machine whose supervisor takes tasks from a queue, as it last told of itself."""
+
+from __future__ import annotations
+
+from fleet.core.jsontext import decode, encode
+from fleet.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+#: How a task says that it must run on one host.
+PIN = "host:"
+
+
+class Host(Record):
+    """One supervisor's word about itself; whether it is drained is a person's."""
+
+    id: str  # the owner of its claims
+    name: str
+    labels: tuple[str, ...] = ()
+    slots: int = 0
+    agents: int = 0
+    load: float = 0.0
+    version: str = ""
+    address: str = ""  # where its supervisor answers other hosts; empty: nowhere
+    seen_at: datetime
+    drained_at: datetime | None = None
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """The words that tasks may require and find here."""
+        return (*sorted(set(self.labels)), PIN + self.name)
+
+
+def requiring(words: Iterable[str]) -> str:
+    """What a task keeps about the words that a host must offer."""
+    wanted = sorted(set(words))
+    return encode(wanted) if wanted else ""
+
+
+def required(requires: str) -> tuple[str, ...] | None:
+    """The words that a host must offer; none where the text is no list of words, which no host can offer."""
+    if not requires:
+        return ()
+    try:
+        words = decode(requires)
+    except ValueError:
+        return None
+    return tuple(words) if isinstance(words, list) and all(isinstance(word, str) for word in words) else None

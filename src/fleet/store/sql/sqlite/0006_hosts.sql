@@ -1,0 +1,22 @@
+-- Hosts that share this queue, where a task's repository can be fetched from, and the last of each run's events.
+
+alter table tasks add column remote text not null default '';
+
+create table hosts (
+    id text primary key not null,
+    name text not null,
+    labels text not null,
+    slots integer not null,
+    agents integer not null,
+    load real not null,
+    version text not null,
+    address text not null,
+    seen_at integer not null,
+    drained_at integer
+) strict;
+
+create table tails (
+    run text primary key not null,
+    kept_at integer not null,
+    text text not null
+) strict;

@@ -1,0 +1,83 @@
+"""What every history promises about hosts and the tails of runs, and every queue about what tasks require of a host."""
+
+from typing import Any
+
+import pytest
+
+from builders import HOUR, MINUTE, NOON, a_task
+from fleet.core.filter import Filter, Lane
+from fleet.core.host import Host, required, requiring
+from fleet.store.base import History, Queue
+
+
+def a_host(key: str = "fleet@a-1", **said: Any) -> Host:
+    return Host(**{"id": key, "name": "a", "seen_at": NOON, **said})
+
+
+def test_a_host_comes_back_as_it_told_of_itself(history: History) -> None:
+    told = a_host(labels=("gpu", "ünï"), slots=7, agents=2, load=1.5, version="1", address="10.0.0.1:7717")
+    assert history.keep_host(told) == told
+    assert history.hosts() == [told]
+
+
+def test_the_last_word_of_a_host_counts_but_only_a_person_says_whether_it_takes_work(history: History) -> None:
+    history.keep_host(a_host(agents=1))
+    assert history.drain_host("fleet@a-1", NOON + MINUTE)
+    told = history.keep_host(a_host(agents=3, seen_at=NOON + HOUR))
+    assert told == a_host(agents=3, seen_at=NOON + HOUR, drained_at=NOON + MINUTE)
+    assert history.hosts() == [told]
+    assert history.drain_host("fleet@a-1", None)
+    assert history.hosts() == [told.replace(drained_at=None)]
+
+
+def test_hosts_are_told_by_name(history: History) -> None:
+    for key, name in (("1", "b"), ("2", "a"), ("3", "b"), ("4", "C")):
+        history.keep_host(a_host(key, name=name))
+    assert [(host.name, host.id) for host in history.hosts()] == [("C", "4"), ("a", "2"), ("b", "1"), ("b", "3")]
+
+
+def test_a_host_that_is_forgotten_is_gone_and_one_that_is_not_known_is_not_drained(history: History) -> None:
+    history.keep_host(a_host())
+    assert history.forget_host("fleet@a-1")
+    assert not history.forget_host("fleet@a-1")
+    assert not history.drain_host("fleet@a-1", NOON)
+    assert history.hosts() == []
+
+
+def test_the_tail_of_a_run_is_the_last_that_was_kept(history: History) -> None:
+    assert history.tail("t-1/1") is None
+    history.keep_tail("t-1/1", "one", NOON)
+    history.keep_tail("t-1/1", "two \u2028 🚀 \ud800", NOON + MINUTE)
+    kept = history.tail("t-1/1")
+    assert kept is not None
+    assert kept[0].startswith("two \u2028 🚀") and kept[1] == NOON + MINUTE
+    assert history.tail("t-1/2") is None
+
+
+@pytest.mark.parametrize(
+    ("requires", "fits"),
+    [
+        ("", True),
+        ("[]", True),
+        (requiring(["gpu"]), True),
+        (requiring(["gpu", "host:a"]), True),
+        (requiring(["gpu", "big"]), False),
+        (requiring(["host:b"]), False),
+        ("gpu", False),
+        ('{"a": "gpu"}', False),
+        ("[1]", False),
+        ("[", False),
+    ],
+)
+def test_only_who_offers_all_that_a_task_requires_finds_it(queue: Queue, requires: str, fits: bool) -> None:
+    queue.add(a_task(id="t-1", requires=requires))
+    offered = Filter(offers=("gpu", "host:a"))
+    assert [task.id for task in queue.find(offered)] == (["t-1"] if fits else [])
+    assert len(queue.claim("a", [Lane(room=9, where=offered)], room=9, ttl=HOUR)) == int(fits)
+
+
+def test_what_a_task_requires_is_kept_sorted_and_once() -> None:
+    assert requiring(["b", "a", "b"]) == '["a", "b"]'
+    assert requiring([]) == ""
+    assert required('["a","b"]') == ("a", "b") and required("") == ()
+    assert required("x") is None and required('{"a":1}') is None and required("[1]") is None
