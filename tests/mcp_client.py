@@ -85,7 +85,8 @@ def serving(fleet: Program, **env: str) -> Iterator[Tools]:
     errors = (fleet.user / "mcp.err").open("a")
 
     async def live() -> None:
-        server = StdioServerParameters(command=fleet.argv[0], args=["mcp"], env=fleet.env | env, cwd=str(fleet.cwd))
+        program, *words = [*fleet.argv, "mcp"]
+        server = StdioServerParameters(command=program, args=words, env=fleet.env | env, cwd=str(fleet.cwd))
         try:
             async with Client(stdio_client(server, errlog=errors)) as client:
                 ready.set_result(client)
@@ -100,11 +101,13 @@ def serving(fleet: Program, **env: str) -> Iterator[Tools]:
         yield Tools(loop, ready.result(PATIENCE))
     finally:
         loop.call_soon_threadsafe(ends.set)
-        living.result(PATIENCE)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-        errors.close()
+        try:
+            living.result(PATIENCE)
+        finally:  # also of a server that died: a thread that is left keeps the tests from ending
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+            errors.close()
 
 
 def workshop(base: Path, coder: str = "demo", **settings: str) -> tuple[Program, Path]:

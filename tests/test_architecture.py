@@ -31,7 +31,7 @@ ADAPTERS = LAYERS[2]
 FACES = LAYERS[6]
 
 # What another folder may know of a port: its promises, its registry, and what all its products share.
-OPEN_MODULES = ("base", "prompt", "dialogs", "lock")
+OPEN_MODULES = ("base", "prompt", "dialogs", "lock", "moving", "sql_connection")
 #: A folder without a port: there is one git, and hiding it would only make two names for everything.
 OPEN_PARTS = ("workspaces",)
 
@@ -46,9 +46,10 @@ LOCAL_IMPORTS = {
     "fleet/*/__init__.py": "registries import a product when it is asked for",
     "fleet/core/tokens.py": "hashlib opens OpenSSL, a fifth of a `bd` call",
     "fleet/core/jsontext.py": "the json module is a third of a `bd` call",
-    "fleet/store/sqlite.py": "a regex engine, for text searches alone",
+    "fleet/store/sqlite.py": "a regex engine, for text searches alone; others for doctors and supervisors alone",
     "fleet/cli/main.py": "`fleet --help` imports no command",
     "fleet/cli/errors.py": "on the path of every `bd` call; needed when something went wrong",
+    "fleet/actions/bounds.py": "on the path of agents' `bd` calls; repositories and budgets are seldom bounded",
     "fleet/actions/removal.py": "asyncio, for teardown commands alone",
     "fleet/workspaces/branches.py": "difflib, to help with a typing error",
     "fleet/core/branch.py": "hashlib opens OpenSSL; most names need no hash",

@@ -44,7 +44,7 @@ def test_every_dependency_is_bounded_and_locked() -> None:
         *project["dependencies"],
         *(word for extra in project["optional-dependencies"].values() for word in extra),
     ]
-    assert not [word for word in wanted if not re.fullmatch(r"[\w.\[\]-]+>=[\w.]+,<[\w.]+", word)]
+    assert not [word for word in wanted if not re.fullmatch(r"[\w.\[\],-]+>=[\w.]+,<[\w.]+", word)]
     locked = set(re.findall(r"^([a-z0-9-]+)(?:\[[^\]]*\])?==", LOCK, re.MULTILINE))
     assert {re.split(r"[\[>]", word)[0] for word in wanted} <= locked
 

@@ -5,26 +5,34 @@ With CI=true a program that cannot be had is a failure; otherwise the tests that
 Only the standard library: it runs before the environment exists.
 """
 
+import glob
 import os
 import shutil
 import subprocess
 import sys
 
 #: The package that has a program, where it is not called the same.
-PACKAGES = {}  # type: dict[str, str]
+PACKAGES = {"postgres": "postgresql", "gcc": "build-essential", "ip": "iproute2", "setpriv": "util-linux"}  # type: dict[str, str]
+#: Where a program lies that Debian keeps off the PATH.
+ELSEWHERE = {"postgres": "/usr/lib/postgresql/*/bin/postgres"}  # type: dict[str, str]
 
 
 def main(names: "list[str]") -> int:
     """Get what is missing of these programs, or with `--package` these packages, wherever their files go."""
     if names[:1] == ["--package"]:
         return 0 if install(names[1:]) else 1
-    missing = [name for name in names if not shutil.which(name)]
+    missing = [name for name in names if not is_there(name)]
     if missing:
         install([PACKAGES.get(name, name) for name in missing])
-    absent = [name for name in missing if not shutil.which(name)]
+    absent = [name for name in missing if not is_there(name)]
     for name in absent:
         print(f"not on this machine: {name}", file=sys.stderr)
     return 1 if absent and os.environ.get("CI") == "true" else 0
+
+
+def is_there(name: str) -> bool:
+    """Whether a program is on this machine."""
+    return bool(shutil.which(name) or glob.glob(ELSEWHERE.get(name, "")))  # noqa: PTH207
 
 
 def install(packages: "list[str]") -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from datetime import timedelta
+
+from fleet.core.errors import StoreFault
 from fleet.store.sqlite import SqliteQueue
 
 TYPE_CHECKING = False
@@ -10,9 +14,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from fleet.config.queue import Choice
     from fleet.home import Home
     from fleet.launchers.base import Launcher
     from fleet.store.base import History, Queue
+
+DRIVER = "install it: pip install 'fleet[postgres]'."
 
 
 class Fleet:
@@ -40,8 +47,8 @@ class Fleet:
         return self._history
 
 
-def open_fleet(home: Home, *, make: bool = False, migrate: bool = False) -> Fleet:
-    """Open the queue of a home. Raises HomeMissing, SchemaMismatch.
+def open_fleet(home: Home, *, make: bool = False, migrate: bool = False, queue: str | None = None) -> Fleet:
+    """Open the queue of a home, or the one that is said. Raises HomeMissing, SchemaMismatch, StoreFault.
 
     With `make` its folders and database are made where missing; with `migrate` an older database is brought up to date.
     """
@@ -49,6 +56,15 @@ def open_fleet(home: Home, *, make: bool = False, migrate: bool = False) -> Flee
         home.make()
     else:
         home.require()
+    if queue or home.names_queue(os.environ):
+        other = open_other(home, make=make, migrate=migrate, said=queue)
+        if other is not None:
+            return other
+    return open_embedded(home, make=make, migrate=migrate)
+
+
+def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> Fleet:
+    """Open the queue in the home's own file."""
     queue = SqliteQueue(home.database, make=make, migrate=migrate)
 
     def open_history() -> History:
@@ -59,19 +75,88 @@ def open_fleet(home: Home, *, make: bool = False, migrate: bool = False) -> Flee
     return Fleet(home, queue, open_history)
 
 
-def open_launcher() -> Launcher:
-    """The way agents are started here that have no terminal."""
+def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fleet | None:
+    """Open the queue that settings, environment or somebody names; none where that is the home's own file after all."""
+    from fleet.config.queue import BEADS, POSTGRES, chosen  # settings are read where a queue is named, and else not
+
+    choice = chosen(home, os.environ, said=said)
+    if choice.kind == POSTGRES:
+        return open_shared(home, choice, make=make, migrate=migrate)
+    if choice.kind == BEADS:
+        return open_beads(home, make=make, migrate=migrate)
+    return None
+
+
+def open_beads(home: Home, *, make: bool, migrate: bool) -> Fleet:
+    """Open the queue that bd keeps in this home. Raises StoreAway where there is no bd."""
+    from fleet.config.keys import HOME
+    from fleet.config.queue import BEADS
+    from fleet.config.save import save
+    from fleet.store.beads import BeadsQueue
+    from fleet.store.sqlite_history import SqliteHistory
+
+    if home.is_only_beads:
+        home.make()
+        save(home.settings, HOME, {("queue",): BEADS})  # the file that is made now would be taken for the queue
+        make = True
+    queue = BeadsQueue(home.database, home.beads, make=make, migrate=migrate)
+    return Fleet(home, queue, lambda: SqliteHistory(queue))
+
+
+def fill_beads(home: Home, fleet: Fleet, tell: Callable[[str, int], None]) -> None:
+    """Have bd know every task of the home's own file, its folder made first where there is none. Raises StoreAway."""
+    from fleet.store import beads_folder
+    from fleet.store.beads_filling import fill
+    from fleet.store.beads_program import Bd, find_program
+
+    bd = Bd(find_program(os.environ), home.beads)
+    if not os.path.isdir(home.beads):  # noqa: PTH112
+        beads_folder.make(bd)
+    assert isinstance(fleet.queue, SqliteQueue)
+    fill(bd, fleet.queue, tell)
+
+
+def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fleet:
+    """Open a queue in PostgreSQL. Raises StoreAway, and StoreFault where its driver is not installed."""
+    try:
+        from fleet.store.postgres import PostgresQueue
+        from fleet.store.postgres_history import PostgresHistory
+    except ImportError as error:
+        raise StoreFault(f"PostgreSQL needs a part that is not installed: {error}", hint=DRIVER) from error
+    queue = PostgresQueue(choice.url, make=make, migrate=migrate, lease=timedelta(seconds=choice.lease_seconds))
+    return Fleet(home, queue, lambda: PostgresHistory(queue))
+
+
+def real_bd(home: Home, *, in_turn: bool) -> str:
+    """Where the real bd is, for this process to become. Raises StoreAway.
+
+    With `in_turn` it waits until nobody of fleet's writes with bd, and nobody does until this process has ended.
+    """
+    from fleet.store.beads_folder import take_turn
+    from fleet.store.beads_program import find_program
+
+    program = find_program(os.environ)
+    if in_turn:
+        os.set_inheritable(take_turn(home.beads), True)
+    return program
+
+
+def open_launcher(*, lasting: bool = False) -> Launcher:
+    """The way agents are started here that have no terminal; `lasting` pays for whoever starts many."""
     from fleet.launchers.headless import HeadlessLauncher  # only a supervisor starts agents
 
-    return HeadlessLauncher()
+    return HeadlessLauncher(lasting=lasting)
 
 
 def open_terminals(home: Home, socket: str) -> Launcher:
     """The way agents are started here that have a terminal: sessions of the tmux server with this socket."""
     from fleet.config import load  # only a supervisor starts agents
     from fleet.launchers.tmux import TmuxLauncher
+    from fleet.warm.asking import is_off
 
-    return TmuxLauncher(socket, config=load(home, env={}).tmux.config)
+    settings = load(home, env={})
+    spares = home.spare_terminals if settings.supervisor.warm_commands and not is_off() else None
+    return TmuxLauncher(socket, config=settings.tmux.config, spares=spares)
 
 
 def terminal_screen(socket: str, session: str, lines: int) -> str:

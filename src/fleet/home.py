@@ -23,6 +23,8 @@ REFUSED_FILE_SYSTEMS = frozenset(
 # The root of a rootless container: local, for all its name says.
 LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs"})
 
+#: Values of `queue` that mean the file in the home.
+_IN_THE_HOME = (b'""', b"''", b'"sqlite"', b"'sqlite'")
 PROJECT_FILES = (".fleet/config.toml", ".aifleet/config.toml")
 #: The one file that ai-fleet had for all projects, before each got its own.
 LEGACY_SETTINGS = "~/.ai_fleet/config.toml"
@@ -42,6 +44,9 @@ class Home:
         self.templates = self._path("templates")
         self.supervisor_lock = self._path("supervisor.lock")
         self.newest = self._path("newest.json")
+        self.kept_queue = self._path("queue")
+        self.spare_terminals = self._path("spares")
+        self.beads = self._path(".beads")
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)
@@ -54,8 +59,26 @@ class Home:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a database here."""
-        return os.path.exists(self.database)
+        """Whether there is a database here, or a home of tasks whose database is elsewhere."""
+        elsewhere = os.path.isdir(self.tasks) or self.is_only_beads
+        return os.path.exists(self.database) or (elsewhere and self.names_queue(os.environ))
+
+    @property
+    def is_only_beads(self) -> bool:
+        """Whether bd has tasks here, and fleet has not been here yet."""
+        return os.path.isdir(self.beads) and not os.path.exists(self.database)
+
+    def names_queue(self, env: Mapping[str, str]) -> bool:
+        """Whether tasks may be kept elsewhere than in the file here: a cheap look, after which settings are read."""
+        if env.get("FLEET_QUEUE") or os.path.exists(self.kept_queue) or self.is_only_beads:
+            return True
+        try:
+            with open(self.settings, "rb") as file:
+                lines = file.read().split(b"\n")
+        except OSError:
+            return False
+        said = (line.partition(b"=") for line in lines if line.lstrip(b" \t\"'").startswith(b"queue"))
+        return any(value.strip() not in _IN_THE_HOME for _, _, value in said)
 
     def require(self) -> None:
         """Raise HomeRefused or HomeMissing unless this is a home that can be used."""

@@ -1,8 +1,8 @@
 """Workers over MCP beside codefleet from PyPI: `python tests/bench/bench_mcp.py [rounds]`.
 
-Each round has both servers make 1, 20 and 100 workers in a repository of 20 and in one of 2,000 files, one right after
-the other, with the same client and the same stub for an agent. A worker counts from the call to its being on record as
-finished; one that never is, is stuck.
+Each round has both servers make 1, 20 and 100 workers in a repository of 20 and in one of 2,000 files, one after the
+other, each after a pause, with the same client and the same stub for an agent. A worker counts from the call to its
+being on record as finished; one that never is, is stuck.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ ROUNDS = 3
 BARS = {1: 1.0, 20: 3.0, 100: 3.0}
 #: Workers that are looked at for one that is stuck.
 LOOKED_AT = 500
+#: Seconds before each measurement: what one does afterwards must not slow down the other.
+REST = 3.0
 
 Times = dict[tuple[str, int, int], list[float]]
 
@@ -43,6 +45,7 @@ async def main(folder: Path) -> int:
                 for files in (20, BIG):
                     for count in BARS:
                         for server in servers:
+                            await asyncio.sleep(REST)
                             taken, stuck = await server.finish(clients[server.name], files, count)
                             times.setdefault((server.name, files, count), []).append(taken)
                             lost[server.name][0] += stuck

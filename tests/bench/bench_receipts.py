@@ -22,7 +22,7 @@ from fleet.core.run import Ending, Outcome, Run
 from fleet.core.task import Task
 from fleet.core.workspace import Workspace
 from fleet.engine.evidence.gathering import Gathered, compared, look
-from fleet.engine.evidence.spawn import spawned
+from fleet.engine.evidence.spawn import marked, spawned
 from fleet.engine.evidence.tree import of_worktree
 from fleet.engine.folder import TaskFolder
 from fleet.engine.work import Work
@@ -45,6 +45,7 @@ class Ended:
         self.coder, self.settings = coders.load("claude"), load(home)
         self.env: dict[str, str] = {}
         self.interactive = False
+        self.began_here = run.started_at
 
 
 def main() -> None:
@@ -115,7 +116,9 @@ def prepared(folder: Path) -> tuple[Home, Work, Ended]:
         branch="work", base_commit=base, tool_calls=EVENTS // 3, events=EVENTS,
     )  # fmt: skip
     spec = LaunchSpec(argv=("sh",), env={"PATH": "/usr/bin:/bin"}, cwd=path)
-    run = run.replace(spawn=spawned(home, run, spec, common=repository.common, top=repository.top, others=0))
+    run = run.replace(
+        spawn=spawned(home, run, spec, repository=repository, mark=marked(home, "", repository)[1], others=0)
+    )
     names = [f"d{number % 40}/file{number}.txt" for number in range(CHANGED)]
     for name in names:
         Path(path, name).write_text("something else\n" * 20)

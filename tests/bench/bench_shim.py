@@ -1,7 +1,8 @@
-"""How quick and how small the shim is: `make bench`."""
+"""How quick and how small the shim is, started alone, forked, and in a spare terminal: `make bench`."""
 
 import asyncio
 import os
+import secrets
 import statistics
 import subprocess
 import sys
@@ -12,8 +13,14 @@ from typing import NamedTuple
 
 from fleet.launchers.base import LaunchSpec
 from fleet.launchers.headless import HeadlessLauncher
+from fleet.launchers.shim_client import ShimAgent
+from fleet.launchers.spare_terminal import Server, make
+from fleet.launchers.tmux import TmuxLauncher
+from fleet.launchers.tmux_command import call, has_tmux
+from fleet.launchers.tmux_session import Shape
 
 ROUNDS = 50
+TERMINALS = 20
 AT_ONCE = 100
 
 
@@ -41,20 +48,63 @@ def spec() -> LaunchSpec:
     return LaunchSpec(argv=("/bin/sh", "-c", ": > began; exec sleep 1000"), env={"PATH": os.environ["PATH"]}, cwd="/")
 
 
-async def start_times(launcher: HeadlessLauncher, base: Path) -> list[float]:
-    """Milliseconds from the call of start() to the agent's first instruction, one after the other."""
-    times = []
+async def start_times(*launchers: HeadlessLauncher, base: Path) -> list[list[float]]:
+    """Milliseconds from the call of start() to the agent's first instruction, by launcher, in turns."""
+    times: list[list[float]] = [[] for _ in launchers]
     for number in range(ROUNDS):
-        folder = base / f"run{number}"
-        await asyncio.to_thread(folder.mkdir)
-        begin = time.time()
-        agent = await launcher.start(str(folder), spec().replace(cwd=str(folder)))
-        while not os.path.exists(f"{folder}/began"):  # noqa: ASYNC110, ASYNC240, PTH110
-            await asyncio.sleep(0.001)
-        times.append((os.stat(f"{folder}/began").st_mtime - begin) * 1_000)  # noqa: PTH116
-        await agent.kill_tree()
-        await agent.ended()
+        for launcher, found in zip(launchers, times, strict=True):
+            folder = base / f"run{number}-{id(launcher)}"
+            await asyncio.to_thread(folder.mkdir)
+            found.append(await start_time(launcher, folder))
     return times
+
+
+async def start_time(launcher: HeadlessLauncher | TmuxLauncher, folder: Path) -> float:
+    """Milliseconds from the call of start() to the agent's first instruction."""
+    begin = time.time()
+    agent: ShimAgent = await launcher.start(str(folder), spec().replace(cwd=str(folder), session=secrets.token_hex(8)))
+    while not os.path.exists(f"{folder}/began"):  # noqa: ASYNC110, ASYNC240, PTH110
+        await asyncio.sleep(0.001)
+    took = (os.stat(f"{folder}/began").st_mtime - begin) * 1_000  # noqa: PTH116
+    await agent.kill_tree()
+    await agent.ended()
+    return took
+
+
+async def terminal_times(base: Path) -> tuple[list[float], list[float], float]:
+    """The same in terminals: each of its own, each a spare; and the resident mebibytes of the largest spare."""
+    socket, wanted = f"fleet-bench-{secrets.token_hex(4)}", spec()
+    alone, spare = TmuxLauncher(socket), TmuxLauncher(socket, spares=str(base / "spares"))
+    times: tuple[list[float], list[float]] = [], []
+    largest = 0.0
+    assert spare.spares is not None
+    try:
+        for number in range(TERMINALS):
+            made = make(
+                Server(socket, None, spare.containment), spare.spares.place, Shape(*wanted.size, wanted.stdout_cap)
+            )
+            spare.spares.kept.append(made)
+            largest = max(largest, _resident(str(base / "spares")))
+            for launcher, found in zip((alone, spare), times, strict=True):
+                folder = base / f"terminal{number}-{id(launcher)}"
+                await asyncio.to_thread(folder.mkdir)
+                found.append(await start_time(launcher, folder))
+    finally:
+        await asyncio.to_thread(call, socket, "kill-server")
+    return *times, largest
+
+
+def _resident(word: str) -> float:
+    """The most that a Python with this in its command line has in memory, in mebibytes."""
+    found = [0.0]
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            if b"python" in line.split(b"\0")[0] and word.encode() in line:
+                found.append(_field(int(entry.name), "status", "VmRSS"))
+        except (OSError, StopIteration):
+            continue
+    return max(found)
 
 
 def bare_times() -> list[float]:
@@ -87,17 +137,30 @@ def _field(pid: int | None, file: str, name: str) -> float:
 
 async def measure(base: Path) -> list[Measured]:
     """All the measurements, in the order of the table."""
-    launcher = HeadlessLauncher()
-    times = await start_times(launcher, base)
-    resident, share = await memory(launcher, base)
+    launcher, lasting = HeadlessLauncher(), HeadlessLauncher(lasting=True)
+    times, forked = await start_times(launcher, lasting, base=base)
+    resident, share = await memory(launcher, base / "alone")
+    forked_resident, forked_share = await memory(lasting, base / "forked")
     bare = statistics.median(bare_times())
     times_bare = f"{statistics.median(times) / bare:.1f} × a bare python ({bare:.1f} ms)"
     spread = f"{min(times):.1f}–{max(times):.1f} ms in {ROUNDS} starts; {times_bare}; {launcher.containment}"
     most = f"{AT_ONCE} shims side by side; each one's share of the shared pages counted once: {share:.1f} MiB"
-    return [
+    quicker = f"{statistics.median(times) / statistics.median(forked):.1f} times as quick as alone"
+    found = [
         Measured("start() to the agent's first instruction, median", statistics.median(times), "ms", 60, spread),
+        Measured("the same by way of the starter", statistics.median(forked), "ms", 30, quicker),
         Measured("resident memory of a shim, the largest", max(resident), "MiB", 14, most),
+        Measured("the same by way of the starter", max(forked_resident), "MiB", 14, f"share: {forked_share:.1f} MiB"),
     ]
+    if has_tmux():
+        alone, spare, largest = await terminal_times(base)
+        quicker = f"{statistics.median(alone) / statistics.median(spare):.1f} times as quick as in one of its own"
+        found += [
+            Measured("start() in a terminal, median", statistics.median(alone), "ms", 120, f"{TERMINALS} starts"),
+            Measured("the same in a spare terminal", statistics.median(spare), "ms", 60, quicker),
+            Measured("resident memory of a spare's shim, the largest", largest, "MiB", 12, ""),
+        ]
+    return found
 
 
 def main() -> None:

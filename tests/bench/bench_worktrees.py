@@ -1,7 +1,8 @@
 """Worktrees and terminals beside ai-fleet from PyPI: `python tests/bench/bench_worktrees.py [rounds]`.
 
-Each round does the same with both tools, one right after the other, in repositories of 2,000 files made alike, with the
-same stub for an agent. An agent runs when its program notes its start. Then the seed's own marks, with the real claude
+Each round does the same with both tools, one after the other, in repositories of 2,000 files made alike, with the same
+stub for an agent, and each command after a pause: as people type them, and so that what one tool does afterwards does
+not slow down the other. An agent runs when its program notes its start. Then the seed's own marks, with the real claude
 in its terminal and a scripted model that answers at once.
 """
 
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -37,6 +39,8 @@ if MEMORY.is_dir() and "TMPDIR" not in os.environ:
 ROUNDS = 5
 FASTER = 3.0
 CROWD, LOOKS = 50, 9
+#: Seconds before each command.
+REST = 3.0
 #: Told beside the others.
 UNBARRED = ("kill 20", "create → agent runs, the first")
 REPLY = "Here-is-the-reply"
@@ -89,6 +93,7 @@ def beside(rounds: int) -> list[Row]:
 
 def once(tool: Tool, branch: str) -> float:
     """A first agent: whatever has to be started for it is started."""
+    time.sleep(REST)
     taken = tool.create(branch)
     tool.kill(branch)
     return taken
@@ -97,13 +102,20 @@ def once(tool: Tool, branch: str) -> float:
 def a_round(tool: Tool, number: int) -> dict[str, float]:
     """One of each, with nothing left of it."""
     one, five, many = f"one-{number}", f"five-{number}", f"many-{number}"
-    times = {"create → agent runs": tool.create(one)}
-    tool.kill(one)
-    times["fanout 5 → all agents run"] = tool.fanout(5, five)
-    times["list with 5 agents"] = tool.show(5)
-    times["kill 5 → worktrees gone"] = tool.kill(f"{five}-*")
-    times["fanout 20 → all agents run"] = tool.fanout(20, many)
-    times["kill 20 → worktrees gone"] = tool.kill(f"{many}-*")
+    steps: dict[str, Callable[[], float]] = {
+        "create → agent runs": lambda: tool.create(one),
+        "kill": lambda: tool.kill(one),
+        "fanout 5 → all agents run": lambda: tool.fanout(5, five),
+        "list with 5 agents": lambda: tool.show(5),
+        "kill 5 → worktrees gone": lambda: tool.kill(f"{five}-*"),
+        "fanout 20 → all agents run": lambda: tool.fanout(20, many),
+        "kill 20 → worktrees gone": lambda: tool.kill(f"{many}-*"),
+    }
+    times = {}
+    for what, step in steps.items():
+        time.sleep(REST)
+        times[what] = step()
+    del times["kill"]
     return times
 
 

@@ -37,13 +37,14 @@ class TaskMachine(RuleBasedStateMachine):
     """What people do to a queue's tasks and edges, and what must hold after every step."""
 
     steps: ClassVar[int] = 0
+    kinds: ClassVar[tuple[str, ...]] = ("memory", "sqlite")
 
     def __init__(self) -> None:
         super().__init__()
         # In memory where there is a file system for it: this is about behaviour, not about disks.
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
         self.clock = FakeClock()
-        self.queues = [make(self.folder, self.clock) for make in QUEUES.values()]
+        self.queues = [QUEUES[kind](self.folder, self.clock) for kind in self.kinds]
         self.model = Model(now=self.clock())
         self.made = 0
 
@@ -176,7 +177,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_queue_is_what_the_model_says(self) -> None:
-        TaskMachine.steps += 1
+        type(self).steps += 1
         blocked, ready = self.model.blocked(), self.model.ready()
         expected = {
             key: (t.status, t.assignee, t.owner, t.epoch, t.expires, t.defer, t.cancel, t.failures, key in blocked)

@@ -98,8 +98,9 @@ def test_a_run_that_tells_nonsense_still_ends_and_spoils_no_sum(
 
 
 def test_sums_of_money_have_a_bound_too(queue: Queue, history: History) -> None:
-    for _ in range(1001):
-        history.end(history.begin(a_claim(queue), a_run(coder="claude")).replace(cost_usd=1e12))
+    with queue.atomic():
+        for _ in range(1001):
+            history.end(history.begin(a_claim(queue), a_run(coder="claude")).replace(cost_usd=1e12))
     assert history.account_totals()[0].cost_usd == MOST_USD
 
 

@@ -267,6 +267,24 @@ def test_a_task_that_is_worked_on_keeps_its_workspace(queue: Queue, history: His
     assert history.begin_removal("t").removing_at == NOON
 
 
+def test_a_workspace_can_be_left_behind_whoever_holds_its_task(
+    queue: Queue, history: History, clock: FakeClock
+) -> None:
+    """Its host is gone, and another goes on: the claim that forbids a removal is the other's."""
+    claim = a_claim(queue)
+    key = claim.task.id
+    first = history.lease(a_workspace(key, first_port=20_000, port_count=10))
+    history.begin(claim, a_run(task_id=key, epoch=claim.epoch, owner=claim.owner))
+    clock.advance(MINUTE)
+    left = history.leave_workspace(key)
+    assert left == first.replace(removing_at=NOON + MINUTE, removed_at=NOON + MINUTE)
+    assert (history.leave_workspace(key), history.workspaces()) == (left, [])
+    again = history.lease(a_workspace(key, first_port=20_000, port_count=10, made_at=clock()))
+    assert (history.workspace(key), history.workspaces(gone=True)) == (again, [left, again])
+    with pytest.raises(WorkspaceNotFound):
+        history.leave_workspace("nobody")
+
+
 def taken_by_hand(queue: Queue, claim: Claim) -> None:
     queue.release(claim)
     queue.take("t", "ada")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -29,13 +30,14 @@ class WorkspaceMachine(RuleBasedStateMachine):
     """Few tasks that want few branches and paths, so that they are in each other's way."""
 
     steps: ClassVar[int] = 0
+    kinds: ClassVar[tuple[str, ...]] = ("memory", "sqlite")
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
         self.clock = FakeClock()
-        self.queues: list[Queue] = [make(self.folder, self.clock) for make in QUEUES.values()]
-        self.stores = [(queue, make(queue)) for queue, make in zip(self.queues, HISTORIES.values(), strict=True)]
+        self.queues: list[Queue] = [QUEUES[kind](self.folder, self.clock) for kind in self.kinds]
+        self.stores = [(queue, HISTORIES[kind](queue)) for queue, kind in zip(self.queues, self.kinds, strict=True)]
         self.claims: dict[str, Claim] = {}
 
     def teardown(self) -> None:
@@ -122,12 +124,19 @@ class WorkspaceMachine(RuleBasedStateMachine):
         assert len(ports) == len(set(ports))
 
 
-def test_thousands_of_random_steps_leave_nothing_to_two_tasks() -> None:
-    WorkspaceMachine.steps = 0
+class SharedWorkspaceMachine(WorkspaceMachine):
+    """The same where many hosts share the database."""
+
+    kinds = ("memory", "postgres")
+
+
+@pytest.mark.parametrize(("machine", "examples"), [(WorkspaceMachine, 60), (SharedWorkspaceMachine, 12)])
+def test_thousands_of_random_steps_leave_nothing_to_two_tasks(machine: type[WorkspaceMachine], examples: int) -> None:
+    machine.steps = 0
     run_state_machine_as_test(
-        seed(int(os.environ.get("FLEET_SEED", SEED)))(WorkspaceMachine),
+        seed(int(os.environ.get("FLEET_SEED", SEED)))(machine),
         settings=settings(
-            max_examples=60,
+            max_examples=examples,
             stateful_step_count=50,
             deadline=None,
             database=None,
@@ -136,4 +145,4 @@ def test_thousands_of_random_steps_leave_nothing_to_two_tasks() -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-    assert WorkspaceMachine.steps >= 2_000
+    assert machine.steps >= 33 * examples

@@ -14,7 +14,7 @@ from fleet.launchers.base import Exit, Launcher, LaunchSpec
 from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
 from fleet.launchers.tmux import TmuxLauncher
 from fleet.launchers.tmux_command import has_tmux
-from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until
+from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until, with_spares
 from needs import require
 
 
@@ -24,20 +24,28 @@ def containment(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["headless", "tmux"])
-def launcher(request: pytest.FixtureRequest, containment: str) -> Iterator[Launcher]:
-    if request.param == "headless":
-        yield HeadlessLauncher(containment)
+@pytest.fixture(params=["headless", "starter", "tmux", "spare"])
+def launcher(
+    request: pytest.FixtureRequest, containment: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> Iterator[Launcher]:
+    if request.param in ("headless", "starter"):
+        yield HeadlessLauncher(containment, lasting=request.param == "starter")
+        assert "without the starter" not in caplog.text
         return
     require(has_tmux(), "tmux")
     with tmux_socket() as socket:
-        yield TmuxLauncher(socket, containment=containment)
+        if request.param == "tmux":
+            yield TmuxLauncher(socket, containment=containment)
+        else:
+            place = str(tmp_path / "spares")
+            with with_spares(TmuxLauncher(socket, containment=containment, spares=place)) as launcher:
+                yield launcher
 
 
-@pytest.fixture
-def headless(containment: str) -> Launcher:
+@pytest.fixture(params=["alone", "starter"])
+def headless(request: pytest.FixtureRequest, containment: str) -> Launcher:
     """Where an agent has a stdin that can be written to, and streams that nobody edits."""
-    return HeadlessLauncher(containment)
+    return HeadlessLauncher(containment, lasting=request.param == "starter")
 
 
 @pytest.fixture

@@ -164,13 +164,19 @@ class QueueMachine(TaskMachine):
                 assert queue.caller(token) == (caller if live else None)
 
 
-def run(examples: int, number: int) -> int:
+class SharedQueueMachine(QueueMachine):
+    """The same where many hosts share the database."""
+
+    kinds = ("memory", "postgres")
+
+
+def run(machine: type[QueueMachine], examples: int, number: int) -> int:
     """How many steps were taken in so many examples of fifty."""
-    TaskMachine.steps = 0
+    machine.steps = 0
     note_of_seed = f"seed {number}; run it again with FLEET_SEED={number}"
     try:
         run_state_machine_as_test(
-            seed(number)(QueueMachine),
+            seed(number)(machine),
             settings=settings(
                 max_examples=examples,
                 stateful_step_count=50,
@@ -184,14 +190,24 @@ def run(examples: int, number: int) -> int:
     except BaseException as error:
         error.add_note(note_of_seed)
         raise
-    return TaskMachine.steps
+    return machine.steps
 
 
 def test_ten_thousand_random_steps_leave_every_queue_as_the_model_says() -> None:
-    assert run(270, int(os.environ.get("FLEET_SEED", "20260301"))) >= 10_000
+    assert run(QueueMachine, 270, int(os.environ.get("FLEET_SEED", "20260301"))) >= 10_000
+
+
+def test_a_thousand_random_steps_leave_a_shared_queue_as_the_model_says() -> None:
+    assert run(SharedQueueMachine, 30, int(os.environ.get("FLEET_SEED", "20260301"))) >= 1_000
 
 
 @pytest.mark.soak
 def test_a_quarter_of_a_million_random_steps_leave_every_queue_as_the_model_says() -> None:
     number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
-    assert run(5_000, number) >= 240_000
+    assert run(QueueMachine, 5_000, number) >= 240_000
+
+
+@pytest.mark.soak
+def test_ten_thousand_random_steps_leave_a_shared_queue_as_the_model_says() -> None:
+    number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
+    assert run(SharedQueueMachine, 270, number) >= 10_000

@@ -1,21 +1,29 @@
 """What any queue lets a run do: change its own task and those it made, read all, comment, and no more."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builders import HOUR, a_comment, a_task, an_edge
-from fleet.actions.rights import DEEPEST, FREE, REFUSED, Restricted, as_seen_by
-from fleet.core.errors import IllegalMove, TaskNotFound
+from fleet.actions.bounds import DEEPEST
+from fleet.actions.rights import FREE, REFUSED, Restricted, as_seen_by
+from fleet.assembly import Fleet
+from fleet.core.errors import BadInput, IllegalMove, TaskNotFound
 from fleet.core.filter import Filter, Lane
+from fleet.core.jsontext import decode, encode
+from fleet.core.rules import rules_in
+from fleet.core.run import Run
 from fleet.core.task import Caller, Claim, Status, Verdict
-from fleet.store.base import Queue
+from fleet.home import Home
+from fleet.store.base import History, Queue
+from repositories import make_repository, run_git
 
 
 def methods() -> set[str]:
     """Everything the port has."""
-    return {name for name in vars(Queue) if not name.startswith("_")}
+    return {name for name in (*vars(Queue), *Queue.__annotations__) if not name.startswith("_")}
 
 
 @pytest.fixture
@@ -29,9 +37,15 @@ def claim(queue: Queue) -> Claim:
 
 
 @pytest.fixture
-def seen(queue: Queue, claim: Claim) -> Queue:
+def fleet(queue: Queue, history: History, tmp_path: Path) -> Fleet:
+    """A home with that queue."""
+    return Fleet(Home(str(tmp_path / "home")), queue, lambda: history)
+
+
+@pytest.fixture
+def seen(fleet: Fleet, claim: Claim) -> Queue:
     """The queue as the run sees it."""
-    return as_seen_by(queue, Caller(task_id="own", run_id="own/1", epoch=claim.epoch))
+    return as_seen_by(fleet, Caller(task_id="own", run_id="own/1", epoch=claim.epoch))
 
 
 def test_every_method_of_a_queue_is_judged() -> None:
@@ -40,8 +54,8 @@ def test_every_method_of_a_queue_is_judged() -> None:
     assert not FREE & set(REFUSED) and not judged & (FREE | set(REFUSED))
 
 
-def test_a_person_has_the_queue_itself(queue: Queue) -> None:
-    assert as_seen_by(queue, None) is queue
+def test_a_person_has_the_queue_itself(fleet: Fleet) -> None:
+    assert as_seen_by(fleet, None) is fleet.queue
 
 
 CHANGES: dict[str, Callable[[Queue, str], Any]] = {
@@ -165,35 +179,120 @@ def test_a_run_comments_on_any_task_under_its_own_name(queue: Queue, seen: Queue
     assert [each.author for each in queue.comments(["other"])] == ["own/1"]
 
 
-def a_run_of(queue: Queue, task_id: str, **said: Any) -> Queue:
-    return as_seen_by(queue, Caller(task_id=task_id, run_id=f"{task_id}/1", epoch=1, **said))
+def a_run_of(fleet: Fleet, task_id: str, **said: Any) -> Queue:
+    return as_seen_by(fleet, Caller(task_id=task_id, run_id=f"{task_id}/1", epoch=1, **said))
 
 
-def test_tasks_lead_to_tasks_only_so_deep(queue: Queue) -> None:
-    queue.add(a_task(id="level-0"))
-    for level in range(DEEPEST):
-        a_run_of(queue, f"level-{level}").add(a_task(id=f"level-{level + 1}"))
-    with pytest.raises(IllegalMove, match="2 deep already, and 2 is the most"):
-        a_run_of(queue, f"level-{DEEPEST}").add(a_task())
+def chain(fleet: Fleet, length: int, **first: Any) -> None:
+    """Tasks level-0 to level-N, each made by a run of the one before; what is said of the first is all that is said."""
+    fleet.queue.add(a_task(id="level-0", **first))
+    for level in range(length):
+        a_run_of(fleet, f"level-{level}").add(a_task(id=f"level-{level + 1}"))
 
 
-def test_a_deleted_link_in_the_chain_does_not_make_it_shorter(queue: Queue) -> None:
-    queue.add(a_task(id="level-0"))
-    for level in range(DEEPEST):
-        a_run_of(queue, f"level-{level}").add(a_task(id=f"level-{level + 1}"))
-    a_run_of(queue, "level-0").remove("level-1")
+@pytest.mark.parametrize("deepest", [None, 0, 1, 2, 3, 4])
+def test_tasks_lead_to_tasks_as_deep_as_the_maker_of_the_first_said(fleet: Fleet, deepest: int | None) -> None:
+    most = DEEPEST if deepest is None else deepest
+    chain(fleet, most, rules="" if deepest is None else encode({"depth": deepest}))
+    with pytest.raises(IllegalMove, match=f"{most} deep already, and {most} is the most"):
+        a_run_of(fleet, f"level-{most}").add(a_task())
+    with pytest.raises(IllegalMove, match=f"{most} deep already"):  # nor by what it says of its own task's maker
+        a_run_of(fleet, f"level-{most}").add(a_task(rules=encode({"depth": 9}), made_by=""))
+
+
+def test_a_run_lets_its_tasks_go_no_deeper_than_itself(fleet: Fleet) -> None:
+    queue = fleet.queue
+    queue.add(a_task(id="a", rules=encode({"depth": 1, "at_once": 3})))
+    seen = a_run_of(fleet, "a")
+    seen.add(a_task(id="b", rules=encode({"depth": 9, "at_once": 50, "retries": 4})))
+    assert rules_in(queue.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3, "retries": 4}))
+    seen.save(queue.get("b").replace(rules=""))
+    assert rules_in(queue.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3})), "nor later"
+    with pytest.raises(BadInput, match="rules are not understood"):
+        seen.add(a_task(rules="[]"))
+
+
+def test_a_deleted_link_in_the_chain_does_not_make_it_shorter(fleet: Fleet) -> None:
+    chain(fleet, DEEPEST)
+    a_run_of(fleet, "level-0").remove("level-1")
     with pytest.raises(IllegalMove, match="deep already"):
-        a_run_of(queue, "level-2").add(a_task())
+        a_run_of(fleet, "level-2").add(a_task())
 
 
-def test_a_chain_that_bites_its_tail_ends(queue: Queue) -> None:
-    queue.add(a_task(id="a", made_by="a"))
+def test_a_chain_that_bites_its_tail_ends(fleet: Fleet) -> None:
+    fleet.queue.add(a_task(id="a", made_by="a"))
     with pytest.raises(IllegalMove, match="deep already"):
-        a_run_of(queue, "a").add(a_task())
+        a_run_of(fleet, "a").add(a_task())
 
 
-def test_a_run_that_was_told_to_be_deep_is(queue: Queue) -> None:
-    queue.add(a_task(id="a"))
+def test_a_run_that_was_told_to_be_deep_is(fleet: Fleet) -> None:
+    fleet.queue.add(a_task(id="a"))
     with pytest.raises(IllegalMove, match="deep already"):
-        a_run_of(queue, "a", depth=DEEPEST).add(a_task())
-    a_run_of(queue, "a", depth=DEEPEST - 1).add(a_task())
+        a_run_of(fleet, "a", depth=DEEPEST).add(a_task())
+    a_run_of(fleet, "a", depth=DEEPEST - 1).add(a_task())
+
+
+def test_a_run_whose_task_is_gone_makes_nothing(fleet: Fleet) -> None:
+    with pytest.raises(IllegalMove, match="cannot be read"):
+        a_run_of(fleet, "nope").add(a_task())
+
+
+def test_tasks_are_made_only_where_their_maker_may_work(fleet: Fleet, tmp_path: Path) -> None:
+    repo, other = make_repository(tmp_path / "repo"), make_repository(tmp_path / "other")
+    tree = tmp_path / "tree"
+    run_git(repo, "worktree", "add", "-q", str(tree))
+    fleet.queue.add(a_task(id="a", rules=encode({"repos": [str(repo)]})))
+    seen = a_run_of(fleet, "a")
+    for place in (repo, repo / "below", tree):  # a worktree is its repository's
+        seen.add(a_task(id=f"in-{place.name}", cwd=str(place)))
+        assert rules_in(fleet.queue.get(f"in-{place.name}").rules).repos == (str(repo),), "theirs have no more"
+    mixed = ({"cwd": str(repo), "repo": str(other)}, {"cwd": str(other), "repo": str(repo)})
+    for places in ({"cwd": str(other)}, {"cwd": ""}, {"cwd": f"{repo}-2"}, *mixed):
+        with pytest.raises(IllegalMove, match="is not an allowed repository"):
+            seen.add(a_task(**places))
+    with pytest.raises(IllegalMove, match="is not an allowed repository"):
+        seen.save(fleet.queue.get("in-repo").replace(cwd=str(other)))
+    with pytest.raises(IllegalMove, match="is not an allowed repository"):
+        a_run_of(fleet, "in-repo", repos=(str(other),)).add(a_task(cwd=str(repo)))
+
+
+def ran(fleet: Fleet, task_id: str, **took: Any) -> None:
+    """A run of a task that took so much, and is over."""
+    lane = Lane(room=1, where=Filter(ids=(task_id,)))
+    (claim,) = fleet.queue.claim("host", [lane], room=1, ttl=HOUR)
+    given = {"coder": "demo", "started_at": fleet.queue.now(), **took}
+    run = fleet.history.begin(claim, Run(id="", task_id=task_id, number=0, epoch=claim.epoch, owner="host", **given))
+    fleet.history.end(run.replace(ended_at=fleet.queue.now(), ending="failed"))
+    fleet.queue.release(claim)
+
+
+def test_what_a_run_may_spend_is_all_that_its_tasks_may_spend_together(fleet: Fleet) -> None:
+    queue = fleet.queue
+    queue.add(a_task(id="a", limits=encode({"max_cost_usd": 1.0, "max_tokens": 1000, "wall_seconds": 60})))
+    ran(fleet, "a", cost_usd=0.2, input_tokens=100)
+    for key in ("b", "c"):
+        a_run_of(fleet, "a").add(a_task(id=key, limits=encode({"max_cost_usd": 5, "silence_seconds": 9})))
+        assert decode(queue.get(key).limits) == {"max_cost_usd": 0.8, "silence_seconds": 9, "max_tokens": 900}
+    ran(fleet, "b", cost_usd=0.3, input_tokens=50)
+    ran(fleet, "b", cost_usd=0.3, output_tokens=50)
+    a_run_of(fleet, "b").add(a_task(id="d", limits=encode({"max_cost_usd": 0.1})))
+    assert decode(queue.get("d").limits) == {"max_cost_usd": 0.1, "max_tokens": 800}, "less is for its maker to say"
+    ran(fleet, "d", cost_usd=0.2, cache_read_tokens=10)
+    for maker in ("a", "b", "c"):
+        with pytest.raises(IllegalMove, match=r"of what it and they may spend \$0\.00 is left"):
+            a_run_of(fleet, maker).add(a_task())
+    with pytest.raises(IllegalMove, match="is left"):
+        a_run_of(fleet, "a").save(queue.get("c").replace(limits=""))
+    with pytest.raises(IllegalMove, match="what it took counts"):
+        a_run_of(fleet, "a").remove("b")
+    a_run_of(fleet, "a").remove("c")  # it took nothing
+
+
+def test_who_has_no_budget_gives_none(fleet: Fleet) -> None:
+    fleet.queue.add(a_task(id="a", limits=encode({"wall_seconds": 60})))
+    ran(fleet, "a", cost_usd=7.0)
+    a_run_of(fleet, "a").add(a_task(id="b"))
+    assert fleet.queue.get("b").limits == ""
+    a_run_of(fleet, "a").add(a_task(id="c", limits=encode({"max_cost_usd": 3})))
+    a_run_of(fleet, "c").add(a_task(id="d"))
+    assert decode(fleet.queue.get("d").limits) == {"max_cost_usd": 3}

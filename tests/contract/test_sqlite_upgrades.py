@@ -19,10 +19,10 @@ from fleet.core.run import Run
 from fleet.home import Home
 from fleet.store import named_sql
 from fleet.store.run_rules import MOST_TOKENS
+from fleet.store.sql_rows import task_values
 from fleet.store.sqlite import SqliteQueue
 from fleet.store.sqlite_connection import SCHEMA_VERSION
 from fleet.store.sqlite_history import SqliteHistory
-from fleet.store.sqlite_rows import task_values
 from program import Program
 from supervised import Supervised, wait_for
 

@@ -11,9 +11,9 @@ from contract.history_builders import a_workspace, removed
 from fleet.core.errors import StoreFault
 from fleet.core.filter import Filter
 from fleet.store import named_sql
+from fleet.store.sql_history_rows import values_of
 from fleet.store.sqlite import SqliteQueue
 from fleet.store.sqlite_history import SqliteHistory
-from fleet.store.sqlite_history_rows import values_of
 
 LEASE = """
 import sys, time

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from builders import a_task
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending, Run
 from fleet.core.task import Caller, Claim, Status, Verdict
+from fleet.mcp.server import TOOLS
 from live_runs import Store
 from mcp_client import Tools, serving, workshop
 from repositories import make_repository
@@ -68,13 +69,57 @@ def test_what_an_agent_makes_is_its_own_and_within_its_bounds(agent: Agent) -> N
     assert agent.tools.ok("cleanup_worker", worker_id=key)["errors"] == []
 
 
-def test_an_agent_touches_nothing_of_others(agent: Agent) -> None:
-    for tool in ("cancel_worker", "cleanup_worker"):
-        for task_id in (OTHER, OWN):
-            assert f"{task_id}: {OWN} did not make it" in agent.tools.refused(tool, worker_id=task_id)
-    assert "did not make it" in agent.tools.refused("prompt_agent", task_id=OTHER, text="stop")
-    assert agent.store.queue.get(OTHER).status == Status.OPEN
-    assert agent.tools.ok("get_worker_status", worker_id=OTHER)["status"] == "pending", "reading is free"
+#: Every tool that changes something, aimed at what another made or at the agent's own task.
+ALIEN: dict[str, Callable[["Theirs"], list[dict[str, object]]]] = {
+    "cancel_worker": lambda theirs: [{"worker_id": key} for key in theirs.tasks],
+    "cleanup_worker": lambda theirs: [{"worker_id": key} for key in theirs.tasks],
+    "prompt_agent": lambda theirs: [{"task_id": key, "text": "stop"} for key in theirs.tasks],
+    "cancel_workflow": lambda theirs: [{"workflow_id": theirs.flow}],
+    "cleanup_workflow": lambda theirs: [{"workflow_id": theirs.flow}],
+}
+#: What an agent may do as it likes: read, ask, and make what is its own.
+FREE = {"create_worker", "create_workflow", "create_task", "ask_human"}
+
+
+class Theirs(NamedTuple):
+    """What is not an agent's to touch."""
+
+    tasks: tuple[str, ...]
+    flow: str
+
+
+def test_every_tool_that_changes_something_is_tried(agent: Agent) -> None:
+    changing = {name for name, tool in TOOLS.items() if not tool.reads_only}
+    assert set(ALIEN) | FREE == changing
+
+
+@pytest.fixture(scope="module")
+def theirs(agent: Agent) -> Theirs:
+    """A person's task, what another agent made, and the agent's own task."""
+    stages = [{"name": "one", "prompt_template": "x"}]
+    token, *_ = admit(agent.store, "fleet-another")
+    with serving(agent.store.fleet, FLEET_RUN_TOKEN=token) as tools:
+        flow = {"name": "f", "repo_path": str(agent.repo), "task_prompt": "x", "stages": stages}
+        made = tools.ok("create_workflow", **flow)
+        worker = tools.ok("create_worker", **agent.order())["worker_id"]
+    return Theirs((OTHER, OWN, worker, made["stage_summary"][0]["worker_id"]), made["workflow_id"])
+
+
+@pytest.mark.parametrize("tool", ALIEN)
+def test_what_is_not_the_agents_own_it_cannot_touch(agent: Agent, theirs: Theirs, tool: str) -> None:
+    queue, history = agent.store.queue, agent.store.history
+    keys = (*theirs.tasks, *(stage.task_id for stage in history.stages(theirs.flow)))
+
+    def state() -> list[object]:
+        return [*(queue.get(key) for key in keys), *history.messages(), history.workflow(theirs.flow)]
+
+    before = state()
+    for given in ALIEN[tool](theirs):
+        said = agent.tools.refused(tool, **given)
+        assert said.startswith("IllegalMove: an agent may not ") and said.endswith("did not make it"), said
+        assert state() == before
+    # No tool answers questions, and none changes settings.
+    assert not {name for name in TOOLS if "answer" in name or "config" in name or "kill" in name}
 
 
 def test_an_agent_works_only_where_its_task_may(agent: Agent, tmp_path: Path) -> None:
@@ -101,7 +146,7 @@ def test_who_is_deep_enough_makes_no_more(agent: Agent) -> None:
     with serving(agent.store.fleet, FLEET_RUN_TOKEN=deep, FLEET_MAX_SPAWN_DEPTH="9") as tools:
         for tool, given in (("create_worker", agent.order()), ("create_task", {"title": "x"})):
             assert tools.refused(tool, **given) == (
-                "IllegalMove: an agent of fleet-deep may not make tasks: it is 1 deep, and 1 is the most"
+                "IllegalMove: an agent of fleet-deep may not make tasks: it is 1 deep already, and 1 is the most"
             )
 
 

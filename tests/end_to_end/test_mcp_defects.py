@@ -1,6 +1,8 @@
 """What went wrong with codefleet's workers, each as a test of ours; the numbers are those of its list of defects."""
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import time
@@ -11,9 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mcp_client import Tools, serving, stop, workshop
+from mcp_client import Tools, is_alive, serving, stop, workshop
 from program import Program
 from repositories import make_repository, run_git
+from supervised import wait_for
 
 #: An agent that ends at once, one that writes about logins and limits, one that prints without measure, an honest one.
 AGENT = """\
@@ -25,6 +28,11 @@ case "$prompt" in
     echo 'Authentication required. Please run: codex login'
     echo 'HTTP 429 Too Many Requests: rate limit' >&2 ;;
 *"talk a lot"*) seq -f 'line %012.0f of very many' 1 5000 ;;
+*"fall once"*)
+    if [ ! -e fallen ]; then echo $$ > "$FLEET_ARTIFACT_DIR/pid-1"; touch fallen; exit 3; fi
+    echo $$ > "$FLEET_ARTIFACT_DIR/pid-2"
+    while [ ! -e "$FLEET_ARTIFACT_DIR/go" ]; do sleep 0.1; done
+    echo done >> work.txt; exit 7 ;;
 *"take your time"*) for part in 1 2 3 4 5 6; do echo "part $part"; sleep 0.3; done ;;
 esac
 echo done >> work.txt
@@ -100,6 +108,27 @@ def test_5_cleanup_leaves_a_succeeded_workers_work_within_reach(shop: Shop) -> N
     gone = shop.tools.ok("cleanup_worker", worker_id=key)
     assert (gone["worktree_removed"], gone["branch_removed"]) == (True, True)
     assert run_git(shop.repo, "show", f"{gone['branch_kept_at']}:work.txt") == "done"
+
+
+def test_6_a_worker_that_ran_again_is_still_followed_after_a_crash_and_ends_as_it_did(shop: Shop) -> None:
+    """What is known of a live agent is its shim, not a number that another process may have by now."""
+    key = shop.make("fall once")
+    shop.tools.wait_over(key)
+    shop.fleet.ok("retry", key)
+    folder = shop.fleet.home / "tasks" / key / "artifacts"
+    wait_for((folder / "pid-2").exists, "its second run", lambda: shop.fleet("tasks").out)
+    agent = int((folder / "pid-2").read_text())
+    old = shop.tools.ok("healthcheck")["supervisor"]["pid"]
+    os.kill(old, signal.SIGKILL)
+    with serving(shop.fleet) as tools:  # a server sees to another supervisor
+        wait_for(lambda: tools.ok("healthcheck")["supervisor"]["pid"] not in (None, old), "another supervisor")
+        assert is_alive(agent)
+        assert tools.ok("get_worker_status", worker_id=key)["status"] == "running"
+        (folder / "go").touch()
+        assert [each["status"] for each in tools.wait_over(key)] == ["failed"]
+        found = tools.ok("get_worker_status", worker_id=key)
+    assert (found["exit_code"], found["retry_count"]) == (7, 1), "its own exit code, and no third run"
+    assert not (folder / "pid-3").exists()
 
 
 def test_7_a_worker_that_cannot_start_does_not_wait_for_ever(shop: Shop, tmp_path: Path) -> None:

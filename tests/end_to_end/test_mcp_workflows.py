@@ -63,14 +63,20 @@ def test_codefleets_shapes_run_to_their_end(shop: Shop, text: str) -> None:
     made = shop.make(stages)
     assert set(made) >= PAYLOAD and all(set(each) >= STAGE for each in made["stage_summary"])
     done = shop.over(made)
-    assert done["status"] == "succeeded" and done["progress"] == "3/3 stages", done
-    last = shop.tools.ok("collect_workflow_result", workflow_id=made["workflow_id"])["stages"]
+    assert done["status"] == "succeeded" and done["progress"] == "3/3 stages complete (3 done)", done
+    final = shop.tools.ok("collect_workflow_result", workflow_id=made["workflow_id"])
+    last = final["stages"]
+    assert {name: final["final_result"][name] for name in ("worker_id", "result")}.items() <= last[0].items()
     assert [each["name"] for each in last] == [stages[-1]["name"]]
-    every = shop.tools.ok(
+    found = shop.tools.ok(
         "collect_workflow_result", workflow_id=made["workflow_id"], include_all_stages=True, include_logs=True
-    )["stages"]
+    )
+    every, results = found["stages"], found["stage_results"]
     assert len(every) == 3 and all(each["result"]["status"] == "completed" for each in every)
-    assert all("stdout_tail" in each for each in every)
+    assert [(each["index"], each["name"], each["status"]) for each in results] == [
+        (index, stage["name"], "succeeded") for index, stage in enumerate(stages)
+    ]
+    assert all("stdout_tail" in each["result"] and each["result"]["exit_code"] == 0 for each in results)
     tips = [run_git(shop.repo, "rev-parse", each["branch_name"]) for each in every]
     assert tips == [each["result"]["commit"] for each in every]
 
@@ -91,13 +97,42 @@ def test_a_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
     assert shop.tools.refused("cancel_workflow", workflow_id=key).startswith("IllegalMove: ")
     listed = shop.tools.ok("list_workflows", statuses=["cancelled"], limit=1)
     assert [each["workflow_id"] for each in listed["workflows"]] == [key]
+    assert listed["summary"] == "1 workflows: 1 cancelled"
     gone = shop.tools.ok("cleanup_workflow", workflow_id=key)
-    assert gone["cleaned"] == [slow] and not gone["errors"]
+    assert (gone["stages_cleaned"], gone["cleaned"], gone["errors"]) == (1, [slow], [])
     assert not any("slow" in tree for tree in worktrees(shop.repo)) and not any(
         "slow" in b for b in branches(shop.repo)
     )
     kept = run_git(shop.repo, "for-each-ref", "--format=%(refname)", "refs/fleet")
     assert all(ref in kept for ref in (*gone["saved_refs"], *gone["branches_kept_at"]))
+
+
+def test_a_workflow_is_waited_for_and_a_cancelled_one_asks_nothing_any_more(shop: Shop) -> None:
+    """A stage that asks a person is what there is to wait for; nothing comes of the question after the cancelling."""
+    asks = {"name": "asks", "prompt_template": 'demo: steps=1 pause=0 ask="Which colour?"'}
+    made = shop.make([asks, {"name": "after", "prompt_template": "x", "depends_on": ["asks"]}])
+    key, task = made["workflow_id"], made["stage_summary"][0]["worker_id"]
+    without = shop.tools.start(shop.tools.call("wait", {"until": "all", "timeout_seconds": 45}))
+    answer = shop.tools.ok("wait", ids=[key], until="all", timeout_seconds=45)
+    assert (answer["timed_out"], answer["count"], answer["over"]) == (False, 1, 1), answer
+    (told,) = answer["workflows"]
+    assert (told["id"], told["status"], told["stages"]) == (key, "running", {"asks": "needs you", "after": "waiting"})
+    (question,) = told["questions"]
+    assert (question["task"], question["text"].splitlines()[0]) == (task, "Which colour?")
+    found = without.result(45)
+    assert key in [each["id"] for each in found["workflows"]], "a wait for all that is made here is for workflows too"
+
+    assert [each["task"] for each in json.loads(shop.fleet.ok("questions", "--json"))] == [task]
+    shop.tools.ok("cancel_workflow", workflow_id=key)
+    assert shop.over(made)["status"] == "cancelled"
+    assert [each["status"] for each in shop.over(made)["stage_summary"]] == ["cancelled", "cancelled"]
+    assert json.loads(shop.fleet.ok("questions", "--json")) == []
+    (over,) = [each for each in json.loads(shop.fleet.ok("questions", "--all", "--json")) if each["task"] == task]
+    assert (over["answer"], over["answered_by"], over["waits"]) == ("cancelled", "fleet", False)
+    assert "cancelled" in (shop.fleet.home / "tasks" / task / "artifacts" / "Q&A.md").read_text()
+    assert shop.fleet("answer", over["id"], "green").code == 1, "it is too late"
+    assert shop.tools.ok("wait", ids=[key], until="all")["workflows"][0]["status"] == "cancelled"
+    assert "WorkflowNotFound" in shop.tools.refused("wait", ids=["wf_000000000000"])
 
 
 @pytest.mark.parametrize(

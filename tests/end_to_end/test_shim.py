@@ -25,10 +25,10 @@ from needs import require
 SRC = Path(__file__).parents[2] / "src"
 
 
-@pytest.fixture
-def launcher() -> HeadlessLauncher:
+@pytest.fixture(params=["alone", "starter"])
+def launcher(request: pytest.FixtureRequest) -> HeadlessLauncher:
     require(namespace_command(), "PID namespaces")
-    return HeadlessLauncher(NAMESPACE)
+    return HeadlessLauncher(NAMESPACE, lasting=request.param == "starter")
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ async def test_a_shim_that_cannot_start_says_why(launcher: HeadlessLauncher, fol
 
 def test_the_shim_imports_nothing_but_the_standard_library_and_little_of_it() -> None:
     look = "import sys; sys.path.append(sys.argv[1]); import fleet.launchers.shim.{}; print(*sys.modules)"
-    for module, most in (("program", 45), ("weak", 60), ("terminal", 48)):
+    for module, most in (("program", 46), ("weak", 61), ("terminal", 49), ("starter", 80), ("spare", 80)):
         command = [sys.executable, "-I", "-S", "-c", look.format(module), str(SRC)]
         loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         ours = {name for name in loaded if name.startswith("fleet")}
@@ -302,7 +302,8 @@ def test_the_shim_imports_nothing_but_the_standard_library_and_little_of_it() ->
         assert len(loaded) <= most, loaded
 
 
-def test_without_root_a_tree_is_held_as_well() -> None:
+@pytest.mark.parametrize("way", [(), ("--lasting",)])
+def test_without_root_a_tree_is_held_as_well(way: tuple[str, ...]) -> None:
     require(os.geteuid() == 0, "another user (needs root)")
     python = next(
         (name for name in (sys.executable, "/usr/bin/python3") if _as_nobody(name, "-c", TRIAL, AGENT)[0]), ""
@@ -313,8 +314,8 @@ def test_without_root_a_tree_is_held_as_well() -> None:
     starter = str(SRC.parent / "tests/workers/starter.py")
     with tempfile.TemporaryDirectory() as base:  # not below pytest's own folder, which is private
         shutil.chown(base, "nobody")
-        _, said = _as_nobody(python, "-B", starter, f"{base}/run", "--", "hostile", "end", token)
-        assert said.split("\n")[:3] == [NAMESPACE, "done", "ended"], said
+        _, said = _as_nobody(python, "-B", starter, f"{base}/run", *way, "--", "hostile", "end", token)
+        assert said.split("\n")[:3] == [NAMESPACE, "done", "ended"] and "without the starter" not in said, said
         assert living(token) == []
         assert json.loads(read(f"{base}/run", "exit.json"))["survivors"] == 3
 

@@ -17,9 +17,9 @@ from needs import require
 MIB = 1024 * 1024
 
 
-@pytest.fixture
-def launcher() -> HeadlessLauncher:
-    return HeadlessLauncher()
+@pytest.fixture(params=["alone", "starter"])
+def launcher(request: pytest.FixtureRequest) -> HeadlessLauncher:
+    return HeadlessLauncher(lasting=request.param == "starter")
 
 
 @pytest.fixture

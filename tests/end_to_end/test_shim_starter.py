@@ -17,9 +17,9 @@ from launching import a_token, asynchronous, living, read, scripted, soon, until
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def launcher() -> HeadlessLauncher:
-    return HeadlessLauncher()
+@pytest.fixture(params=["alone", "starter"])
+def launcher(request: pytest.FixtureRequest) -> HeadlessLauncher:
+    return HeadlessLauncher(lasting=request.param == "starter")
 
 
 def starter(folders: list[Path], *behaviour: object, files: int | None = None) -> "subprocess.Popen[str]":

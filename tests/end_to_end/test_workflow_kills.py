@@ -1,4 +1,4 @@
-"""Workflows under hard conditions: supervisors that are killed in the middle, and stages that are over at once.
+"""Workflows under hard conditions: servers and supervisors killed in the middle, and stages that are over at once.
 
 The audit is written by the agents themselves; nothing of fleet is imported to judge it.
 """
@@ -6,6 +6,8 @@ The audit is written by the agents themselves; nothing of fleet is imported to j
 import json
 import os
 import random
+import signal
+import subprocess
 import time
 from collections import Counter
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from repositories import make_repository
-from supervised import CODER, Supervised, home
+from supervised import CODER, Supervised, home, wait_for
 
 __all__ = ["home"]
 
@@ -32,14 +34,67 @@ def flows(home: Supervised) -> Supervised:
     return home
 
 
-def begun(home: Supervised, graph: dict[int, tuple[int, ...]], do: str) -> list[str]:
-    """The tasks of a workflow of this graph, each of whose agents does this."""
-    stages = [
+class Server:
+    """`fleet mcp` and the supervisor that it sees to, spoken to by hand: both can be killed at any moment."""
+
+    def __init__(self, home: Supervised, after: int = 0) -> None:
+        """Start it; the supervisor is another one than that with the pid `after`."""
+        pipe, self._log = subprocess.PIPE, (home.fleet.user / "mcp.err").open("ab")
+        self.process = subprocess.Popen(
+            [*home.fleet.argv, "mcp"], stdin=pipe, stdout=pipe, stderr=self._log, env=home.fleet.env, cwd=home.fleet.cwd
+        )
+        client = {"name": "fleet-tests", "version": "1"}
+        self._send("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}, 0)
+        self.answer(0)
+        self._send("notifications/initialized", {})
+        lock = home.fleet.home / "supervisor.lock"
+        wait_for(lambda: lock.exists() and _pid_in(lock.read_text()) not in (0, after), "a supervisor", home.describe)
+        self.supervisor = _pid_in(lock.read_text())
+
+    def ask(self, number: int, tool: str, given: dict[str, Any]) -> None:
+        """Call a tool, and wait for nothing."""
+        self._send("tools/call", {"name": tool, "arguments": given}, number)
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """What is answered to the call with this number."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            told: dict[str, Any] = json.loads(line)
+            if told.get("id") == number:
+                assert not told["result"].get("isError"), told
+                return told
+        raise AssertionError("the server ended without an answer")
+
+    def close(self) -> None:
+        """End it, unless it is dead already, and its pipes."""
+        self.process.kill()
+        self.process.communicate()
+        self._log.close()
+
+    def _send(self, method: str, params: dict[str, Any], number: int | None = None) -> None:
+        assert self.process.stdin is not None
+        of = {} if number is None else {"id": number}
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **of}).encode())
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+
+def _pid_in(lock: str) -> int:
+    return int(json.loads(lock)["pid"]) if lock else 0
+
+
+def stages_of(graph: dict[int, tuple[int, ...]], do: str) -> list[dict[str, Any]]:
+    """The stages of a graph, each of whose agents does this."""
+    return [
         {"name": f"s{number}", "prompt_template": f"do: {do}", "depends_on": list(needs), "no_changes": True}
         for number, needs in graph.items()
     ]
+
+
+def begun(home: Supervised, graph: dict[int, tuple[int, ...]], do: str) -> list[str]:
+    """The tasks of a workflow of this graph."""
     file = home.fleet.user / "flow.json"
-    file.write_text(json.dumps({"name": "graph", "stages": stages}))
+    file.write_text(json.dumps({"name": "graph", "stages": stages_of(graph, do)}))
     made: dict[str, Any] = json.loads(home.fleet.ok("workflow", "run", str(file), "--json"))
     return [str(stage["task"]) for stage in made["stages"]]
 
@@ -53,26 +108,48 @@ def check_order(home: Supervised, keys: list[str], graph: dict[int, tuple[int, .
             assert starts[keys[number]] >= ended / 1e6, (number, need)
 
 
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(10 * KILLS, marks=pytest.mark.soak)])
-def test_kills_in_the_middle_of_a_graph_have_each_stage_accepted_once(flows: Supervised, kills: int) -> None:
+@pytest.mark.parametrize(("kills", "graphs"), [(KILLS, 1), pytest.param(50, 50, marks=pytest.mark.soak)])
+def test_kills_of_server_and_supervisor_have_each_stage_of_a_graph_accepted_once(
+    flows: Supervised, kills: int, graphs: int
+) -> None:
     home = flows
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)
-    home.start()
-    keys = begun(home, TEN, "ok seconds=0.3")
-    graphs, done = [keys], 0
-    while done < kills:
+    stages = stages_of(TEN, "ok seconds=0.3")
+    order = {"name": "ten", "repo_path": str(home.fleet.cwd), "task_prompt": "x", "stages": stages}
+    server = Server(home)
+    server.ask(1, "create_workflow", order)
+    server.answer(1)
+    for done in range(kills):
         time.sleep(chance.uniform(0.05, 0.5))
-        home.kill()
-        done += 1
-        home.start()
-        if done % KILLS == 0 and done < kills:
-            keys = begun(home, TEN, "ok seconds=0.3")
-            graphs.append(keys)
-    for keys in graphs:
-        home.wait_all(keys, "closed", patience=120)
-        check_order(home, keys, TEN)
-    every = [key for keys in graphs for key in keys]
+        both = [server.process.pid, server.supervisor]
+        chance.shuffle(both)
+        for pid in both:
+            os.kill(pid, signal.SIGKILL)
+        server.close()
+        server = Server(home, after=server.supervisor)
+        if done + 1 < graphs:  # nobody waits for the answer: the next kill may come before it
+            server.ask(1, "create_workflow", order)
+    try:
+        check_all(home, patience=120 + 5 * graphs)
+    finally:
+        server.close()
+        home.fleet("run", "stop", "--stop-agents")
+
+
+def check_all(home: Supervised, patience: float) -> None:
+    """Every graph that was made is there as a whole, and each of its stages is accepted once, in order."""
+    made = home.rows("select workflow, id from tasks where workflow <> '' order by created_at, id")
+    flows: dict[str, list[str]] = {}
+    for row in made:
+        flows.setdefault(row["workflow"], []).append(row["id"])
+    assert flows and all(len(keys) == len(TEN) for keys in flows.values()), flows
+    every = [key for keys in flows.values() for key in keys]
+    home.wait_all(every, "closed", patience=patience)
+    for workflow in flows:
+        rows = home.rows("select name, task from stages where workflow = ?", workflow)
+        by_name = {row["name"]: row["task"] for row in rows}
+        check_order(home, [by_name[f"s{number}"] for number in TEN], TEN)
     started = Counter(note[1] for note in home.notes("start"))
     assert {key: started[key] for key in every} == dict.fromkeys(every, 1), home.describe()
     accepted = Counter(row["task"] for row in home.rows("select task from runs where ending = 'finished'"))

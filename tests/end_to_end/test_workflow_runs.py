@@ -228,6 +228,10 @@ def test_cancelling_stops_all_and_keeps_what_was_done(home: Terminals) -> None:
     home.wait_all([task_of(flow, "slow"), task_of(flow, "after")], "blocked")
     flow = home.told("workflow", "status", flow["id"])
     assert flow["status"] == "cancelled" and set(states(flow).values()) == {"stopped"}
+    assert [each["id"] for each in home.told("workflow", "list", "--status", "cancelled")] == [flow["id"]]
+    assert (
+        home.fleet.ok("workflow", "list", "--status", "failed", "--status", "running") == "none is failed or running\n"
+    )
     assert home.fleet("workflow", "status", "wf_000000000000").err.startswith("error: no workflow 'wf_000000000000'\n")
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from model_server import anthropic, chat, gemini, responses
 from model_server.scenario import SPOILING, Fault, Script, Turn
-from model_server.tools import NotOffered
+from model_server.tools import NotOffered, with_heard
 from model_server.wire import SIDE_ANSWER, Asked, Json, Reply, Wire, texts, whole
 
 WIRES: dict[str, Wire] = {"anthropic": anthropic, "responses": responses, "chat": chat, "gemini": gemini}
@@ -40,17 +40,17 @@ def answer(script: Script, method: str, path: str, headers: Mapping[str, str], r
     if asked.is_side:
         return Answered(WIRES[wire].answer(SIDE_ANSWER, asked, now=now), wire=wire, asked=asked, text=text)
     place, turn = script.take(asked.conversation, text.__contains__)
-    reply = say(WIRES[wire], turn, asked, now=now)
+    reply = say(WIRES[wire], turn, asked, text, now=now)
     spoiled = turn.fault if turn.fault in SPOILING else None
     return Answered(reply, spoiled, wire, asked, place, text)
 
 
-def say(wire: Wire, turn: Turn, asked: Asked, *, now: int) -> Reply:
-    """A turn in a wire format; one that wants a tool nobody offered is refused in a way that fails a run at once."""
+def say(wire: Wire, turn: Turn, asked: Asked, text: str, *, now: int) -> Reply:
+    """A turn in a wire format; one that wants what nobody offered is refused in a way that fails a run at once."""
     if turn.fault and turn.fault not in SPOILING:
         return wire.refusal(turn, now=now)
     try:
-        return wire.answer(turn, asked, now=now)
+        return wire.answer(with_heard(turn, text), asked, now=now)
     except NotOffered as error:
         return refused(400, str(error))
 

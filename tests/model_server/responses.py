@@ -10,6 +10,9 @@ from model_server.scenario import Fault, Turn, Usage
 from model_server.tools import call_for
 from model_server.wire import Asked, Json, Reply, event, halves, stream, texts, whole
 
+#: The kind of the tool that finds others, and how that of a server's own begins.
+SEARCH, WITHIN = "tool_search", "of "
+
 
 def claims(path: str) -> bool:
     """Whether a path asks for a response."""
@@ -19,16 +22,17 @@ def claims(path: str) -> bool:
 def read(_path: str, body: Json, headers: Mapping[str, str]) -> Asked:
     """What is asked of the model."""
     given = body["input"]
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    items: list[Json] = [{"role": "user", "content": given}] if isinstance(given, str) else given
     said: list[str] = []
     for item in items:
         if _is_answer(item):
             said.clear()
         elif item.get("role") not in ("system", "developer"):
             said += texts(item.get("output") if "output" in item else _spoken(item.get("content", "")))
+    found: list[Json] = [tool for item in items for tool in item.get("tools") or []]
     return Asked(
         said=tuple(said),
-        tools={str(tool.get("name") or tool["type"]): str(tool["type"]) for tool in body.get("tools") or []},
+        tools=dict(_offered([*(body.get("tools") or []), *found])),
         model=str(body["model"]),
         streamed=bool(body.get("stream")),
         conversation=str(headers.get("session-id") or body.get("prompt_cache_key") or ""),
@@ -93,7 +97,21 @@ def _call(name: str, given: Json, kind: str) -> Json:
     item: Json = {"call_id": f"call_{uuid4().hex[:16]}", "id": f"fc_{uuid4().hex[:16]}", "status": "completed"}
     if kind == "custom":
         return {**item, "type": "custom_tool_call", "name": name, "input": given["input"]}
-    return {**item, "type": "function_call", "name": name, "arguments": json.dumps(given)}
+    if kind == SEARCH:
+        return {**item, "type": "tool_search_call", "execution": "client", "arguments": given}
+    space = {"namespace": kind.removeprefix(WITHIN)} if kind.startswith(WITHIN) else {}
+    own = name.removeprefix(f"{space['namespace']}__") if space else name
+    return {**item, **space, "type": "function_call", "name": own, "arguments": json.dumps(given)}
+
+
+def _offered(tools: list[Json], space: str = "") -> Iterator[tuple[str, str]]:
+    """Tools by name with their kind; those of a server have its own in front, and are offered once they are found."""
+    for tool in tools:
+        name, kind = str(tool.get("name") or tool["type"]), str(tool["type"])
+        if kind == "namespace":
+            yield from _offered(tool["tools"], name)
+        else:
+            yield (f"{space}__{name}", f"{WITHIN}{space}") if space else (name, kind)
 
 
 def _events(response: Json) -> Iterator[bytes]:

@@ -47,6 +47,7 @@ class Turn(NamedTuple):
     content: str = "hello\n"
     tool: str = ""  # any tool by its name, with `arguments`
     arguments: Mapping[str, Any] = {}
+    heard: Mapping[str, str] = {}  # arguments from the request: a pattern's group where it was last; all for a list
     usage: Usage = Usage()
     fault: Fault | None = None
     retry_after: int = 20  # seconds, with a fault that names a time

@@ -1,5 +1,6 @@
 """Which tool of the many that CLIs offer runs a command or writes a file, and how it wants to be called."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ WRITERS: dict[str, Callable[[str, str], Arguments]] = {
 
 
 class NotOffered(LookupError):
-    """A turn wants a tool that the request does not offer."""
+    """A turn wants a tool, or words, that the request does not offer."""
 
 
 def call_for(turn: Turn, offered: Mapping[str, str]) -> tuple[str, Arguments] | None:
@@ -41,6 +42,17 @@ def call_for(turn: Turn, offered: Mapping[str, str]) -> tuple[str, Arguments] | 
     if turn.tool:
         return _first({turn.tool: None}, offered, turn.tool), dict(turn.arguments)
     return None
+
+
+def with_heard(turn: Turn, text: str) -> Turn:
+    """A turn whose call also has what it takes from the words of the request. Raises NotOffered."""
+    given = dict(turn.arguments)
+    for name, pattern in turn.heard.items():
+        found = list(dict.fromkeys(match[1] for match in re.finditer(pattern, text)))
+        if not found:
+            raise NotOffered(f"the turn wants {name} as {pattern}, and the request does not have it")
+        given[name] = found if isinstance(given.get(name), list) else found[-1]
+    return turn._replace(arguments=given)
 
 
 def patch(path: str, content: str) -> str:

@@ -219,6 +219,26 @@ def test_a_turn_whose_tool_is_not_offered_fails_and_says_so(wire: str, model: Mo
     assert f"the turn wants teleport, and the request offers only: {ASK[wire][2]}" in answer.body
 
 
+@each_wire
+def test_a_call_takes_arguments_from_what_the_request_says(wire: str, model: ModelServer) -> None:
+    call = Turn(tool=ASK[wire][2], arguments={"parts": []}, heard={"word": "h(ell)o", "parts": "(he|lo)"})
+    body = ask(model.scenario([call]), wire).body.replace("\\", "")
+    assert '"parts": ["he", "lo"], "word": "ell"' in body
+    answer = ask(model.scenario([call._replace(heard={"word": "(farewell)"})]), wire)
+    assert (answer.status, "the turn wants word as (farewell)" in answer.body) == (400, True)
+
+
+def test_the_tools_of_a_server_are_offered_to_codex_once_they_are_found(model: ModelServer) -> None:
+    scenario = model.scenario([Turn(tool="tool_search", arguments={"query": "health"}), Turn(tool="mcp__fleet__check")])
+    found = {"type": "namespace", "name": "mcp__fleet", "tools": [{"type": "function", "name": "check"}]}
+    tools = [{"type": "tool_search", "execution": "client"}]
+    searched = ask(scenario, "responses", tools=tools).body
+    assert '"type": "tool_search_call"' in searched and '"arguments": {"query": "health"}' in searched
+    later = [HELLO, {"type": "tool_search_call"}, {"type": "tool_search_output", "tools": [found]}]
+    called = ask(scenario, "responses", tools=tools, input=later).body
+    assert '"namespace": "mcp__fleet"' in called and '"name": "check"' in called
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"messages": 7}', b"[" * 100_000, b"\xff"])
 @each_wire
 def test_a_body_of_another_shape_is_refused_and_takes_no_turn(wire: str, body: bytes, model: ModelServer) -> None:

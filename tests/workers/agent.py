@@ -130,6 +130,34 @@ def busy(seconds: str, *_: str) -> None:
     time.sleep(int(LONG))
 
 
+def ticking(*_: str) -> None:
+    """Say again and again that it goes on."""
+    while True:
+        put(b"tick\n")
+        time.sleep(0.02)
+
+
+def forking(*_: str) -> None:
+    """Start one short-lived child after the other, each of which starts another."""
+    put(b"forking\n")
+    while True:
+        if os.fork() == 0:
+            if os.fork() == 0:
+                time.sleep(0.05)
+            os._exit(0)
+        os.wait()
+        time.sleep(0.002)
+
+
+def halting(token: str) -> None:
+    """Start a child and stop it; then wait."""
+    child = subprocess.Popen([sys.executable, "-I", "-S", "-c", f"import time; time.sleep({LONG})", "still", token])
+    child.send_signal(signal.SIGSTOP)
+    os.waitpid(child.pid, os.WUNTRACED)
+    put(b"halted\n")
+    time.sleep(int(LONG))
+
+
 def attack(*_: str) -> None:
     """Try to kill the shim, then end well."""
     os.kill(os.getppid(), signal.SIGTERM)

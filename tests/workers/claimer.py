@@ -4,13 +4,14 @@ import sys
 from datetime import timedelta
 
 from fleet.core.filter import Lane
+from fleet.store.base import Queue
 from fleet.store.sqlite import SqliteQueue
 
 
 def main() -> None:
     """Open, wait for a line, claim, print."""
     database, name, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    queue = SqliteQueue(database)
+    queue = opened(database)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
@@ -19,6 +20,15 @@ def main() -> None:
         got += [claim.task.id for claim in claims]
     queue.close()
     sys.stdout.write(" ".join(got) + "\n")
+
+
+def opened(database: str) -> Queue:
+    """The queue in a file, or at an address."""
+    if "://" not in database:
+        return SqliteQueue(database)
+    from fleet.store.postgres import PostgresQueue
+
+    return PostgresQueue(database)
 
 
 if __name__ == "__main__":

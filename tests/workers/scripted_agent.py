@@ -134,12 +134,23 @@ def works(word: str, seconds: float, options: dict[str, str]) -> bool:
                 sum(range(10_000))
             work()
             done()
-        case "pause":  # waits for something elsewhere, without using the processor
+        case _:
+            return waits(word, seconds, options)
+    return True
+
+
+def waits(word: str, seconds: float, options: dict[str, str]) -> bool:
+    """Waits for something elsewhere, without using the processor, and then works."""
+    match word:
+        case "until":  # somebody makes a file
+            while not os.path.exists(options["file"]):  # noqa: PTH110
+                time.sleep(0.02)
+        case "pause":
             time.sleep(seconds)
-            work()
-            done()
         case _:
             return False
+    work()
+    done()
     return True
 
 

@@ -14,7 +14,7 @@ CRASH = os.environ.get("CRASH", "")
 def install(module: Any, class_name: str, method: str, when: str, number: int) -> None:
     """Wrap one method so that its n-th call is the last thing this process does."""
     owner = getattr(module, class_name)
-    plain = owner.__dict__[method]
+    plain = next(each.__dict__[method] for each in owner.__mro__ if method in each.__dict__)
     is_class_method = isinstance(plain, classmethod)
     original = plain.__func__ if is_class_method else plain
     calls = [0]

@@ -1,4 +1,4 @@
-"""Starts agents and then waits to be killed: `starter.py folder… -- behaviour [argument…]`; prints a line each."""
+"""Starts agents, waits to be killed: `starter.py folder… [--lasting] -- behaviour [argument…]`; prints a line each."""
 
 import asyncio
 import sys
@@ -13,7 +13,9 @@ async def main() -> None:
     """Start one in each folder, say how that went, hold them."""
     split = sys.argv.index("--")
     folders, behaviour = sys.argv[1:split], sys.argv[split + 1 :]
-    launcher = HeadlessLauncher()
+    lasting = "--lasting" in folders
+    launcher = HeadlessLauncher(lasting=lasting)
+    folders = [folder for folder in folders if folder != "--lasting"]
     held: list[Agent] = []
     for folder in folders:
         try:

@@ -1,17 +1,28 @@
-"""A live agent asks a person through a tool, and waits. The question outlives whoever waits for its answer."""
+"""A live agent asks a person through a tool, and waits. The question outlives whoever waits for its answer.
+
+It does not outlive the work that it is about: what is cancelled asks nothing any more.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import BadInput, IllegalMove
+from fleet.actions.runs import task_home
+from fleet.core.errors import AlreadyAnswered, BadInput, IllegalMove
 from fleet.core.run import BY_TOOL, Question
 from fleet.core.task import Caller
 from fleet.core.unique import new_uuid
+from fleet.engine.folder import TaskFolder
 from fleet.engine.qa import LONGEST_QUESTION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fleet.assembly import Fleet
+
+#: The answer to what was asked about work that somebody cancelled, and who gives it.
+CANCELLED, BY = "cancelled", "fleet"
 
 
 def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
@@ -38,6 +49,17 @@ def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
         )
         fleet.history.ask(made)
         return made
+
+
+def withdraw(fleet: Fleet, task_ids: Iterable[str]) -> None:
+    """Answer whatever these tasks still ask: they are cancelled. Nothing is opened again by it."""
+    for task_id in task_ids:
+        for asked in fleet.history.questions(task_id=task_id, unanswered=True):
+            with contextlib.suppress(AlreadyAnswered):  # a person was quicker
+                fleet.history.answer(asked.id, CANCELLED, by=BY)
+            folder = TaskFolder(task_home(fleet, task_id), task_id, now=fleet.queue.now)
+            with contextlib.suppress(OSError):  # the record counts; the file is for whoever reads along
+                folder.append_answer(asked.text, CANCELLED, fleet.queue.now())
 
 
 def _checked(text: str) -> str:

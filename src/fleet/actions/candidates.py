@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.actions.elsewhere import workspace_here
 from fleet.actions.names import find_tasks
 from fleet.core.errors import FleetError, TaskNotFound, Usage
 from fleet.core.filter import Filter
@@ -137,7 +138,7 @@ class _Gathering:
         return Field(view=self._views[common], candidates=made, left_out=tuple(self._left_out))
 
     def _add_task(self, task: Task) -> None:
-        space = self._fleet.history.workspace(task.id)
+        space = workspace_here(self._fleet, task)
         if space is None:
             self._left_out.append((task.branch or task.id, "it has no branch of its own"))
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet.actions.elsewhere import here
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.engine.radar import Watch, keep, landed_tips, standing
@@ -67,7 +68,7 @@ class Found(NamedTuple):
 
 def conflicts(fleet: Fleet, scope: Scope) -> Found:
     """The branches that collide now, of a repository or of all; git is asked, and what it says is kept for `list`."""
-    spaces = standing(fleet.history.workspaces())
+    spaces = standing(here(fleet, fleet.history.workspaces()))
     wanted = {space.common: space for space in spaces if scope.repo in (None, space.repo)}
     unsure = []
     for common, space in wanted.items():

@@ -9,10 +9,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from fleet.actions.hosts import is_served, is_wanted
 from fleet.actions.rights import refuse_agents
 from fleet.assembly import open_fleet
-from fleet.config import load
+from fleet.core import host_words
 from fleet.core.errors import FleetError, SupervisorRunning
+from fleet.engine.hosting import Said, name_here, owner_of, said_in, settings_here
 from fleet.engine.single import PAUSED, holder
 from fleet.wake import wake
 
@@ -28,14 +30,14 @@ STOP_PATIENCE = 60.0
 
 def status(home: Home) -> dict[str, Any]:
     """Whether a supervisor runs, since when, and what it has to do."""
-    note = holder(home)
+    note, settings = holder(home), settings_here(home)
     with open_fleet(home) as fleet:
-        agents, paused = len(fleet.history.live()), fleet.queue.config().get(PAUSED)
+        agents, paused = len(fleet.history.live(owner_of(home, settings))), fleet.queue.config().get(PAUSED)
     return {
         "running": note is not None,
         "pid": note.get("pid") if note else None,
         "since": note.get("since") if note else None,
-        "slots": load(home, env={}).max_concurrent,
+        "slots": settings.max_concurrent,
         "agents": agents,
         "paused": paused,
         "only_made": bool(note and note.get("only_made")),
@@ -60,7 +62,7 @@ def resume(home: Home, *, caller: Caller | None = None) -> bool:
     return was_paused
 
 
-def start(home: Home, *, coder: str = "", only_made: bool = False) -> int:
+def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> int:
     """Start a supervisor in the background; its process id. Raises SupervisorRunning, FleetError.
 
     With `only_made` it claims nothing but what `create` and its like made, until somebody says `fleet run`.
@@ -71,7 +73,7 @@ def start(home: Home, *, coder: str = "", only_made: bool = False) -> int:
     elif note is not None:
         raise SupervisorRunning(f"a supervisor runs here already: pid {note.get('pid')}", hint="`fleet run restart`.")
     argv = [sys.executable, "-P", "-m", "fleet", "run", "foreground", "--quiet"]
-    argv += ["--coder", coder] if coder else []
+    argv += _flags(said) if said else []
     argv += ["--only-made"] if only_made else []
     out = os.open(f"{home.logging}/supervisor.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -98,9 +100,26 @@ def start(home: Home, *, coder: str = "", only_made: bool = False) -> int:
         raise FleetError(f"the supervisor did not start: {told.read(2000).strip() or 'no reason given'}")
 
 
+def restart(home: Home, *, said: Said) -> int:
+    """End the supervisor and start it again, told what it was told unless it is told otherwise; its process id."""
+    before = said_in(holder(home))
+    stop(home)
+    return start(home, said=before.replace(**said.note()))
+
+
+def told(*, coder: str = "", name: str = "", labels: str | None = None, slots: int | None = None) -> Said:
+    """What `fleet run` is told, the labels of its host separated by commas. Raises BadInput."""
+    words = None if labels is None else tuple(part.strip() for part in labels.split(",") if part.strip())
+    host_words.wanted(words or (), name)
+    return Said(coder=coder, name=name, labels=words, slots=slots)
+
+
 def ensure(home: Home) -> int | None:
-    """See that a supervisor runs: the process id of one that had to be started, for what `create` and its like made."""
-    if holder(home) is not None:
+    """See that a supervisor runs: the process id of one that had to be started, for what `create` and its like made.
+
+    None is started where other hosts share the queue and nothing waits for this one.
+    """
+    if holder(home) is not None or _is_for_others(home):
         return None
     try:
         return start(home, only_made=True)
@@ -120,3 +139,19 @@ def stop(home: Home, *, stop_agents: bool = False) -> bool:
             raise FleetError(f"the supervisor (pid {note['pid']}) does not end", hint="look at `fleet log`.")
         time.sleep(0.02)
     return True
+
+
+def _is_for_others(home: Home) -> bool:
+    """Whether other hosts do what there is to do: then this one does not become a host unasked."""
+    if not home.names_queue(os.environ):
+        return False
+    with open_fleet(home) as fleet:
+        return fleet.queue.is_shared and is_served(fleet) and not is_wanted(fleet, name_here(home))
+
+
+def _flags(said: Said) -> list[str]:
+    """What was said, as the command line of a supervisor takes it."""
+    flags = ["--coder", said.coder] if said.coder else []
+    flags += ["--name", said.name] if said.name else []
+    flags += ["--labels", ",".join(said.labels)] if said.labels is not None else []
+    return flags + (["--slots", str(said.slots)] if said.slots is not None else [])

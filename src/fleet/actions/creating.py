@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet import coders
-from fleet.actions import tasks
+from fleet.actions import tasks, travelling
 from fleet.actions.rights import as_seen_by
 from fleet.actions.tasks import Draft
 from fleet.actions.trusting import refuse_untrusted
@@ -16,6 +16,7 @@ from fleet.core import branch as names
 from fleet.core import checks
 from fleet.core.errors import BadInput, BranchTaken, FleetError, Usage
 from fleet.core.filter import Filter
+from fleet.core.host import PIN, required
 from fleet.core.record import Record
 from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
 from fleet.core.unique import new_uuid
@@ -55,6 +56,7 @@ class Terms(Record):
     headless: bool = False
     verify: str = ""
     rules: str = ""  # JSON, see `core.rules`
+    requires: str = ""  # JSON, see `core.host`
 
 
 class Created(NamedTuple):
@@ -90,6 +92,7 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
     usual, notes = _mode(settings, terms)
     modes = [_mode_of(wish, settings, usual, notes) for wish in wishes]
     batch = batch_name(maker.origin, fleet.queue.now())
+    ticket = travelling.ticket(fleet, repository, base, terms.requires, settings=settings)
     common = {
         "cwd": repository.top,
         "repo": repository.top,
@@ -97,20 +100,31 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
         "workspace": WORKTREE,
         "verify": terms.verify,
         "rules": terms.rules,
+        **ticket.fields,
         "batch": batch,
         "origin": maker.origin,
         "path": os.environ.get("PATH", ""),
         "metadata": {"quick": True} if terms.quick else {},
     }
-    queue = as_seen_by(fleet.queue, maker.caller)
+    queue = as_seen_by(fleet, maker.caller)
     fields = [_fields(wish, settings, mode) for wish, mode in zip(wishes, modes, strict=True)]
-    drafts = [Draft(fields=common | each) for each in fields]
+    drafts = [Draft(fields=common | each | _kept_here(fleet, each, reused, ticket)) for each in fields]
     with fleet.queue.atomic():
         _refuse_taken(fleet, repository, wishes)  # by now for good
         made = [tasks.create(queue, draft, actor=maker.by)[0] for draft in drafts]
     wake(fleet.home)
     notes += [f"branch {branch} was there already and is gone on with" for branch in reused]
+    notes += [f"the work {note}" for note in ticket.notes]
     return Created(made, batch, notes)
+
+
+def _kept_here(fleet: Fleet, fields: dict[str, str], reused: list[str], ticket: travelling.Ticket) -> dict[str, str]:
+    """What keeps a task on this host: its branch has work that no other has, or people talk to it at a terminal."""
+    named = any(word.startswith(PIN) for word in required(ticket.requires) or ())
+    talks = fields["mode"] == INTERACTIVE and not named
+    if not ticket.remote or not (talks or fields["branch"] in reused):
+        return {}
+    return {"remote": "", "requires": travelling.stay(fleet.home, ticket.requires)}
 
 
 def batch_name(origin: str, now: datetime) -> str:

@@ -72,7 +72,8 @@ def _home(home: Home) -> Iterator[Check]:
         yield Check("home", WARNING, f"{home.root} has mode {mode:04o}: others can read it", _chmod("700", home.root))
     else:
         yield Check("home", OK, home.root)
-    for path in (home.database, home.settings, home.tasks, home.logging, home.bin):
+    elsewhere = [] if home.names_queue(os.environ) and not os.path.lexists(home.database) else [home.database]
+    for path in (*elsewhere, home.settings, home.tasks, home.logging, home.bin):
         if not os.path.lexists(path):
             yield Check("home", WARNING, f"{path} is missing", "`fleet init` mends the home.")
         elif os.stat(path, follow_symlinks=True).st_mode & 0o077:  # noqa: PTH116

@@ -7,6 +7,7 @@ import stat
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fleet.actions.hosts import is_served
 from fleet.assembly import open_launcher
 from fleet.core.filter import READY, Filter
 from fleet.core.jsontext import decode
@@ -72,7 +73,7 @@ def containment() -> Iterator[Found]:
 def tasks(fleet: Fleet) -> Iterator[Found]:
     """Claims that ran out, work without an agent, and a queue that stands still."""
     now = fleet.queue.now()
-    supervised = holder(fleet.home) is not None
+    supervised = holder(fleet.home) is not None or is_served(fleet)
     held = fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
     expired = [task.id for task in held if task.claim_expires_at is not None and task.claim_expires_at < now]
     live = {run.task_id for run in fleet.history.live()}

@@ -30,6 +30,11 @@ def event_lines(path: str, count: int) -> list[str]:
         return []
     if start:
         data = data[data.find(b"\n") + 1 :]
+    return lines_in(data, count)
+
+
+def lines_in(data: bytes, count: int) -> list[str]:
+    """The same of the events themselves."""
     lines = [line for raw in data.splitlines() for line in _lines(raw)]
     return lines[-count:] if count else lines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.elsewhere import here
 from fleet.actions.gc_worktrees import collect
 from fleet.actions.rights import refuse_agents
 from fleet.config import load
@@ -43,5 +44,5 @@ def gc(fleet: Fleet, *, dry_run: bool = False, finished: bool = False, caller: C
     removed = sweep_all(fleet.home, fleet.queue, fleet.history, before=before, dry_run=dry_run)
     old = collect(fleet, dry_run=dry_run, finished=finished)
     if not dry_run:
-        tidy(fleet.home, fleet.history.workspaces(gone=True))
+        tidy(fleet.home, here(fleet, fleet.history.workspaces(gone=True)))
     return Collected(removed, days, before, dry_run, old)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions import removal
+from fleet.actions.elsewhere import here
 from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
@@ -52,7 +53,7 @@ def collect(fleet: Fleet, *, dry_run: bool, finished: bool = False) -> list[Old]
 
 
 def _worktrees(fleet: Fleet, *, finished: bool) -> list[Old]:
-    spaces = fleet.history.workspaces()
+    spaces = here(fleet, fleet.history.workspaces())
     ids = tuple(space.task_id for space in spaces)
     tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
     live = {run.task_id for run in fleet.history.live()}
@@ -81,7 +82,7 @@ def _why(fleet: Fleet, task: Task, space: Workspace) -> str:
 def _saved(fleet: Fleet) -> list[Old]:
     days = load(fleet.home, env={}).saving.days
     before = fleet.queue.now() - timedelta(days=days)
-    repositories = {space.common: space for space in fleet.history.workspaces(gone=True)}
+    repositories = {space.common: space for space in here(fleet, fleet.history.workspaces(gone=True))}
     found = []
     for space in repositories.values():
         try:

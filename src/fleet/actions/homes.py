@@ -7,10 +7,13 @@ from fleet.actions.rights import refuse_agents
 from fleet.assembly import open_fleet
 from fleet.config.keys import HOME, Permissions
 from fleet.config.load import load
+from fleet.config.queue import BEADS, POSTGRES, SQLITE, kind_of
 from fleet.config.save import create, reset, save
 from fleet.core.clock import now
 from fleet.core.task import Caller
 from fleet.home import Home, write_programs
+
+NAMES = {SQLITE: "the home itself", BEADS: "beads", POSTGRES: "PostgreSQL"}
 
 
 class Made(NamedTuple):
@@ -27,11 +30,16 @@ def init(
     permissions: Permissions | None = None,
     ask: Callable[[], Permissions] | None = None,
     caller: Caller | None = None,
+    queue: str | None = None,
 ) -> Made:
-    """Make what is missing of a home, and record the permissions given or asked for. Raises HomeRefused, BadInput."""
-    if force or permissions or ask:
+    """Make what is missing of a home, and record the permissions given or asked for. Raises HomeRefused, BadInput.
+
+    A `queue` that is named is where its tasks are kept from now on; it is recorded once it could be opened.
+    """
+    if force or permissions or ask or queue:
         refuse_agents(caller, "change settings")
-    changes = _make(home)
+    changes = _use(home, queue) if queue else []
+    changes += _make(home)
     if force and (copy := reset(home.settings, HOME)):
         changes.append(f"wrote the default settings; the old ones are in {copy}")
     settings = load(home, env={})
@@ -68,6 +76,14 @@ def _make(home: Home) -> list[str]:
     if write_programs(home):
         changes.append("wrote bin/bd and bin/fleet")
     return changes
+
+
+def _use(home: Home, queue: str) -> list[str]:
+    with open_fleet(home, make=True, queue=queue):
+        pass
+    if not save(home.settings, HOME, {("queue",): queue}):
+        return []
+    return [f"recorded that tasks are kept in {NAMES[kind_of(queue)]}"]
 
 
 def _record(home: Home, permissions: Permissions) -> None:

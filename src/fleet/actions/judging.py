@@ -15,6 +15,7 @@ from fleet.actions.tasks import Draft
 from fleet.actions.waiting import wait
 from fleet.coders import known
 from fleet.config import load
+from fleet.core.clock import shown_here
 from fleet.core.finding import DONE
 from fleet.core.redaction import Redactor
 from fleet.core.rules import Rules
@@ -142,7 +143,8 @@ def _answer(fleet: Fleet, run: Run | None, letters: Mapping[str, str]) -> tuple[
     """What a judge's run came to: its choice, or why there is none."""
     if run is None or run.ending not in DONE:
         return "it did not get to an end"
-    result = TaskFolder(home_of(fleet.home, run), run.task_id).result_json(since=run.started_at)
+    since = shown_here(run.started_at, fleet.queue.now())
+    result = TaskFolder(home_of(fleet.home, run), run.task_id).result_json(since=since)
     said = str(run.notes.get("said") or run.notes.get("text") or "")
     for text in (result.summary if result else "", said):
         if answer := answer_in(Redactor().text(text), letters):

@@ -6,6 +6,8 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions import elsewhere
+from fleet.actions.event_text import event_lines, lines_in
 from fleet.assembly import terminal_screen
 from fleet.core.errors import FleetError
 from fleet.engine.work import Work
@@ -44,10 +46,24 @@ def seen(fleet: Fleet, task_id: str) -> Seen:
     return Seen(task, run, home.task(task_id))
 
 
-def screen_lines(found: Seen, count: int) -> list[str]:
-    """The last lines of an agent's terminal: as it is now, or as it was at its end; none where it has none."""
+def events(fleet: Fleet, found: Seen, count: int) -> tuple[list[str], str]:
+    """The last events of a task's last run as lines, and what a reader should know of them.
+
+    Those of another host come from its supervisor, or are what it last stored.
+    """
+    if found.run is None or not elsewhere.is_elsewhere(fleet, found.run.owner):
+        return event_lines(f"{found.folder}/events.jsonl", count), ""
+    part = elsewhere.last_events(fleet, found.run)
+    name = elsewhere.name_of(fleet, found.run.owner)
+    told = f"from host {name}" if not part.why else f"host {name} cannot be asked: {part.why}"
+    told += f"; this is what it stored at {part.kept_at:%Y-%m-%d %H:%M:%S} UTC" if part.kept_at else ""
+    return lines_in(part.data, count), told
+
+
+def screen_lines(fleet: Fleet, found: Seen, count: int) -> list[str]:
+    """The last lines of an agent's terminal: as it is now, or as it was at its end; none where it has none here."""
     run = found.run
-    if run is None or not run.session_name:
+    if run is None or not run.session_name or elsewhere.is_elsewhere(fleet, run.owner):
         return []
     text = ""
     if found.socket is not None:
@@ -73,7 +89,7 @@ def _read(path: Path) -> str:
 
 def difference(fleet: Fleet, task_id: str, *, stat: bool = False, names: bool = False) -> str:
     """What the work of a task changes against its base, what is not committed included. Raises FleetError."""
-    space = fleet.history.workspace(task_id)
+    space = elsewhere.workspace_here(fleet, fleet.queue.get(task_id))
     if space is None:
         raise FleetError(f"{task_id} has no worktree", hint="only tasks with a branch have one.")
     work = Work(fleet.home, space)

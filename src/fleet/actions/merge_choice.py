@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.elsewhere import workspace_here
 from fleet.actions.names import find_tasks, is_pattern
 from fleet.core.errors import FleetError, Usage
 from fleet.core.filter import Filter
@@ -72,7 +73,7 @@ def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
     """The one repository that all of them are about. Raises Usage, FleetError."""
     found: dict[str, Repository] = {}
     for task in tasks:
-        space = fleet.history.workspace(task.id)
+        space = workspace_here(fleet, task)
         if space is not None:
             found.setdefault(space.common, Repository(top=space.repo, common=space.common))
         elif task.repo and task.branch:
@@ -89,7 +90,7 @@ def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
 def look(fleet: Fleet, view: View, tasks: Sequence[Task], onto: str) -> list[Item]:
     """What is known of each, and what speaks against it; `onto` is the commit that they are to be merged into."""
     live = {run.task_id for run in fleet.history.live()}
-    spaces = [fleet.history.workspace(task.id) for task in tasks]
+    spaces = [workspace_here(fleet, task) for task in tasks]
     receipts = [next(reversed(fleet.history.receipts(task.id)), None) for task in tasks]
     names = [f"refs/heads/{task.branch}" if task.branch else "refs/heads/fleet/none" for task in tasks]
     tips = view.resolve(*names)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.config import load
+from fleet.actions.hosts import hosts
+from fleet.actions.unmet import unmet
 from fleet.core.filter import READY, Filter
 from fleet.core.task import HEADLESS, Status
 from fleet.engine.admission import Situation, admit
+from fleet.engine.hosting import owner_of, settings_here
 from fleet.engine.single import PAUSED, holder
 from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
 
 if TYPE_CHECKING:
+    from fleet.actions.hosts import Seen
     from fleet.assembly import Fleet
     from fleet.config import Settings
 
@@ -42,13 +45,13 @@ def outlook(fleet: Fleet) -> Outlook:
 
 def situation(fleet: Fleet, settings: Settings) -> Situation:
     """What the supervisor would look at now, but for what only it can remember."""
-    live = fleet.history.live()
+    live, owner = fleet.history.live(), owner_of(fleet.home, settings)
     named = {name or settings.coder for name in fleet.queue.waiting_coders()}
     return Situation(
         now=fleet.queue.now(),
         default_coder=settings.coder,
         coders={name: unusable(name, settings) for name in sorted(named)},
-        running=Counter((run.coder, HEADLESS) for run in live),
+        running=Counter((run.coder, HEADLESS) for run in live if run.owner == owner),
         busy=Counter((run.coder, run.account) for run in live),
         accounts=fleet.history.accounts(),
         free_disk_mb=free_disk_mb(fleet.home.root),
@@ -58,7 +61,21 @@ def situation(fleet: Fleet, settings: Settings) -> Situation:
 
 
 def _reasons(fleet: Fleet) -> list[str]:
-    settings = load(fleet.home, env={})
-    none = [] if holder(fleet.home) else ["no supervisor runs; `fleet run start` starts one"]
-    found = admit(settings, situation(fleet, settings)).reasons
-    return none + ["paused; `fleet resume` goes on" if reason == "paused" else reason for reason in found]
+    settings, known = settings_here(fleet.home), hosts(fleet)
+    seen = situation(fleet, settings)
+    is_served = holder(fleet.home) is not None
+    if not is_served and any(each.takes_work for each in known):
+        found = ["paused"] if seen.paused else []  # it is for others to work, and they know what is in their way
+    else:
+        found = [] if is_served else ["no supervisor runs; `fleet run start` starts one"]
+        found += admit(settings, seen.replace(closed=[_drained(each) for each in known if _is_closed(each)])).reasons
+    told = ["paused; `fleet resume` goes on" if reason == "paused" else reason for reason in found]
+    return told + unmet(fleet, known)
+
+
+def _is_closed(seen: Seen) -> bool:
+    return seen.is_this and seen.host.drained_at is not None
+
+
+def _drained(seen: Seen) -> str:
+    return f"this host, {seen.host.name}, is drained; `fleet hosts undrain {seen.host.name}` has it take tasks again"

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.elsewhere import is_elsewhere, name_of
 from fleet.assembly import open_launcher
 from fleet.config import load
 from fleet.core.errors import FleetError
@@ -86,8 +87,9 @@ def remove(
     Raises IllegalMove for a task that is at work. `sweep` afterwards deletes what they held from the disk.
     """
     settings = load(fleet.home, env={}).saving
+    left = [each for key in ids if (each := _left_elsewhere(fleet, key))]
     with fleet.queue.atomic():  # one write for all of them
-        plans = [_plan(fleet, key) for key in ids]
+        plans = [_plan(fleet, key) for key in ids if key not in {each.workspace.task_id for each in left}]
 
     def work(plan: _Plan) -> Removal:
         return _removed(fleet.home, plan, settings, without_ignored)
@@ -97,12 +99,24 @@ def remove(
     with fleet.queue.atomic():
         for each in done:
             _record(fleet, each)
-    return [_without_branch(fleet, each) if with_branch and each.removed else each for each in done]
+    return left + [_without_branch(fleet, each) if with_branch and each.removed else each for each in done]
+
+
+def _left_elsewhere(fleet: Fleet, task_id: str) -> Removal | None:
+    """A worktree on another host is for that host to remove."""
+    space = fleet.history.workspace(task_id)
+    if space is None or not is_elsewhere(fleet, space.host):
+        return None
+    name = name_of(fleet, space.host)
+    if space.is_gone:
+        return Removal(space, Saved(), True, note=f"host {name} has pushed and removed it")
+    return Removal(space, Saved(), False, f"it is on host {name}, which removes it once its branch is pushed")
 
 
 def sweep(removals: Sequence[Removal], fleet: Fleet) -> None:
     """Delete from the disk what was taken away."""
-    for path, space in {each.workspace.path: each.workspace for each in removals if each.removed}.items():
+    removed = [each.workspace for each in removals if each.removed and not is_elsewhere(fleet, each.workspace.host)]
+    for path, space in {space.path: space for space in removed}.items():
         sweep_away(Work(fleet.home, space).repository, path)
 
 

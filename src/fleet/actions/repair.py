@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.actions import removal
+from fleet.actions.elsewhere import here, is_elsewhere
 from fleet.actions.merge_records import repair_merges
 from fleet.actions.rights import refuse_agents
 from fleet.assembly import close_terminal, dead_terminals
@@ -36,14 +37,14 @@ def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[
     refuse_agents(caller, "repair worktrees")
     done = [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_strangers(fleet, scope)]
     done += [*_sessions(fleet), *_runs(fleet)]
-    tidy(fleet.home, fleet.history.workspaces(gone=True))
+    tidy(fleet.home, here(fleet, fleet.history.workspaces(gone=True)))
     return done
 
 
 def _workspaces(fleet: Fleet, scope: Scope) -> Iterator[str]:
     """What is on record: half made, half removed, or gone from the disk."""
     held = _held(fleet)
-    for space in fleet.history.workspaces():
+    for space in here(fleet, fleet.history.workspaces()):
         if scope.repo not in (None, space.repo) or space.task_id in held:
             continue
         if space.removing_at is not None:
@@ -97,7 +98,8 @@ def _strangers(fleet: Fleet, scope: Scope) -> Iterator[str]:
     """Worktrees in fleet's own place that are not on record."""
     known = {os.path.realpath(space.path) for space in fleet.history.workspaces()}
     root = os.path.realpath(os.path.join(fleet.home.root, "worktrees"))  # noqa: PTH118
-    seen = {space.common: space for space in [*fleet.history.workspaces(), *fleet.history.workspaces(gone=True)]}
+    spaces = here(fleet, [*fleet.history.workspaces(), *fleet.history.workspaces(gone=True)])
+    seen = {space.common: space for space in spaces}
     for space in seen.values():
         if scope.repo not in (None, space.repo):
             continue
@@ -122,7 +124,7 @@ def _sessions(fleet: Fleet) -> Iterator[str]:
 
 def _runs(fleet: Fleet) -> Iterator[str]:
     """Runs that are on record as live, and have no agent: a supervisor settles them."""
-    lost = [run for run in fleet.history.live() if not _lives(fleet, run)]
+    lost = [run for run in fleet.history.live() if not is_elsewhere(fleet, run.owner) and not _lives(fleet, run)]
     if lost and holder(fleet.home) is None:
         yield f"{', '.join(run.task_id for run in lost)}: no agent any more; `fleet run start` settles what it left"
 

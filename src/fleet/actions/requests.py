@@ -10,6 +10,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet.actions.elsewhere import workspace_here
 from fleet.actions.names import ANYWHERE, find_task
 from fleet.actions.request_text import text_of, title_of
 from fleet.actions.request_tool import PROGRAM, Gh, opening
@@ -125,7 +126,8 @@ def request(
 
 def prepare(fleet: Fleet, key: str, wish: Wish) -> Request:
     """All that there is to know before anything is pushed. Raises BadInput, IllegalMove, FleetError."""
-    task, space = fleet.queue.get(key), fleet.history.workspace(key)
+    task = fleet.queue.get(key)
+    space = workspace_here(fleet, task)
     if space is None:
         raise FleetError(f"{key} has no branch", hint="only tasks with a branch of their own have something to push.")
     repository = Repository(top=space.repo, common=space.common)

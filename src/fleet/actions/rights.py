@@ -1,29 +1,29 @@
 """What a run may do: change its own task and the tasks it made, read all, and nothing that is for people.
 
-This is the one place that judges. A face hands its verbs `as_seen_by(queue, caller)`: no verb can forget to ask.
+This is the one place that judges. A face hands its verbs `as_seen_by(fleet, caller)`: no verb can forget to ask.
 """
 
 from __future__ import annotations
 
+from fleet.actions.bounds import BOUND, bounds_of
 from fleet.core.errors import IllegalMove
-from fleet.core.filter import Filter
 from fleet.core.task import RESOLVED, Caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from fleet.actions.bounds import Bounds
+    from fleet.assembly import Fleet
     from fleet.core.dependency import Edge
     from fleet.core.task import Comment, Task
     from fleet.store.base import Queue
 
-#: A person's task may lead to tasks made by its runs, and these to others; there it ends.
-DEEPEST = 2
-
 #: What a run may call as it is: reading, and whatever changes no task.
 FREE = frozenset(
-    {"close", "health", "now", "atomic", "snapshot", "get", "find", "count", "size", "next_child", "tallies"}
-    | {"edges", "ancestors", "comments", "labels", "waiting_coders", "caller", "gave_out", "config"}
+    {"close", "is_shared", "listening", "health", "now", "atomic", "snapshot", "get", "find", "count", "size"}
+    | {"next_child", "tallies", "edges", "ancestors", "comments", "labels", "waiting_coders", "caller", "gave_out"}
+    | {"config"}
 )
 #: What only a supervisor does, or a person.
 REFUSED = {
@@ -56,18 +56,20 @@ def may_change(caller: Caller, task: Task) -> bool:
     return caller.task_id in (task.id, task.made_by)
 
 
-def as_seen_by(queue: Queue, caller: Caller | None) -> Queue:
+def as_seen_by(fleet: Fleet, caller: Caller | None) -> Queue:
     """The queue as this caller may use it: for a person the queue itself, for a run one that raises IllegalMove."""
-    seen: Any = queue if caller is None else Restricted(queue, caller)
+    seen: Any = fleet.queue if caller is None else Restricted(fleet, caller)
     return seen  # type: ignore[no-any-return]
 
 
 class Restricted:
     """A queue that lets a run change what is its own. A method that is not named here is refused."""
 
-    def __init__(self, queue: Queue, caller: Caller) -> None:
-        self._queue = queue
+    def __init__(self, fleet: Fleet, caller: Caller) -> None:
+        self._fleet = fleet
+        self._queue = fleet.queue
         self._caller = caller
+        self._bound: Bounds | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Reading is free."""
@@ -78,17 +80,10 @@ class Restricted:
         raise AttributeError(name)
 
     def add(self, task: Task) -> None:
-        """Put a task in that says who made it, unless tasks have led to tasks often enough."""
-        own = self._caller.task_id
-        if self._caller == Caller.over():
-            refuse_agents(self._caller, "make tasks once its run is over")
-        depth = max(self._caller.depth, self._depth())
-        if depth >= DEEPEST:
-            raise IllegalMove(
-                f"an agent of {own} may not make tasks: {own} is {depth} deep already, and {DEEPEST} is the most",
-                hint=f"say what is left to do: `bd comment {own} TEXT`.",
-            )
-        self._queue.add(task.replace(made_by=own))
+        """Put a task in that says who made it, within what its maker leaves to it."""
+        bounds = self._bounds()
+        bounds.check()
+        self._queue.add(bounds.applied(task).replace(made_by=self._caller.task_id))
 
     def save(self, task: Task) -> None:
         """Keep a changed task, but for what is not the run's to say."""
@@ -100,6 +95,8 @@ class Restricted:
         own = task.id == self._caller.task_id
         if own:
             _check_own(kept, task)
+        elif any(getattr(kept, name) != getattr(task, name) for name in BOUND):
+            task = self._bounds().applied(task)
         names = _NOT_OF_ITS_OWN if own else _NOT_ITS_WORD
         self._queue.save(task.replace(**{name: getattr(kept, name) for name in names}))
 
@@ -109,6 +106,10 @@ class Restricted:
         if task_id == self._caller.task_id or task.is_supervised:
             raise IllegalMove(
                 f"an agent may not delete {task_id}: it is being worked on", hint=f"`bd close {task_id}` ends it."
+            )
+        if self._bounds().left and self._fleet.history.runs(task_id):
+            raise IllegalMove(
+                f"an agent may not delete {task_id}: what it took counts", hint=f"`bd close {task_id}` ends it."
             )
         self._queue.remove(task_id)
 
@@ -140,17 +141,12 @@ class Restricted:
             hint=f"`bd comment {task_id} TEXT` tells whoever does; `bd create` makes a task of your own.",
         )
 
-    def _depth(self) -> int:
-        """How many runs led to the caller's task. A deleted one could hide any number, and counts as the most."""
-        key, depth = self._caller.task_id, 0
-        while depth < DEEPEST:
-            found = self._queue.find(Filter(ids=(key,)), sort="id", limit=1)
-            if not found:
-                return DEEPEST
-            if not found[0].made_by:
-                return depth
-            key, depth = found[0].made_by, depth + 1
-        return depth
+    def _bounds(self) -> Bounds:
+        if self._caller == Caller.over():
+            refuse_agents(self._caller, "make tasks once its run is over")
+        if self._bound is None:
+            self._bound = bounds_of(self._fleet, self._caller)
+        return self._bound
 
 
 def _check_own(kept: Task, task: Task) -> None:

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import logging
 import os
 import signal
-import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.actions.control import stop
 from fleet.assembly import open_fleet, open_launcher, open_terminals
+from fleet.config import load
+from fleet.config.queue import keep as keep_queue
+from fleet.core.errors import StoreAway
 from fleet.core.task import MADE_HERE
 from fleet.engine import logs
+from fleet.engine.hosting import Said, owner_of
 from fleet.engine.office import Office
 from fleet.engine.single import Single, holder
 from fleet.engine.supervisor import Supervisor
 from fleet.warm.keeping import keep_warm
 
 if TYPE_CHECKING:
-    from typing import Any
-
+    from fleet.assembly import Fleet
     from fleet.home import Home
 
+log = logging.getLogger(__name__)
 
-def supervise(home: Home, *, coder: str = "", only_made: bool = False, to_terminal: bool = True) -> None:
+#: How often a database that is away is tried again.
+AGAIN_SECONDS = 0.5
+THREADS = 32
+
+
+def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, to_terminal: bool = True) -> None:
     """Supervise this home until SIGTERM or SIGINT; agents go on without us. Raises SupervisorRunning.
 
     With `only_made` nothing is claimed but what `create` and its like made; such a one gives way to any other.
@@ -33,29 +43,46 @@ def supervise(home: Home, *, coder: str = "", only_made: bool = False, to_termin
     note = holder(home)
     if note is not None and note.get("only_made") and not only_made:
         stop(home)
-    origins = MADE_HERE if only_made else None
+    said, origins = said or Said(), MADE_HERE if only_made else None
     single = Single(home)
-    single.take(only_made=only_made)
+    single.take(only_made=only_made, said=said.note())
     try:
-        with open_fleet(home, migrate=True) as fleet:
-            asyncio.run(_serve(fleet.home, fleet, coder, origins, to_terminal))
+        keep_queue(home, os.environ)
+        with _opened(home) as fleet:
+            asyncio.run(_serve(fleet, said, origins, to_terminal))
     finally:
         single.release()
 
 
-async def _serve(home: Home, fleet: Any, coder: str, origins: tuple[str, ...] | None, to_terminal: bool) -> None:
+def _opened(home: Home) -> Fleet:
+    """The home's queue. A database that is away is waited for: there may be agents here, and they wait as well."""
+    told = False
+    while True:
+        try:
+            return open_fleet(home, migrate=True)
+        except StoreAway as error:
+            if not told:
+                log.warning("%s; it is waited for", error)
+                told = True
+        time.sleep(AGAIN_SECONDS)
+
+
+async def _serve(fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_terminal: bool) -> None:
+    home = fleet.home
     office = Office(
         home,
         fleet.queue,
         fleet.history,
-        open_launcher(),
-        owner=owner_of(home),
-        coder=coder,
+        open_launcher(lasting=True),
+        owner=owner_of(home, said.over(load(home, env={}))),
+        said=said,
         terminals=partial(open_terminals, home),
     )
     logs.set_up(home, office.redactor, to_terminal=to_terminal)
     supervisor = Supervisor(office, origins=origins)
     loop = asyncio.get_running_loop()
+    # Threads here wait for git and for the disk; so many agents may begin or end at once.
+    loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="work"))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)
     loop.add_signal_handler(signal.SIGUSR1, lambda: supervisor.stop(stop_agents=True))
@@ -67,9 +94,3 @@ async def _serve(home: Home, fleet: Any, coder: str, origins: tuple[str, ...] | 
             warm.cancel()
             await asyncio.gather(warm, return_exceptions=True)
         office.close()
-
-
-def owner_of(home: Home) -> str:
-    """A name for this supervisor that stays the same over restarts; homes that share a database have their own."""
-    place = os.path.realpath(home.root)
-    return f"fleet@{socket.gethostname()}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"

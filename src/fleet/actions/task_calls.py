@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet import coders
-from fleet.actions import agents, runs, steering, tasks
+from fleet.actions import agents, runs, steering, tasks, travelling
+from fleet.actions.bounds import real
 from fleet.actions.names import find_task
 from fleet.actions.rights import as_seen_by
 from fleet.actions.tasks import Draft
-from fleet.actions.worker_making import ORIGIN, check_place
-from fleet.actions.worker_terms import real
+from fleet.actions.worker_making import ORIGIN, rules_for
 from fleet.actions.workers import own
 from fleet.config import load
 from fleet.core import branch as names
@@ -20,6 +20,7 @@ from fleet.core.dependency import BLOCKS
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.record import Record
+from fleet.core.rules import Rules
 from fleet.core.task import DIRECTORY, HEADLESS, WORKTREE
 from fleet.wake import wake
 
@@ -54,7 +55,7 @@ class TaskOrder(Record):
 def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> tuple[Task, list[str]]:
     """Put a task into the queue; what could not be tied to it is told. Raises BadInput, IllegalMove."""
     cwd = _directory(order.cwd)
-    rules = check_place(fleet, cwd, terms, maker.caller)
+    rules = rules_for(fleet, cwd, terms, maker.caller)
     settings = load(fleet.home, cwd or None)
     if order.branch:
         names.check_branch(order.branch)
@@ -81,12 +82,13 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> 
         "labels": tuple(checks.line("label", label) for label in order.labels),
         "origin": ORIGIN,
         "path": terms.path,
-        "rules": rules.text(),
+        "rules": Rules(depth=rules.depth, repos=rules.repos).text(),
     }
-    draft = Draft(fields=fields, needs=tuple((BLOCKS, key, "{}") for key in order.needs))
-    made = tasks.create(as_seen_by(fleet.queue, maker.caller), draft, actor=maker.by)
+    elsewhere, notes = travelling.placed(fleet, fields)
+    draft = Draft(fields=fields | elsewhere, needs=tuple((BLOCKS, key, "{}") for key in order.needs))
+    made, untied = tasks.create(as_seen_by(fleet, maker.caller), draft, actor=maker.by)
     wake(fleet.home)
-    return made
+    return made, [*untied, *(f"{made.id} {note}" for note in notes)]
 
 
 def listed(fleet: Fleet, *, statuses: tuple[str, ...] | None, text: str, limit: int) -> list[dict[str, Any]]:

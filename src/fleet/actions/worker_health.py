@@ -51,6 +51,7 @@ def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble:
         "db_path": fleet.home.database,
         "base_dir": fleet.home.root,
         **told,
+        "auth_check_mode": "local_artifact",
         "git_found": git is not None,
         "git_path": git or "",
         "default_executor": _default(fleet, terms),
@@ -61,6 +62,7 @@ def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble:
         "stale_timeout": terms.silence_seconds,
         "max_concurrent": terms.at_once,
         "max_spawn_depth": terms.depth,
+        "supported_models": {name: [terms.model(name)] if terms.model(name) else [] for name in EXECUTORS},
         "allowed_repos": list(terms.repos),
         "coders": [
             {"name": each.name, "installed": each.is_installed, "warnings": each.warnings} for each in found.values()

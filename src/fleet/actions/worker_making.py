@@ -9,29 +9,29 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions import bases, travelling
+from fleet.actions.bounds import allows, bounds_of, real
 from fleet.actions.rights import as_seen_by
 from fleet.actions.trusting import refuse_untrusted
-from fleet.actions.worker_terms import allows, real
 from fleet.config import load
 from fleet.core import checks
-from fleet.core.errors import BadInput, FleetError, IllegalMove, TaskNotFound
-from fleet.core.jsontext import decode, encode
+from fleet.core.errors import BadInput, FleetError, IllegalMove
+from fleet.core.jsontext import encode
 from fleet.core.record import Record
-from fleet.core.rules import Rules, rules_in
 from fleet.core.task import HEADLESS, WORKTREE, Task
 from fleet.wake import wake
-from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from typing import Any
 
+    from fleet.actions.travelling import Ticket
     from fleet.actions.worker_terms import WorkerTerms
     from fleet.assembly import Fleet
     from fleet.config import Settings
+    from fleet.core.rules import Rules
     from fleet.core.task import Caller
     from fleet.workspaces.repository import Repository
 
@@ -44,8 +44,6 @@ LONGEST_PART = 50  # of a branch's name
 LONGEST_CODER = 30
 MOST_WORDS = 100
 MOST_METADATA = 64 * 1024
-#: What a task's agents may spend goes to the tasks that they make too.
-BUDGETS = ("max_tokens", "max_cost_usd")
 
 
 class Order(Record):
@@ -73,22 +71,16 @@ class Maker(NamedTuple):
     caller: Caller | None = None
 
 
-class _Bounds(NamedTuple):
-    """What the task of the calling run leaves to those that it makes."""
-
-    rules: Rules = Rules()
-    limits: dict[str, Any] = {}  # noqa: RUF012
-
-
 class _Site(NamedTuple):
     """What holds for all workers that are made together."""
 
     repository: Repository
     settings: Settings
     terms: WorkerTerms
-    bounds: _Bounds
+    rules: Rules  # of each, but for what its order says
     by: str
     now: datetime
+    tickets: dict[str, Ticket]  # by the commits that they begin at
 
 
 def make(
@@ -101,14 +93,18 @@ def make(
     if maker.caller is not None and any(order.extra_args for order in orders):
         raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
     repository = _repository(repo_path)
-    bounds = _bounds(fleet, maker.caller)
-    _check_allowed(repository.top, terms, bounds, maker.caller)
+    rules = rules_for(fleet, repository.top, terms, maker.caller)
     settings = load(fleet.home, repository.top)
     refuse_untrusted(fleet, repository, settings)
-    commits = _commits(fleet, repository, repo_path, [order.base_ref for order in orders])
-    site = _Site(repository, settings, terms, bounds, maker.by, fleet.queue.now())
+    commits = bases.commits(fleet.home, repository, [order.base_ref for order in orders], cwd=real(repo_path))
+    tickets = {
+        base: travelling.ticket(fleet, repository, base, settings=settings)
+        for base in set(commits.values())
+        if isinstance(base, str)
+    }
+    site = _Site(repository, settings, terms, rules, maker.by, fleet.queue.now(), tickets)
     made = [_drafted(order, commits[order.base_ref], site) for order in orders]
-    queue = as_seen_by(fleet.queue, maker.caller)
+    queue = as_seen_by(fleet, maker.caller)
     with fleet.queue.atomic():
         for task in made:
             if isinstance(task, Task):
@@ -117,12 +113,21 @@ def make(
     return made
 
 
-def check_place(fleet: Fleet, cwd: str, terms: WorkerTerms, caller: Caller | None) -> Rules:
-    """Raise IllegalMove where a task must not be made; what it leaves to tasks that its own agents make."""
-    bounds = _bounds(fleet, caller)
-    _check_allowed(cwd, terms, bounds, caller)
-    rules = _rules(Order(task_name="", prompt=""), terms, bounds)
-    return Rules(depth=rules.depth, repos=rules.repos)
+def rules_for(fleet: Fleet, place: str, terms: WorkerTerms, caller: Caller | None) -> Rules:
+    """What holds for tasks that are made in a place through tools. Raises IllegalMove where none may be made.
+
+    A run's own task says how deep its tasks may lead to tasks, and not the environment of its server.
+    """
+    if not allows(terms.repos, place):
+        raise IllegalMove(
+            f"{place or 'no directory'} is not an allowed repository", hint="FLEET_ALLOWED_REPOS lists those that are."
+        )
+    if caller is None:
+        return terms.rules()
+    bounds = bounds_of(fleet, caller)
+    bounds.check()
+    bounds.check_place(place)
+    return terms.rules().replace(depth=None)
 
 
 def new_id() -> str:
@@ -149,52 +154,6 @@ def _repository(path: str) -> Repository:
     return find_repository(place)
 
 
-def _bounds(fleet: Fleet, caller: Caller | None) -> _Bounds:
-    if caller is None:
-        return _Bounds()
-    try:
-        task = fleet.queue.get(caller.task_id)
-        limits = decode(task.limits) if task.limits else {}
-        return _Bounds(rules_in(task.rules), limits if isinstance(limits, dict) else {})
-    except (TaskNotFound, ValueError, TypeError) as error:
-        raise IllegalMove("an agent whose task cannot be read may not make tasks") from error
-
-
-def _check_allowed(top: str, terms: WorkerTerms, bounds: _Bounds, caller: Caller | None) -> None:
-    """By what fleet knows: where the caller is a run, its own task's bounds hold too, whatever its environment says."""
-    for repos in (terms.repos, bounds.rules.repos, caller.repos if caller else ()):
-        if not allows(tuple(real(each) for each in repos), top):
-            raise IllegalMove(
-                f"{top or 'no directory'} is not an allowed repository",
-                hint="FLEET_ALLOWED_REPOS lists those that are.",
-            )
-    deepest = min((each for each in (bounds.rules.depth, terms.depth) if each is not None), default=None)
-    if caller is not None and deepest is not None and caller.depth + 1 > deepest:
-        raise IllegalMove(
-            f"an agent of {caller.task_id} may not make tasks: it is {caller.depth} deep, and {deepest} is the most",
-            hint="do it yourself, or say in your result what is left to do.",
-        )
-
-
-def _commits(fleet: Fleet, repository: Repository, cwd: str, bases: Sequence[str]) -> dict[str, str | FleetError]:
-    """The commit that each base means, or why there is none. Git is asked once."""
-    view = View(fleet.home, repository)
-    names: dict[str, str | FleetError] = {}
-    for base in dict.fromkeys(bases):
-        try:
-            names[base] = base_name(repository, base, cwd=real(cwd))
-        except FleetError as error:
-            names[base] = error
-    asked = {base: name for base, name in names.items() if isinstance(name, str)}
-    tips = view.resolve(*asked.values()) if asked else []
-    for base, tip in zip(asked, tips, strict=True):
-        try:
-            names[base] = checked_base(repository, view, base, tip)
-        except FleetError as error:
-            names[base] = error
-    return names
-
-
 def _drafted(order: Order, base: str | FleetError, site: _Site) -> Task | FleetError:
     top, terms = site.repository.top, site.terms
     try:
@@ -218,8 +177,10 @@ def _drafted(order: Order, base: str | FleetError, site: _Site) -> Task | FleetE
             coder=coder,
             model=checks.line("model", order.model or terms.model(coder)),
             verify=order.verify,
-            rules=_rules(order, terms, site.bounds).text(),
-            limits=encode(terms.limits(order.timeout_seconds) | _budget(site.bounds)),
+            rules=_rules(order, site.rules).text(),
+            limits=encode(terms.limits(order.timeout_seconds)),
+            remote=site.tickets[base].remote,
+            requires=site.tickets[base].requires,
             origin=ORIGIN,
             path=terms.path,
             metadata={KEY: _kept(order)},
@@ -228,20 +189,9 @@ def _drafted(order: Order, base: str | FleetError, site: _Site) -> Task | FleetE
         return error
 
 
-def _rules(order: Order, terms: WorkerTerms, bounds: _Bounds) -> Rules:
-    rules = terms.rules()
+def _rules(order: Order, rules: Rules) -> Rules:
     effort = checks.line("reasoning_effort", order.reasoning_effort or rules.reasoning_effort, longest=40)
-    depths = [each for each in (rules.depth, bounds.rules.depth) if each is not None]
-    return rules.replace(
-        depth=min(depths, default=None),
-        repos=bounds.rules.repos or rules.repos,
-        reasoning_effort=effort,
-        extra_args=order.extra_args,
-    )
-
-
-def _budget(bounds: _Bounds) -> dict[str, Any]:
-    return {name: bounds.limits[name] for name in BUDGETS if isinstance(bounds.limits.get(name), int | float)}
+    return rules.replace(reasoning_effort=effort, extra_args=order.extra_args)
 
 
 def _kept(order: Order) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 from typing import TYPE_CHECKING
 
 from fleet import coders
+from fleet.actions.bounds import DEEPEST, real
 from fleet.config import KEYS
 from fleet.config.check import check_value
 from fleet.core.errors import BadInput
@@ -40,7 +40,7 @@ class WorkerTerms(Record):
     silence_seconds: float = 120.0
     stale_restarts: int = 2
     at_once: int = 50
-    depth: int = 2
+    depth: int = DEEPEST
     repos: tuple[str, ...] = ()
     rate_limit_retries: int = 3
     rate_limit_base_seconds: float = 4.0
@@ -59,7 +59,7 @@ class WorkerTerms(Record):
             silence_seconds=_seconds(env, "FLEET_STALE_TIMEOUT", 120.0, least=0.1),
             stale_restarts=_count(env, "FLEET_STALE_MAX_RESTARTS", 2),
             at_once=_count(env, "FLEET_MAX_CONCURRENT", 50, least=1),
-            depth=_count(env, "FLEET_MAX_SPAWN_DEPTH", 2),
+            depth=_count(env, "FLEET_MAX_SPAWN_DEPTH", DEEPEST),
             repos=tuple(real(part) for part in repos if part),
             rate_limit_retries=_count(env, "FLEET_RATE_LIMIT_MAX_RETRIES", 3),
             rate_limit_base_seconds=_seconds(env, "FLEET_RATE_LIMIT_BASE_DELAY", 4.0),
@@ -100,16 +100,6 @@ class WorkerTerms(Record):
         wall = self.wall_seconds if timeout_seconds is None else float(timeout_seconds)
         check_value(KEYS["watchdog", "wall_seconds"], wall)
         return {"wall_seconds": wall, "silence_seconds": self.silence_seconds}
-
-
-def real(path: str) -> str:
-    """A path as it is compared: absolute, with no link in it."""
-    return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
-
-
-def allows(repos: tuple[str, ...], top: str) -> bool:
-    """Whether a repository is one of these or lies below one; none named: any."""
-    return not repos or any(top == each or top.startswith(f"{each.rstrip('/')}/") for each in repos)
 
 
 def _seconds(env: Mapping[str, str], name: str, usual: float, *, least: float = 0.0) -> float:

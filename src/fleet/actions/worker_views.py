@@ -115,11 +115,16 @@ def _facts(home: Home, worker: Worker, places: Places) -> dict[str, Any]:
     }
 
 
-def summary(views: Sequence[dict[str, Any]]) -> str:
+def summary(views: Sequence[dict[str, Any]], what: str = "workers") -> str:
     """A list in a line: 5 workers: 2 running, 3 ok."""
     counts = [(sum(each["status"] == status for each in views), label.lower()) for status, label in LABELS.items()]
     told = ", ".join(f"{count} {label}" for count, label in counts if count)
-    return f"{len(views)} workers" + (f": {told}" if told else "")
+    return f"{len(views)} {what}" + (f": {told}" if told else "")
+
+
+def collected(fleet: Fleet, worker: Worker, lines: int) -> dict[str, Any]:
+    """A worker with what it handed on, and so many lines of its logs."""
+    return view(fleet, worker) | result(fleet, worker) | (tails(fleet, worker, lines) if lines else {})
 
 
 def result(fleet: Fleet, worker: Worker) -> dict[str, Any]:

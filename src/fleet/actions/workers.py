@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions import agents, removal
+from fleet.actions import agents, asking, removal
 from fleet.actions.rights import may_change
 from fleet.actions.worker_making import KEY, ORIGIN
 from fleet.core.errors import BadInput, FleetError, IllegalMove, TaskNotFound
@@ -40,6 +40,8 @@ class WorkerStatus:
 
 STATUSES = ("pending", "running", "succeeded", "failed", "cancelled", "timed_out")
 OVER = STATUSES[2:]
+#: codefleet has one more, which nothing is in here: what could not be removed is told by the call that was to.
+KNOWN = (*STATUSES, "cleanup_failed")
 
 
 class WorkerNotFound(FleetError):
@@ -121,7 +123,7 @@ def some(fleet: Fleet, ids: Sequence[str]) -> list[Worker]:
 def workers(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 25) -> list[Worker]:
     """The newest workers, newest first; with statuses those that are in one of them. Raises BadInput."""
     wanted = None if statuses is None else set(statuses)
-    if unknown := sorted((wanted or set()) - set(STATUSES)):
+    if unknown := sorted((wanted or set()) - set(KNOWN)):
         raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
     if not 1 <= limit <= MOST_LISTED:
         raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
@@ -159,6 +161,7 @@ def cancel(fleet: Fleet, worker_id: str, *, caller: Caller | None = None) -> Wor
                 f"worker {worker_id} is {found.status} already", hint="`cleanup_worker` removes its worktree."
             )
         agents.kill(fleet, [worker_id], reason=CANCELLED_HERE)
+        asking.withdraw(fleet, [worker_id])
     return worker(fleet, worker_id)
 
 

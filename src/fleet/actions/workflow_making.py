@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions import bases, travelling
 from fleet.actions.rights import as_seen_by
 from fleet.actions.trusting import refuse_untrusted
-from fleet.actions.worker_making import branch_of, check_place
+from fleet.actions.worker_making import branch_of, rules_for
 from fleet.config import load
 from fleet.core import checks
 from fleet.core.dependency import Edge
@@ -18,13 +19,12 @@ from fleet.core.record import Record
 from fleet.core.task import HEADLESS, WORKTREE, Task
 from fleet.wake import wake
 from fleet.workflows.ids import new_workflow_id, task_of
-from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from fleet.actions.travelling import Ticket
     from fleet.actions.worker_making import Maker
     from fleet.actions.worker_terms import WorkerTerms
     from fleet.assembly import Fleet
@@ -53,9 +53,10 @@ class _Site(NamedTuple):
     repository: Repository
     settings: Settings
     terms: WorkerTerms
-    bounds: Rules
+    rules: Rules  # of each, but for what the plan says of it
     base: str
     now: datetime
+    ticket: Ticket
 
 
 def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Maker) -> Workflow:
@@ -68,7 +69,7 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
     if "\0" in asked.directory or not os.path.isdir(asked.directory):  # noqa: PTH112
         raise BadInput(f"{asked.directory[:200]!r} is no directory", hint="name a checkout of a git repository.")
     repository = find_repository(asked.directory)
-    bounds = check_place(fleet, repository.top, terms, maker.caller)
+    rules = rules_for(fleet, repository.top, terms, maker.caller)
     settings = load(fleet.home, repository.top)
     refuse_untrusted(fleet, repository, settings)
     prompt = _prompt(asked.prompt or plan.task_prompt)
@@ -83,10 +84,11 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
         made_by=maker.by,
         caller=maker.caller.task_id if maker.caller else "",
     )
-    base = _commit(fleet, repository, asked.directory, asked.base or plan.base)
-    site = _Site(workflow, repository, settings, terms, bounds, base, now)
+    base = bases.commit(fleet.home, repository, asked.base or plan.base, cwd=asked.directory)
+    ticket = travelling.ticket(fleet, repository, base, settings=settings)
+    site = _Site(workflow, repository, settings, terms, rules, base, now, ticket)
     tasks = [_task(stage, site, maker.by) for stage in plan.stages]
-    queue = as_seen_by(fleet.queue, maker.caller)
+    queue = as_seen_by(fleet, maker.caller)
     with fleet.queue.atomic():
         for task in tasks:
             queue.add(task)
@@ -135,6 +137,8 @@ def _task(stage: Stage, site: _Site, by: str) -> Task:
         verify=stage.verify,
         rules=_rules(stage, site).text(),
         limits=encode(terms.limits(stage.timeout_seconds)),
+        remote=site.ticket.remote,
+        requires=site.ticket.with_words(stage.requires),
         workflow=workflow.id,
         stage=stage.name,
         origin=ORIGIN,
@@ -143,10 +147,8 @@ def _task(stage: Stage, site: _Site, by: str) -> Task:
 
 
 def _rules(stage: Stage, site: _Site) -> Rules:
-    rules = site.terms.rules()
+    rules = site.rules
     return rules.replace(
-        depth=site.bounds.depth,
-        repos=site.bounds.repos,
         retries=rules.retries if stage.retries is None else stage.retries,
         reasoning_effort=stage.reasoning_effort or rules.reasoning_effort,
         extra_args=stage.extra_args,
@@ -162,9 +164,3 @@ def _prompt(text: str) -> str:
     if size > LONGEST_PROMPT or "\0" in text:
         raise BadInput("the prompt is too long, or has a NUL in it", hint=f"{LONGEST_PROMPT} bytes are the most.")
     return text
-
-
-def _commit(fleet: Fleet, repository: Repository, directory: str, base: str) -> str:
-    view = View(fleet.home, repository)
-    (found,) = view.resolve(base_name(repository, base, cwd=directory))
-    return checked_base(repository, view, base, found)

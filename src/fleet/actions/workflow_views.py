@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from fleet.actions import worker_views, workers, workflows
 from fleet.actions.worker_views import span
 from fleet.actions.workflows import State
-from fleet.core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,9 +37,8 @@ def view(fleet: Fleet, flow: Flow) -> dict[str, Any]:
     made, now = flow.workflow, fleet.queue.now().timestamp()
     ended = _ended(flow)
     stages = [_stage(index, seen, now) for index, seen in enumerate(flow.stages)]
-    over = sum(seen.state in workflows.OVER for seen in flow.stages)
     elapsed = span((ended or now) - made.made_at.timestamp())
-    progress = f"{over}/{len(stages)} stages"
+    progress = _progress([stage["status"] for stage in stages])
     return {
         "workflow_id": made.id,
         "name": made.name,
@@ -52,30 +50,32 @@ def view(fleet: Fleet, flow: Flow) -> dict[str, Any]:
         "error_message": flow.trouble or None,
         "elapsed": elapsed,
         "progress": progress,
-        "summary_line": f"[{LABELS[flow.status]}] {made.name} — {progress}, {elapsed}",
+        "summary_line": f"[{LABELS[flow.status]}] {made.name} — {progress} ({elapsed})",
     }
 
 
 def listed(fleet: Fleet, statuses: Iterable[str] | None, limit: int) -> dict[str, Any]:
     """The newest workflows, those in one of these statuses. Raises BadInput."""
-    wanted = None if statuses is None else set(statuses)
-    if unknown := sorted((wanted or set()) - set(workflows.STATUSES)):
-        raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(workflows.STATUSES)}.")
-    found = workflows.flows(fleet, limit=limit if wanted is None else workflows.MOST_LISTED)
-    shown = [view(fleet, flow) for flow in found if wanted is None or flow.status in wanted][:limit]
-    return {"workflows": shown, "count": len(shown)}
+    shown = [view(fleet, flow) for flow in workflows.flows(fleet, statuses, limit=limit)]
+    return {"workflows": shown, "count": len(shown), "summary": worker_views.summary(shown, "workflows")}
 
 
 def collected(fleet: Fleet, flow: Flow, *, all_stages: bool, logs: bool) -> dict[str, Any]:
-    """A workflow with what its last stage handed on, or all of them."""
-    wanted = flow.stages if all_stages else flow.stages[-1:]
-    return view(fleet, flow) | {"stages": [_handed_on(fleet, seen, logs) for seen in wanted]}
+    """A workflow with what its last stage handed on, or all of them: in short, and with the whole worker."""
+    wanted = list(enumerate(flow.stages)) if all_stages else [(len(flow.stages) - 1, flow.stages[-1])]
+    told = view(fleet, flow) | {"stages": [_handed_on(seen) for _, seen in wanted]}
+    found = [
+        {"index": index, "name": seen.stage.name, "status": WORDS[seen.state], "result": _collected(fleet, seen, logs)}
+        for index, seen in wanted
+    ]
+    return told | ({"stage_results": found} if all_stages else {"final_result": found[0]["result"]})
 
 
 def cleaned(workflow_id: str, done: Sequence[Removal]) -> dict[str, Any]:
     """What became of its worktrees."""
     return {
         "workflow_id": workflow_id,
+        "stages_cleaned": sum(each.removed for each in done),
         "cleaned": [each.workspace.task_id for each in done if each.removed],
         "errors": [f"{each.workspace.branch}: {each.why_not}" for each in done if each.why_not],
         "saved_refs": [ref for each in done for ref in each.saved.refs],
@@ -102,7 +102,7 @@ def _stage(index: int, seen: Seen, now: float) -> dict[str, Any]:
     }
 
 
-def _handed_on(fleet: Fleet, seen: Seen, logs: bool) -> dict[str, Any]:
+def _handed_on(seen: Seen) -> dict[str, Any]:
     told = {
         "name": seen.stage.name,
         "status": WORDS[seen.state],
@@ -113,9 +113,23 @@ def _handed_on(fleet: Fleet, seen: Seen, logs: bool) -> dict[str, Any]:
     }
     if seen.result is None:
         told["result_error"] = seen.reason or f"there is no result: the stage is {seen.state}"
-    if logs and seen.task is not None:
-        told |= worker_views.tails(fleet, workers.worker(fleet, seen.task_id), TAIL_LINES)
     return told
+
+
+def _collected(fleet: Fleet, seen: Seen, logs: bool) -> dict[str, Any] | None:
+    if seen.task is None:
+        return None
+    return worker_views.collected(fleet, workers.worker(fleet, seen.task_id), TAIL_LINES if logs else 0)
+
+
+def _progress(statuses: Sequence[str]) -> str:
+    """As codefleet says it: 2/4 stages complete (2 done, 1 running, 1 pending)."""
+    counts = {"done": 0, "skipped": 0, "running": 0, "pending": 0, "failed": 0}
+    for status in statuses:
+        word = "done" if status == "succeeded" else status if status in counts else "failed"
+        counts[word] += 1
+    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{counts['done'] + counts['skipped']}/{len(statuses)} stages complete ({told})"
 
 
 def _ended(flow: Flow) -> float | None:

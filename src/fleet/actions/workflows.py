@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions import agents, control, removal
+from fleet.actions import agents, asking, control, removal
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
 from fleet.core.flow import NOT_BEGUN
@@ -14,7 +15,7 @@ from fleet.core.workflow import plan_in
 from fleet.engine.staging import has_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
     from typing import Any
 
     from fleet.actions.removal import Removal
@@ -106,6 +107,12 @@ class Flow(NamedTuple):
         """Whether nothing more happens to it by itself."""
         return self.status in (SUCCEEDED, FAILED, CANCELLED)
 
+    def rests(self, asking: Container[str] = ()) -> bool:
+        """Whether it is over, or goes on only once a person has answered; `asking`: live agents that wait for one."""
+        asks = [seen.state == State.NEEDS_YOU or seen.task_id in asking for seen in self.stages]
+        going = (seen for seen, waits in zip(self.stages, asks, strict=True) if not waits)
+        return self.is_over or (any(asks) and all(seen.state not in (State.RUNNING, State.READY) for seen in going))
+
     @property
     def trouble(self) -> str:
         """Why it failed: what the first stage says that did by itself."""
@@ -140,12 +147,17 @@ def flow(fleet: Fleet, workflow_id: str) -> Flow:
         return _seen(fleet, fleet.history.workflow(workflow_id))
 
 
-def flows(fleet: Fleet, *, limit: int = 25) -> list[Flow]:
-    """The newest workflows, newest first. Raises BadInput."""
+def flows(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 25) -> list[Flow]:
+    """The newest workflows, newest first; with statuses those that are in one of them. Raises BadInput."""
+    wanted = None if statuses is None else set(statuses)
+    if unknown := sorted((wanted or set()) - set(STATUSES)):
+        raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
     if not 1 <= limit <= MOST_LISTED:
         raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
     with fleet.queue.snapshot():
-        return [_seen(fleet, workflow) for workflow in fleet.history.workflows(limit=limit)]
+        kept = fleet.history.workflows(limit=limit if wanted is None else MOST_LISTED)
+        found = (_seen(fleet, workflow) for workflow in kept)
+        return list(islice((flow for flow in found if wanted is None or flow.status in wanted), limit))
 
 
 def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flow:
@@ -154,9 +166,7 @@ def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flo
     while True:
         found = flow(fleet, workflow_id)
         tell(found)
-        going = [seen for seen in found.stages if seen.state in (State.RUNNING, State.READY, State.WAITING)]
-        asked = any(seen.state == State.NEEDS_YOU for seen in found.stages)
-        if found.is_over or (asked and all(seen.state == State.WAITING for seen in going)):
+        if found.rests():
             return found
         if time.monotonic() - looked > HOLDER_SECONDS:
             looked = time.monotonic()
@@ -190,8 +200,9 @@ def cancel(fleet: Fleet, workflow_id: str, *, caller: Caller | None = None) -> F
                 f"workflow {workflow_id} is {found.status} already",
                 hint=f"`fleet workflow cleanup {workflow_id}` removes its worktrees.",
             )
-        going = [seen.task_id for seen in found.stages if seen.task is not None and _goes_on(seen.task)]
+        going = [seen.task_id for seen in found.stages if seen.state == State.NEEDS_YOU or _goes_on(seen.task)]
         agents.kill(fleet, going, reason=CANCELLED_HERE)
+        asking.withdraw(fleet, going)
         fleet.history.stop_workflow(workflow_id, CANCELLED_HERE, fleet.queue.now())
     return flow(fleet, workflow_id)
 
@@ -231,8 +242,8 @@ def _has_worktree(fleet: Fleet, seen: Seen) -> bool:
     return space is not None and not space.is_gone
 
 
-def _goes_on(task: Task) -> bool:
-    return task.status not in (*RESOLVED, Status.BLOCKED) or task.is_supervised
+def _goes_on(task: Task | None) -> bool:
+    return task is not None and (task.status not in (*RESOLVED, Status.BLOCKED) or task.is_supervised)
 
 
 def _seen(fleet: Fleet, workflow: Workflow) -> Flow:

@@ -14,6 +14,7 @@ from fleet.cli import person
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_coders
+from fleet.core import host_words
 from fleet.core.errors import Usage
 from fleet.core.jsontext import encode
 from fleet.core.task import CREATE, FANOUT, MULTI
@@ -39,6 +40,8 @@ def with_terms(command: Callable[..., int]) -> Callable[..., int]:
         click.option("--protect", multiple=True, metavar="GLOB", help="It must not change these; may be repeated."),
         click.option("--fail-to-pass", is_flag=True, help="The verify command must fail at the base."),
         click.option("--allow-no-changes", is_flag=True, help="It may end without a change."),
+        click.option("--requires", multiple=True, metavar="LABEL", help="Only on a host with it; may be repeated."),
+        click.option("--host", default="", metavar="NAME", help="Only on this host."),
         click.option("--no-wait", is_flag=True, help="Do not wait until the agents run."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )
@@ -111,7 +114,9 @@ def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
         fail_to_pass=given["fail_to_pass"] or None,
         no_changes=given["allow_no_changes"] or None,
     )
-    terms = Terms(**{name: given[name] for name in ("base", "quick", "headless", "verify")}, rules=rules.text())
+    requires = host_words.wanted(given["requires"], given["host"])
+    plain = {name: given[name] for name in ("base", "quick", "headless", "verify")}
+    terms = Terms(**plain, rules=rules.text(), requires=requires)
     creating.check_names(wishes)
     if homes.ensure(home):
         click.echo(f"fleet home initialized at {home.root}", err=True)

@@ -39,6 +39,11 @@ CHOICE = click.Choice(["skip", "user"])
     help="Whether to tell your coders to trust the folder of fleet's worktrees; asked once on a terminal.",
 )
 @click.option("--permissions", type=CHOICE, help="Record whether coders may run tools without asking.")
+@click.option(
+    "--queue",
+    metavar="[sqlite|postgresql|beads]",
+    help="Keep the tasks there from now on. For postgresql a connection string is asked for, or FLEET_QUEUE has it.",
+)
 def init(
     kind: str | None,
     migrate_legacy: bool,
@@ -46,6 +51,7 @@ def init(
     force: bool,
     trust_worktrees: bool | None,
     permissions: Permissions | None,
+    queue: str | None,
 ) -> None:
     """Make or mend the home of fleet; in a git repository, also write its project file.
 
@@ -58,7 +64,9 @@ def init(
         hint = "--home makes no project." if only_home else "go into a git repository; `git init` makes one."
         raise Usage("--type and --migrate-legacy are for a project", hint=hint)
     ask, caller = _ask if sys.stdin.isatty() else None, person.calling(home)
-    made = homes.init(home, force=force and top is None, permissions=permissions, ask=ask, caller=caller)
+    made = homes.init(
+        home, force=force and top is None, permissions=permissions, ask=ask, caller=caller, queue=_queue(queue)
+    )
     _tell_home(home, made)
     with open_fleet(home) as fleet:
         if top is not None:
@@ -67,6 +75,23 @@ def init(
             )
             _tell(project)
         _offer(fleet, trust_worktrees, caller)
+
+
+def _queue(said: str | None) -> str | None:
+    """What `--queue` means: a word, or a connection string that others cannot read off the list of processes."""
+    if said is None or "://" not in said:
+        return _connection_string() if said in ("postgresql", "postgres") else said
+    if "@" in said and ":" in said.partition("://")[2].partition("@")[0]:
+        hint = "`--queue postgresql` asks for it; or set FLEET_QUEUE to it for this one command."
+        raise Usage("a password on the command line can be read by every user of this machine", hint=hint)
+    return said
+
+
+def _connection_string() -> str:
+    found = os.environ.get("FLEET_QUEUE", "")
+    if not found and sys.stdin.isatty():
+        found = str(click.prompt("postgresql://user:password@host/database", hide_input=True, err=True))
+    return (found or sys.stdin.readline()).strip() or "postgresql"
 
 
 def _tell_home(home: Home, made: Made) -> None:

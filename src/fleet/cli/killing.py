@@ -7,6 +7,7 @@ import click
 
 from fleet.actions import agents, control, removal
 from fleet.actions.agents import Stopped
+from fleet.actions.elsewhere import here
 from fleet.actions.names import Scope, find_tasks, is_pattern
 from fleet.actions.removal import Removal
 from fleet.assembly import Fleet, open_fleet
@@ -45,8 +46,9 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
         if several and not given["sure"] and sys.stdin.isatty():
             click.confirm(f"stop {', '.join(ids)}?", abort=True, err=True)
         stopped = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
-        held = [key for key in ids if (space := fleet.history.workspace(key)) and not space.is_gone]
-        if any(each.asked for each in stopped) and holder(find()) is None and held:
+        spaces = [space for key in ids if (space := fleet.history.workspace(key)) and not space.is_gone]
+        held = [space.task_id for space in spaces]
+        if any(each.asked for each in stopped) and holder(find()) is None and here(fleet, spaces):
             control.ensure(find())
         left = removal.wait_for_end(fleet, held, PATIENCE) if held else []
         if left:

@@ -8,7 +8,7 @@ import time
 import click
 
 from fleet.actions import looking, steering
-from fleet.actions.event_text import event_lines
+from fleet.actions.elsewhere import refuse_elsewhere
 from fleet.actions.looking import Seen
 from fleet.actions.names import find_task
 from fleet.assembly import Fleet, open_fleet, terminal_attach
@@ -21,6 +21,8 @@ from fleet.core.task import Status
 from fleet.home import find
 
 PAUSE_SECONDS = 0.3
+#: Another host is not asked as often.
+FAR_PAUSE_SECONDS = 1.0
 
 with_name = click.argument("name", metavar="NAME", shell_complete=complete_names)
 
@@ -33,7 +35,9 @@ def logs(name: str, lines: int, follow: bool) -> None:
     """Show the last lines of an agent's terminal, or the events of one without."""
     with open_fleet(find()) as fleet:
         found = looking.seen(fleet, find_task(fleet, name, scope=person.scope()))
-        shown = _lines(found, lines)
+        shown, told = _lines(fleet, found, lines)
+        if told:
+            click.echo(clean(told), err=True)
         for line in shown:
             click.echo(clean(line))
         if not shown and found.run is None:
@@ -48,6 +52,8 @@ def attach(name: str) -> None:
     """Enter an agent's terminal (Ctrl-b d leaves it); of one without, show its events, and pass on what you type."""
     with open_fleet(find()) as fleet:
         found = looking.seen(fleet, find_task(fleet, name, scope=person.scope()))
+        if found.socket is not None:
+            refuse_elsewhere(fleet, found.run, "attach")
     if found.run is None or not found.run.is_live:
         raise FleetError(
             f"{name} has no agent at work: it is {found.task.status}",
@@ -80,26 +86,27 @@ def diff(name: str, stat: bool, names: bool) -> None:
         click.echo(safe(text), nl=False)
 
 
-def _lines(found: Seen, count: int) -> list[str]:
-    lines = looking.screen_lines(found, count)
+def _lines(fleet: Fleet, found: Seen, count: int) -> tuple[list[str], str]:
+    """The last lines of what there is to see, and what a reader should know of them."""
+    lines, told = looking.screen_lines(fleet, found, count), ""
     if not lines:  # no terminal, or one that went before it could be kept
-        lines = event_lines(f"{found.folder}/events.jsonl", count)
+        lines, told = looking.events(fleet, found, count)
     if not lines:
         lines = looking.setup_log(found).splitlines()
-    return lines[-count:] if count else lines
+    return lines[-count:] if count else lines, told
 
 
 def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
     """Print what is new until the agent has ended. Of a screen, the lines that were not there before."""
     while True:
         found = looking.seen(fleet, found.task.id)
-        lines = _lines(found, max(len(shown), 200))
+        lines, told = _lines(fleet, found, max(len(shown), 200))
         for line in _new(shown, lines):
             click.echo(clean(line))
         shown = lines
         if found.task.status in (Status.CLOSED, Status.BLOCKED) and not (found.run and found.run.is_live):
             return
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(FAR_PAUSE_SECONDS if told else PAUSE_SECONDS)
 
 
 def _new(before: list[str], now: list[str]) -> list[str]:
@@ -119,7 +126,7 @@ def _talk(found: Seen) -> None:
         shown: list[str] = []
         reading = True
         while True:
-            lines = _lines(found, max(len(shown), 200))
+            lines, told = _lines(fleet, found, max(len(shown), 200))
             for line in _new(shown, lines):
                 click.echo(clean(line))
             shown = lines
@@ -127,7 +134,7 @@ def _talk(found: Seen) -> None:
             if found.run is None or not found.run.is_live:
                 return
             sources = [sys.stdin] if reading else []
-            if select.select(sources, [], [], PAUSE_SECONDS)[0]:
+            if select.select(sources, [], [], FAR_PAUSE_SECONDS if told else PAUSE_SECONDS)[0]:
                 reading = _told(fleet, found)
 
 

@@ -58,6 +58,8 @@ COMMANDS = {
     "workflow": ("fleet.cli.workflow:workflow", "agents that work together: write, check, run and follow workflows"),
     "mcp": ("fleet.cli.mcp:mcp", "serve fleet's tools to an agent, over stdin and stdout"),
     "accounts": ("fleet.cli.accounts:accounts", "show the accounts of coders: ready or parked, and what they took"),
+    "queue": ("fleet.cli.queue:queue", "show where tasks are kept, and move them elsewhere"),
+    "hosts": ("fleet.cli.hosts:hosts", "show the machines that share this queue; drain one, or take it back"),
     "coders": ("fleet.cli.coders:coders", "show the coders: installed, logged in, and what each can do"),
     "doctor": ("fleet.cli.doctor:doctor", "find what is wrong, each with its remedy"),
     "gc": ("fleet.cli.gc:gc", "remove the raw output of runs that ended long ago"),

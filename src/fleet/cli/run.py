@@ -1,6 +1,9 @@
 """`fleet run`: the supervisor, in the foreground or in the background."""
 
+import functools
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -11,34 +14,50 @@ from fleet.core.jsontext import encode
 from fleet.home import find
 
 
+def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that count before the settings; they come as `told`. Those of `fleet run` hold for its commands."""
+    options = (
+        click.option("--coder", help="The default coder of this supervisor, over the settings' own."),
+        click.option("--name", metavar="NAME", help="What this host is called; the machine's name unless said."),
+        click.option("--labels", metavar="LABEL,…", help="What this host offers to tasks that require it."),
+        click.option("--slots", type=click.IntRange(1, 1000), help="How many agents may work here at the same time."),
+    )
+
+    @functools.wraps(command)
+    def called(**given: Any) -> Any:
+        context = click.get_current_context()
+        said = {name: given.pop(name) for name in ("coder", "name", "labels", "slots")}
+        context.obj = (context.obj or {}) | {name: value for name, value in said.items() if value is not None}
+        return command(told=context.obj, **given)
+
+    return functools.reduce(lambda made, option: option(made), reversed(options), called)
+
+
 @click.group(invoke_without_command=True)
-@click.option("--coder", default="", help="The default coder of this supervisor, over the settings' own.")
-@click.pass_context
-def run(context: click.Context, coder: str) -> None:
+@with_told
+def run(told: dict[str, Any]) -> None:
     """Run the supervisor: claim tasks, start agents, settle what they did."""
-    context.obj = coder
-    if context.invoked_subcommand is None:
-        _foreground(coder, quiet=False)
+    if click.get_current_context().invoked_subcommand is None:
+        _foreground(told, quiet=False)
 
 
 @run.command()
-@click.option("--coder", default="", help="The default coder of this supervisor.")
+@with_told
 @click.option("--quiet", is_flag=True, help="Say nothing on the terminal; the log has it all.")
 @click.option("--only-made", is_flag=True, help="Claim only what `create`, `fanout` and `multi` made.")
-@click.pass_context
-def foreground(context: click.Context, coder: str, quiet: bool, only_made: bool) -> None:
+def foreground(told: dict[str, Any], quiet: bool, only_made: bool) -> None:
     """Run here, until it is stopped; agents go on without it."""
-    _foreground(coder or context.obj, quiet=quiet, only_made=only_made)
+    _foreground(told, quiet=quiet, only_made=only_made)
 
 
 @run.command()
-@click.option("--coder", default="", help="The default coder of this supervisor.")
-@click.pass_context
-def start(context: click.Context, coder: str) -> None:
+@with_told
+def start(told: dict[str, Any]) -> None:
     """Start it in the background."""
     _refuse_agents()
+    said = control.told(**told)
     homes.ensure(find())
-    click.echo(f"supervisor started: pid {control.start(find(), coder=coder or context.obj)}")
+    click.echo(f"supervisor started: pid {control.start(find(), said=said)}")
 
 
 @run.command()
@@ -51,14 +70,13 @@ def stop(stop_agents: bool) -> None:
 
 
 @run.command()
-@click.option("--coder", default="", help="The default coder of this supervisor.")
-@click.pass_context
-def restart(context: click.Context, coder: str) -> None:
+@with_told
+def restart(told: dict[str, Any]) -> None:
     """Stop it and start it again; the agents do not notice."""
     _refuse_agents()
+    said = control.told(**told)
     homes.ensure(find())
-    control.stop(find())
-    click.echo(f"supervisor started: pid {control.start(find(), coder=coder or context.obj)}")
+    click.echo(f"supervisor started: pid {control.restart(find(), said=said)}")
 
 
 @run.command()
@@ -82,8 +100,10 @@ def _refuse_agents() -> None:
     refuse_agents(person.calling(find()), "run or stop the supervisor")
 
 
-def _foreground(coder: str, *, quiet: bool, only_made: bool = False) -> None:
+def _foreground(told: dict[str, Any], *, quiet: bool, only_made: bool = False) -> None:
     _refuse_agents()
+    said = control.told(**told)
     if homes.ensure(find()):
         click.echo(f"fleet home initialized at {find().root}", err=True)
-    supervising.supervise(find(), coder=coder, only_made=only_made, to_terminal=not quiet and sys.stderr is not None)
+    on_terminal = not quiet and sys.stderr is not None
+    supervising.supervise(find(), said=said, only_made=only_made, to_terminal=on_terminal)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import click
 
 from fleet.actions.agents import running
+from fleet.actions.elsewhere import elsewhere_events
 from fleet.actions.names import find_task
 from fleet.actions.reading import PARTS, follow, part, text_of
 from fleet.actions.runs import task_home
@@ -40,6 +41,9 @@ def task(task_id: str, what: str, to_follow: bool, lines: int | None) -> None:
     """Print one part of a task's record. Of a very large file the end is shown."""
     with open_fleet(find()) as fleet:
         key = find_task(fleet, task_id, scope=person.scope())
+        if (far := elsewhere_events(fleet, key, what)) is not None:
+            write([far])
+            return
         place = part(task_home(fleet, key), key, what)
         write(follow(place, lambda: _is_over(fleet, key), lines=lines) if to_follow else text_of(place, lines=lines))
 

@@ -2,6 +2,7 @@
 
 import click
 
+from fleet.actions.elsewhere import whereabouts
 from fleet.actions.names import find_task
 from fleet.assembly import open_fleet
 from fleet.cli import person
@@ -9,6 +10,8 @@ from fleet.cli.bd import main as bd
 from fleet.cli.bd.text import block, clean
 from fleet.config import Settings, load, model_for
 from fleet.core.filter import READY
+from fleet.core.host import required
+from fleet.core.host_words import plain
 from fleet.core.task import Task
 from fleet.home import find
 
@@ -38,6 +41,7 @@ def show(task_id: str, as_json: bool) -> int:
     with open_fleet(home) as fleet:
         key = find_task(fleet, task_id, scope=person.scope())
         task = fleet.queue.get(key)
+        sent = whereabouts(fleet, task)
     if as_json:
         return bd(["show", "--json", "--", key])
     coder, model = effective(task, load(home, task.cwd or None, env={}))
@@ -49,6 +53,9 @@ def show(task_id: str, as_json: bool) -> int:
         ("cwd", clean(task.cwd) or "none: an empty folder of its own"),
         ("coder", coder),
         ("model", model),
+        ("requires", clean(task.requires and plain(required(task.requires) or (task.requires,)))),
+        ("remote", clean(task.remote)),
+        ("sent", clean(sent)),
         ("assignee", clean(task.assignee)),
         ("finding", task.finding),
         ("reason", clean(task.reason)),

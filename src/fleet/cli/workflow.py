@@ -1,7 +1,6 @@
 """`fleet workflow`: write, check, look at and run workflow files."""
 
 import os
-import re
 import shutil
 import sys
 
@@ -12,16 +11,15 @@ from fleet.actions.workflows import Flow, flow
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import shown
-from fleet.cli.errors import tell
-from fleet.cli.workflow_runs import cancel, cleanup, listed, results, run, status
+from fleet.cli.workflow_runs import cancel, cleanup, listed, results, run, status, tell_faults
 from fleet.core.jsontext import encode
 from fleet.core.workflow import Plan, Stage
 from fleet.home import find
 from fleet.workflows import templates
 from fleet.workflows.drawing import draw
 from fleet.workflows.faults import BadWorkflow
+from fleet.workflows.ids import is_workflow
 
-ID = re.compile(r"wf_[0-9a-f]{12}")
 WIDE = 240  # where nobody looks at a screen
 
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -37,7 +35,7 @@ def workflow() -> None:
 @click.option("-o", "--out", metavar="FILE", help="Where to write it; TEMPLATE.toml if nothing is said, - for stdout.")
 @with_json
 def new(template: str | None, out: str | None, as_json: bool) -> None:
-    """Write a workflow file to begin with; without a TEMPLATE, list what there is."""
+    """Write a workflow file to begin with. Without a TEMPLATE, list what there is."""
     if template is None:
         found = [(name, _first_comment(name)) for name in templates.names()]
         if as_json:
@@ -58,15 +56,14 @@ def new(template: str | None, out: str | None, as_json: bool) -> None:
 @click.argument("file")
 @with_json
 def validate(file: str, as_json: bool) -> int:
-    """Check a workflow file: tell all that is wrong with it, each with its place; exit 1 if anything is."""
+    """Check a workflow file. All that is wrong with it is told, each with its place; exit 1 if anything is."""
     try:
         plan = _plan(file)
     except BadWorkflow as error:
         if as_json:
             click.echo(encode({"file": file, "ok": False, "faults": [fault.view() for fault in error.faults]}, 2))
         else:
-            for fault in error.faults:
-                tell(shown(str(fault)), shown(fault.hint))
+            tell_faults(error)
         return 1
     if as_json:
         click.echo(encode({"file": file, "ok": True, "faults": [], "stages": len(plan.stages)}, 2))
@@ -79,13 +76,16 @@ def validate(file: str, as_json: bool) -> int:
 @click.argument("file", metavar="FILE|ID")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
 @with_json
-def show(file: str, ascii_only: bool, as_json: bool) -> None:
-    """Show the graph that a workflow file would run, loops and fans unrolled; or how far one that runs is."""
+def show(file: str, ascii_only: bool, as_json: bool) -> int:
+    """Draw the graph of a workflow. Of a FILE what it would run, loops and fans unrolled; of an ID how far it is."""
     found = _flow(file)
-    plan = found.plan if found else _plan(file)
+    try:
+        plan = found.plan if found else _plan(file)
+    except BadWorkflow as error:
+        return tell_faults(error)
     if as_json:
         click.echo(encode(found.view() if found else _view(plan), 2))
-        return
+        return 0
     states = {seen.stage.name: seen.state for seen in found.stages} if found else {}
     about = f": {plan.description}" if plan.description else ""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDE
@@ -93,6 +93,7 @@ def show(file: str, ascii_only: bool, as_json: bool) -> None:
     click.echo(shown(f"{plan.name}{about}\n"))
     click.echo(shown(draw(plan, states, width=width, ascii_only=plain)))
     click.echo(shown("\n" + "\n".join(_line(stage) for stage in plan.stages)))
+    return 0
 
 
 for command in (run, status, listed, results, cancel, cleanup):
@@ -101,7 +102,7 @@ for command in (run, status, listed, results, cancel, cleanup):
 
 def _flow(name: str) -> Flow | None:
     """The workflow of this id; none where the name is that of a file."""
-    if not ID.fullmatch(name) or os.path.exists(name):  # noqa: PTH110
+    if not is_workflow(name) or os.path.exists(name):  # noqa: PTH110
         return None
     with open_fleet(find()) as fleet:
         return flow(fleet, name)

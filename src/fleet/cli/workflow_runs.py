@@ -18,6 +18,7 @@ from fleet.cli.errors import tell
 from fleet.core.errors import Usage
 from fleet.core.jsontext import encode
 from fleet.home import find
+from fleet.workflows.faults import BadWorkflow
 
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -30,10 +31,13 @@ with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--wait", is_flag=True, help="Wait until it is over; exit 1 unless it succeeded.")
 @with_json
 def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait: bool, as_json: bool) -> int:
-    """Run a workflow FILE: a task for each stage, and a supervisor to run them if there is none."""
+    """Run a workflow FILE. Each stage becomes a task; a supervisor is started to run them if there is none."""
     home, here = find(), person.current_directory()
     directory = os.path.join(here, repo) if repo else here  # noqa: PTH118 - paths of users are strings
-    plan = plans.plan_of(home, file, cwd=directory, env=os.environ)
+    try:
+        plan = plans.plan_of(home, file, cwd=directory, env=os.environ)
+    except BadWorkflow as error:
+        return tell_faults(error)
     said = sys.stdin.read() if prompt == "-" else prompt or ""
     terms = WorkerTerms.of(os.environ)
     if homes.ensure(home):
@@ -76,18 +80,21 @@ def status(workflow_id: str, as_json: bool) -> None:
 
 @click.command(name="list")
 @click.option("--limit", type=int, default=25, show_default=True, help="How many, the newest first.")
+@click.option("--status", type=click.Choice(workflows.STATUSES), multiple=True, help="Only those; may be repeated.")
 @with_json
-def listed(limit: int, as_json: bool) -> None:
+def listed(limit: int, status: tuple[str, ...], as_json: bool) -> None:
     """List workflows, the newest first."""
     with open_fleet(find()) as fleet:
-        found = workflows.flows(fleet, limit=limit)
+        found = workflows.flows(fleet, status or None, limit=limit)
     if as_json:
         click.echo(encode([flow.view() for flow in found], 2))
         return
     for flow in found:
         click.echo(_headline(flow))
     if not found:
-        click.echo("no workflows yet: `fleet workflow run FILE` runs one")
+        click.echo(
+            f"none is {' or '.join(status)}" if status else "no workflows yet: `fleet workflow run FILE` runs one"
+        )
 
 
 @click.command()
@@ -101,7 +108,9 @@ def results(workflow_id: str, as_json: bool) -> None:
         click.echo(encode(workflows.results_view(found), 2))
         return
     for seen in found.stages:
-        click.echo(f"{clean(seen.stage.name)}: {seen.state}")
+        by_fleet = seen.result is not None and seen.result.made_by == "fleet" and seen.state == workflows.State.DONE
+        mark = "; it left no result: made from what it said and changed" if by_fleet else ""
+        click.echo(f"{clean(seen.stage.name)}: {seen.state}{mark}")
         body = seen.result.told if seen.result else {}
         for name in ("branch", "finding", "summary", "files_changed", "next_steps"):
             value = body.get(name)
@@ -114,7 +123,7 @@ def results(workflow_id: str, as_json: bool) -> None:
 @click.argument("workflow_id", metavar="ID")
 @with_json
 def cancel(workflow_id: str, as_json: bool) -> None:
-    """Stop a workflow: agents at work are asked to end, and nothing more begins. What was done stays."""
+    """Stop a workflow. Agents at work are asked to end, nothing more begins or is asked; what was done stays."""
     with open_fleet(find()) as fleet:
         found = workflows.cancel(fleet, workflow_id, caller=person.caller(fleet))
     click.echo(encode(found.view(), 2) if as_json else _headline(found))
@@ -139,6 +148,13 @@ def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
     else:
         _tell_removed(done)
     return 0 if all(each.removed for each in done) else 1
+
+
+def tell_faults(error: BadWorkflow) -> int:
+    """Tell all that is wrong with a file, each with its place; the exit code."""
+    for fault in error.faults:
+        tell(shown(str(fault)), shown(fault.hint))
+    return error.exit_code
 
 
 class Told:

@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.core.result_schema import is_handed_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,6 +39,11 @@ class Order(Record):
     permissions: str = "user"  # or skip
     flags: tuple[str, ...] = ()  # the user's own options for the program
     folder: str = ""  # the run's own, private: where `Command.files` lie when the program starts
+
+    @property
+    def wants_result(self) -> bool:
+        """Whether its last word is to be the task's result, where the program can be held to a schema."""
+        return is_handed_on(self.task)
 
     def argument(self, *, with_protocol: bool = True) -> tuple[str, dict[str, str]]:
         """What a terminal's program is started on, as one argument, and the files it needs.

@@ -17,6 +17,7 @@ from fleet.coders.claude_stream import Dialect, events
 from fleet.coders.refusals import refusal
 from fleet.coders.said import count, table
 from fleet.core.event import Event, Kind, Usage
+from fleet.core.result_schema import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,8 @@ TERMINAL_ENV = {"DISABLE_AUTOUPDATER": "1"}  # a fleet must not change its progr
 ENV = TERMINAL_ENV | {
     "CLAUDE_CODE_MAX_RETRIES": "2",  # of 10, which take three minutes even where nobody is logged in
 }
+#: It then offers the model a tool to hand in by, asks once more where that was not used, and ends well all the same.
+BY_SCHEMA = "--json-schema"
 USUAL_WINDOW, LONG_WINDOW = 200_000, 1_000_000
 LONGEST_FOLDER = 200  # of a directory's name; beyond it claude goes on with a hash
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -58,6 +61,8 @@ class ClaudeCoder(Coder, Dialect):
     def command(self, order: Order) -> Command:
         """The prompt is the first line of its input: a plain text, which messages are not, when it is said again."""
         options, env = _options(order)
+        if order.wants_result and not any(flag.startswith(BY_SCHEMA) for flag in order.flags):
+            options.append(f"{BY_SCHEMA}={json.dumps(SCHEMA)}")
         # The user's own come last: some options take every word that follows.
         argv = (*ARGV, *options, *order.flags)
         return Command(argv=argv, env=ENV | env, stdin=_line(order.prompt), keep_stdin=True)

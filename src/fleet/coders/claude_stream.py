@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from fleet.coders.refusals import refusal, status_in
 from fleet.coders.said import amount, count, decoded, instant, table, tables
 from fleet.core.event import Event, Kind, Limit, Usage
+from fleet.core.result_schema import HANDED_IN, looks_handed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from fleet.coders.said import Said
 
+#: The tool by which a model hands in where it is held to a schema: no work is done by it.
+HANDING_IN = "StructuredOutput"
 #: What a model did not say itself, but the program in its place.
 SYNTHETIC = "<synthetic>"
 API_ERROR = ("API Error: ", "[API Error: ")
@@ -87,6 +90,8 @@ def _block(block: Said) -> dict[str, Any] | None:
     if kind == "text":
         return {"kind": Kind.TEXT, "text": string(block, "text")}
     if kind.endswith("tool_use"):  # also server_tool_use and mcp_tool_use
+        if string(block, "name") == HANDING_IN:
+            return None
         name, data = string(block, "name"), table(block, "input")
         return {"kind": Kind.TOOL_USE, "tool": name, "tool_id": string(block, "id"), "data": data}
     if kind == "thinking":
@@ -178,7 +183,10 @@ def _account(said: Said, dialect: Dialect) -> list[Event]:
 
 
 def _result(said: Said, dialect: Dialect) -> list[Event]:
-    text = string(said, "result")
+    text, told = string(said, "result"), table(said, "structured_output")
+    handed_in = looks_handed_in(told)
+    if handed_in:
+        text = string(told, "summary")  # else it is the whole of it as JSON
     ok = (
         said.get("is_error") is False
         and said.get("subtype") == "success"
@@ -193,6 +201,7 @@ def _result(said: Said, dialect: Dialect) -> list[Event]:
         kind=Kind.RESULT,
         ok=ok,
         text=text,
+        data={HANDED_IN: told} if handed_in else {},
         session=string(said, "session_id"),
         usage=dialect.total(said),
         cost_usd=amount(said, "total_cost_usd"),

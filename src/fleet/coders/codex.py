@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import ANYWHERE, LONGEST_ARGUMENT, RESUME, Coder, Command
 from fleet.coders.codex_screen import MIGRATIONS, shown
 from fleet.coders.codex_session import LONGEST_COMPLAINT, begun, refused, session_events, transcript_events, usage
-from fleet.coders.said import read_by_type, table, tables, text
+from fleet.coders.said import decoded, read_by_type, table, tables, text
 from fleet.core.event import Event, Kind
+from fleet.core.result_schema import HANDED_IN, SCHEMA, looks_handed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 OPTIONS = ("--json", "--skip-git-repo-check")  # a task may lie outside of any repository
 SKIP = "--dangerously-bypass-approvals-and-sandbox"
 #: A login shell would set PATH anew on most systems, and its tools would not find `bd`. The user's options may differ.
+BY_SCHEMA, SCHEMA_FILE = "--output-schema", "result_schema.json"
 PLAIN_SHELL = ("-c", "allow_login_shell=false")
 
 
@@ -56,11 +58,15 @@ class CodexCoder(Coder):
             argv.append(SKIP)
         if order.model:
             argv.append(f"--model={order.model}")
+        files = {}
+        if order.wants_result and order.folder and not any(flag.startswith(BY_SCHEMA) for flag in order.flags):
+            argv.append(f"{BY_SCHEMA}={order.folder}/{SCHEMA_FILE}")
+            files[SCHEMA_FILE] = json.dumps(SCHEMA)
         if order.session:
             argv += ["resume", "--", order.session]
         else:
             argv.append("--")
-        return Command(argv=(*argv, "-"), stdin=order.prompt)
+        return Command(argv=(*argv, "-"), stdin=order.prompt, files=files)
 
     def effort(self, level: str) -> tuple[str, ...]:
         """A setting like any other."""
@@ -160,12 +166,20 @@ def _item_completed(said: Said) -> list[Event]:
     item = table(said, "item")
     match text(item, "type"):
         case "agent_message":
-            return [Event(kind=Kind.TEXT, text=text(item, "text"))]
+            return [_said(text(item, "text"))]
         case "reasoning":
             return [Event(kind=Kind.THINKING, text=text(item, "text"))]
         case "error":  # a warning: what ends a turn is told otherwise
             return [Event(kind=Kind.ERROR, text=text(item, "message"))]
     return _tool_result(item) if _tool(item) else []
+
+
+def _said(words: str) -> Event:
+    """What it says; where it is held to a schema, a last word is JSON and its summary is what it says."""
+    told = decoded(words) if words.startswith("{") else None
+    if told is None or not looks_handed_in(told):
+        return Event(kind=Kind.TEXT, text=words)
+    return Event(kind=Kind.TEXT, text=text(told, "summary"), data={HANDED_IN: told})
 
 
 def _tool_result(item: Said) -> list[Event]:

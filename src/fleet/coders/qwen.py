@@ -37,6 +37,7 @@ CANCELLED = 130
 class QwenCoder(Coder, Dialect):
     """Runs `qwen`.
 
+    It is not held to a schema (`--json-schema`): it fails all that was done where a model only says that it is done.
     It reads messages on stdin too, but answers them only when its task is done, and an interruption there ends its
     session's turn for good: so it is interrupted by a signal, and goes on in its session.
     """

@@ -9,7 +9,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fleet.config.keys import ALIASES, ELEMENTS, HOME, KEYS, NAMED, PROJECT, UNUSED, Key, Path, Scope, in_scope, wild
+from fleet.config.keys import (
+    ALIASES,
+    ELEMENTS,
+    HOME,
+    KEYS,
+    NAMED,
+    PROJECT,
+    SECRET,
+    UNUSED,
+    Key,
+    Path,
+    Scope,
+    in_scope,
+    wild,
+)
 from fleet.core.errors import BadInput
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -60,7 +74,8 @@ def key_at(path: Path, scope: Scope) -> Key:
 def check_value(key: Key, value: Any) -> None:
     """Raise BadInput unless the setting takes the value."""
     if not _fits(value, key.type):
-        raise BadInput(f"{dotted(key.path)} must be {key.shape()}, not {_short(value)}")
+        said = "this" if key.path in SECRET else _short(value)
+        raise BadInput(f"{dotted(key.path)} must be {key.shape()}, not {said}")
     if key.path == ("agent", "claude_flags"):
         _check_words(key, value)
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 import msgspec
 from msgspec import Meta
 
-from fleet.config.kinds import CoderName, Line, ModelGlob, Permissions, Section, Slots
+from fleet.config.host_section import HostSettings
+from fleet.config.kinds import CoderName, Line, ModelGlob, Permissions, QueueName, Section, Slots, Words
 from fleet.config.proof_sections import Findings, Merge, Verify
 from fleet.config.proof_sections import Scope as Scoped
 from fleet.config.sections import (
@@ -32,6 +33,7 @@ __all__ = [
     "NAMED",
     "PROJECT",
     "SCOPES",
+    "SECRET",
     "UNUSED",
     "CoderName",
     "Declared",
@@ -66,6 +68,17 @@ class Declared(Section, frozen=True):
             "holds only after `fleet init --permissions skip`. Unset counts as user."
         ),
     ] = None
+    queue: Annotated[
+        QueueName | None,
+        Meta(
+            description='Where tasks are kept: "sqlite" (in this home, the default), "beads", or, for many hosts,\n'
+            "postgresql://user:password@host/database. FLEET_QUEUE in the environment wins."
+        ),
+    ] = None
+    queue_command: Annotated[
+        Words | None,
+        Meta(description="A program that prints the connection string of the queue, where `queue` does not name one."),
+    ] = None
     project: Project = Project()
     agent: Agent = Agent()
     setup: Setup = Setup()
@@ -79,6 +92,7 @@ class Declared(Section, frozen=True):
     limits: Limits = Limits()
     watchdog: Watchdogs = Watchdogs()
     supervisor: Supervising = Supervising()
+    host: HostSettings = HostSettings()
     consent: Consent = Consent()
     coders: dict[CoderName, CoderSettings] = msgspec.field(default_factory=dict)
     accounts: Annotated[
@@ -98,6 +112,8 @@ SCOPES: dict[Scope, tuple[str, ...]] = {
         "model",
         "context_pressure_threshold_pct",
         "permissions",
+        "queue",
+        "queue_command",
         "agent",
         "ports",
         "tmux",
@@ -108,6 +124,7 @@ SCOPES: dict[Scope, tuple[str, ...]] = {
         "limits",
         "watchdog",
         "supervisor",
+        "host",
         "consent",
         "coders",
         "accounts",
@@ -138,6 +155,8 @@ ANY = "<name>"
 NAMED: dict[str, Any] = {"coders": CoderName, "prices": ModelGlob}
 #: One tmux server has one file of settings, whichever project started it.
 HOME_ONLY: tuple[Path, ...] = (("tmux", "config"),)
+#: What may have a password in it, and is shown to nobody.
+SECRET: tuple[Path, ...] = (("queue",),)
 #: What describes a coder belongs to the home: tasks of every project must be able to name it.
 DESCRIBING = ("argv", "resume_argv", "prompt", "skip_flags", "pass_env", "config_env", "output")
 

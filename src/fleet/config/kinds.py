@@ -26,6 +26,14 @@ AccountName = Annotated[
 ModelGlob = Annotated[
     str, Meta(pattern=r"\A[^\s\x00-\x1f\x7f]+\Z", max_length=200, title="the name of a model, or a glob of names")
 ]
+QueueName = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(sqlite|beads|postgres(ql)?://[^\s\x00-\x1f\x7f]+)?\Z",
+        max_length=4096,
+        title='"sqlite", "beads", or postgresql://user@host/database',
+    ),
+]
 Permissions = Literal["skip", "user"]
 Slots = Annotated[int, Meta(ge=1, le=1000)]
 Times = Annotated[int, Meta(ge=0, le=500)]  # below a thousand: the policy packs three of them into one number

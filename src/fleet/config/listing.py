@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fleet.config.check import dotted
-from fleet.config.keys import ANY, HOME, KEYS, NAMED, PROJECT, Path, in_scope
+from fleet.config.keys import ANY, HOME, KEYS, NAMED, PROJECT, SECRET, Path, in_scope
 from fleet.config.load import DEFAULT, Origin, Settings
 
 
@@ -31,6 +31,8 @@ def rows(settings: Settings, *, in_project: bool) -> list[Row]:
 def row(settings: Settings, path: Path) -> Row:
     """One setting by its path."""
     value = msgspec.to_builtins(reduce(_step, path, settings), builtin_types=(datetime,))
+    if path in SECRET and value and "://" in value:
+        value = value.partition("://")[0] + "://…"
     return Row(dotted(path), value, settings.origins.get(path, DEFAULT))
 
 

@@ -23,6 +23,7 @@ VARIABLES: dict[str, Path] = {
     "FLEET_MODEL": ("model",),
     "FLEET_PERMISSIONS": ("permissions",),
     "FLEET_PORT_BASE": ("ports", "base"),
+    "FLEET_QUEUE": ("queue",),
     # The names of codefleet, so that its users keep their environment.
     "FLEET_RATE_LIMIT_MAX_RETRIES": ("limits", "rate_limit_retries"),
     "FLEET_RATE_LIMIT_BASE_DELAY": ("limits", "rate_limit_base_seconds"),
@@ -31,7 +32,7 @@ VARIABLES: dict[str, Path] = {
 #: Those that tell a supervisor how to work; the others are for the tasks that a caller makes.
 OF_SUPERVISORS = tuple(name for name, path in VARIABLES.items() if path[0] in ("limits", "ports"))
 #: What may hold secrets, and is not told to a log.
-_PRIVATE = ("env", "accounts")
+_PRIVATE = ("env", "accounts", "queue")
 RANKS = ("default", "runtime", "project", "environment")
 
 

@@ -225,7 +225,7 @@ class Supervising(Section, frozen=True):
         Annotated[float, Meta(ge=0.1, le=3_600)], Meta(description="How often to look for work nobody announced.")
     ] = 2
     claim_seconds: Annotated[
-        Annotated[int, Meta(ge=10, le=86_400)], Meta(description="How long a claim lasts unless it is renewed.")
+        Annotated[int, Meta(ge=3, le=86_400)], Meta(description="How long a claim lasts unless it is renewed.")
     ] = 60
     start_interval_seconds: Annotated[
         Annotated[float, Meta(ge=0, le=60)],

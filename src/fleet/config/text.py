@@ -15,6 +15,8 @@ _TITLES = {
 }
 _EXAMPLES = {
     "permissions": '"user"',
+    "queue": '"sqlite"',
+    "queue_command": '["cat", "/run/secrets/fleet-queue"]',
     "mode": '"headless"',
     "command": '"make test"',
     "config": '"~/.config/fleet/tmux.conf"',

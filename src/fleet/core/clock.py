@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 TYPE_CHECKING = False
@@ -12,11 +13,22 @@ if TYPE_CHECKING:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_OF_MACHINE = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now() -> datetime:
     """This host's clock, in UTC."""
     return datetime.now(UTC)
+
+
+def machine_seconds() -> float:
+    """A clock of this machine that nobody sets, the same for all its processes; it goes on while the machine sleeps."""
+    return time.clock_gettime(_OF_MACHINE)
+
+
+def shown_here(instant: datetime, queue_now: datetime) -> datetime:
+    """What this host's clock showed at an instant of the queue's: the times of files here can be compared with it."""
+    return instant + (now() - queue_now)
 
 
 def to_micros(instant: datetime) -> int:

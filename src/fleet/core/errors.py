@@ -141,5 +141,9 @@ class StoreFault(FleetError):
     """The database could not do its work: full, locked for too long, damaged."""
 
 
+class StoreAway(StoreFault):
+    """The database cannot be reached now: the connection is lost, its server starts, or it took too long."""
+
+
 class SchemaMismatch(FleetError):
     """The database was written by an older or newer fleet."""

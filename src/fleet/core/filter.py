@@ -92,7 +92,9 @@ class Filter(Record):
     origins: tuple[str, ...] | None = None
     not_origins: tuple[str, ...] | None = None
     offers: tuple[str, ...] | None = None  # all that the task requires of a host is among these words
+    requires: bool | None = None  # something of a host
     batch: str | None = None
+    made_by: str | None = None  # runs of this task
     repo: str | None = None
     branch: str | None = None
     branches: tuple[str, ...] | None = None
@@ -100,10 +102,15 @@ class Filter(Record):
 
 
 class Lane(Record):
-    """Room for tasks of one kind: no more than `room` of those that fit `where`."""
+    """Room for tasks of one kind: no more than `room` of those that fit `where`.
+
+    With a `limit`, no more than leaves the coder and account of its `seat` with so many agents, on all hosts together.
+    """
 
     room: int
     where: Filter = Filter()
+    limit: int | None = None
+    seat: tuple[str, str] = ("", "")
 
 
 READY = Filter(ready=True, due_to_start=True, work=True, ephemeral=False)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: How a task says that it must run on one host.
 PIN = "host:"
+#: The queue's setting that holds the key by which hosts know one another: whoever may read the queue may ask them.
+HOSTS_KEY = "fleet.hosts_key"
 
 
 class Host(Record):

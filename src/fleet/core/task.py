@@ -295,6 +295,11 @@ class Claim(Record):
     owner: str
     epoch: int
     expires_at: datetime
+    seat: tuple[str, str] = ("", "")  # the coder and account of the lane it was taken in, where that names them
+
+    def account_of(self, coder: str) -> str:
+        """The account of this coder that it was taken for; empty: any."""
+        return self.seat[1] if self.seat[0] == coder else ""
 
 
 class Comment(Record):

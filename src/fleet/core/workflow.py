@@ -38,6 +38,7 @@ class Stage(Record):
     retries: int | None = None
     inherits: bool = False  # starts from the branch of the first thing it comes after
     no_changes: bool = False
+    requires: str = ""  # what a host must offer: JSON, see `core.host`
     after: tuple[Chain, ...] = ()  # what it depends on
     origins: tuple[
         Chain, ...

@@ -29,7 +29,7 @@ class Workspace(Record):
     removing_at: datetime | None = None  # its removal began, and must be brought to an end
     removed_at: datetime | None = None
     saved: str = "[]"  # the refs that keep what was in it: JSON
-    notes: str = "{}"  # what setup made: JSON
+    notes: str = "{}"  # what setup made, where it lies and whether it was sent on: JSON
 
     @property
     def is_ready(self) -> bool:
@@ -51,6 +51,25 @@ class Workspace(Record):
         """The refs that keep what was in it."""
         found: list[str] = decode(self.saved)
         return found
+
+    @property
+    def host(self) -> str:
+        """The id of the host that it lies on; empty where there is only one."""
+        return str(self.made.get("host") or "")
+
+    def lies_on(self, host: str) -> bool:
+        """Whether it is on the disk of a host."""
+        return self.host in ("", host)
+
+    @property
+    def remote(self) -> str:
+        """The remote that its branch is sent on to; empty: none."""
+        return str(self.made.get("remote") or "")
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether it was made from a mirror of the remote, on a host where nobody looks for it."""
+        return bool(self.made.get("mirror"))
 
     @property
     def made(self) -> dict[str, Any]:

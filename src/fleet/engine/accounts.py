@@ -35,6 +35,7 @@ class Seat(Record):
 
     account: str  # empty: the user's own login
     room: int
+    most: int | None = None  # how many agents it may have, on all hosts that share the queue
     reason: str = ""  # why there is none
     opens_at: datetime | None = None  # when its next start may be, where only that is in the way
 
@@ -57,7 +58,8 @@ def seats(
         elif slowed:
             found.append(Seat(account=name, room=0, reason=slowed))
         else:
-            found.append(_free_seat(state, shown, most - busy.get((coder, name), 0), pause, now))
+            seat = _free_seat(state, shown, most - busy.get((coder, name), 0), pause, now)
+            found.append(seat.replace(most=most if most < UNLIMITED else None))
     return found
 
 

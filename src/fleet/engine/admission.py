@@ -65,8 +65,11 @@ class Situation(Record):
     free_disk_mb: float | None = None  # none: not known, and not held against anybody
     free_memory_mb: float | None = None
     paused: bool = False
+    closed: Sequence[str] = ()  # why this host takes nothing at all
+    offers: tuple[str, ...] | None = None  # what tasks may require of this host; none: whatever they do
     origins: tuple[str, ...] | None = None  # claim only tasks made in these ways
     not_origins: tuple[str, ...] | None = None  # and none made in these
+    shared: bool = False  # whether other hosts take tasks from the same queue
     at_once: int = USUAL  # how many agents of the pool may work
     turn: int = 0  # must grow with each look: where accounts share a coder's last room, they take turns
 
@@ -109,6 +112,7 @@ def admit(settings: Settings, situation: Situation, mode: str = HEADLESS) -> Roo
 def _closed(settings: Settings, situation: Situation) -> Iterator[str]:
     if situation.paused:
         yield "paused"
+    yield from situation.closed
     disk, memory = situation.free_disk_mb, situation.free_memory_mb
     floors = settings.supervisor
     if disk is not None and disk < floors.min_free_disk_mb:
@@ -153,12 +157,15 @@ def _lanes(situation: Situation, coder: str, mode: str, own: int, free: list[Sea
     return [
         Lane(
             room=min(seat.room, share),
+            limit=seat.most if situation.shared else None,
+            seat=(coder, seat.account) if situation.shared else ("", ""),
             where=Filter(
                 coders=names,
                 accounts=("", seat.account) if seat.account else ("",),
                 modes=SPELLINGS[mode],
                 origins=situation.origins,
                 not_origins=situation.not_origins,
+                offers=situation.offers,
             ),
         )
         for seat, share in zip(free, shares, strict=True)

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import stat
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +37,18 @@ class AgentFiles:
                     os.mkdir(name, 0o700, dir_fd=handle)
                 handle = _opened(stack, name, handle)
 
+    def entries(self, most: int) -> list[tuple[str, bool]]:
+        """So many names in the folder, in order, of plain files and folders, and whether it is a folder."""
+        with self._folder() as folder, os.scandir(folder) as entries:
+            found = [
+                (entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, most) if _is_plain(entry)
+            ]
+        return sorted(found)
+
+    def below(self, name: str) -> AgentFiles:
+        """One of its folders."""
+        return AgentFiles(self._base, *self._names, name)
+
     def read(self, name: str, most: int) -> bytes | None:
         """The first so many bytes of a file; none when it is not there."""
         found = self.read_with_time(name, most)
@@ -56,6 +69,16 @@ class AgentFiles:
                 return os.fstat(handle).st_mtime
         except FileNotFoundError:
             return None
+
+    def part(self, name: str, offset: int, most: int) -> tuple[bytes, int]:
+        """At most so many bytes from an offset on, and the size of the file; a negative offset counts from the end."""
+        try:
+            with self._file(name, os.O_RDONLY) as handle:
+                size = os.fstat(handle).st_size
+                start = max(0, size + offset) if offset < 0 else offset
+                return os.pread(handle, most, start), size
+        except FileNotFoundError:
+            return b"", 0
 
     def lines(self, name: str, most: int, *, offset: int = 0) -> Iterator[bytes]:
         """The lines among the first so many bytes from an offset on, one after the other, a long one in parts."""
@@ -124,6 +147,10 @@ class AgentFiles:
             yield handle
         finally:
             os.close(handle)
+
+
+def _is_plain(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
 
 
 def _opened(stack: contextlib.ExitStack, name: str, folder: int | None) -> int:

@@ -15,7 +15,7 @@ from fleet.core.run import Ending
 from fleet.core.task import WORKTREE
 from fleet.engine.evidence.gathering import compared, look
 from fleet.engine.evidence.spawn import spawn_of
-from fleet.engine.evidence.tree import Tree, of_directory, of_worktree
+from fleet.engine.evidence.tree import Tree, of_directory, of_worktree, size_of
 from fleet.engine.evidence.verified import verified
 from fleet.engine.outcome import outcome_of
 from fleet.engine.scope import primary
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.launchers.base import Exit
+    from fleet.workspaces.diffs import DiffSize
+    from fleet.workspaces.leftovers import Leftover
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
             return found.replace(not_verified="it worked in a plain directory, where others work too")
         # A person decides what becomes of one that was stopped, and `kill` saves it first; or it goes on.
         by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
+        by_hand = by_hand and not live.workspace.is_mirrored
         if by_hand or not is_there(live.workspace.path):
             return found.replace(tree=Tree(kind=WORKTREE))
         return await _of_worktree(office, task.id, live, found, (exit, alarm))
@@ -75,11 +78,13 @@ async def _of_worktree(
     found = found.replace(tree=Tree(kind=WORKTREE), strayed=(*found.strayed, *await _look(office, live, work)))
     task = await office.ask(office.queue.get, task_id)
     outcome = outcome_of(seen_of(live, task, *end, found))
-    goes_on = outcome.ending in UNDER_WAY
-    if not goes_on:
-        await _commit(live, work)
-    tree = await asyncio.to_thread(of_worktree, work, live.run, committed=not goes_on)
-    found = await asyncio.to_thread(compared, found, live, task, tree)
+    # On a host where nobody looks for it, what was begun is sent on with the branch: another may go on with it.
+    goes_on = outcome.ending in UNDER_WAY and not work.workspace.is_mirrored
+    left = None if goes_on else await asyncio.to_thread(_commit, live, work)
+    if left is not None:
+        _note_left(live, left)
+    found, size = await asyncio.to_thread(_measured, live, work, task, found, not goes_on)
+    live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
     if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
         return found  # another look at it would change nothing
     return await verified(office, task, live, work, found)
@@ -103,23 +108,35 @@ async def take_leave(live: Live) -> None:
 
 
 async def _look(office: Office, live: Live, work: Work) -> list[str]:
-    """Note how large its work is, and what the agent should not have touched; of that, what is surely its own doing."""
+    """Note what the agent should not have touched; of that, what is surely its own doing."""
     before = spawn_of(live.run)
     changed = await office.ask(changed_repository, office.history, work.repository)
-    state = await asyncio.to_thread(state_of, work.repository, work.workspace.path, work.admin)
-    tampered = [f"{each} of its worktree was changed" for each in state.tampered]
-    mark = str(before.get("primary") or "")
-    for each in (*changed, *tampered, *await asyncio.to_thread(primary.since, work.home, work.view, mark)):
+    tampered, since, now = await asyncio.to_thread(_touched, work, str(before.get("primary") or ""))
+    for each in (*changed, *tampered, *since):
         _flag(live, each)
-    size = await asyncio.to_thread(work.size)
-    live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
-    meanwhile = before.get("repository") and before["repository"] != await asyncio.to_thread(stamp, work.repository)
+    meanwhile = before.get("repository") and before["repository"] != now
     return [*(changed if meanwhile else []), *tampered]
 
 
-async def _commit(live: Live, work: Work) -> None:
+def _touched(work: Work, mark: str) -> tuple[list[str], list[str], str | None]:
+    """What was changed of git's own files about the worktree, what of the main checkout, and how git's settings are."""
+    state = state_of(work.repository, work.workspace.path, work.admin)
+    tampered = [f"{each} of its worktree was changed" for each in state.tampered]
+    return tampered, primary.since(work.home, work.view, mark), stamp(work.repository)
+
+
+def _commit(live: Live, work: Work) -> Leftover:
     words = f"fleet: what {live.run.id} left uncommitted"
-    left = await asyncio.to_thread(commit_leftovers, work.home, work.view, work.place, work.index, words)
+    return commit_leftovers(work.home, work.view, work.place, work.index, words)
+
+
+def _measured(live: Live, work: Work, task: Task, found: Gathered, committed: bool) -> tuple[Gathered, DiffSize]:
+    """What became of its files, held against what it claims, and how much that is. Raises FleetError, OSError."""
+    tree = of_worktree(work, live.run, committed=committed)
+    return compared(found, live, task, tree), size_of(work, tree)
+
+
+def _note_left(live: Live, left: Leftover) -> None:
     if left.commit:
         live.run = live.run.replace(leftover=left.commit)
         log.info("committed %s files that %s had left", len(left.files), live.run.id)

@@ -59,6 +59,7 @@ def agent_environment(
     """The whole environment of an agent; nothing else of the supervisor's reaches it."""
     globs = (*ALLOWED, *passed)
     env = {name: value for name, value in ours.items() if any(fnmatchcase(name, glob) for glob in globs)}
+    env.pop("FLEET_QUEUE", None)  # a secret; fleet's programs find the queue by the home
     env |= added or {}
     folder = (Home(run.home) if run and run.home else home).task(task.id)
     return env | {
@@ -76,7 +77,13 @@ def agent_environment(
 
 def agent_path(home: Home, task: Task, ours: Mapping[str, str]) -> str:
     """Where an agent finds programs: fleet's own `bd` first, then as whoever made the task would."""
-    return f"{home.bin}:{task.path or ours.get('PATH') or DEFAULT_PATH}"
+    return f"{home.bin}:{path_of(task, ours)}"
+
+
+def path_of(task: Task, ours: Mapping[str, str]) -> str:
+    """The PATH of whoever made a task; where that may be another host's, what we find ourselves comes behind."""
+    own = ours.get("PATH") or DEFAULT_PATH
+    return f"{task.path}:{own}" if task.path and task.remote else task.path or own
 
 
 def setup_environment(home: Home, task: Task, workspace: Workspace) -> dict[str, str]:

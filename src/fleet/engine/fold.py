@@ -5,6 +5,7 @@ What decides how the run ends, and is no column of its own, is kept as notes in 
     ok, said    the coder's last word, as long as nothing came after it
     text        what was said last: the last word of a coder whose result has no text of its own
     limit       the last limit it met, unless the model answered after that
+    handed_in   what a coder that is held to a schema handed in by its last word
     error       its last complaint
     answered    the model said something
     full        it said that its context is full
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.resets import resets_at
+from fleet.core.result_schema import HANDED_IN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from fleet.core.event import Event, Limit, Usage
     from fleet.core.run import Run
 
-LONGEST_REASON = 500
+LONGEST_REASON, LONGEST_RESULT = 500, 64 * 1024
 MOST_MESSAGES, MOST_DENIED = 8, 10
 LARGEST = 2**53  # more than any count can mean, and few enough for every database
 TOKENS = ("input", "output", "cache_read", "cache_write")
@@ -87,6 +89,8 @@ class _Folding:
             self._new["tool_calls"] = self._get("tool_calls") + 1
         self._amounts(event)
         self._words(event, at)
+        if HANDED_IN in event.data and len(encode(event.data[HANDED_IN])) <= LONGEST_RESULT:
+            self._notes["handed_in"] = event.data[HANDED_IN]
 
     def _get(self, name: str) -> Any:
         return self._new[name] if name in self._new else getattr(self._run, name)
@@ -157,6 +161,7 @@ class _Folding:
         if "ok" in self._notes:
             del self._notes["ok"]
             self._new["result_at"] = None
+        self._notes.pop("handed_in", None)
         if answered:
             self._notes["answered"] = True
             self._notes.pop("limit", None)

@@ -183,6 +183,19 @@ class TaskFolder:
             return chain(self._own.lines(EVENTS + ROTATED, most), self._own.lines(EVENTS, most)), False
         return self._own.lines(EVENTS, most, offset=offset), True
 
+    def events_part(self, offset: int, most: int) -> tuple[bytes, int]:
+        """Whole lines of events.jsonl from an offset on, at most so many bytes; and where the next part begins.
+
+        A negative offset counts from the end. A file that began anew meanwhile is read from its beginning.
+        """
+        data, size = self._own.part(EVENTS, offset, most)
+        if offset > size:
+            data, size, offset = *self._own.part(EVENTS, 0, most), 0
+        start = max(0, size + offset) if offset < 0 else offset
+        cut = data.find(b"\n") + 1 if offset < 0 and start else 0
+        whole = data[cut : data.rfind(b"\n") + 1]
+        return whole, start + cut + len(whole)
+
     def has_artifacts(self, since: datetime) -> bool:
         """Whether an agent left a file among its artifacts since then, besides what it hands in and what it asks."""
         try:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fleet.coders.base import BUSY, READY, STDIN
 from fleet.config import price_of, window_for
+from fleet.core.clock import shown_here
 from fleet.core.errors import FleetError
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
+from fleet.core.result_schema import HANDED_IN, is_handed_on
 from fleet.core.run import BY_TOOL, Ending, Outcome
 from fleet.engine import watchdog
 from fleet.engine.fold import fold
 from fleet.engine.office import TMUX
+from fleet.engine.purse import Purse
 from fleet.engine.sampling import Sampler
 from fleet.engine.scope.bounds import bounds_of
 from fleet.engine.scope.lookout import Lookout
@@ -89,11 +92,14 @@ class Live:
         self.settings = terms.settings
         self.env = terms.env
         self._limits = watchdog.watchdog_for(terms.settings, terms.task)
+        self.purse = Purse(office, terms.task)
+        self._hands_on = is_handed_on(terms.task) and not self.interactive
         self._reader = LineReader(f"{self.place}/stdout", run.stdout_offset)
         known = run.notes.get("transcript")
         start = None if known is None and did_resume(run) else known or 0
+        self.began_here = shown_here(run.started_at, office.now())
         self._transcript = Transcript(
-            coder, run.workspace, terms.env, start, whole=self.interactive, since=run.started_at
+            coder, run.workspace, terms.env, start, whole=self.interactive, since=self.began_here
         )
         self._transcript_at = office.steady()
         self._has_news = True  # it printed something since the transcript was looked at
@@ -101,6 +107,7 @@ class Live:
         if age is None:
             age = (office.now() - run.started_at).total_seconds()
         self._signs = Signs(run, office.steady(), age)
+        self._rested = agent.frozen_seconds if agent else 0.0
         self._complaint = ""  # the end of its stderr, as last looked at
         self._stdin_open = coder.steering == STDIN and not self.interactive
         work = Work(folder.home, terms.workspace) if terms.workspace else None
@@ -243,6 +250,12 @@ class Live:
             return Outcome(ending=Ending.BLOCKED, reason=strayed[0])
         return watchdog.check(self._facts(), self._limits, self._office.steady())
 
+    def rested(self, seconds: float) -> None:
+        """It has stood still for so long in all, which counts for nothing."""
+        if seconds > self._rested:
+            self._signs.rested(seconds - self._rested, self._office.steady())
+            self._rested = seconds
+
     async def has_waited(self) -> None:
         """Find out how long it has waited for answers to what it asked by a tool: that is no silence of its own."""
         office, run = self._office, self.run
@@ -267,7 +280,7 @@ class Live:
         # What is told elsewhere than on stdout wakes nobody: it is looked for soon after each burst of output.
         look = TRANSCRIPT_SECONDS if self._has_news else COMPLAINT_SECONDS
         look = SESSION_SECONDS if self.interactive else look
-        pause = min(watchdog.next_check(self._facts(), self._limits, self._office.steady()), look)
+        pause = min(watchdog.next_check(self._facts(), self._limits, self._office.steady()), look, self.purse.pause)
         stirred = asyncio.ensure_future(self.agent.stirred.wait())
         await asyncio.wait({stirred, ended}, timeout=max(pause, 0.05), return_when=asyncio.FIRST_COMPLETED)
         if stirred.done():
@@ -336,7 +349,12 @@ class Live:
         if event.kind not in KEPT_WORDS:
             return event
         limit = event.limit.replace(text=self.folder.clean(event.limit.text)) if event.limit else None
-        return event.replace(text=self.folder.clean(event.text), limit=limit)
+        return event.replace(text=self.folder.clean(event.text), data=self._handed_in(event), limit=limit)
+
+    def _handed_in(self, event: Event) -> dict[str, Any]:
+        """What it hands in by its last word, where it was asked to: else that is just something it says."""
+        told = event.data.get(HANDED_IN)
+        return {HANDED_IN: self.folder.cleaned(told)} if told is not None and self._hands_on else {}
 
     def _weighed(self, run: Run) -> Run:
         """The run with what its coder does not tell, as far as the settings or an estimate can."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import logging
 import os
 import random
@@ -14,10 +16,14 @@ from typing import TYPE_CHECKING
 
 from fleet.config import OF_SUPERVISORS, load
 from fleet.core.clock import EPOCH
-from fleet.core.errors import FleetError
+from fleet.core.errors import ClaimLost, FleetError, StoreAway
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.task import WORKTREE
+from fleet.engine.fence import Fence
+from fleet.engine.hosting import Said
 from fleet.engine.secrets import Secrets
+from fleet.engine.spending import Books
+from fleet.workspaces.mirror import project_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
     from typing import ParamSpec, TypeVar
 
     from fleet.config import Settings
-    from fleet.core.task import Task
+    from fleet.core.task import Claim, Task
     from fleet.home import Home
     from fleet.launchers.base import Launcher
     from fleet.store.base import History, Queue
@@ -36,6 +42,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HEADLESS, TMUX = "headless", "tmux"
+#: Who waits for a store that is away tries by itself after so long, should nobody say that it is back.
+AGAIN_SECONDS = 10.0
+#: How often it is looked whether a task is surely ours again.
+SURE_SECONDS = 0.1
+#: The claim whose run is followed in an asyncio task; none: it follows none.
+_PATIENT: contextvars.ContextVar[Claim | None] = contextvars.ContextVar("patient", default=None)
 
 
 class Office:
@@ -49,7 +61,7 @@ class Office:
         launcher: Launcher,
         *,
         owner: str,
-        coder: str = "",
+        said: Said | None = None,
         terminals: Callable[[str], Launcher] | None = None,
     ) -> None:
         self.home, self.queue, self.history = home, queue, history
@@ -57,22 +69,74 @@ class Office:
         self._terminals = terminals  # makes the launcher of agents in tmux, by the name of its socket
         self._opened: dict[str, Launcher] = {}
         self.owner = owner
-        self.coder = coder  # what `fleet run --coder` said
+        self._said = said or Said()  # what `fleet run` was told
+        self.coder = self._said.coder
+        self.address = ""  # where other hosts can ask us; empty: nowhere
         self.busy: Counter[tuple[str, str]] = Counter()  # agents by coder and account
         self.places: Counter[str] = Counter()  # agents by the directory they work in
         self.missing: dict[str, datetime] = {}  # coders whose program was not found, and when that was last tried
         self.secrets = Secrets()
+        self.books = Books()
         self.redactor = Redactor(secret_values(os.environ))
         # Of our own environment only what tells supervisors how to work; the rest was for the makers of tasks.
         self._env = {name: os.environ[name] for name in OF_SUPERVISORS if name in os.environ}
-        self.settings: Settings = load(home, env=self._env)
+        self.settings: Settings = self._load()
         self._stamp = self._settings_stamp()
+        self.fence = Fence(is_on=queue.is_shared)
+        self._back = asyncio.Event()  # set: the store can be reached, as far as we know
+        self._back.set()
         # SQLite is asked by one thread, so that its waits never stop the loop.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
 
     async def ask(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the store off the loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: call(*args, **kwargs))
+        """Call the store off the loop. Raises StoreAway when it cannot be reached, but for who is patient."""
+        claim = _PATIENT.get()
+        while claim is not None:
+            await self._until_sure(claim)
+            with contextlib.suppress(StoreAway):
+                return await self.ask_once(call, *args, **kwargs)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._back.wait(), AGAIN_SECONDS)
+        return await self.ask_once(call, *args, **kwargs)
+
+    async def ask_once(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the store off the loop. Raises StoreAway when it cannot be reached, whoever asks."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: call(*args, **kwargs))
+        except StoreAway as error:
+            self._note_away(error)
+            raise
+
+    def be_patient(self, claim: Claim) -> None:
+        """From here on whoever asks in this asyncio task, or one that it makes, waits for a store that is away.
+
+        What becomes of the run of a claim is not decided by an outage: it goes on when the store is back. Nothing is
+        written about it while the task may be another host's: once that is known, asking raises ClaimLost.
+        """
+        _PATIENT.set(claim)
+
+    async def _until_sure(self, claim: Claim) -> None:
+        """Wait until the database has confirmed that a task is still ours. Raises ClaimLost."""
+        while self.fence.is_closed(claim.task.id):
+            if self.fence.is_lost(claim.task.id):
+                raise ClaimLost(claim.task.id, claim.epoch)
+            await asyncio.sleep(SURE_SECONDS)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the store could not be reached, and nobody has reached it since."""
+        return not self._back.is_set()
+
+    def note_back(self) -> None:
+        """The store answers."""
+        if self.is_away:
+            log.info("the database answers again")
+            self._back.set()
+
+    def _note_away(self, error: StoreAway) -> None:
+        if not self.is_away:
+            log.warning("the database cannot be reached, and is waited for: %s", error)
+            self._back.clear()
 
     def launcher_of(self, name: str) -> Launcher:
         """The launcher that a run names: "headless" or "tmux:<socket>". Raises FleetError where there is none."""
@@ -104,7 +168,7 @@ class Office:
             return
         self._stamp = stamp
         try:
-            self.settings = load(self.home, env=self._env)
+            self.settings = self._load()
         except FleetError as error:
             log.warning("settings not taken over, the old ones hold: %s", error)
         else:
@@ -113,7 +177,7 @@ class Office:
     def settings_for(self, task: Task) -> Settings:
         """The settings of a task's project over those of the home; a broken project file is told and passed over."""
         # Of a worktree's project the user's own checkout tells, not the copy that its agent may change.
-        where = (task.repo if task.workspace == WORKTREE else "") or task.cwd
+        where = (self._project(task) if task.workspace == WORKTREE else "") or task.cwd
         if not where:
             return self.settings
         try:
@@ -122,9 +186,17 @@ class Office:
             log.warning("project settings of %s not used: %s", task.id, error)
             return self.settings
 
+    def _project(self, task: Task) -> str:
+        """Where the project's settings lie: in its repository, or where they were put when the task arrived here."""
+        folder = project_folder(self.home, task.remote, task.base) if task.remote else ""
+        return folder if folder and os.path.isdir(folder) else task.repo  # noqa: PTH112
+
     def close(self) -> None:
         """Let go of the thread."""
         self._thread.shutdown(wait=True)
+
+    def _load(self) -> Settings:
+        return self._said.over(load(self.home, env=self._env))
 
     def _settings_stamp(self) -> tuple[int, int] | None:
         try:

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: A look takes at most this share of the time, and the next one comes after so many seconds at least and at most.
 SHARE, LEAST_SECONDS, MOST_SECONDS = 1 / 50, 1.0, 10.0
+#: While agents begin and end it waits for a moment without, but no longer than this.
+CALM_SECONDS, PATIENCE_SECONDS = 1.0, 10.0
 
 
 class Radar:
@@ -45,7 +47,8 @@ class Radar:
     def __init__(self, office: Office, at_work: Callable[[str], Live | None], told: Callable[[], None]) -> None:
         self._office = office
         self._at_work, self._told = at_work, told  # the agent of a task, if it is there; what to do after telling one
-        self._stirred: dict[str, None] = {}  # the repositories where something happened
+        self._stirred: dict[str, float] = {}  # the repositories where something happened, and since when
+        self._moved_at = 0.0  # when an agent last began or ended
         self._due: dict[str, float] = {}
         self._watches: dict[str, Watch] = {}
         self._task: asyncio.Task[None] | None = None
@@ -53,14 +56,23 @@ class Radar:
     def stir(self, live: Live | None) -> None:
         """An agent did something, or ended."""
         if live is not None and live.workspace is not None:
-            self._stirred[live.workspace.common] = None
+            self._stirred.setdefault(live.workspace.common, asyncio.get_running_loop().time())
+
+    def move(self) -> None:
+        """An agent begins, or has ended: there is more urgent work."""
+        self._moved_at = asyncio.get_running_loop().time()
 
     def begin(self) -> None:
         """Look where something happened, if it is time to; does not wait for it."""
         if not self._stirred or self._task is not None:
             return
         now = asyncio.get_running_loop().time()
-        due = [common for common in self._stirred if self._due.get(common, now) <= now]
+        is_calm = now - self._moved_at > CALM_SECONDS
+        due = [
+            common
+            for common, since in self._stirred.items()
+            if self._due.get(common, now) <= now and (is_calm or now - since > PATIENCE_SECONDS)
+        ]
         if due:
             self._task = asyncio.create_task(self._look_at(due), name="radar")
             self._task.add_done_callback(self._over)
@@ -91,7 +103,8 @@ class Radar:
 
     async def _look(self, common: str) -> None:
         office = self._office
-        spaces = standing(await office.ask(office.history.workspaces, common=common))
+        known = await office.ask(office.history.workspaces, common=common)
+        spaces = standing(each for each in known if each.lies_on(office.owner))
         if not spaces:
             self._watches.pop(common, None)
             await office.ask(office.history.keep_collisions, common, [])
@@ -102,7 +115,7 @@ class Radar:
         if found is None:
             return
         if not found.is_complete:
-            self._stirred[common] = None
+            self._stirred.setdefault(common, asyncio.get_running_loop().time())
         await office.ask(keep, office.history, common, found, office.now())
         await self._tell(common, spaces)
 

@@ -6,7 +6,10 @@ expire: one of another home with the same database, or of this home under an ear
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,9 +19,10 @@ from fleet.core.finding import Finding
 from fleet.core.run import Ending
 from fleet.engine.runner import Runner
 from fleet.engine.starting import folder_of
+from fleet.launchers.lock import is_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
     from typing import Any
 
     from fleet.core.run import Run
@@ -36,13 +40,32 @@ class Recovery:
     def __init__(self, office: Office) -> None:
         self._office = office
 
-    async def runs(self) -> list[Work]:
+    async def runs(self, followed: Collection[str]) -> AsyncIterator[Work]:
         """Every run of ours to go on with, each with the work to do; tasks claimed but never started are given back."""
         office = self._office
         live = await office.ask(office.history.live, office.owner)
-        found = [work for run in live if (work := await self._adopt(run))]
+        for run in live:
+            if run.task_id not in followed and (work := await self._adopt(run)):
+                yield work
         await office.ask(self._give_back_unstarted, {run.task_id for run in live})
-        return found
+
+    async def end_strays(self) -> None:
+        """End the agents in this home whose run is over by the record: another host has their task since.
+
+        They stand still, for their deadline is over, and nobody follows them.
+        """
+        office = self._office
+        if not office.fence.is_on:
+            return
+        for place, run_id in await asyncio.to_thread(_living, office.home.tasks):
+            run = await office.ask(office.history.run, run_id)
+            if run is not None and run.is_live:
+                continue
+            with contextlib.suppress(FleetError, OSError):
+                agent = await office.launcher.find(place)
+                if agent is not None:
+                    log.warning("%s is over, and its agent is ended: its task went to another host", run_id)
+                    await agent.kill_tree()
 
     async def reap(self, followed: Iterable[str]) -> tuple[list[Work], list[Task]]:
         """What others let expire: runs that can be gone on with from here, and tasks that were given back.
@@ -62,9 +85,14 @@ class Recovery:
         except (FleetError, OSError) as error:  # one shim that does not answer must not keep the others waiting
             log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
             return None
+        asked = office.fence.now()
         claim = await office.ask(self._claim_again, run)
         if claim is None:
+            if agent is not None and run.owner == office.owner:  # it is on record as lost now: nobody follows it
+                with contextlib.suppress(FleetError, OSError):
+                    await agent.kill_tree()
             return None
+        office.fence.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
         log.info("%s %s", "adopted" if agent else "found ended:", run.id)
         runner = Runner(office, claim)
         return runner, runner.adopt(run.replace(epoch=claim.epoch, owner=claim.owner), agent)
@@ -109,3 +137,22 @@ class Recovery:
                 with office.queue.atomic():
                     office.queue.save(office.queue.get(task.id).freed(office.now()))
                 log.info("gave back %s: it was claimed but never started", task.id)
+
+
+def _living(tasks: str) -> list[tuple[str, str]]:
+    """The folders of runs below a home's tasks in which something lives, and the ids of these runs."""
+    found = []
+    for task in _names(tasks):
+        for number in _names(f"{tasks}/{task}/runs"):
+            place = f"{tasks}/{task}/runs/{number}"
+            with contextlib.suppress(OSError):
+                if is_locked(place):
+                    found.append((place, f"{task}/{number}"))
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - paths of the home are strings
+    except OSError:
+        return []

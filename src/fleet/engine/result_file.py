@@ -1,4 +1,4 @@
-"""result.json: what an agent hands in at the end, its shape checked. What it says is a claim, not a fact."""
+"""What an agent hands in at the end, its shape checked. What it says is a claim, not a fact."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.core.result_schema import STATUSES, TEST_STATUSES
 
 if TYPE_CHECKING:
     from typing import Any
 
-STATUSES = ("completed", "completed_no_changes", "blocked")
-TEST_STATUSES = ("passed", "failed", "not_run")
 LISTS = ("files_changed", "commits", "next_steps")
 MOST_ENTRIES = 10_000
 
@@ -33,6 +32,11 @@ def read_result(data: bytes) -> ResultFile:
         told = json.loads(data.decode("utf-8"))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    return result_in(told)
+
+
+def result_in(told: Any) -> ResultFile:
+    """The result in plain data. ValueError says what is wrong with it."""
     if not isinstance(told, dict):
         raise ValueError("not an object")
     if told.get("status") not in STATUSES:

@@ -96,13 +96,14 @@ def sweep(office: Office) -> int:
     While more is due it goes on with each call, a bounded part at a time. Call it where the store is asked.
     """
     now = office.now()
-    mark = read_mark(office.queue.config().get(SWEPT, ""))
+    name = f"{SWEPT}.{office.owner}" if office.queue.is_shared else SWEPT  # each host removes its own
+    mark = read_mark(office.queue.config().get(name, ""))
     if not mark.is_due(now):
         return 0
     before = due_before(now, office.settings.supervisor.raw_days)
     part = office.history.ended(before=before, after=mark.place, limit=PART)
     removed = remove(office.home, part)
-    office.queue.set_config(SWEPT, mark.after(part, now).text())
+    office.queue.set_config(name, mark.after(part, now).text())
     if removed.files or removed.failed:
         log.info("raw output of %s runs removed: %s bytes; %s files left", removed.runs, removed.bytes, removed.failed)
     return removed.runs

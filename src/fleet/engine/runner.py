@@ -9,13 +9,15 @@ import signal
 from typing import TYPE_CHECKING
 
 from fleet.coders.base import NEXT_RUN, STDIN
-from fleet.core.errors import ClaimLost, FleetError
+from fleet.core.errors import ClaimLost, FleetError, StoreAway
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.engine import settling, staging, starting
 from fleet.engine.conclusion import conclude, take_leave
 from fleet.engine.preflight import NotLoggedIn
+from fleet.engine.returning import send_on
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.staging import Skipped
+from fleet.engine.tails import keep_tail
 from fleet.engine.workplace import NotNow, NotReady
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ log = logging.getLogger(__name__)
 END_SECONDS = 15.0
 #: How long an agent that handed in may go on talking.
 LAST_WORD_SECONDS = 30.0
+#: How often it is looked whether a frozen agent may go on.
+FENCED_SECONDS = 0.25
 #: How an agent in a terminal is asked to stop: there SIGINT is a key like any other.
 TERMINAL_STEPS = (signal.SIGTERM,)
 
@@ -48,6 +52,8 @@ class Runner:
         self._stop_asked = asyncio.Event()
         self._handed_in: datetime | None = None  # since when its interactive agent says that it is done
         self._left = False  # somebody else follows this run
+        self._lost = False  # its task is another host's
+        self.is_settled = False  # its claim was given back with all that was to be said
         self._inbox: dict[str, Message] = {}  # messages still to be given to the agent
         self._sent: dict[str, Message] = {}  # and those whose arrival was not seen yet
 
@@ -82,18 +88,27 @@ class Runner:
         self.live = live
         try:
             launcher = self._office.launcher_of(live.run.launcher)
+            if live.agent:
+                self._office.fence.guard(self.claim.task.id, launcher, live.place)
+                await self.put_off()
             exit = await self._watch(live) if live.agent else launcher.last_exit(live.place)
-            if self._left:
+            if self._left or self._lost:
                 return
             if exit is None and not launcher.was_started(live.place):
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
             await live.read_all()
             await self._note_delivered(live)
             found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
+            await send_on(self._office, live)
+            await keep_tail(self._office, live)
             await settling.settle(self._office, self.claim, live, exit, self._stopping, found)
+            self.is_settled = True
             await take_leave(live)
         except ClaimLost:
-            await self.let_go()
+            try:
+                await self.let_go()
+            except StoreAway:  # who has it now cannot be asked
+                await self.kill()
         finally:
             self._office.busy[live.run.coder, live.run.account] -= 1
             self._office.places[live.run.workspace] -= 1
@@ -140,11 +155,24 @@ class Runner:
         elif steering != NEXT_RUN or message.interrupts:
             self.stop(Ending.INTERRUPTED, "there is a message for it" if message.text else "interrupted by hand")
 
+    async def put_off(self) -> None:
+        """Let the agent go on for as long as its task is surely ours; one that nobody else could have, for ever."""
+        live = self.live
+        if live is None or live.agent is None:
+            return
+        left = self._office.fence.left(self.claim.task.id)
+        if left is None and not live.agent.is_fenced:
+            return
+        try:
+            live.rested(await live.agent.put_off(left))
+        except (FleetError, OSError) as error:
+            log.warning("%s is not told that it may go on: %s", live.run.id, error)
+
     async def let_go(self) -> None:
         """The claim is somebody else's now: an agent that they follow is left to them, any other is ended."""
         if self.live is None:
             return
-        run = await self._office.ask(self._office.history.run, self.live.run.id)
+        run = await self._office.ask_once(self._office.history.run, self.live.run.id)
         if run is not None and run.is_live and run.owner != self._office.owner:
             log.warning("%s is followed by %s now: it is left to them", run.id, run.owner)
             self._left = True
@@ -152,6 +180,8 @@ class Runner:
         else:
             log.warning("claim on %s lost: its agent is ended and its word not taken", self.live.run.task_id)
             await self.kill()
+            # Another host has the task, and perhaps this one again by now: nothing here is the end of a run.
+            self._lost = self._office.fence.is_on
 
     async def kill(self) -> None:
         """End the agent and its tree at once."""
@@ -170,6 +200,10 @@ class Runner:
         try:
             while not ended.done() and not self._left:
                 live.read_some()
+                if self._stopping is None and self._office.fence.is_closed(self.claim.task.id):
+                    # It stands still, and its watchdogs with it.
+                    await asyncio.wait({ended}, timeout=FENCED_SECONDS)
+                    continue
                 await self._note_delivered(live)
                 await self._say(live)
                 if self._stopping is None:
@@ -183,7 +217,10 @@ class Runner:
 
     async def _alarm(self, live: Live) -> Outcome | None:
         """Why the agent must be stopped, if it must; the time that it waited for people is left out."""
-        alarm = live.alarm()
+        alarm = live.alarm() or await live.purse.alarm(live.run)
+        if alarm is not None and self._office.fence.is_on:
+            await self.put_off()  # it is told how long the agent stood still, which counts for nothing
+            alarm = live.alarm() or await live.purse.alarm(live.run)
         if alarm is None or alarm.ending not in (Ending.STALLED, Ending.TIMED_OUT):
             return alarm
         await live.has_waited()

@@ -83,6 +83,17 @@ class Signs:
         self._waited = timedelta(seconds=seconds)
         self._worked = max(self._worked, now - timedelta(seconds=ago))
 
+    def rested(self, seconds: float, now: datetime) -> None:
+        """It has stood still for so long until a moment ago: as if that time had not been."""
+        span = timedelta(seconds=seconds)
+        self._began, self._output, self._worked, self._looked = (
+            min(now, moment + span) for moment in (self._began, self._output, self._worked, self._looked)
+        )
+        self._first, self._result, self._limited, self._transcript = (
+            moment and min(now, moment + span)
+            for moment in (self._first, self._result, self._limited, self._transcript)
+        )
+
     def facts(self, run: Run, context: int | None, window: int | None) -> Facts:
         """For the watchdogs."""
         return Facts(

@@ -29,8 +29,8 @@ class Single:
         self._path = home.supervisor_lock
         self._file: int | None = None
 
-    def take(self, *, only_made: bool = False) -> None:
-        """Become this home's supervisor, for all tasks or only those of `create` and its like.
+    def take(self, *, only_made: bool = False, said: dict[str, Any] | None = None) -> None:
+        """Become this home's supervisor, for all tasks or only those of `create` and its like; `said` is for the note.
 
         Raises SupervisorRunning, which names the one there is.
         """
@@ -44,7 +44,9 @@ class Single:
             )
         os.ftruncate(file, 0)
         note = {"pid": os.getpid(), "since": now().isoformat(timespec="seconds")}
-        os.pwrite(file, encode(note | ({"only_made": True} if only_made else {})).encode(), 0)
+        note |= {"only_made": True} if only_made else {}
+        note |= {"said": said} if said else {}
+        os.pwrite(file, encode(note).encode(), 0)
         self._file = file
 
     def release(self) -> None:

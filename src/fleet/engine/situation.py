@@ -13,12 +13,13 @@ from fleet.config import program_for
 from fleet.core.errors import FleetError
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine.admission import Ramp, Situation
+from fleet.engine.hosting import offers
 from fleet.engine.pool import ORIGINS, POOLED, USUAL
 from fleet.engine.single import PAUSED
 from fleet.engine.starting import NOT_INSTALLED_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fleet.config import Settings
     from fleet.engine.office import Office
@@ -42,7 +43,9 @@ class Watch:
         """Note that an agent ended: who takes its place does not make the crowd grow, and needs no ramp."""
         self.started(-1)
 
-    def look(self, running: Iterable[tuple[str, str]], mode: str, at_once: int = USUAL) -> Situation:
+    def look(
+        self, running: Iterable[tuple[str, str]], mode: str, at_once: int = USUAL, closed: Sequence[str] = ()
+    ) -> Situation:
         """The situation now for agents of a mode; `running` names coder and mode of each that lives. Asks the store."""
         office = self._office
         self._turns[mode] += 1
@@ -58,8 +61,11 @@ class Watch:
             free_disk_mb=free_disk_mb(office.home.root, office.home.tasks),
             free_memory_mb=free_memory_mb(),
             paused=PAUSED in office.queue.config(),
+            closed=closed,
+            offers=offers(office.settings),
             origins=self._made(mode),
             not_origins=ORIGINS if mode == HEADLESS and self._origins is None else None,
+            shared=office.queue.is_shared,
             at_once=at_once,
             turn=self._turns[mode],
         )

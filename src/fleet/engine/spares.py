@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How many are kept for a repository, and how much of the disk they may take, and of what is free there.
-MOST = 5
+#: How many are kept for a repository, as many as were last asked for at once; how much of the disk they may take, and
+#: of what is free there.
+LEAST, MOST = 5, 25
 MOST_BYTES = 256 * 1024 * 1024
 MOST_OF_FREE = 0.05
 #: They are made when no worktree was asked for in so many seconds, and go when none was for so long.
@@ -45,6 +46,8 @@ class Spares:
     def __init__(self) -> None:
         self._kept: dict[str, list[Spare]] = {}
         self._later: dict[str, asyncio.Task[None]] = {}
+        self._asked: dict[str, int] = {}  # how often since the last pause
+        self._aims: dict[str, int] = {}
 
     def take(self, repository: Repository) -> Spare | None:
         """A spare checkout for a worktree of a repository, if there is one. Whoever takes it lets go of it."""
@@ -56,6 +59,7 @@ class Spares:
         if not settings.supervisor.warm_commands or is_off():
             return
         key = wanted.repository.common
+        self._asked[key] = self._asked.get(key, 0) + 1
         earlier = self._later.get(key)
         self._later[key] = asyncio.create_task(self._keep(wanted), name=f"spares of {key}")
         if earlier is not None:
@@ -65,11 +69,13 @@ class Spares:
         key = wanted.repository.common
         try:
             await asyncio.sleep(QUIET_SECONDS)
+            self._aims[key] = max(self._aims.get(key, LEAST), min(MOST, self._asked.pop(key, 0)))
             await self.fill(wanted)
             await asyncio.sleep(UNUSED_SECONDS)
         finally:
             if self._later.get(key) is asyncio.current_task():  # nobody follows us: too old, or the end of all
                 del self._later[key]
+                self._aims.pop(key, None)
                 for spare in self._kept.pop(key, []):
                     spare.let_go()
                 sweep(wanted.place, ASIDE)
@@ -78,7 +84,7 @@ class Spares:
         """Make as many as are to be kept, while the repository is as it was trusted, and there is room."""
         kept = self._kept.setdefault(wanted.repository.common, [])
         try:
-            while len(kept) < MOST and await wanted.is_trusted():
+            while len(kept) < self._aims.get(wanted.repository.common, LEAST) and await wanted.is_trusted():
                 spare = await _made(wanted)
                 if spare is None:
                     return

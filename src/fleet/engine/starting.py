@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
@@ -24,17 +25,19 @@ from fleet.config import (
     window_for,
 )
 from fleet.core.branch import session_name
+from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.finding import Finding
 from fleet.core.jsontext import encode
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.run import Delivery, Run
-from fleet.core.task import INTERACTIVE, Caller
+from fleet.core.task import INTERACTIVE, WORKTREE, Caller
 from fleet.core.verification import verification_in
 from fleet.engine.accounts import seats
+from fleet.engine.arrival import arrive, taken_on
 from fleet.engine.environment import Place, agent_environment, agent_path
 from fleet.engine.evidence.gathering import rules_of
-from fleet.engine.evidence.spawn import spawned
+from fleet.engine.evidence.spawn import marked, spawned
 from fleet.engine.fold import going_on
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.live import Live, Terms
@@ -43,7 +46,7 @@ from fleet.engine.preflight import check_login
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
 from fleet.engine.staging import staged
-from fleet.engine.workplace import NotNow, NotReady, open_place
+from fleet.engine.workplace import NotNow, NotReady, open_place, repository_of
 from fleet.launchers.base import Apart, LaunchSpec
 
 if TYPE_CHECKING:
@@ -55,6 +58,9 @@ if TYPE_CHECKING:
     from fleet.engine.office import Office
     from fleet.home import Home
     from fleet.launchers.base import Agent
+    from fleet.workspaces.repository import Repository
+
+    Mark = tuple[Repository | None, str]
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +83,7 @@ class Plan(NamedTuple):
     home: Home  # in which its folder lies
     place: Place = Place("")
     last: Run | None = None  # the run before
+    marking: asyncio.Task[Mark] | None = None  # what is looked at meanwhile
 
     @property
     def interactive(self) -> bool:
@@ -99,13 +106,16 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     folder = TaskFolder(home_of(office.home, last), claim.task.id, redactor=office.redactor)
     folder.make()
     task = await staged(office, claim) if claim.task.workflow and last is None else claim.task
-    plan = _plan(office, folder.with_hand_made_changes(task), folder)
+    task = folder.with_hand_made_changes(task)
+    await arrive(office, task, folder)
+    plan = _plan(office, task, folder)
+    marking = asyncio.create_task(asyncio.to_thread(_marked, plan))  # it takes as long as the worktree itself
     place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
-    plan = plan._replace(place=place, last=last)
+    plan = plan._replace(place=place, last=last, marking=marking)
     _enter(office, plan)
     account = None
     try:
-        account = await take_seat(office, plan.coder.name, plan.task.account)
+        account = await take_seat(office, plan.coder.name, plan.task.account or claim.account_of(plan.coder.name))
         run = await _new_run(office, claim, plan, account)
         return await _start(office, claim, plan, run)
     except BaseException:  # whatever it is: place and seat are free again
@@ -142,6 +152,8 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
         await asyncio.to_thread(_answer_dialogs, office, plan, run, env)
     run = run.replace(spawn=await _spawned(office, plan, run, spec))
     await office.ask(office.history.fold, claim, run)
+    left = office.fence.left(run.task_id)
+    spec = spec if left is None else spec.replace(deadline=(left, office.fence.now()))
     agent = await office.launcher_of(run.launcher).start(folder.run_folder(run.number), spec)
     await office.ask(_carried, office, messages, run)
     log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.place.cwd)
@@ -160,12 +172,23 @@ def _admitted(office: Office, claim: Claim, run: Run) -> str:
     return office.queue.admit(claim, caller)
 
 
+def _marked(plan: Plan) -> Mark:
+    """The repository that a run is to work in, and the mark of its main checkout; nothing where there is none."""
+    task = plan.task
+    with contextlib.suppress(FleetError, OSError):
+        if task.workspace == WORKTREE:
+            return marked(plan.home, "", repository_of(plan.home, task))
+        if task.cwd:
+            return marked(plan.home, task.cwd, None)
+    return None, ""
+
+
 async def _spawned(office: Office, plan: Plan, run: Run, spec: LaunchSpec) -> str:
     """What is to be known at the end of what was started, and of what there was before."""
-    space = plan.place.workspace
-    common, top = (space.common, space.repo) if space else ("", "")
+    assert plan.marking is not None
+    repository, mark = await plan.marking
     others = office.places[plan.place.cwd] - 1
-    return await asyncio.to_thread(spawned, plan.home, run, spec, common=common, top=top, others=others)
+    return await asyncio.to_thread(spawned, plan.home, run, spec, repository=repository, mark=mark, others=others)
 
 
 async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -> Live:
@@ -178,7 +201,7 @@ async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -
         log.warning("%s", error)
         env = dict(os.environ)
     folder = folder_of(office, run, redactor_for(env))
-    workspace = await office.ask(office.history.workspace, run.task_id) if run.branch else None
+    workspace = await office.ask(taken_on, office, run.task_id) if run.branch else None
     office.busy[run.coder, run.account] += 1
     office.places[run.workspace] += 1
     return Live(office, run, Terms(claim.task, coder, settings, env, workspace), folder, agent)

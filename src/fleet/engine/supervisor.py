@@ -10,14 +10,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet import wake
-from fleet.core.errors import FleetError
+from fleet.core.errors import FleetError, StoreAway, StoreFault
 from fleet.core.filter import Filter
 from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine import admission, pool, retention
+from fleet.engine.away import Away
+from fleet.engine.hints import Hints
 from fleet.engine.pool import POOLED
+from fleet.engine.presence import Presence
 from fleet.engine.radar import Radar
 from fleet.engine.recovery import Recovery
+from fleet.engine.renewing import Renewals
 from fleet.engine.runner import Runner
 from fleet.engine.situation import Watch
 from fleet.engine.tidying import tidy
@@ -47,7 +51,10 @@ class Supervisor:
         self._woken = asyncio.Event()
         self._stop_agents = False
         self._watch = Watch(office, origins)
+        self._presence = Presence(office)
+        self._renewals = Renewals(office, self._runners)
         self._radar = Radar(office, self._at_work, self._woken.set)
+        self._away = Away(office, self._runners)
         self._again_at: datetime | None = None
         self._told: list[str] = []
         self._at_once = pool.USUAL  # what the tasks of the pool last said
@@ -57,21 +64,26 @@ class Supervisor:
         pipe = wake.listen(self._office.home)
         loop = asyncio.get_running_loop()
         loop.add_reader(pipe, self._on_wake, pipe)
+        self._office.fence.begin()
         beat = asyncio.create_task(self._beat(), name="beat")
+        away = asyncio.create_task(self._away.serve(), name="away")
         try:
             await self._persist(self._recover)
             await self._guarded(self._tidy)
-            while not self._stopping.is_set():
-                await self._guarded(self._claim_more)
-                await self._pause()
+            await self._guarded(self._show_host)
+            with self._office.queue.listening(Hints(self._woken.set)):
+                while not self._stopping.is_set():
+                    await self._guarded(self._claim_more)
+                    await self._pause()
             await self._wind_down()
         finally:
             loop.remove_reader(pipe)
             os.close(pipe)
-            beat.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await beat
+            for each in (beat, away):
+                each.cancel()
+            await asyncio.gather(beat, away, return_exceptions=True)
             await self._radar.end()
+            await asyncio.to_thread(self._office.fence.end)
 
     def stop(self, *, stop_agents: bool = False) -> None:
         """Claim nothing more and end; agents go on, or are stopped first. May be called twice, or early."""
@@ -104,22 +116,28 @@ class Supervisor:
         self._told = lasting
 
     async def _recover(self) -> None:
-        for runner, work in await Recovery(self._office).runs():
+        recovery = Recovery(self._office)
+        async for runner, work in recovery.runs(self._runners):
             self._follow(runner, work)
+        await recovery.end_strays()
 
     async def _tidy(self) -> None:
         office = self._office
         spaces = await office.ask(office.history.workspaces, gone=True)
-        if spaces:
-            await asyncio.to_thread(tidy, office.home, spaces)
+        own = [space for space in spaces if space.lies_on(office.owner)]
+        if own:
+            await asyncio.to_thread(tidy, office.home, own)
 
     async def _claim_more(self) -> None:
         office = self._office
         office.reload()
+        if office.is_away:
+            return
         await self._look_at_held()
+        closed = await office.ask(self._presence.look, len(self._runners))
         reasons, soon = [], []
         for mode in (INTERACTIVE, HEADLESS, POOLED):  # each has slots of its own
-            situation = await office.ask(self._watch.look, self._running(), mode, self._pool_room())
+            situation = await office.ask(self._watch.look, self._running(), mode, self._pool_room(), closed)
             room = admission.admit(office.settings, situation, mode)
             reasons += room.reasons
             soon += [room.again_at] if room.again_at else []
@@ -153,7 +171,9 @@ class Supervisor:
     async def _claim(self, room: admission.Room) -> None:
         office = self._office
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
+        asked = office.fence.now()
         claims = await office.ask(office.queue.claim, office.owner, room.lanes, room=room.room, ttl=ttl)
+        office.fence.confirm([claim.task.id for claim in claims], asked, ttl.total_seconds())
         claims, too_many = pool.fitting(claims, len(self._pooled()))
         if too_many:
             await office.ask(self._release, too_many)
@@ -171,12 +191,14 @@ class Supervisor:
     def _follow(self, runner: Runner, work: Coroutine[Any, Any, None]) -> None:
         key = runner.claim.task.id
         self._runners[key] = runner
+        self._radar.move()
         task = asyncio.create_task(self._bulkhead(runner, work), name=key)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _bulkhead(self, runner: Runner, work: Coroutine[Any, Any, None]) -> None:
         key = runner.claim.task.id
+        self._office.be_patient(runner.claim)
         try:
             await work
         except asyncio.CancelledError:
@@ -187,8 +209,11 @@ class Supervisor:
         finally:
             if self._runners.get(key) is runner:
                 del self._runners[key]
+                self._office.fence.forget(key)
                 self._watch.ended()
             self._radar.stir(runner.live)
+            self._radar.move()
+            self._away.stir()
             self._woken.set()
 
     async def _look_at_held(self) -> None:
@@ -213,12 +238,19 @@ class Supervisor:
         renewed = 0.0
         while True:
             await asyncio.sleep(FOLD_SECONDS)
+            now = asyncio.get_running_loop().time()
+            due = now - renewed >= self._office.settings.supervisor.claim_seconds / 3
+            if due or self._office.is_away:
+                renewed, was_away = now, self._office.is_away
+                await self._guarded(self._renew)
+                if self._office.is_away:
+                    continue  # nothing else is of use before claims are renewed again
+                if was_away:
+                    self._woken.set()
             await self._guarded(self._keep_folded)
             self._radar.begin()
-            now = asyncio.get_running_loop().time()
-            if now - renewed >= self._office.settings.supervisor.claim_seconds / 3:
-                renewed = now
-                await self._guarded(self._renew)
+            if due:
+                await self._guarded(self._show_host)
                 await self._guarded(self._reap)
                 await self._guarded(self._remove_raw)
 
@@ -232,17 +264,20 @@ class Supervisor:
             runner.live.dirty = False
             self._radar.stir(runner.live)
             pairs.append((runner.claim, runner.live.run))
-        lost = await self._office.ask(self._office.history.fold_all, pairs)
+        try:
+            lost = await self._office.ask(self._office.history.fold_all, pairs)
+        except StoreFault:
+            for runner in dirty:
+                assert runner.live is not None
+                runner.live.dirty = True
+            raise
         await self._drop(lost)
 
     async def _renew(self) -> None:
-        held = {runner.claim.task.id: runner for runner in self._runners.values()}
-        ttl = timedelta(seconds=self._office.settings.supervisor.claim_seconds)
-        claims = await self._office.ask(self._office.queue.renew, [r.claim for r in held.values()], ttl=ttl)
-        kept = {claim.task.id: claim for claim in claims}
-        for key, claim in kept.items():
-            held[key].claim = claim
-        await self._drop([key for key in held if key not in kept and key in self._runners])
+        await self._drop(await self._renewals.renew())
+
+    async def _show_host(self) -> None:
+        await self._office.ask(self._presence.tell, len(self._runners))
 
     async def _drop(self, lost: list[str]) -> None:
         for key in lost:
@@ -269,15 +304,23 @@ class Supervisor:
             if self._tasks:
                 await asyncio.wait(self._tasks)
         await self._guarded(self._keep_folded)
+        if self._office.fence.is_on:
+            await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still
+        await self._guarded(self._leave)
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    async def _leave(self) -> None:
+        await self._office.ask(self._presence.leave, len(self._runners))
+
     async def _guarded(self, work: Any) -> None:
         """Do something that may fail without ending the supervisor: the next look tries again."""
         try:
             await work()
+        except StoreAway:
+            pass  # that was noted, and what goes on when it is back
         except FleetError as error:
             log.warning("%s", error)
         except Exception:  # the supervisor's own bulkhead
@@ -288,7 +331,8 @@ class Supervisor:
             try:
                 await work()
             except FleetError as error:
-                log.warning("recovery waits: %s", error)
+                if not isinstance(error, StoreAway):  # that was noted
+                    log.warning("recovery waits: %s", error)
                 await self._pause()
             else:
                 return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.config.check import dotted
 from fleet.config.text import toml_value
+from fleet.workspaces.repository import Repository
 from fleet.workspaces.trust import snapshot, stamp, what_changed
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from fleet.config import Settings
     from fleet.config.keys import Path
     from fleet.store.base import History
-    from fleet.workspaces.repository import Repository
 
 #: The kinds of what is on record.
 PROJECT, REPOSITORY = "project", "repository"
@@ -75,10 +75,20 @@ def trusted_digests(history: History, repository: Repository) -> list[str]:
 
 def keep_trusted(history: History, repository: Repository, lines: Iterable[str], *, by: str) -> None:
     """Put on record that these may be run, besides what may be already."""
+    keep_digests(history, repository, map(digest, lines), by=by)
+
+
+def keep_digests(history: History, repository: Repository, digests: Iterable[str], *, by: str) -> None:
+    """The same of commands that are known by their digests."""
     known = trusted_digests(history, repository)
-    new = [found for found in map(digest, lines) if found not in known]
+    new = [found for found in digests if found not in known]
     if new:
         history.trust(PROJECT, repository.common, json.dumps([*known, *new]), by)
+
+
+def of_remote(url: str) -> Repository:
+    """What stands for a repository wherever it is a mirror of this remote."""
+    return Repository(top=url, common=f"remote {url}")
 
 
 def known_snapshot(history: History, repository: Repository) -> dict[str, str] | None:

@@ -55,6 +55,7 @@ class Work:
             made=self._made(),
             known=self.index,
             index=(index[0], index[1]) if index else None,
+            base=(space.base_commit, str(space.made.get("tree") or "")),
         )
 
     def take_index(self, admin: str) -> None:
@@ -95,7 +96,7 @@ class Work:
     @property
     def tip(self) -> str | None:
         """The commit its branch is at."""
-        return self.view.commit_of(f"refs/heads/{self.workspace.branch}")
+        return self.view.tip_of(self.workspace.branch)
 
     def tree(self) -> str:
         """What the working tree holds now, what is not committed included. Raises GitFault."""

@@ -23,6 +23,8 @@ from fleet.workspaces import worktree
 from fleet.workspaces.admin import branch_tip
 from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.files import copy_in
+from fleet.workspaces.mirror import mirror_of, repository_at
+from fleet.workspaces.objects import tree_of
 from fleet.workspaces.ports import free_block
 from fleet.workspaces.repository import Repository, find_repository
 from fleet.workspaces.view import View
@@ -78,6 +80,11 @@ def is_there(path: str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
+def branch_of(task: Task) -> str:
+    """The branch of a task, which one that was made with `bd create` does not name."""
+    return task.branch or f"fleet/{task.id}"
+
+
 def _size_and_time(path: str) -> list[int]:
     found = os.lstat(path)
     return [found.st_size, found.st_mtime_ns]
@@ -100,6 +107,13 @@ def worktree_path(home: Home, repository: Repository, settings: Settings, branch
     return os.path.join(place, repository.key, folder_of(branch))  # noqa: PTH118
 
 
+def repository_of(home: Home, task: Task) -> Repository:
+    """The repository in which a task with a worktree works on this host. Raises FleetError."""
+    if task.remote:  # it has arrived already
+        return repository_at(home, task.repo, task.remote, task.base)
+    return find_repository(task.repo or task.cwd)
+
+
 class _Opening:
     """One worktree on its way."""
 
@@ -108,10 +122,11 @@ class _Opening:
     ) -> None:
         self._office, self._claim, self._task, self._settings = office, claim, task, settings
         self._folder, self._stop = folder, stop
+        self._is_new = False
 
     async def open(self) -> Place:
         office, task = self._office, self._task
-        repository = await asyncio.to_thread(find_repository, task.repo or task.cwd)
+        repository = await asyncio.to_thread(repository_of, office.home, task)
         view = View(office.home, repository)
         task = self._task = await office.ask(self._placed, repository)
         known = await office.ask(office.history.workspace, task.id)
@@ -120,6 +135,8 @@ class _Opening:
         await self._check_trust(repository)
         wanted, tip = await asyncio.to_thread(self._wanted, repository, view)
         leased = await self._lease(wanted)
+        # One that is not new may have been begun and left by a supervisor that was killed.
+        self._is_new = leased.made_at == wanted.made_at
         admin = await self._made(repository, tip, leased)
         leased = await self._set_up(repository, leased, admin)
         await office.ask(office.history.keep_workspace, leased)
@@ -138,7 +155,10 @@ class _Opening:
         task, office = self._task, self._office
         if task.repo == repository.top and task.branch:
             return task
-        named = {"repo": repository.top, "branch": task.branch or f"fleet/{task.id}"}
+        # A task that travels is about the repository of its maker, wherever it works.
+        named = {"repo": task.repo if task.remote else repository.top, "branch": branch_of(task)}
+        if named == {"repo": task.repo, "branch": task.branch}:
+            return task
         with office.queue.atomic():
             office.queue.save(office.queue.get(task.id).replace(**named))
         return task.replace(**named)
@@ -180,9 +200,18 @@ class _Opening:
             base_commit=base,
             made_branch=tip is None,
             made_at=self._office.now(),
+            notes=encode(self._whereabouts(repository)),
             port_count=self._settings.ports.count,
         )
         return wanted, tip
+
+    def _whereabouts(self, repository: Repository) -> dict[str, Any]:
+        """Where it lies, for those that look from other hosts; nothing where there are none."""
+        office, remote = self._office, self._task.remote
+        if not office.queue.is_shared:
+            return {}
+        mirrored = bool(remote) and repository == mirror_of(office.home, remote)
+        return {"host": office.owner, "remote": remote, "mirror": mirrored}
 
     def _base(self, repository: Repository, view: View) -> str:
         task = self._task
@@ -210,7 +239,8 @@ class _Opening:
     def _make(self, repository: Repository, tip: str | None, leased: Workspace, spare: Spare | None) -> str:
         """The worktree itself; git's folder about it. What a killed attempt left is made anew: no agent was in it."""
         home = self._office.home
-        worktree.remove(home, repository, leased.path)
+        if not self._is_new or os.path.lexists(leased.path):
+            worktree.remove(home, repository, leased.path)
         _make_private(os.path.dirname(leased.path))  # noqa: PTH120
         made = worktree.add(
             home,
@@ -233,7 +263,9 @@ class _Opening:
             await self._run(number, command, leased)
         if copied.refused:
             log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
-        notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused}
+        tree = await asyncio.to_thread(tree_of, View(self._office.home, repository), leased.base_commit)
+        notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused, "tree": tree}
+        notes |= self._whereabouts(repository)
         if not commands:  # they may have staged something
             notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118
         if commands or copied.copied:

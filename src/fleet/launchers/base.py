@@ -8,6 +8,7 @@ from fleet.core.record import Record
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Collection
 
 
 class Apart(Record):
@@ -35,6 +36,7 @@ class LaunchSpec(Record):
     size: tuple[int, int] = (200, 50)  # of its terminal, until somebody looks at it: columns and rows
     apart: Apart | None = None  # none: it sees what its user sees
     seconds: float = 0.0  # it is killed after so long, whoever still waits for it; 0: never
+    deadline: tuple[float, float] | None = None  # frozen so many seconds after that moment of the machine's clock
 
 
 class Exit(Record):
@@ -65,6 +67,10 @@ class Agent(Protocol):
     stirred: asyncio.Event
     #: How long it had lived when it was reached, whatever the clocks said meanwhile; none where nobody knows.
     age_seconds: float | None
+    #: How long it had stood still until then, which is not part of its age.
+    frozen_seconds: float
+    #: Whether it is frozen, or will be unless its deadline is put off.
+    is_fenced: bool
 
     async def signal(self, number: int) -> None:
         """Send a signal to the agent's process group. No error when it is gone."""
@@ -83,6 +89,12 @@ class Agent(Protocol):
 
     async def kill_tree(self) -> None:
         """Kill it and every descendant at once."""
+
+    async def put_off(self, seconds: float | None) -> float:
+        """Let it go on for so many seconds; then it is frozen unless this is said again. None: it goes on for ever.
+
+        How long it has stood still in all.
+        """
 
     async def ended(self) -> Exit | None:
         """Wait for its end; None when the shim itself vanished, so that nobody knows."""
@@ -121,6 +133,12 @@ class Launcher(Protocol):
 
     def was_started(self, folder: str) -> bool:
         """Whether there ever was an agent in this folder."""
+
+    def freeze(self, folders: Collection[str]) -> set[str]:
+        """Stop everything of the agents in these folders until it is put off; from any thread, within a few seconds.
+
+        The folders in which nothing moves any more; of the others nobody knows.
+        """
 
     def last_exit(self, folder: str) -> Exit | None:
         """What the shim of this folder wrote at its end; none when it never did."""

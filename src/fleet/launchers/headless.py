@@ -2,6 +2,7 @@
 
 The shim is started detached: its own session, no descriptors but the lock, no parent but init, so a started agent and
 one found again are reached in the same way. Where the system allows it the shim is the first of a PID namespace.
+A launcher that lasts has its shims forked by a starter; where that fails, each is started alone.
 """
 
 import asyncio
@@ -10,20 +11,26 @@ import errno
 import fcntl
 import functools
 import json
+import logging
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
 from fleet.launchers.base import Exit, LaunchSpec
+from fleet.launchers.detached import shim_command, start_detached
 from fleet.launchers.lock import is_locked
+from fleet.launchers.shim_call import freeze_all
 from fleet.launchers.shim_client import ShimAgent
 from fleet.launchers.shim_link import read_exit
+from fleet.launchers.starter import NotStarted, Starter
 
 NAMESPACE, WEAK = "pid namespace", "weak"
 #: An agent must be running within this time, on however busy a machine.
@@ -31,18 +38,23 @@ START_SECONDS = 60.0
 #: As long as a shim may need to open its socket, or to go after having closed it.
 FIND_SECONDS = 30.0
 
-# What the shim needs of our environment: to find the interpreter's libraries. The agent could read the rest.
-_KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-# A module, because Python keeps only modules compiled; a script would be compiled at each start.
-_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.{} import main; main()"
-ROOT = str(Path(__file__).parents[2])
+log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Spawn(Protocol):
+        """Starts the shim of a folder that is prepared."""
+
+        def __call__(self, folder: str, lock: int, saying: int, *, apart: bool) -> None: ...
 
 
 class HeadlessLauncher:
     """Starts agents whose output goes to files."""
 
-    def __init__(self, containment: str | None = None) -> None:
+    def __init__(self, containment: str | None = None, *, lasting: bool = False) -> None:
         self.containment = choose(containment)
+        self._starter = Starter(self._space()) if lasting and sys.platform == "linux" else None
 
     async def start(self, folder: str, spec: LaunchSpec) -> ShimAgent:
         """Start an agent in a run's folder; what an earlier one left there is written over. FleetError: none runs."""
@@ -50,12 +62,8 @@ class HeadlessLauncher:
         try:
             link = socket.socket(socket.AF_UNIX)
             try:
-                said, saying = os.pipe()
-                try:
-                    await asyncio.shield(asyncio.to_thread(self._spawn, folder, spec, saying))
-                    await _ready(said, folder)
-                finally:
-                    os.close(said)
+                if not await self._handed_over(folder, spec):
+                    await self._begin(folder, spec, self._spawn)
             except BaseException:
                 link.close()
                 raise
@@ -85,37 +93,74 @@ class HeadlessLauncher:
         """Whether there ever was an agent in this folder: its shim makes the file of its output first."""
         return Path(folder, "stdout").exists()
 
+    def freeze(self, folders: Collection[str]) -> set[str]:
+        """Stop everything of the agents in these folders; those in which nothing moves any more."""
+        return freeze_all(folders)
+
     def last_exit(self, folder: str) -> Exit | None:
         """What the shim of this folder wrote at its end; none when it never did."""
         return read_exit(folder)
 
-    def _spawn(self, folder: str, spec: LaunchSpec, saying: int) -> None:
-        """Start the shim; a short-lived shell stands between, so that it is nobody's child. Closes `saying`."""
-        lock = -1
+    async def _handed_over(self, folder: str, spec: LaunchSpec) -> bool:
+        """Have the starter begin it; False when nothing was begun, so that it can be done in another way."""
+        starter = self._starter
+        if starter is None or not starter.works:
+            return False
         try:
-            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = take_lock(folder)
-            prepare(folder, spec)
-            subprocess.run(
-                ["/bin/sh", "-c", '"$@" &', "fleet-shim", *self._command(folder, lock, apart=spec.apart is not None)],
-                stdin=subprocess.DEVNULL,
-                stdout=saying,
-                stderr=saying,
-                env={name: os.environ[name] for name in _KEPT if name in os.environ},
-                cwd="/",
-                start_new_session=True,
-                pass_fds=(lock,),
-                check=True,
-            )
+            await self._begin(folder, spec, starter.hand_over)
+        except NotStarted as error:
+            if not await asyncio.to_thread(_take_back, folder):
+                raise
+            log.warning("%s; it is started without the starter", error)
+            starter.failures += 1
+            return False
+        starter.successes += 1
+        return True
+
+    async def _begin(self, folder: str, spec: LaunchSpec, spawn: "Spawn") -> None:
+        said, saying = os.pipe()
+        try:
+            await asyncio.shield(asyncio.to_thread(_prepared, folder, spec, saying, spawn))
+            await _ready(said, folder)
         finally:
-            os.close(saying)
-            if lock >= 0:
-                os.close(lock)
+            os.close(said)
+
+    def _spawn(self, folder: str, lock: int, saying: int, *, apart: bool) -> None:
+        """Start the shim alone."""
+        start_detached(self._command(folder, lock, apart=apart), stdout=saying, pass_fds=(lock,))
+
+    def _space(self) -> str:
+        """What the starter has to do for a PID namespace."""
+        if self.containment == WEAK:
+            return ""
+        return "user" if "--user" in (namespace_command() or ()) else "plain"
 
     def _command(self, folder: str, lock: int, *, apart: bool) -> list[str]:
         module, inside = ("weak", ()) if self.containment == WEAK else ("program", namespace_command() or ())
-        program = _PROGRAM.format("apart_program" if apart else module)
-        return [*inside, sys.executable, "-I", "-S", "-c", program, ROOT, str(Path(folder).absolute()), str(lock)]
+        return [*inside, *shim_command("apart_program" if apart else module, folder, str(lock))]
+
+
+def _prepared(folder: str, spec: LaunchSpec, saying: int, spawn: "Spawn") -> None:
+    """Take the lock, write down what to start, and have it started. Closes `saying`."""
+    lock = -1
+    try:
+        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = take_lock(folder)
+        prepare(folder, spec)
+        spawn(str(Path(folder).absolute()), lock, saying, apart=spec.apart is not None)
+    finally:
+        os.close(saying)
+        if lock >= 0:
+            os.close(lock)
+
+
+def _take_back(folder: str) -> bool:
+    """Take away what a shim was to start; False when one has taken it already."""
+    try:
+        Path(folder, "spec.json").unlink()
+    except OSError:
+        return False
+    return True
 
 
 def choose(containment: str | None) -> str:
@@ -181,9 +226,9 @@ async def _ready(said: int, folder: str) -> None:
                     words += chunk
                     if not chunk:
                         reason = words.decode(errors="replace").strip().splitlines()[-1:]
-                        raise FleetError(f"the shim in {folder} did not start: {''.join(reason) or 'no reason given'}")
+                        raise NotStarted(f"the shim in {folder} did not start: {''.join(reason) or 'no reason given'}")
     except TimeoutError:
-        raise FleetError(f"the shim in {folder} did not start in {START_SECONDS:g} s") from None
+        raise NotStarted(f"the shim in {folder} did not start in {START_SECONDS:g} s") from None
     finally:
         loop.remove_reader(said)
 

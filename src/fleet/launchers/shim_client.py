@@ -10,6 +10,7 @@ import struct
 import sys
 from typing import Any
 
+from fleet.core.clock import machine_seconds
 from fleet.core.errors import FleetError
 from fleet.launchers.base import Exit, Usage
 from fleet.launchers.lock import is_locked
@@ -25,6 +26,8 @@ class ShimAgent:
     def __init__(self, folder: str, link: Link | None) -> None:
         self.stirred = asyncio.Event()
         self.age_seconds = link.age_seconds if link else None
+        self.frozen_seconds = link.frozen_seconds if link else 0.0
+        self.is_fenced = link is not None and link.state.get("fenced") is True
         self._folder = folder
         self._link = link
         self._settled = asyncio.Event()  # there is a connection, or there never will be one
@@ -93,6 +96,18 @@ class ShimAgent:
             if pid is None or (self._link and self._link.state.get("containment") != "pid namespace"):
                 raise
             os.kill(pid, signals.SIGKILL)  # its end of the socket is open, so the number is still its own
+
+    async def put_off(self, seconds: float | None) -> float:
+        """Let it go on for so many seconds, or with none for ever; how long it stood still in all. FleetError."""
+        if seconds is None:
+            answer = await self._ask("thaw") or {}
+        else:
+            answer = await self._ask("deadline", seconds=seconds, at=machine_seconds()) or {}
+        if "error" in answer:  # a shim of an earlier fleet, which knows signals only
+            await self.signal(signals.SIGCONT)
+        self.is_fenced = answer.get("fenced") is True
+        self.frozen_seconds = float(answer.get("frozen", self.frozen_seconds))
+        return self.frozen_seconds
 
     async def ended(self) -> Exit | None:
         """Wait for its end; None when the shim itself vanished, so that nobody knows. Then nothing of it is left."""

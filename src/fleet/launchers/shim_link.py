@@ -34,6 +34,12 @@ class Link(NamedTuple):
         age = self.state.get("age")
         return float(age) if isinstance(age, int | float) else None
 
+    @property
+    def frozen_seconds(self) -> float:
+        """How long its agent had stood still by then."""
+        frozen = self.state.get("frozen")
+        return float(frozen) if isinstance(frozen, int | float) else 0.0
+
 
 def read_exit(folder: str) -> Exit | None:
     """The exit record of a folder, if it is there and whole."""
@@ -53,7 +59,7 @@ async def connect(folder: str, sock: socket.socket) -> Link | None:
     """Connect and be greeted; none when nobody listens. The socket is closed unless it is in the link."""
     sock.setblocking(False)
     try:
-        with _short_name(folder) as name:
+        with short_name(folder) as name:
             while not _connected(sock, name):  # noqa: ASYNC110 - the kernel has no event for it
                 await asyncio.sleep(0.01)
         reader, writer = await asyncio.open_unix_connection(sock=sock)
@@ -89,7 +95,7 @@ def _connected(sock: socket.socket, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _short_name(folder: str) -> Iterator[str]:
+def short_name(folder: str) -> Iterator[str]:
     """A name of the control socket that fits a socket's address."""
     name = f"{folder}/control"
     if len(os.fsencode(name)) <= LONGEST_NAME:

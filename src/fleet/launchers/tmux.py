@@ -7,12 +7,12 @@ nothing to start.
 
 import asyncio
 import os
-import re
 import secrets
 import shutil
 import socket as sockets
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,46 +22,46 @@ from fleet.launchers.base import Exit, LaunchSpec
 from fleet.launchers.headless import (
     FIND_SECONDS,
     NAMESPACE,
-    ROOT,
     START_SECONDS,
     WEAK,
     choose,
     hint_for,
-    namespace_command,
     prepare,
     take_lock,
 )
 from fleet.launchers.lock import is_locked
+from fleet.launchers.shim_call import freeze_all
 from fleet.launchers.shim_link import Link, connect, read_exit
+from fleet.launchers.spare_terminal import Server, SpareTerminal
+from fleet.launchers.spare_terminals import SpareTerminals
 from fleet.launchers.terminal_agent import TerminalAgent
 from fleet.launchers.tmux_command import call, capture, kill_session, reason, sessions
+from fleet.launchers.tmux_session import Shape, log_command, new_session, shim_of
 
 #: How long a session of the same name may need to go, after its agent has.
 GOING_SECONDS = 2.0
-HISTORY = "50000"
-
-_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.terminal import main; "
-_WEAK_PROGRAM = "from fleet.launchers.shim.weak import Descendants; main(Descendants)"
-_APART_PROGRAM = "from fleet.launchers.shim.apart_program import Apart, make_tree; main(make_tree, Apart)"
-# The step before the namespace holds the lock too, so that it is free only when the last process in there is gone.
-_LOCKED = (
-    'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent lives in this folder" >&2; exit 75; }; shift; exec "$@"'
-)
 # What tmux says when its server ends just then: its last session went. Also of one to be replaced that has gone.
 _ENDING = (b"server exited", b"lost server", b"no server running", b"error connecting", b"can't find session")
-# A file cannot grow beyond the cap: the log's writer ends there. In blocks of 512 bytes.
-_LOG = "umask 077; ulimit -f {}; exec cat >> {}"
 
 
 class TmuxLauncher:
     """Starts agents that have a terminal."""
 
-    def __init__(self, socket: str = "fleet", config: str | None = None, containment: str | None = None) -> None:
+    def __init__(
+        self,
+        socket: str = "fleet",
+        config: str | None = None,
+        containment: str | None = None,
+        *,
+        spares: str | None = None,  # the folder of spare sessions; none are kept without
+    ) -> None:
         self.socket = socket
         self._config = config
         self.containment = choose(containment)
         if self.containment == NAMESPACE and shutil.which("flock") is None:
             self.containment = WEAK
+        keeps = spares is not None and sys.platform == "linux"
+        self.spares = SpareTerminals(Server(socket, config, self.containment), str(spares)) if keeps else None
 
     async def start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
         """Start an agent in a session of its own; what an earlier one left is written over. FleetError: none runs."""
@@ -100,6 +100,10 @@ class TmuxLauncher:
         """Whether there ever was an agent in this folder: its shim says so before it starts it."""
         return Path(folder, "started").exists()
 
+    def freeze(self, folders: Collection[str]) -> set[str]:
+        """Stop everything of the agents in these folders; those in which nothing moves any more."""
+        return freeze_all(folders)
+
     def last_exit(self, folder: str) -> Exit | None:
         """What the shim of this folder wrote at its end; none when it never did."""
         return read_exit(folder)
@@ -108,7 +112,12 @@ class TmuxLauncher:
         try:
             folder, starting = await asyncio.to_thread(_claim, folder)
             try:
-                await asyncio.to_thread(self._spawn, folder, spec)
+                spare = self.spares.take(Shape(*spec.size, spec.stdout_cap)) if self.spares else None
+                try:
+                    await asyncio.to_thread(self._spawn, folder, spec, spare)
+                finally:
+                    if self.spares and spare:
+                        self.spares.give_back(spare)
                 return await self._ready(folder, spec.session)
             finally:
                 _give_up_start(folder)  # unless the shim has taken it
@@ -116,14 +125,17 @@ class TmuxLauncher:
         except OSError as error:
             raise FleetError(f"cannot start an agent in {folder}: {error.strerror}", hint=hint_for(error)) from error
 
-    def _spawn(self, folder: str, spec: LaunchSpec) -> None:
-        """One call of tmux: the session, its shim, its log."""
-        token = secrets.token_hex(8)
+    def _spawn(self, folder: str, spec: LaunchSpec, spare: SpareTerminal | None) -> None:
+        """By a spare session where there is one; else by one call of tmux: the session, its shim, its log."""
+        token, apart = secrets.token_hex(8), spec.apart is not None
         lock = _lock_of(folder)
         try:
             prepare(folder, spec, token=token)
             for name in ("started", "control", "stdout"):
                 Path(folder, name).unlink(missing_ok=True)
+            if spare and spare.become(spec.session, folder, token, apart=apart):
+                return
+            Path(folder, "stdout").unlink(missing_ok=True)
             os.close(os.open(f"{folder}/stdout", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         finally:
             os.close(lock)
@@ -152,31 +164,11 @@ class TmuxLauncher:
             time.sleep(0.05)
 
     def _words(self, folder: str, spec: LaunchSpec, token: str) -> list[str]:
-        """The whole start as one line of tmux commands, which its server does without a pause between them."""
-        columns, rows = spec.size
-        log = _LOG.format(max(1, spec.stdout_cap // 512), quoted(f"{folder}/stdout"))
-        target = f"={spec.session}:"
-        taste = (
-            *("set-option", "-g", "history-limit", HISTORY, ";"),
-            *("set-option", "-g", "default-terminal", "screen-256color", ";"),
-            *("set-option", "-s", "escape-time", "20", ";"),
-        )
-        return [
-            *(() if self._config else taste),
-            *("new-session", "-d", "-s", spec.session, "-x", str(columns), "-y", str(rows), "-c", "/"),
-            *(*self._command(folder, token, apart=spec.apart is not None), ";"),
-            *("set-option", "-w", "-t", target, "remain-on-exit", "on", ";"),
-            *("pipe-pane", "-O", "-t", target, log),
-        ]
-
-    def _command(self, folder: str, token: str, *, apart: bool) -> list[str]:
-        weak = self.containment == WEAK
-        program = _PROGRAM + (_APART_PROGRAM if apart else _WEAK_PROGRAM if weak else "main()")
-        python = [sys.executable, "-I", "-S", "-c", program, ROOT, folder]
-        if weak:
-            return [*python, "-", token]
-        shim = [*(namespace_command() or ()), *python, "9", token]
-        return ["/bin/sh", "-c", _LOCKED, "fleet-shim", folder, *shim]
+        """The whole start as one line of tmux commands."""
+        shape = Shape(*spec.size, spec.stdout_cap)
+        command = shim_of(folder, token, self.containment, apart=spec.apart is not None)
+        log = log_command(folder, shape.log_cap)
+        return new_session(spec.session, shape, command, log, taste=not self._config, remain=True)
 
     async def _ready(self, folder: str, session: str) -> TerminalAgent:
         """Wait until the shim greets or has written how it ended; FleetError with its words when it does neither."""
@@ -215,12 +207,6 @@ def _let_go(task: "asyncio.Task[TerminalAgent]") -> None:
     """Nobody waited for this start; the agent is found again by its folder."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()
-
-
-def quoted(path: str) -> str:
-    """A path for a shell within a format of tmux: whatever means something to either is written as a number."""
-    plain = re.sub(rb"[^A-Za-z0-9/_.-]", lambda found: b"\\%03o" % found[0][0], os.fsencode(path))
-    return f"\"$(printf '{plain.decode()}')\""
 
 
 async def _link(folder: str) -> Link | None:

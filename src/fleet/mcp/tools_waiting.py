@@ -10,36 +10,41 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
 
-from fleet.actions import asking, workers
+from fleet.actions import asking, workers, workflow_making, workflows
 from fleet.actions.worker_making import ORIGIN
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.task import RESOLVED, Status
 from fleet.mcp.tool import Given, Tool
+from fleet.workflows.ids import is_workflow
 
 if TYPE_CHECKING:
     from fleet.actions.workers import Worker
+    from fleet.actions.workflows import Flow
     from fleet.assembly import Fleet
     from fleet.core.run import Question
     from fleet.core.task import Task
     from fleet.mcp.desk import Desk
     from fleet.mcp.tool import Answer, Tell
 
-MOST_IDS = 1000
+MOST_IDS, MOST_FLOWS = 1000, 50
 LONGEST_WAIT = 3600.0
 #: Between two looks, and between two signs of life: clients give up on a call that is silent for a minute.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 TELL_SECONDS = 5.0
 #: Nothing more happens by itself to a task in one of these.
 AT_REST = (*RESOLVED, Status.BLOCKED)
-#: Which tasks a wait without ids is for.
-UNFINISHED = Filter(origins=(ORIGIN,), unfinished=True)
+#: What a wait without ids is for: tasks, and workflows by their stages.
+UNFINISHED = Filter(origins=(ORIGIN,), unfinished=True, not_statuses=AT_REST)
+STAGES = UNFINISHED.replace(origins=(workflow_making.ORIGIN,))
 
 
 class Wait(Given, frozen=True, kw_only=True):
     """For what, and how long."""
 
-    ids: Annotated[tuple[str, ...], Meta(description="Workers or tasks; none: all made here that are not over.")] = ()
+    ids: Annotated[
+        tuple[str, ...], Meta(description="Workers, tasks or workflows; none: all made here that are not over.")
+    ] = ()
     until: Annotated[str, Meta(description="change: any of them changed; any: one is over; all: all are over.")] = (
         "change"
     )
@@ -55,10 +60,11 @@ class AskHuman(Given, frozen=True, kw_only=True):
 
 
 class Look(NamedTuple):
-    """Where the tasks that are waited for are at one moment, by two questions to the store, however many they are."""
+    """Where the tasks and workflows that are waited for are at one moment."""
 
     tasks: list[Task]
-    asked: dict[str, Question]  # what a task asks a person
+    asked: dict[str, Question]  # what tasks ask a person, by their ids
+    flows: list[Flow]
 
     @property
     def cursor(self) -> str:
@@ -67,16 +73,23 @@ class Look(NamedTuple):
             f"{task.id} {task.status} {task.run_id} {self.asked[task.id].id if task.id in self.asked else ''}"
             for task in self.tasks
         ]
+        lines += [f"{flow.workflow.id} {seen.task_id} {seen.state}" for flow in self.flows for seen in flow.stages]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     @property
     def over(self) -> int:
         """How many need not be waited for any more: over, or asking a person."""
-        return sum(task.status in AT_REST or task.id in self.asked for task in self.tasks)
+        tasks = sum(task.status in AT_REST or task.id in self.asked for task in self.tasks)
+        return tasks + sum(flow.rests(self.asked) for flow in self.flows)
+
+    @property
+    def all(self) -> int:
+        """How many there are."""
+        return len(self.tasks) + len(self.flows)
 
     def meets(self, until: str, before: str) -> bool:
         """Whether this is what is waited for."""
-        if self.over == len(self.tasks):
+        if self.over == self.all:
             return True
         return self.over > 0 if until == "any" else until == "change" and self.cursor != before
 
@@ -95,7 +108,8 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
         if waited >= given.timeout_seconds:
             break
         if waited >= told:
-            await tell(waited, f"{look.over} of {len(look.tasks)} are over")
+            desk.see_to_supervisor()  # the one that was there may have been killed
+            await tell(waited, f"{look.over} of {look.all} are over")
             told = waited + TELL_SECONDS
         pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 20))
         await asyncio.sleep(min(pause, given.timeout_seconds - waited))
@@ -105,29 +119,37 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
 
 def _answer(fleet: Fleet, ids: list[str], until: str, before: str) -> Answer:
     with fleet.queue.snapshot():
-        look, found = _look(fleet, ids), workers.some(fleet, ids)
+        look = _look(fleet, ids)
+        found = workers.some(fleet, [task.id for task in look.tasks])
     return {
         "timed_out": not look.meets(until, before),
         "changed": look.cursor != before,
         "over": look.over,
-        "count": len(found),
+        "count": look.all,
         "cursor": look.cursor,
         "tasks": [_shown(each) for each in found],
+        "workflows": [_flow(each, look.asked) for each in look.flows],
     }
 
 
 def _unfinished(fleet: Fleet) -> list[str]:
-    return [task.id for task in fleet.queue.find(UNFINISHED, sort="created", limit=MOST_IDS)]
+    with fleet.queue.snapshot():
+        tasks = fleet.queue.find(UNFINISHED, sort="created", limit=MOST_IDS)
+        stages = fleet.queue.find(STAGES, sort="created", limit=MOST_IDS)
+        flows = list(dict.fromkeys(stage.workflow for stage in stages))[:MOST_FLOWS]
+        return [task.id for task in tasks] + [key for key in flows if not workflows.flow(fleet, key).rests()]
 
 
 def _look(fleet: Fleet, ids: list[str]) -> Look:
+    keys = tuple(key for key in ids if not is_workflow(key))
     with fleet.queue.snapshot():
-        found = fleet.queue.find(Filter(ids=tuple(ids)), sort="id") if ids else []
+        found = fleet.queue.find(Filter(ids=keys), sort="id") if keys else []
         asked = {each.task_id: each for each in fleet.history.questions(unanswered=True)}
+        flows = [workflows.flow(fleet, key) for key in ids if is_workflow(key)]
     here = {task.id for task in found}
-    if missing := [key for key in ids if key not in here]:
+    if missing := [key for key in keys if key not in here]:
         raise workers.WorkerNotFound(missing[0])
-    return Look(found, {key: each for key, each in asked.items() if key in here})
+    return Look(found, asked, flows)
 
 
 def _shown(worker: Worker) -> Answer:
@@ -140,6 +162,18 @@ def _shown(worker: Worker) -> Answer:
         "finding": task.finding or None,
         "reason": task.reason or task.close_reason or None,
         "question": {"id": asked.id, "text": asked.text} if asked else None,
+    }
+
+
+def _flow(flow: Flow, asked: dict[str, Question]) -> Answer:
+    asking = [asked[seen.task_id] for seen in flow.stages if seen.task_id in asked]
+    return {
+        "id": flow.workflow.id,
+        "name": flow.workflow.name,
+        "status": flow.status,
+        "reason": flow.trouble or None,
+        "stages": {seen.stage.name: seen.state for seen in flow.stages},
+        "questions": [{"id": each.id, "task": each.task_id, "text": each.text} for each in asking],
     }
 
 
@@ -166,7 +200,8 @@ def _again(fleet: Fleet, key: str) -> Question:
 TOOLS = (
     Tool(
         "wait",
-        "Wait until workers or tasks change or are over, or the time is up; cheaper than asking again and again.",
+        "Wait until workers, tasks or workflows change or are over, or the time is up; cheaper than asking again and "
+        "again.",
         Wait,
         _wait,
         reads_only=True,

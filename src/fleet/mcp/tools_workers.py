@@ -104,9 +104,8 @@ def _list(_desk: Desk, fleet: Fleet, given: ListWorkers) -> Answer:
 
 
 def _collect(_desk: Desk, fleet: Fleet, given: CollectWorker) -> Answer:
-    found = workers.worker(fleet, given.worker_id)
-    told = worker_views.view(fleet, found) | worker_views.result(fleet, found)
-    return told | (worker_views.tails(fleet, found, given.log_tail_lines) if given.include_logs else {})
+    lines = max(1, given.log_tail_lines) if given.include_logs else 0
+    return worker_views.collected(fleet, workers.worker(fleet, given.worker_id), lines)
 
 
 def _cancel(desk: Desk, fleet: Fleet, given: OfWorker) -> Answer:

@@ -29,8 +29,14 @@ class Queue(Protocol):
     Blocked state is up to date in the same transaction that changes it.
     """
 
+    is_shared: bool
+    """Whether hosts other than this one may use it."""
+
     def close(self) -> None:
         """Let go of the database; safe to call twice."""
+
+    def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
+        """While inside, `call` is called from another thread when somebody wrote something: a hint, and no promise."""
 
     def health(self) -> list[Vital]:
         """What this queue says of its own health; reads all of it, never raises, and changes nothing."""
@@ -340,6 +346,12 @@ class History(Protocol):
         """Say that it is removed, with the refs (a JSON list) that keep what was in it; a second end changes nothing.
 
         Branch, path and ports are free again. Raises WorkspaceNotFound, and IllegalMove for a removal that never began.
+        """
+
+    def leave_workspace(self, task_id: str) -> Workspace:
+        """Say that a workspace stays behind on a host that does not go on with its task, whoever holds that by now.
+
+        Branch, path and ports are free again; one that is gone stays as it is. Raises WorkspaceNotFound.
         """
 
     def trust(self, kind: str, key: str, value: str, by: str) -> None:

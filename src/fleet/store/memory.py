@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +23,8 @@ from fleet.store.edge_rules import check_edge
 from fleet.store.memory_state import Holder, State, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from typing import Any
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 class MemoryQueue:
     """Tasks in this process alone, safe between threads."""
+
+    is_shared = False
 
     def __init__(self, *, now: Clock = clock.now) -> None:
         self.now = now
@@ -43,6 +47,9 @@ class MemoryQueue:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def health(self) -> list[Vital]:
         return [
@@ -190,13 +197,19 @@ class MemoryQueue:
     def claim(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
         with self.atomic():
             found: dict[str, Task] = {}
+            seats: dict[str, tuple[str, str]] = {}
             for lane in lanes:
                 limit = min(lane.room, room)
+                if lane.limit is not None:
+                    limit = min(limit, lane.limit - self._at_work(*lane.seat))
                 fitting = self.find(claimable_in(lane), sort="urgent", limit=limit + len(found)) if limit > 0 else []
-                found |= {task.id: task for task in [each for each in fitting if each.id not in found][:limit]}
+                fresh = [each for each in fitting if each.id not in found][:limit]
+                found |= {task.id: task for task in fresh}
+                seats |= dict.fromkeys((task.id for task in fresh), lane.seat)
             now = self.now()
             chosen = sorted(found.values(), key=lambda task: (task.priority, task.created_at, task.id))[: max(room, 0)]
-            return [_claim_of(self._saved(task.claimed(owner, now, now + ttl))) for task in chosen]
+            claims = [_claim_of(self._saved(task.claimed(owner, now, now + ttl))) for task in chosen]
+            return [claim.replace(seat=seats[claim.task.id]) for claim in claims]
 
     def waiting_coders(self) -> list[str]:
         return sorted({task.coder for task in self.state.tasks.values() if may_be_claimed(task)})
@@ -275,6 +288,16 @@ class MemoryQueue:
         with self.atomic():
             config = {name: each for name, each in self.state.config.items() if name != key}
             self.state.config = config if value is None else {**config, key: value}
+
+    def _at_work(self, coder: str, account: str) -> int:
+        """The agents of an account: those on record, and what was claimed and may become one."""
+        count = 0
+        for task in self.state.tasks.values():
+            run = self.state.runs.get(task.run_id)
+            fits = run is not None and (run.coder, run.account) == (coder, account)
+            may_fit = not task.run_id and task.coder in ("", coder) and task.account in ("", account)
+            count += task.claim_expires_at is not None and (fits or may_fit)
+        return count
 
     def _put(self, task: Task) -> None:
         self.state.tasks[task.id] = task.replace(labels=tuple(sorted(set(task.labels))))

@@ -25,7 +25,7 @@ class MemoryWorkspaces:
                 return kept
             standing = self.workspaces()
             rules.refuse_taken(workspace, standing)
-            leased = rules.with_ports(workspace, ports, standing)
+            leased = rules.with_ports(workspace, ports, (each.ports for each in standing))
             self._queue.state.workspaces = [*self._queue.state.workspaces, leased]
             return leased
 
@@ -55,6 +55,10 @@ class MemoryWorkspaces:
     def end_removal(self, task_id: str, saved: str) -> Workspace:
         with self._queue.atomic():
             return self._put_workspace(rules.gone(self.workspace(task_id), task_id, saved, self._queue.now()))
+
+    def leave_workspace(self, task_id: str) -> Workspace:
+        with self._queue.atomic():
+            return self._put_workspace(rules.left(self.workspace(task_id), task_id, self._queue.now()))
 
     def trust(self, kind: str, key: str, value: str, by: str) -> None:
         rules.check_trust(kind, key, value)

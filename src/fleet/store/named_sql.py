@@ -22,6 +22,11 @@ def load(database: str, name: str) -> dict[str, str]:
     return blocks
 
 
+def has(database: str, name: str) -> bool:
+    """Whether a database has such a file of its own."""
+    return os.path.exists(os.path.join(FOLDER, database, name + ".sql"))  # noqa: PTH110, PTH118
+
+
 def migrations(database: str) -> list[tuple[int, str]]:
     """The numbered migrations of a database, in order."""
     folder = os.path.join(FOLDER, database)  # noqa: PTH118

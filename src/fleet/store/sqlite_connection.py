@@ -7,14 +7,17 @@ import os
 import apsw
 
 from fleet.core.errors import SchemaMismatch, StoreFault
+from fleet.core.jsontext import encode
 from fleet.store import named_sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Any
 
 PATIENCE_MS = 60_000
+_loaded: dict[str, dict[str, str]] = {}
 SCHEMA_VERSION = 6
 
 
@@ -52,8 +55,19 @@ class Connection:
         """How many rows the last statement changed."""
         return self._db.changes()
 
-    def writing(self, *, durable: bool = True) -> Transaction:
-        """A write transaction; `durable` ones reach the disk before they are acknowledged."""
+    def blocks(self, name: str) -> dict[str, str]:
+        """The statements of one file of SQL."""
+        return _loaded.get(name) or _loaded.setdefault(name, named_sql.load("sqlite", name))
+
+    def listed(self, texts: Iterable[str]) -> str:
+        """Texts as the value that `json_each` reads."""
+        return encode(list(texts))
+
+    def writing(self, *, durable: bool = True, alone: bool = True) -> Transaction:
+        """A write transaction; `durable` ones reach the disk before they are acknowledged. There is only one at a time.
+
+        `alone` is for databases that let several write at once.
+        """
         return Transaction(self, "begin immediate", durable)
 
     def reading(self) -> Transaction:

@@ -38,9 +38,12 @@ def refuse_taken(workspace: Workspace, others: Iterable[Workspace]) -> None:
             raise BranchTaken(workspace.branch, other.task_id, path=workspace.path)
 
 
-def with_ports(workspace: Workspace, choose: Ports | None, standing: Iterable[Workspace]) -> Workspace:
-    """The workspace with its block of ports, which nobody else has. Raises IllegalMove where one was chosen that is."""
-    leased = frozenset(port for each in standing for port in each.ports if port <= _LAST_PORT)
+def with_ports(workspace: Workspace, choose: Ports | None, blocks: Iterable[range]) -> Workspace:
+    """The workspace with its block of ports, which nobody else has. Raises IllegalMove where one was chosen that is.
+
+    `blocks` are those of the workspaces that are not gone.
+    """
+    leased = frozenset(port for block in blocks for port in block if port <= _LAST_PORT)
     chosen = workspace if choose is None else workspace.replace(first_port=choose(leased))
     for port in chosen.ports:
         if port in leased:
@@ -88,6 +91,13 @@ def gone(kept: Workspace | None, task_id: str, saved: str, now: datetime) -> Wor
     if kept.removing_at is None:
         raise IllegalMove(f"the removal of the worktree of {task_id} never began")
     return kept.replace(removed_at=now, saved=saved)
+
+
+def left(kept: Workspace | None, task_id: str, now: datetime) -> Workspace:
+    """The workspace left behind; one that is gone stays as it is. Raises WorkspaceNotFound."""
+    if kept is None:
+        raise WorkspaceNotFound(task_id)
+    return kept if kept.is_gone else kept.replace(removing_at=kept.removing_at or now, removed_at=now)
 
 
 def check_names(workspace: Workspace) -> None:

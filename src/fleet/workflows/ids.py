@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+
+_ID = re.compile(r"wf_[0-9a-f]{12}")
 
 
 def new_workflow_id() -> str:
     """An id for a new workflow, as codefleet makes them."""
     return f"wf_{os.urandom(6).hex()}"
+
+
+def is_workflow(text: str) -> bool:
+    """Whether this is the id of a workflow, be there such a one or not."""
+    return _ID.fullmatch(text) is not None
 
 
 def task_of(workflow_id: str, stage: str) -> str:

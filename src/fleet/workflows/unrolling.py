@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet.core.host_words import wanted
 from fleet.core.workflow import Stage
 from fleet.workflows.checking import until_of
 from fleet.workflows.references import THIS
@@ -117,6 +118,7 @@ def _plain(written: Written, timeout_seconds: float | None) -> dict[str, Any]:
     """What a copy has from the file as it is."""
     names = ("coder", "model", "prompt", "account", "extra_args", "reasoning_effort", "verify", "retries", "no_changes")
     found = {name: getattr(written, name) for name in names}
+    found["requires"] = wanted(written.requires, written.host)
     return {**found, "when": written.when, "timeout_seconds": written.timeout_seconds or timeout_seconds}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet.core import host_words
+from fleet.core.errors import BadInput
 from fleet.core.record import Record
 from fleet.core.workflow import CONTINUE, STOP
 from fleet.workflows.faults import nearest, short
@@ -59,6 +61,8 @@ class Written(Record):
     extra_args: tuple[str, ...] = ()
     reasoning_effort: str = ""
     no_changes: bool = False
+    requires: tuple[str, ...] = ()
+    host: str = ""
 
 
 class WrittenFlow(Record):
@@ -216,6 +220,24 @@ def _args(value: Any) -> tuple[str, ...]:
     return tuple(_text(each) for each in value)
 
 
+def _of_host(take: Callable[[str], str]) -> Callable[[Any], str]:
+    """A word that is said of hosts; what is wrong with it is part of the refusal."""
+
+    def taken(value: Any) -> str:
+        try:
+            return take(_text(value)) if value is not None else ""
+        except BadInput as error:
+            raise ValueError(str(error)) from error
+
+    return taken
+
+
+def _requires(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or len(value) >= host_words.MOST_WORDS:
+        raise ValueError
+    return tuple(_of_host(host_words.label)(each) for each in value)
+
+
 def _stages_named(value: Any) -> tuple[str | int, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError
@@ -285,4 +307,6 @@ STAGE_KEYS = {
     "extra_args": Key("extra_args", "a list of words", _args),
     "reasoning_effort": Key("reasoning_effort", _A_LINE, _maybe_line),
     "no_changes": Key("no_changes", "true or false", _flag),
+    "requires": Key("requires", "a list of labels that a host must offer", _requires),
+    "host": Key("host", "the name of a host", _of_host(host_words.name)),
 }

@@ -51,6 +51,8 @@ def drop_files(view: View, root: str, index: str, names: Iterable[bytes]) -> Non
 
 def enter(view: View, index: str, entries: list[tuple[bytes, bytes, bytes]]) -> None:
     """Put entries of mode, object and name into an index."""
+    if not entries:
+        return
     lines = b"".join(mode + b" " + made + b"\t" + name + b"\0" for mode, made, name in entries)
     view.git("update-index", "-z", "--index-info", index=index, stdin=lines)
 

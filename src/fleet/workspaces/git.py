@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,10 @@ SAFE = (
 )
 
 
+#: Before the command of what nobody waits for.
+GENTLY = ("nice", "-n", "19") if shutil.which("nice") else ()
+
+
 class GitFault(FleetError):
     """git refused or failed; the message has its own words."""
 
@@ -56,11 +61,15 @@ def git(
     stdin: bytes = b"",
     allow: Sequence[int] = (),
     seconds: float = PATIENCE_SECONDS,
+    gently: bool = False,
 ) -> bytes:
-    """What git prints. Raises GitFault unless it ended with 0 or one of the codes to `allow`."""
+    """What git prints. Raises GitFault unless it ended with 0 or one of the codes to `allow`.
+
+    `gently`: nobody waits for it, so that everybody else goes first.
+    """
     try:
         done = subprocess.run(
-            ["git", *SAFE, *words],
+            [*(GENTLY if gently else ()), "git", *SAFE, *words],
             cwd=cwd,
             env=environment(env),
             input=stdin,

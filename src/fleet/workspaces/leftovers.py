@@ -11,7 +11,10 @@ from fleet.core.record import Record
 from fleet.files import atomic_write
 from fleet.workspaces.git import GitFault
 from fleet.workspaces.listing import LeftOut
+from fleet.workspaces.objects import tree_of, write_commit
 from fleet.workspaces.place import LONGEST, read_plain
+from fleet.workspaces.refs import move_branch
+from fleet.workspaces.registering import is_usual
 from fleet.workspaces.repository import locked
 from fleet.workspaces.snapshot import Snapshot, Taken
 from fleet.workspaces.theirs import sparse_paths
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.workspaces.place import Place
     from fleet.workspaces.view import View
+
+
+SAID = "fleet: what was left"
 
 
 class Leftover(Record):
@@ -39,11 +45,11 @@ def commit_leftovers(home: Home, view: View, place: Place, index_file: str, mess
     """
     if why := _refusal(place):
         return Leftover(why_not=why)
-    tip = view.commit_of(f"refs/heads/{place.branch}")
+    tip = view.tip_of(place.branch)
     if tip is None:
         return Leftover(why_not=f"branch {place.branch} is gone")
     taken = Snapshot(view, place, index_file).take(tip)
-    if taken.tree == view.text("rev-parse", f"{tip}^{{tree}}"):
+    if taken.tree == tree_of(view, tip):
         return Leftover(left_out=taken.left_out)
     return _commit(home, view, place, taken, tip, index_file, message)
 
@@ -57,14 +63,23 @@ def _refusal(place: Place) -> str:
 
 
 def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_file: str, message: str) -> Leftover:
-    made = view.git("commit-tree", taken.tree, "-p", tip, "-F", "-", stdin=os.fsencode(message)).decode().strip()
+    made = write_commit(view, taken.tree, (tip,), message)
     with locked(home, view.repository):
-        try:
-            view.git("update-ref", "-m", "fleet: what was left", f"refs/heads/{place.branch}", made, tip)
-        except GitFault:
+        if not _move(view, place.branch, made, tip):
             return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved meanwhile")
         _hand_index(view, place, index_file)
     return Leftover(commit=made, files=taken.changed, left_out=taken.left_out)
+
+
+def _move(view: View, branch: str, commit: str, before: str) -> bool:
+    """Have the branch be at a commit, if it is still where it was; whether it is."""
+    if is_usual(view.repository) and move_branch(view.repository, branch, commit, before=before, words=SAID):
+        return True
+    try:
+        view.git("update-ref", "-m", SAID, f"refs/heads/{branch}", commit, before)
+    except GitFault:
+        return False
+    return True
 
 
 def _hand_index(view: View, place: Place, index_file: str) -> None:
@@ -81,7 +96,6 @@ def _hand_index(view: View, place: Place, index_file: str) -> None:
             index=index_file,
             stdin=b"\0".join(sparse),
         )
-    view.git("update-index", "-q", "--ignore-submodules", "--refresh", tree=place.path, index=index_file, allow=(1,))
     theirs = os.path.join(os.path.realpath(place.admin), "index")
     # What is no plain file is none of git's: nothing is written through a link or over a folder.
     if not os.path.lexists(theirs) or stat.S_ISREG(os.lstat(theirs).st_mode):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.workspaces.admin import GOING_ON, head_of
+from fleet.workspaces.refs import tip_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ class Place(Record):
     made: Mapping[str, tuple[int, int]] = MappingProxyType({})  # what setup put there: path to (size, mtime in ns)
     known: str = ""  # an index of fleet's own from earlier looks: what did not change since need not be read again
     index: tuple[int, int] | None = None  # size and mtime of git's own index when the worktree was made
+    base: tuple[str, str] = ("", "")  # the commit it was made from, and what is in that
 
     def head(self, view: View) -> str | None:
         """The commit its HEAD is at; the branch's where that cannot be told."""
@@ -40,6 +42,8 @@ class Place(Record):
     def head_and_tree(self, view: View) -> tuple[str | None, str]:
         """The same, and what is in it; asked in one call."""
         branch, commit = head_of(self.admin) if self.admin else (None, None)
+        if branch and branch == self.branch and tip_of(view.repository, branch) == self.base[0] and self.base[1]:
+            return self.base
         named = f"refs/heads/{branch}" if branch else commit
         names = [name for name in dict.fromkeys((named, f"refs/heads/{self.branch}")) if name and "\n" not in name]
         asked = "".join(f"{name}^{{commit}}\n{name}^{{tree}}\n" for name in names)
@@ -69,6 +73,19 @@ class Place(Record):
             return ""
         words = GOING_ON | {"sequencer": "cherry-pick"}
         return next((word for name, word in words.items() if os.path.lexists(os.path.join(self.admin, name))), "")
+
+    def head_of_index(self) -> bytes:
+        """How its index begins; nothing when there is none."""
+        try:
+            handle = os.open(
+                os.path.join(self.admin or "", "index"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            )
+        except OSError:
+            return b""
+        try:
+            return os.read(handle, 8) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        finally:
+            os.close(handle)
 
     def read(self, name: str) -> bytes:
         """A plain file of its git folder; nothing when there is none."""

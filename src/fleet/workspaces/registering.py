@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.workspaces.admin import read, real
 from fleet.workspaces.git import git
+from fleet.workspaces.refs import move_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
 
 #: Settings with which git does more, or writes otherwise: refs elsewhere, settings for each worktree, modes of its own.
-OTHERWISE = re.compile(r"worktreeconfig|refstorage|relativeworktrees|userelativepaths|sharedrepository", re.IGNORECASE)
+OTHERWISE = re.compile(
+    r"worktreeconfig|refstorage|relativeworktrees|userelativepaths|sharedrepository|objectformat|logallrefupdates\s*=\s*[^t\s]",
+    re.IGNORECASE,
+)
 #: What is there when git does more.
 MORE = ("config.worktree", "reftable", "info/sparse-checkout")
 MOST_CONFIG = 1 << 20
@@ -62,7 +66,10 @@ def point(tree: str, admin: str) -> None:
 
 def make_branch(repository: Repository, branch: str, commit: str) -> None:
     """Make a branch that is not there yet. Raises GitFault, also where somebody made it meanwhile."""
-    words = ("update-ref", "-m", f"branch: Created from {commit}", f"refs/heads/{branch}", commit, "0" * len(commit))
+    said = f"branch: Created from {commit}"
+    if is_usual(repository) and move_branch(repository, branch, commit, before=None, words=said):
+        return
+    words = ("update-ref", "-m", said, f"refs/heads/{branch}", commit, "0" * len(commit))
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
 
 

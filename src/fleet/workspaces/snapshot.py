@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from fleet.core.record import Record
 from fleet.workspaces.contents import drop_files, enter
 from fleet.workspaces.git import GitFault
+from fleet.workspaces.index_tree import tree_of_index
 from fleet.workspaces.listing import LIST, LeftOut, sort_out
+from fleet.workspaces.objects import tree_of
 from fleet.workspaces.theirs import filtered_by_them, sparse_paths, unknown_filters
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class Taken(Record):
     """The tree of a worktree."""
 
     tree: str
-    changed: tuple[str, ...] = ()  # the paths that differ from the commit it was compared with
+    changed: tuple[str, ...] = ()  # the paths in which it differs from the commit it was compared with
     left_out: tuple[LeftOut, ...] = ()
 
 
@@ -51,22 +53,25 @@ class Snapshot:
 
     def tree(self, base: str) -> str:
         """The id of the tree as it is now. Ignored files are not in it."""
-        return self.take(base).tree
+        return self.take(base, again=True).tree
 
-    def take(self, base: str) -> Taken:
-        """The tree as it is now, and what differs from the commit `base`. Raises GitFault."""
+    def take(self, base: str, *, again: bool = False) -> Taken:
+        """The tree as it is now, and what differs from the commit `base`; `again`: this is not the last look.
+
+        Raises GitFault.
+        """
         os.makedirs(os.path.dirname(self._index), mode=0o700, exist_ok=True)
         with _alone(self._index):
             for attempt in range(1, ATTEMPTS + 1):
                 try:
-                    return self._take(base)
+                    return self._take(base, again=again)
                 except GitFault:
                     if attempt == ATTEMPTS:
                         raise
         raise AssertionError("unreachable")
 
-    def _take(self, base: str) -> Taken:
-        self._read(base)
+    def _take(self, base: str, *, again: bool) -> Taken:
+        self._read(base, again=again)
         found = sort_out(self._place.path, self._git(*LIST), largest=LARGEST_BYTES, most_untracked=MOST_UNTRACKED)
         filtered = unknown_filters(self._view, self._place, self._index, found.put)
         by_them = filtered_by_them(self._view, self._place, self._index + ".theirs", filtered)
@@ -76,23 +81,38 @@ class Snapshot:
         drop_files(self._view, self._place.path, self._index, gone)
         enter(self._view, self._index, list(by_them.values()))
         # Removes what went since it was listed; a file may have taken a folder's place, or a folder a file's.
-        self._git("update-index", "-z", "--add", "--replace", "--remove", "--stdin", stdin=b"\0".join(put))
-        tree = self._git("write-tree").decode().strip()
-        told = self._git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree)
-        changed = tuple(os.fsdecode(path) for path in told.split(b"\0") if path)
+        if put:
+            self._git("update-index", "-z", "--add", "--replace", "--remove", "--stdin", stdin=b"\0".join(put))
+        # The index itself says which tree it is of, until something in it changes.
+        tree = tree_of_index(self._index) or self._git("write-tree").decode().strip()
         notes = [_filter_note(path, name) for path, name in filtered.items() if path not in by_them]
         notes += [LeftOut(path=os.fsdecode(path), why="a repository of its own") for path in found.nested]
+        changed = tuple(os.fsdecode(path) for path in sorted({*put, *gone}))
+        if by_them:  # of those, what is entered may be what was there
+            told = self._git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree)
+            changed = tuple(os.fsdecode(path) for path in told.split(b"\0") if path)
         return Taken(tree=tree, changed=changed, left_out=(*found.left_out, *notes))
 
-    def _read(self, base: str) -> None:
+    def _read(self, base: str, *, again: bool) -> None:
+        is_there = self._is_of(base)
+        if is_there and not again:
+            return
         try:
-            self._git("read-tree", "-m", base)
+            if not is_there:
+                self._git("read-tree", "-m", base)
         except GitFault:  # no index yet, or one that was cut short
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._index)
             self._git("read-tree", base)
         # Keeps the times of what is unchanged, so that it need not be read at the next look.
         self._git("update-index", "-q", "--ignore-submodules", "--refresh", allow=(1,))
+
+    def _is_of(self, base: str) -> bool:
+        """Whether the index has just the files of a commit."""
+        try:
+            return tree_of_index(self._index) == tree_of(self._view, base)
+        except OSError:
+            return False
 
     def _git(self, *words: str, stdin: bytes = b"", allow: tuple[int, ...] = ()) -> bytes:
         return self._view.git(*words, tree=self._place.path, index=self._index, stdin=stdin, allow=allow)

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
@@ -19,7 +22,11 @@ from fleet.workspaces.git import git
 from fleet.workspaces.registering import is_usual, point
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fleet.workspaces.repository import Repository
+
+    Files = tuple[bytes, ...]
 
 #: As worktrees that wait for their deletion are called.
 ASIDE = ".gone-"
@@ -31,15 +38,18 @@ FETCHING = {"GIT_NO_LAZY_FETCH": "0"}
 class Spare:
     """One checkout that nobody has yet."""
 
-    def __init__(self, folder: str, handle: int) -> None:
-        self._folder, self._handle = folder, handle
+    def __init__(self, folder: str, handle: int, commit: str) -> None:
+        self._folder, self._handle, self._commit = folder, handle, commit
         self._tree, self._index = os.path.join(folder, TREE), os.path.join(folder, INDEX)
         self._seen: list[tuple[str, int, int]] = []
+        self._files: Files = ()
+        self._moved = ""
         self.bytes = 0  # what it takes on the disk, about
 
     def take_note(self) -> None:
         """Remember what tells whether anything is added to it or taken from it. Raises OSError."""
         self._seen, self.bytes = _directories(self._tree)
+        self._files = _files(self._tree)
         self._seen.append(_mark(self._index))
 
     def is_untouched(self) -> bool:
@@ -65,7 +75,17 @@ class Spare:
             os.unlink(index)
             return False
         os.unlink(self._index)
+        self._moved = path
         return True
+
+    def is_checked_out(self, path: str, commit: str) -> bool:
+        """Whether it became the worktree at a path, and is this commit, file for file as git wrote it."""
+        if self._moved != path or self._commit != commit:
+            return False
+        try:
+            return _files(path) == self._files
+        except OSError:
+            return False
 
     def let_go(self) -> None:
         """Nobody wants it any more: what is left of it goes at once if it is empty, else with the next sweep."""
@@ -86,13 +106,20 @@ def make(repository: Repository, place: str, commit: str) -> Spare | None:
     folder = os.path.join(place, f"{ASIDE}{os.urandom(6).hex()}")
     try:
         os.mkdir(folder, 0o700)
-        spare = Spare(folder, _hold(folder))
+        spare = Spare(folder, _hold(folder), commit)
         try:
             os.mkdir(os.path.join(folder, TREE))
             env = FETCHING | {"GIT_DIR": repository.common, "GIT_WORK_TREE": os.path.join(folder, TREE)}
             env |= {"GIT_INDEX_FILE": os.path.join(folder, INDEX)}
             git(
-                "read-tree", "--reset", "-u", "--no-recurse-submodules", commit, cwd=os.path.join(folder, TREE), env=env
+                "read-tree",
+                "--reset",
+                "-u",
+                "--no-recurse-submodules",
+                commit,
+                cwd=os.path.join(folder, TREE),
+                env=env,
+                gently=True,
             )
             spare.take_note()
         except BaseException:
@@ -121,6 +148,49 @@ def _directories(root: str) -> tuple[list[tuple[str, int, int]], int]:
                 else:
                     size += entry.stat(follow_symlinks=False).st_size
     return marks, size
+
+
+def _files(root: str) -> Files:
+    """Every file but git's pointer, with what changes when it does. Raises OSError.
+
+    By a program of its own where there is one that can: thousands of looks would have to share this one with others.
+    """
+    find = _gnu_find()
+    if find is None:
+        return tuple(sorted(_looked_at(root, "")))
+    words = (find, root, "-mindepth", "1", "-path", f"{root}/.git", "-prune", "-o", "-not", "-type", "d")
+    done = subprocess.run(
+        (*words, "-printf", "%P %i %C@\\0"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        env={"LC_ALL": "C"},
+    )
+    if done.returncode:
+        raise OSError(f"cannot look at {root}")
+    return tuple(sorted(done.stdout.split(b"\0")))
+
+
+def _looked_at(root: str, folder: str) -> Iterator[bytes]:
+    with os.scandir(os.path.join(root, folder)) as entries:
+        for entry in entries:
+            name = os.path.join(folder, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _looked_at(root, name)
+            elif name != ".git":
+                found = entry.stat(follow_symlinks=False)
+                yield os.fsencode(f"{name} {found.st_ino} {found.st_ctime_ns}")
+
+
+@functools.cache
+def _gnu_find() -> str | None:
+    """GNU's `find`, which can print what is needed."""
+    found = shutil.which("find")
+    if found is None or sys.platform != "linux":
+        return None
+    words = (found, os.devnull, "-printf", "%i %C@")
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return found if done.returncode == 0 and b"." in done.stdout else None
 
 
 def _mark(path: str) -> tuple[str, int, int]:

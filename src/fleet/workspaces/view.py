@@ -12,12 +12,15 @@ decide about bytes and paths and run nothing (`view_config`).
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.files import atomic_write
-from fleet.workspaces.admin import read
+from fleet.workspaces.admin import COMMIT, read
 from fleet.workspaces.git import git
+from fleet.workspaces.known import is_known
+from fleet.workspaces.refs import tip_of
 from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 #: Parts of the repository that are the view's too, by their place in both.
 SHARED = ("objects", "refs", "packed-refs", "shallow", "logs/refs", "info/exclude")
 HEAD = "ref: refs/heads/fleet/none\n"
+#: The whole name of a branch in which nothing means anything more to git.
+BRANCHES = "refs/heads/"
+PLAIN = re.compile(rf"{BRANCHES}[A-Za-z0-9_][A-Za-z0-9_-]*(?:[/.][A-Za-z0-9_-]+)*")
 #: Nobody's settings but the view's own; and no object shown in place of another, which an agent could arrange.
 ALONE = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -74,8 +80,17 @@ class View:
         commit = found.decode().strip()
         return commit if commit.isalnum() else None  # a range gives two
 
+    def tip_of(self, branch: str) -> str | None:
+        """The commit that a branch is at; none when there is none."""
+        tip = tip_of(self.repository, branch)
+        # What was seen to be a commit stays one; whatever else stands there, git judges.
+        return tip if tip is not None and is_known(tip) else self.commit_of(f"refs/heads/{branch}")
+
     def resolve(self, *names: str) -> list[str | None]:
-        """The commit that each name means, in one call; none where there is none."""
+        """The commit that each name means, in one call; none where there is none. What a branch is at is a commit."""
+        plain = [tip_of(self.repository, name.removeprefix(BRANCHES)) for name in names if PLAIN.fullmatch(name)]
+        if len(plain) == len(names) and all(tip is None or COMMIT.fullmatch(tip) for tip in plain):
+            return plain
         lines = "".join(f"{name}^{{commit}}\n" for name in names)
         told = self.git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=os.fsencode(lines))
         rows = [line.split(b" ") for line in told.splitlines()]

@@ -96,6 +96,8 @@ def add(
             asides = _undo(repository, path, branch, base_commit if made else "", killed=_was_killed(error))
             _delete(asides, repository, path)
             raise
+    if spare is not None and spare.is_checked_out(path, tip or base_commit):
+        return Added(path=path, branch=branch, commit=tip or base_commit, admin=admin, made=made)
     try:
         # Outside of the lock: this is what takes long, and each worktree has an index of its own.
         git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=path, env=FETCHING | CAREFUL)
@@ -143,7 +145,9 @@ def is_free(repository: Repository, branch: str) -> bool:
 
 def _check_branch_free(repository: Repository, branch: str, base_commit: str, *, made: bool) -> str | None:
     """Where the branch is; none when it has to be made. Raises BranchInUse, FleetError."""
-    where, tip = branches_checked_out(repository).get(branch), _tip(repository, branch)
+    tip = _tip(repository, branch)
+    # Git's own rule: a branch that is not there yet is nobody's.
+    where = branches_checked_out(repository).get(branch) if tip is not None else None
     if where is not None:
         raise BranchInUse(
             f"branch {branch!r} is checked out at {where}", hint="choose another branch, or free that one."
@@ -163,18 +167,14 @@ def _register(repository: Repository, path: str, branch: str, base_commit: str, 
     begin = _begin if is_usual(repository) else _have_git_begin
     for pause in MOMENTS_SECONDS:
         try:
-            begin(repository, path, branch, base_commit, spare)
-            break
+            return begin(repository, path, branch, base_commit, spare)
         except GitFault as fault:
             _wait_or_raise(repository, fault, pause)
             _undo(repository, path, branch, base_commit, killed=False)
-    admin = admin_of(repository, path)
-    if admin is None:
-        raise FleetError(f"git made no worktree at {path}")
-    return admin
+    raise FleetError(f"git made no worktree at {path}")
 
 
-def _begin(repository: Repository, path: str, branch: str, base_commit: str, spare: Spare | None) -> None:
+def _begin(repository: Repository, path: str, branch: str, base_commit: str, spare: Spare | None) -> str:
     try:
         admin = register(repository, path, branch, reason=REASON, aside=ADMIN_ASIDE)
         if spare is None or not spare.move_in(path, admin):
@@ -184,12 +184,17 @@ def _begin(repository: Repository, path: str, branch: str, base_commit: str, spa
         raise FleetError(f"the worktree {path} cannot be made: {error.strerror}", hint=FULL) from error
     if base_commit:
         make_branch(repository, branch, base_commit)
+    return admin
 
 
-def _have_git_begin(repository: Repository, path: str, branch: str, base_commit: str, _: Spare | None) -> None:
+def _have_git_begin(repository: Repository, path: str, branch: str, base_commit: str, _: Spare | None) -> str:
     words = ["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", REASON]
     words += ["--no-track", "-b", branch, "--", path, base_commit] if base_commit else ["--", path, branch]
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
+    admin = admin_of(repository, path)
+    if admin is None:
+        raise FleetError(f"git made no worktree at {path}")
+    return admin
 
 
 def _wait_or_raise(repository: Repository, fault: GitFault, pause: float) -> None:

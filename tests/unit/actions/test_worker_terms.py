@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from builders import a_task
+from fleet.actions.bounds import allows
 from fleet.actions.worker_making import branch_of, new_id
-from fleet.actions.worker_terms import WorkerTerms, allows
+from fleet.actions.worker_terms import WorkerTerms
 from fleet.actions.worker_views import span
 from fleet.actions.workers import CANCELLED_HERE, Worker
 from fleet.config.load import merge

@@ -390,3 +390,25 @@ GARBAGE = (
 @pytest.mark.parametrize("line", GARBAGE, ids=range(len(GARBAGE)))
 def test_garbage_gives_no_event(line: str) -> None:
     assert CLAUDE.parse(line) == []
+
+
+HANDED = {"summary": "mended", "status": "completed", "files_changed": ["a.py"]}
+
+
+def test_a_worker_and_a_stage_hand_in_by_its_last_word() -> None:
+    for origin in ("mcp", "workflow"):
+        (option,) = [each for each in CLAUDE.command(an_order(task=a_task(origin=origin))).argv if "schema" in each]
+        schema = json.loads(option.removeprefix("--json-schema="))
+        assert set(schema["required"]) == {"summary", "status", "files_changed", "tests", "commits", "next_steps"}
+    assert not any("schema" in each for each in CLAUDE.command(an_order()).argv), "others write a file"
+    own = an_order(task=a_task(origin="mcp"), flags=("--json-schema", "{}"))
+    assert CLAUDE.command(own).argv[-2:] == ("--json-schema", "{}") and len(CLAUDE.command(own).argv) == 8
+    told = only(parsed(**a_result(result=json.dumps(HANDED), structured_output=HANDED)))
+    assert (told.text, told.ok, told.data) == ("mended", True, {"handed_in": HANDED})
+    for wrong in ("text", {"summary": 1, "status": "completed"}, {"summary": "x", "status": "perfect"}, None):
+        assert only(parsed(**a_result(structured_output=wrong))).data == {}
+
+
+def test_handing_in_is_no_work() -> None:
+    block = {"type": "tool_use", "id": "t", "name": "StructuredOutput", "input": HANDED}
+    assert [event.kind for event in parsed(type="assistant", message=a_message(block))] == [Kind.USAGE]

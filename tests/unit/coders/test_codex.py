@@ -232,3 +232,32 @@ def test_its_agents_get_what_it_reads_and_nothing_of_one_around_fleet() -> None:
 
     assert all(map(passed, ("CODEX_HOME", "CODEX_API_KEY", "OPENAI_BASE_URL")))
     assert not any(map(passed, ("CODEX_THREAD_ID", "CODEX_SANDBOX", "GEMINI_API_KEY")))
+
+
+def test_a_worker_and_a_stage_hand_in_by_its_last_word() -> None:
+    order = an_order(task=a_task(origin="workflow"), folder="/run")
+    command = CODEX.command(order)
+    assert command.argv == (
+        "codex",
+        "exec",
+        *PLAIN_SHELL,
+        *OPTIONS,
+        "--output-schema=/run/result_schema.json",
+        "--",
+        "-",
+    )
+    schema = json.loads(command.files["result_schema.json"])
+    assert set(schema["required"]) == set(schema["properties"]), "it takes no other schema"
+    assert schema["additionalProperties"] is schema["properties"]["tests"]["items"]["additionalProperties"] is False
+    assert "--output-schema=/run/result_schema.json" in CODEX.command(order.replace(session=SESSION)).argv
+    for other in (an_order(folder="/run"), order.replace(flags=("--output-schema=mine",)), order.replace(folder="")):
+        assert "result_schema.json" not in CODEX.command(other).files
+
+
+@pytest.mark.parametrize("told", ['{"summary": "x"}', '{"summary": 1, "status": "completed"}', "{", "[]", '{"a": {}}'])
+def test_only_what_keeps_the_contract_is_handed_in(told: str) -> None:
+    (event,) = said(type="item.completed", item={"type": "agent_message", "text": told})
+    assert (event.kind, event.text, event.data) == (Kind.TEXT, told, {})
+    handed = {"summary": "mended", "status": "blocked", "next_steps": ["ask"]}
+    (event,) = said(type="item.completed", item={"type": "agent_message", "text": json.dumps(handed)})
+    assert (event.kind, event.text, event.data) == (Kind.TEXT, "mended", {"handed_in": handed})

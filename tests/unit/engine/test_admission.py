@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task
-from fleet.config import Settings
+from fleet.config import Settings, accounts_for
 from fleet.config.load import Layer, Origin, merge
 from fleet.core.run import Account
 from fleet.core.task import Claim
@@ -147,6 +147,16 @@ def test_a_task_that_names_an_account_runs_with_that_account_alone() -> None:
     mixed = [*tasks(1, account="second"), *tasks(1, account="first"), *tasks(1, account="nobody")]
     assert accounts_of(claims(admit(both, situation()), *mixed)) == ["first", "second"]
     assert accounts_of(claims(admit(both, situation(accounts=[parked])), *mixed)) == ["first"]
+
+
+def test_where_hosts_share_a_queue_a_lane_has_the_limit_of_its_account() -> None:
+    both = settings(max_concurrent=9, accounts=TWO)
+    alone, shared = (admit(both, situation(shared=shared)).lanes for shared in (False, True))
+    assert {(lane.limit, lane.seat) for lane in alone} == {(None, ("", ""))}
+    most = {("claude", account.name): account.max_concurrent for account in accounts_for(both, "claude")}
+    assert most["claude", "first"] == 2
+    assert {lane.seat: lane.limit for lane in shared if lane.seat[0] == "claude"} == most
+    assert [(lane.seat, lane.limit) for lane in shared if lane.seat[0] == "codex"] == [(("codex", ""), None)]
 
 
 def test_named_and_unnamed_tasks_never_take_more_of_an_account_than_it_has() -> None:

@@ -175,3 +175,14 @@ def test_events_are_folded_alike_in_whatever_parts_they_are_read() -> None:
 def test_a_limit_says_when_it_ends() -> None:
     limited = seen(Event(kind=Kind.LIMIT, limit=Limit(kind="rate", resets_at=LATER)), exit=Exit(status=1))
     assert outcome_of(limited).resume_at == LATER
+
+
+def test_only_a_last_word_hands_in() -> None:
+    told = {"summary": "mended", "status": "completed"}
+    by_text, by_result = (Event(kind=kind, ok=True, data={"handed_in": told}) for kind in (Kind.TEXT, Kind.RESULT))
+    for last in ([by_text], [by_result], [by_text, OK], [TOOL, by_text, Event(kind=Kind.USAGE), OK]):
+        assert a_run(*last).notes["handed_in"] == told
+    for after in (TOOL, Event(kind=Kind.TEXT, text="one more thing"), Event(kind=Kind.THINKING)):
+        assert "handed_in" not in a_run(by_text, OK, after).notes
+    long = Event(kind=Kind.TEXT, data={"handed_in": told | {"summary": "x" * 70_000}})
+    assert "handed_in" not in a_run(long).notes

@@ -81,3 +81,23 @@ def test_what_it_waited_for_people_does_not_count() -> None:
     signs.waited(100, ago=10, now=NOON + 150 * SECOND)
     found = facts(signs)
     assert (found.started_at, found.last_cpu_at) == (NOON + 100 * SECOND, NOON + 140 * SECOND)
+
+
+def test_the_time_that_it_stood_still_counts_for_nothing() -> None:
+    signs = Signs(a_run(), NOON, 50)
+    signs.printed(a_run(first_event_at=NOON), NOON)
+    signs.wrote_transcript(NOON)
+    before = facts(signs)
+    signs.rested(600, NOON + 610 * SECOND)
+    after = facts(signs)
+    assert after.started_at == before.started_at + 600 * SECOND
+    for name in ("first_event_at", "last_output_at", "last_transcript_at", "last_cpu_at"):
+        assert getattr(after, name) == getattr(before, name) + 600 * SECOND, name
+    assert (after.result_at, after.limited_at) == (None, None)
+
+
+def test_no_rest_lasts_longer_than_till_now() -> None:
+    signs = Signs(a_run(result_at=NOON), NOON, 50)
+    signs.rested(10_000, NOON + 5 * SECOND)  # the machine slept, which only one of two clocks counts
+    found = facts(signs)
+    assert found.started_at == found.result_at == found.last_output_at == NOON + 5 * SECOND

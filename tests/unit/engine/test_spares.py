@@ -57,9 +57,9 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 
 def test_a_few_are_made_and_each_is_taken_once(kept: Kept) -> None:
-    assert kept.fill() == engine.MOST
-    assert kept.fill() == engine.MOST, "no more than that"
-    assert kept.take_all() == engine.MOST
+    assert kept.fill() == engine.LEAST
+    assert kept.fill() == engine.LEAST, "no more than that"
+    assert kept.take_all() == engine.LEAST
     assert kept.spares.take(kept.repository) is None
 
 

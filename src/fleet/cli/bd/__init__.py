@@ -11,6 +11,7 @@ from fleet.cli.bd.text import shown
 from fleet.cli.bd.verbs import find_verb
 from fleet.cli.errors import run
 from fleet.core.errors import FleetError, Usage
+from fleet.home import find
 from fleet.wake import wake
 
 TYPE_CHECKING = False
@@ -31,6 +32,12 @@ def main(argv: list[str]) -> int:
 def _main(argv: list[str]) -> int:
     as_json = "--json" in argv
     try:
+        home = find()
+        if home.names_queue(os.environ):
+            from fleet.cli.bd import forwarding  # where the tasks may be bd's
+
+            if forwarding.is_forwarded(home, argv):
+                return forwarding.forward(home, argv)
         _check_text(argv)
         name, rest = split_verb(argv)
         if name in ("", "help"):

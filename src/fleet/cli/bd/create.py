@@ -51,6 +51,8 @@ FLAGS = {
 --coder TEXT            | which coder works on it
 --model TEXT            | which model that coder uses
 --workspace TEXT        | directory or worktree
+--requires LIST         | only on a host that offers these labels
+--host TEXT             | only on this host
 --allow-empty-description | accepted
 """,
     "quick": """
@@ -61,6 +63,8 @@ FLAGS = {
 --coder TEXT       | which coder works on it
 --model TEXT       | which model that coder uses
 --workspace TEXT   | directory or worktree
+--requires LIST    | only on a host that offers these labels
+--host TEXT        | only on this host
 """,
 }
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
 
 #: The flags of create that mean something for many tasks at once; the others belong to one.
-SHARED = ("file", "graph", "cwd", "coder", "model", "workspace", "validate", "silent", "dry-run", "force", "ephemeral")
+SHARED = (
+    *("file", "graph", "cwd", "coder", "model", "workspace", "requires", "host"),
+    *("validate", "silent", "dry-run", "force", "ephemeral"),
+)
 
 
 def from_file(session: Session) -> int:

@@ -104,6 +104,10 @@ def check_fleet_keys(found: dict[str, Any], session: Session) -> dict[str, Any]:
         found = {**found, "fleet.coder": known_coder(session, str(found["fleet.coder"]))}
     if found.get("fleet.workspace", "") not in ("", "directory", "worktree"):
         raise BadInput(f"unknown workspace {found['fleet.workspace']!r}", hint="directory or worktree.")
+    if isinstance(found.get("fleet.requires"), str):
+        from fleet.core.host_words import checked as offered
+
+        found = {**found, "fleet.requires": offered(found["fleet.requires"])}
     if found.get("fleet.rules"):
         from fleet.actions.ruling import checked
 

@@ -29,7 +29,28 @@ def placement(session: Session) -> dict[str, str]:
     found["workspace"] = arguments.text("workspace")
     if found["workspace"] not in ("", "directory", "worktree"):
         raise BadInput(f"unknown workspace {found['workspace']!r}", hint="directory or worktree.")
-    return found
+    if arguments.has("requires") or arguments.has("host"):
+        found["requires"] = requirements(session, "")
+    return found | _travelling(session, found) if session.queue.is_shared else found
+
+
+def requirements(session: Session, text: str) -> str:
+    """What a task requires of a host: what it did, but for what flags say."""
+    from fleet.core import host_words
+
+    arguments = session.arguments
+    labels = list(filter(None, arguments.many("requires"))) if arguments.has("requires") else None
+    return host_words.changed(text, labels, arguments.text("host") if arguments.has("host") else None)
+
+
+def _travelling(session: Session, found: dict[str, str]) -> dict[str, str]:
+    """Where else it may be worked on, of the hosts that share the queue."""
+    from fleet.actions.travelling import placed  # git and its like, for those alone
+
+    fields, notes = placed(session.fleet, found)
+    for note in notes:
+        session.warn(f"the task {note}")
+    return fields
 
 
 def _cwd(given: str) -> str:

@@ -49,8 +49,15 @@ class Session:
             if self._writes and self.caller() is not None:
                 from fleet.actions.rights import as_seen_by  # only for calls that come from a run
 
-                self._queue = as_seen_by(self._fleet.queue, self.caller())
+                self._queue = as_seen_by(self._fleet, self.caller())
         return self._queue
+
+    @property
+    def fleet(self) -> Fleet:
+        """The home with its queue open, as its owner may use it."""
+        assert self.queue is not None
+        assert self._fleet is not None
+        return self._fleet
 
     @property
     def actor(self) -> str:

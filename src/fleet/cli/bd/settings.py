@@ -8,6 +8,7 @@ from fleet.cli.bd.text import MARKS, clean
 from fleet.core import checks
 from fleet.core.errors import BadInput, Usage
 from fleet.core.filter import Filter
+from fleet.core.host import HOSTS_KEY
 from fleet.core.task import CATEGORIES, Status
 
 TYPE_CHECKING = False
@@ -167,8 +168,9 @@ def version(session: Session) -> int:
 
 
 def config(session: Session) -> dict[str, str]:
-    """The queue's settings, the prefix always among them."""
-    return dict(sorted({PREFIX: DEFAULT_PREFIX, **session.queue.config()}.items()))
+    """The queue's settings, the prefix always among them, and without the key by which hosts know one another."""
+    found = {PREFIX: DEFAULT_PREFIX, **session.queue.config()}
+    return {key: found[key] for key in sorted(found) if key != HOSTS_KEY}
 
 
 def _words(session: Session, number: int) -> list[str]:

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from fleet.cli.bd.arguments import Arguments
     from fleet.cli.bd.session import Session
     from fleet.core.task import Task
 
@@ -48,6 +49,8 @@ FLAGS = {
 --coder TEXT          | which coder works on it
 --model TEXT          | which model that coder uses
 --workspace TEXT      | directory or worktree
+--requires LIST       | only on a host that offers these labels, "" for any
+--host TEXT           | only on this host, "" for any
 --allow-empty-description | accepted
 """,
 }
@@ -62,6 +65,7 @@ def update(session: Session) -> int:
         raise Usage("no issue ID provided", hint="name the tasks to change: `bd update <id…> …`")
     patch = read_patch(session)
     others = arguments.flag("claim") or arguments.has("parent") or fields.rules(arguments) is not None
+    others = others or _says_where(arguments)
     if patch.is_empty and not others:
         session.say("No updates specified")
         return 0
@@ -96,6 +100,11 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
             from fleet.actions.ruling import changed
 
             patch = patch.replace(fields={**patch.fields, "rules": changed(queue.get(key).rules, rules)})
+        if _says_where(arguments):
+            from fleet.cli.bd.placement import requirements
+
+            wanted = requirements(session, queue.get(key).requires)
+            patch = patch.replace(fields={**patch.fields, "requires": wanted})
         if not patch.is_empty:
             tasks.update(queue, key, patch, guard=lambda task: _check_moves(session, task, patch))
         if arguments.has("parent"):
@@ -137,6 +146,10 @@ def read_patch(session: Session) -> Patch:
         defer_until=deferral,
         undefer=arguments.has("defer") and deferral is None,
     )
+
+
+def _says_where(arguments: Arguments) -> bool:
+    return arguments.has("requires") or arguments.has("host")
 
 
 def _placement(session: Session) -> dict[str, str]:

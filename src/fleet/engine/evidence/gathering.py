@@ -13,6 +13,7 @@ from fleet.engine.evidence.claims import Claims, Ground, claims_of
 from fleet.engine.evidence.spawn import spawn_of
 from fleet.engine.evidence.stream import Stream, stream_of
 from fleet.engine.evidence.tree import Tree
+from fleet.engine.result_file import result_in
 from fleet.engine.scope import paths
 from fleet.workspaces.work_done import files_at, unknown_commits
 
@@ -113,16 +114,25 @@ def rules_of(task: Task) -> Rules:
 def look(live: Live) -> Gathered:
     """What an ended agent said and left, its files apart. Reads what is on the disk."""
     run, folder = live.run, live.folder
-    lines, whole = folder.events_since(int(spawn_of(run).get("events_at") or 0), run.started_at)
+    lines, whole = folder.events_since(int(spawn_of(run).get("events_at") or 0), live.began_here)
     return Gathered(
-        result=folder.result_json(since=run.started_at),
-        artifact=folder.has_artifacts(run.started_at),
+        result=_handed_in(run) or folder.result_json(since=live.began_here),
+        artifact=folder.has_artifacts(live.began_here),
         # A person may have done in a terminal what its session does not tell.
         tells_tools=live.coder.tells_tools and not live.interactive,
         stream=stream_of(lines, whole=whole),
         transcript=transcripts.piece(live.coder, run, live.env),
         strayed=tuple(run.notes.get("strayed", ())),
     )
+
+
+def _handed_in(run: Run) -> ResultFile | None:
+    """What its coder, held to a schema, handed in by its last word."""
+    told = run.notes.get("handed_in")
+    try:
+        return result_in(told) if told is not None else None
+    except ValueError:  # as it is with a file: what is not in shape is not used
+        return None
 
 
 def compared(found: Gathered, live: Live, task: Task, tree: Tree) -> Gathered:
@@ -133,7 +143,7 @@ def compared(found: Gathered, live: Live, task: Task, tree: Tree) -> Gathered:
     ground = Ground(
         top=live.run.workspace,
         artifacts=live.folder.artifacts,
-        started=live.run.started_at.timestamp(),
+        started=live.began_here.timestamp(),
         changed=changed,
         stream=found.stream,
         tells_tools=found.tells_tools,

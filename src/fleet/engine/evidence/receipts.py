@@ -32,11 +32,12 @@ def keep(office: Office, folder: TaskFolder, run: Run, judgement: Judgement, pie
         )
     )
     with contextlib.suppress(OSError):  # the readable copy; a full disk costs that, not the run
-        folder.write_receipt(run.number, _file(receipt))
+        folder.write_receipt(run.number, file_of(receipt))
     return receipt
 
 
-def _file(receipt: Receipt) -> dict[str, Any]:
+def file_of(receipt: Receipt) -> dict[str, Any]:
+    """A receipt as people and other hosts read it."""
     named = ("run_id", "task_id", "owner", "coder", "model", "previous", "hash")
     return {
         **{name: getattr(receipt, name) for name in named},

@@ -31,8 +31,8 @@ MARKS = ("primary", "events_at", "others")
 _hashes: dict[tuple[str, int, int, int], str] = {}
 
 
-def spawned(home: Home, run: Run, spec: LaunchSpec, *, common: str, top: str, others: int) -> str:
-    """What is on record of a start, as JSON; `common` and `top` are of a worktree's repository, else empty."""
+def spawned(home: Home, run: Run, spec: LaunchSpec, *, repository: Repository | None, mark: str, others: int) -> str:
+    """What is on record of a start, as JSON, with the repository of its directory and the mark of its main checkout."""
     program = shutil.which(spec.argv[0], path=spec.env.get("PATH")) or ""
     program = os.path.realpath(program) if program else ""
     told: dict[str, Any] = {
@@ -46,10 +46,15 @@ def spawned(home: Home, run: Run, spec: LaunchSpec, *, common: str, top: str, ot
         "others": others,
         "events_at": size_of(os.path.join(home.task(run.task_id), "events.jsonl")),  # noqa: PTH118
     }
-    repository = _repository(home, run, common, top)
     if repository is not None:
-        told |= {"repository": stamp(repository) or "", "primary": primary.mark(View(home, repository))}
+        told |= {"repository": stamp(repository) or "", "primary": mark}
     return encode(told)
+
+
+def marked(home: Home, cwd: str, repository: Repository | None) -> tuple[Repository | None, str]:
+    """The repository of a directory, or the one that is known, and what tells later whether its checkout changed."""
+    found = repository or directory_repository(home, cwd)
+    return found, primary.mark(View(home, found)) if found is not None else ""
 
 
 def spawn_of(run: Run) -> dict[str, Any]:
@@ -111,7 +116,3 @@ def _is_elsewhere(cwd: str, top: str) -> bool:
             return True
         folder = os.path.dirname(folder)  # noqa: PTH120
     return False
-
-
-def _repository(home: Home, run: Run, common: str, top: str) -> Repository | None:
-    return Repository(top=top, common=common) if common else directory_repository(home, run.workspace)

@@ -11,8 +11,16 @@ from fleet.core.record import Record
 from fleet.core.task import DIRECTORY, WORKTREE
 from fleet.engine.evidence.spawn import directory_repository, spawn_of
 from fleet.engine.scope import primary
+from fleet.workspaces.diffs import DiffSize, shortstat
 from fleet.workspaces.view import View
-from fleet.workspaces.work_done import FileChange, count_commits, file_changes, newest_commits, only_blank
+from fleet.workspaces.work_done import (
+    MOST_COMMITS,
+    FileChange,
+    count_commits,
+    file_changes,
+    newest_commits,
+    only_blank,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -75,14 +83,25 @@ def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
     if not base or (tip is None and committed):
         return made
     end = tip if committed and tip else work.tree()
-    found = file_changes(work.view, base, end)
+    found = file_changes(work.view, base, end) if end != base else []
+    commits = tuple(newest_commits(work.view, base, tip)) if tip not in (None, base) else ()
+    count = len(commits) if len(commits) < MOST_COMMITS else count_commits(work.view, base, tip or "")
     return made.replace(
         tip=end,
-        count=count_commits(work.view, base, tip) if tip else 0,
-        commits=tuple(newest_commits(work.view, base, tip)) if tip else (),
+        count=count,
+        commits=commits,
         files=tuple(found),
         blank=only_blank(work.view, base, end, found),
     )
+
+
+def size_of(work: Work, tree: Tree) -> DiffSize:
+    """How much a worktree differs from its base, a renamed file counted once. Raises GitFault."""
+    files = tree.files or ()
+    if {"A", "D"} <= {change.status for change in files}:  # there may be renames among them
+        return shortstat(work.view, tree.base, tree.tip)
+    added, removed = sum(change.added or 0 for change in files), sum(change.removed or 0 for change in files)
+    return DiffSize(files=len(files), added=added, removed=removed)
 
 
 def of_directory(home: Home, run: Run) -> Tree:

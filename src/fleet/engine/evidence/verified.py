@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.core.jsontext import encode
-from fleet.engine.environment import verify_environment
+from fleet.engine.environment import path_of, verify_environment
 from fleet.engine.trusting import untrusted_commands
 from fleet.engine.verifying import Room, tests_by, verify, wanted_by
 
@@ -40,7 +40,7 @@ async def verified(office: Office, task: Task, live: Live, work: Work, found: Ga
 async def _verify(office: Office, task: Task, live: Live, work: Work, wanted: Wanted, tip: str) -> Verification:
     place = os.path.join(live.place, "verify")  # noqa: PTH118
     checkout = os.path.join(work.home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
-    env = verify_environment(work.home, os.environ, path=task.path, scratch=checkout)
+    env = verify_environment(work.home, os.environ, path=path_of(task, os.environ), scratch=checkout)
     return await verify(
         office.launcher,
         work.view,

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from fleet.workspaces.admin import branches_checked_out, worktrees
 from fleet.workspaces.repository import NoRepository, Repository, find_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fleet.core.workspace import Workspace
     from fleet.home import Home
@@ -87,6 +89,26 @@ KNOWN = (
 )
 
 
+class Later(Collection[str]):
+    """Names that are looked up when somebody first asks: few runs do, and what it costs grows with all worktrees."""
+
+    def __init__(self, find: Callable[[], tuple[str, ...]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _found(self) -> tuple[str, ...]:
+        return self._find()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 class Bounds(Record):
     """The places of one run. All paths are absolute; the longest that holds another decides whose that is."""
 
@@ -96,7 +118,7 @@ class Bounds(Record):
     common: str = ""  # the repository's git folder
     admin: str = ""  # that of its own worktree
     branch: str = ""
-    others: tuple[str, ...] = ()  # branches that are somebody else's
+    others: Collection[str] = ()  # branches that are somebody else's
     variables: Mapping[str, str] = MappingProxyType({})
 
     def whose(self, path: str) -> str:
@@ -161,14 +183,12 @@ def bounds_of(home: Home, folder: str, directory: str, workspace: Workspace | No
     user = env.get("HOME", "")
     repository = _repository(directory, workspace)
     places = _outer(home, user, env)
-    others: tuple[str, ...] = ()
+    others: Collection[str] = ()
     branch = workspace.branch if workspace else ""
     if repository and workspace:
         places += [(repository.top, CHECKOUT), (repository.common, GIT)] if repository.top != "/" else []
-        places += [(path, WORKTREE) for _, path in worktrees(repository) if path and path != _real(directory)]
-        # What it has checked out itself since it began is its own.
-        taken = branches_checked_out(repository).items()
-        others = tuple(name for name, path in taken if name != branch and _real(path) != _real(directory))
+        places += [(path, WORKTREE) for path in _elsewhere(home, repository) if path != _real(directory)]
+        others = Later(lambda: _taken(repository, directory, branch))
         places += _beside(directory, [repository.top, user])
     elif repository:
         places += [(find_checkout(directory) or directory, OWN), (repository.common, GIT)]
@@ -192,6 +212,17 @@ def _outer(home: Home, user: str, env: Mapping[str, str]) -> list[tuple[str, str
     found = [(path, SYSTEM) for path in THE_SYSTEMS] + [(path, OWN) for path in own if len(path) > 1]
     found += [(user, HOME)] if len(user) > 1 else []
     return [*found, (home.root, FLEET), (home.worktrees, WORKTREE)]
+
+
+def _elsewhere(home: Home, repository: Repository) -> list[str]:
+    """The worktrees of a repository that do not lie where fleet's own do: that folder is a place already."""
+    return [path for _, path in worktrees(repository) if path and not _holds(home.worktrees, path)]
+
+
+def _taken(repository: Repository, directory: str, branch: str) -> tuple[str, ...]:
+    """Branches that are checked out by others; what a run has checked out itself since it began is its own."""
+    own, taken = _real(directory), branches_checked_out(repository).items()
+    return tuple(name for name, path in taken if name != branch and _real(path) != own)
 
 
 def _repository(directory: str, workspace: Workspace | None) -> Repository | None:

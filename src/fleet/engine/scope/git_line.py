@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.engine.scope.bounds import DELETES, DOUBTFUL, MAKES, SURE, WRITES
 from fleet.engine.scope.programs import Effect, arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 #: Options of git itself that have a value.
 _VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
@@ -87,13 +90,13 @@ def effects(call: Called) -> list[Effect]:
     return []
 
 
-def shared(call: Called, branch: str, others: tuple[str, ...], *, own_repository: bool) -> list[Told]:
+def shared(call: Called, branch: str, others: Collection[str], *, own_repository: bool) -> list[Told]:
     """What it does to what all checkouts of a repository share, or to what lies elsewhere."""
     reader = _SHARED.get(call.command)
     return reader(call, branch, others, own_repository) if reader else []
 
 
-def _config(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list[Told]:
+def _config(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
     told = arguments(call.words, ("-f", "--file", "--type", "--default"))
     operands = [word for word in told.operands if word not in ("set", "unset", "get", "list")]
     reads = told.has("-l", "--list", "--get", "--get-all", "--get-regexp") or told.operands[:1] in (["get"], ["list"])
@@ -112,24 +115,24 @@ def _config(call: Called, branch: str, others: tuple[str, ...], own: bool) -> li
     return [] if mild else [Told(DOUBTFUL, f"sets {key} for every checkout")]
 
 
-def _branch(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list[Told]:
+def _branch(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
     told = arguments(call.words, ("-u", "--set-upstream-to"))
     forced = told.has("-D", "-d", "--delete", "-f", "--force", "-M", "-m", "--move")
     named = told.operands if told.has("-D", "-d", "--delete", "-M", "-m", "--move") else told.operands[:1]
     return [Told(SURE, f"changes the branch {name}") for name in named if forced and name in others]
 
 
-def _update_ref(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list[Told]:
+def _update_ref(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
     names = [word.removeprefix("refs/heads/") for word in arguments(call.words, ("-m",)).operands[:1]]
     return [Told(SURE, f"changes the branch {name}") for name in names if name in others]
 
 
-def _switch(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list[Told]:
+def _switch(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
     named = arguments(call.words, ("-B", "-C", "-b", "-c")).value("-B", "-C")
     return [Told(SURE, f"changes the branch {named}")] if named in others else []
 
 
-def _push(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list[Told]:
+def _push(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
     told = arguments(call.words, ("-o", "--push-option", "--repo", "--receive-pack", "--exec"))
     if told.has("-n", "--dry-run"):
         return []
@@ -147,19 +150,19 @@ def _push(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list
     return found
 
 
-def _worktree(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list[Told]:
+def _worktree(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
     """Git takes the last part of a worktree's path for its name too."""
     verb, *names = [*arguments(call.words).operands, ""]
     return [Told(SURE, f"removes the worktree {name}") for name in names if verb == "remove" and name in others]
 
 
-def _throws_away(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list[Told]:
+def _throws_away(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
     words = " ".join([call.command, *call.words])
     told = re.match(r"(stash clear|reflog expire\b.*--all|gc\b.*--prune=(now|all))", words)
     return [Told(DOUBTFUL, "throws away what others may need")] if told and not own else []
 
 
-def _remote(call: Called, branch: str, others: tuple[str, ...], own: bool) -> list[Told]:
+def _remote(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
     mild = own or call.words[:1] not in (["set-url"], ["remove"], ["rm"], ["rename"])
     return [] if mild else [Told(DOUBTFUL, "changes the repository's remotes")]
 

@@ -18,9 +18,12 @@ from fleet.core.errors import FleetError
 from fleet.core.jsontext import decode, encode
 from fleet.engine.scope.words import shown, some
 from fleet.workspaces.admin import head_of
+from fleet.workspaces.index_tree import tree_of_index
 from fleet.workspaces.landed import moved_by_fleet
 from fleet.workspaces.listing import LIST, Directories, listed
+from fleet.workspaces.objects import tree_of
 from fleet.workspaces.place import read_plain
+from fleet.workspaces.sharing import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,11 +41,19 @@ _BRANCH = re.compile(rb'\s*\[branch "[^"\\]*"\]\s*')
 _OF_BRANCH = re.compile(rb'\s*(?:remote|merge|rebase|pushRemote|vscode-merge-base)\s*=[^"\\]*', re.IGNORECASE)
 
 
+_marks: Shared[str] = Shared()
+
+
 def mark(view: View) -> str:
     """What tells later whether the main checkout, its settings or its hooks changed; empty where nothing can be told.
 
     Read through fleet's view with a copy of the index: nothing that lies in the repository is obeyed or written.
+    Agents that begin or end together share one look.
     """
+    return _marks.look(view.repository.common, lambda: _mark(view))
+
+
+def _mark(view: View) -> str:
     common = view.repository.common
     try:
         told = {"config": _config(common), "hooks": _hooks(common)} | _checkout(view)
@@ -90,8 +101,7 @@ def _checkout(view: View) -> dict[str, Any]:
         return {"head": ["", ""], "files": {}}  # bare: there is none
     view.make()
     branch, commit = head_of(repository.common)
-    name = f"refs/heads/{branch}" if branch else commit or ""
-    at = view.commit_of(name) if name else None
+    at = view.tip_of(branch) if branch else view.commit_of(commit) if commit else None
     files: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="primary-", dir=view.path) as folder:
         index = os.path.join(folder, "index")
@@ -121,7 +131,8 @@ def _worked_on(view: View, index: str) -> Iterator[tuple[bytes, str]]:
 
 
 def _staged(view: View, index: str, commit: str | None) -> Iterator[tuple[bytes, str]]:
-    if commit is None:
+    # Mostly nothing is: then the index itself says that it is of that commit's tree.
+    if commit is None or (os.path.lexists(index) and tree_of_index(index) == tree_of(view, commit)):
         return
     words = ("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", commit)
     fields = view.git(*words, tree=view.repository.top, index=index).split(b"\0")

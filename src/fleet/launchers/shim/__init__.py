@@ -10,7 +10,9 @@ Standard library only and started with `-I -S`; it imports nothing of fleet but 
 
 On the socket the shim speaks first: `{"version": 1, "state": {…}}`. A request is `{"id": 1, "do": "signal", "number":
 9}`; its answer has the same id and either `ok` and what was asked for, or `error`. There are `state`, `signal`
-(number), `write` (text), `close_stdin`, `kill`, `cpu` (also `rss`, in KiB) and `tails`. Unasked it says `{"grew":
+(number), `write` (text), `close_stdin`, `kill`, `cpu` (also `rss`, in KiB), `tails`, `freeze` (until one of the next
+two), `thaw` (for ever) and `deadline` (seconds, and the moment `at` which they were counted; see deadline.py): these
+three answer with `fenced` and `frozen`, the seconds that it stood still in all. Unasked it says `{"grew":
 [stdout_bytes, stderr_bytes]}`, at once and then at most every 50 ms, and at the end `{"ended": {…}}`, as it stands in
 `exit.json`.
 

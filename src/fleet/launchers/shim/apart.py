@@ -74,7 +74,7 @@ class Apart:
             who = (os.geteuid(), os.getegid())
             if self._kernel.unshare(sum(spaces) | user):
                 if user:
-                    _map(*who)
+                    map_user(*who)
                 return spaces
         return [space for space in spaces if self._kernel.unshare(space)]
 
@@ -95,7 +95,7 @@ class Apart:
             self._kernel.forget_capabilities()
 
 
-def _map(user: int, group: int) -> None:
+def map_user(user: int, group: int) -> None:
     """In a new user namespace: be whom we were."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         handle = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)

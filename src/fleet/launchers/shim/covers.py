@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 BIND, REC, PRIVATE, NOSUID, NODEV, DETACH = 0x1000, 0x4000, 1 << 18, 2, 4, 2
 MOUNT_SETATTR, RECURSIVE, READ_ONLY = 442, 0x8000, 1
+SET_DUMPABLE = 4
 SHARED_MEMORY = "size=512m,mode=1777"
 
 
@@ -36,6 +37,12 @@ class Kernel:
         if self._libc.capget(head, sets) == 0:
             sets[2] = sets[5] = 0
             self._libc.capset(head, sets)
+
+    def drop_capabilities(self) -> None:
+        """Have none any more, and be as open to our own user as a process without them is."""
+        head = (ctypes.c_uint32 * 2)(0x20080522, 0)
+        self._libc.capset(head, (ctypes.c_uint32 * 6)())
+        self.prctl(SET_DUMPABLE, 1)
 
     def mount(self, source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
         """Raises OSError."""

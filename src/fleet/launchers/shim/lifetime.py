@@ -6,6 +6,7 @@ import sys
 import time
 
 from fleet.launchers.shim.control import Control
+from fleet.launchers.shim.deadline import Deadline
 from fleet.launchers.shim.loop import Loop
 from fleet.launchers.shim.process import start
 from fleet.launchers.shim.record import instant, write_record
@@ -51,8 +52,11 @@ class Shim:
         self._outputs = streams.outputs
         self._told, self._tell_at = self._sizes(), 0.0
         self._watch_children()
+        self._deadline = Deadline(tree)
         self._control = Control(self._loop, self._answer)
         self._start(spec, umask)
+        if spec.get("deadline"):
+            self._deadline.put_off(*spec["deadline"])
 
     def serve(self) -> int:
         """Work until the agent has ended and its record is written; its exit code, as a shell would tell it."""
@@ -60,6 +64,7 @@ class Shim:
             self._loop.turn(self._pause())
             self._tell_growth()
             self._count()
+            self._deadline.keep()
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 self._tree.kill(self._agent)
                 self._kill_at += UNKILLABLE_SECONDS
@@ -99,6 +104,9 @@ class Shim:
     def _hung_up(self) -> None:
         """Nobody can reach the agent any more: it may put its things in order, then it has to go."""
         self._kill_at = time.monotonic() + HANGUP_SECONDS
+        if self._deadline.is_frozen:
+            self._kill_at = time.monotonic()  # it must not go on, not even for that
+            return
         for number in (_signal.SIGHUP, _signal.SIGCONT):
             self._answer({"do": "signal", "number": number})  # an agent that is not ours to signal is killed later
 
@@ -151,7 +159,9 @@ class Shim:
         if self._told != self._sizes():
             moments.append(self._tell_at)
         moments += [moment for moment in (self._kill_at, self._count_at) if moment is not None]
-        return max(0.0, min(moments) - time.monotonic()) if moments else None
+        pauses = [max(0.0, min(moments) - time.monotonic())] if moments else []
+        look = self._deadline.pause()
+        return min([*pauses, look] if look is not None else pauses, default=None)
 
     def _tell_growth(self) -> None:
         now = time.monotonic()
@@ -197,8 +207,10 @@ class Shim:
             "containment": self._tree.containment,
             "agent": self._agent,
             "started_at": instant(self._started),
-            "age": round(time.monotonic() - self._began, 3),  # true also when the clock was set meanwhile
+            # True also when the clock was set meanwhile, and without the time that it stood still.
+            "age": round(time.monotonic() - self._began - self._deadline.frozen_seconds, 3),
             "stdin_open": self._stdin.open,
+            **self._deadline.state(),
             **self._streams.place(),
             **self._printed(),
         }
@@ -222,6 +234,17 @@ class Shim:
     def _kill(self, _: "dict[str, Any]") -> None:
         self._tree.kill(self._agent)
 
+    def _freeze(self, _: "dict[str, Any]") -> "dict[str, Any]":
+        return {"moving": self._deadline.freeze(), **self._deadline.state()}
+
+    def _thaw(self, _: "dict[str, Any]") -> "dict[str, Any]":
+        self._deadline.lift()
+        return self._deadline.state()
+
+    def _put_off(self, request: "dict[str, Any]") -> "dict[str, Any]":
+        self._deadline.put_off(float(request["seconds"]), float(request["at"]))
+        return self._deadline.state()
+
     def _used(self, _: "dict[str, Any]") -> "dict[str, Any]":
         seconds, kib = self._tree.used()
         return {"cpu": round(seconds, 3), "rss": kib}
@@ -238,6 +261,9 @@ class Shim:
         "kill": _kill,
         "cpu": _used,
         "tails": _tails,
+        "freeze": _freeze,
+        "thaw": _thaw,
+        "deadline": _put_off,
     }
 
     def _printed(self) -> "dict[str, Any]":

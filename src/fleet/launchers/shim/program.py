@@ -16,7 +16,7 @@ from fleet.launchers.shim.tree import Namespace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from fleet.launchers.shim.apart import Apart
     from fleet.launchers.shim.tree import Tree
@@ -29,7 +29,16 @@ def main() -> None:
 
 def run(make_tree: "Callable[[str], Tree]", go_apart: "Callable[[dict[str, Any]], Apart] | None" = None) -> None:
     """`… <folder> <lock>`: the lock is a descriptor, held by whoever started us, so that none comes between."""
-    folder, lock = sys.argv[-2], int(sys.argv[-1])
+    keep(sys.argv[-2], int(sys.argv[-1]), make_tree, go_apart)
+
+
+def keep(
+    folder: str,
+    lock: int,
+    make_tree: "Callable[[str], Tree]",
+    go_apart: "Callable[[dict[str, Any]], Apart] | None" = None,
+) -> "NoReturn":
+    """Keep this folder, whose lock we hold, until its agent has ended."""
     os.set_inheritable(lock, False)
     umask = settle(folder)
     try:

@@ -19,7 +19,7 @@ from fleet.launchers.shim.tree import Namespace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from fleet.launchers.shim.apart import Apart
     from fleet.launchers.shim.loop import Loop
@@ -102,10 +102,24 @@ def main(
     """`… <folder> <lock> <token>`: the lock is a descriptor that is held, or `-`: then it is taken here."""
     folder, lock, token = sys.argv[-3:]
     umask = settle(folder)
+    ignore_keys()
+    os.set_inheritable(take_lock() if lock == "-" else int(lock), False)
+    keep(take_spec(token), umask, make_tree, go_apart)
+
+
+def ignore_keys() -> None:
+    """We are not the ones who are typed to."""
     for number in (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU):
-        _signal.signal(number, _signal.SIG_IGN)  # we are not the ones who are typed to
-    os.set_inheritable(_lock() if lock == "-" else int(lock), False)
-    spec = _take_spec(token)
+        _signal.signal(number, _signal.SIG_IGN)
+
+
+def keep(
+    spec: "dict[str, Any]",
+    umask: int,
+    make_tree: "Callable[[str], Tree]",
+    go_apart: "Callable[[dict[str, Any]], Apart] | None",
+) -> "NoReturn":
+    """Start the agent in the current folder, and keep it until it has ended."""
     try:
         spec["env"] = environment(spec["env"])
         reserve_record()
@@ -123,7 +137,8 @@ def environment(told: "dict[str, str]") -> "dict[str, str]":
     return kept | {name: os.environ[name] for name in OF_THE_PANE if name in os.environ}
 
 
-def _lock() -> int:
+def take_lock() -> int:
+    """The lock of the current folder."""
     handle = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     give_up = time.monotonic() + LOCK_SECONDS
     while True:
@@ -137,7 +152,7 @@ def _lock() -> int:
             return handle
 
 
-def _take_spec(token: str) -> "dict[str, Any]":
+def take_spec(token: str) -> "dict[str, Any]":
     """What to start, if it is still wanted: whoever found the folder free meanwhile has taken it away."""
     try:
         spec = read_spec()

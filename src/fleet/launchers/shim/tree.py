@@ -3,11 +3,13 @@
 # contextlib would cost as much as all of this.
 # ruff: noqa: SIM105
 
+import _signal  # type: ignore[import-not-found]  # see process.py
 import os
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Protocol
 
     class Tree(Protocol):
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
         def kill(self, agent: int) -> None:
             """Kill all of them at once."""
 
+        def freeze(self) -> int:
+            """Stop all of them where they are, also those that came or went on since; how many still move."""
+
+        def thaw(self) -> None:
+            """Let them go on, but for those that were stopped before."""
+
         def used(self) -> tuple[float, int]:
             """CPU seconds of all of them so far, the ended ones included, and the memory they hold now, in KiB."""
 
@@ -31,6 +39,10 @@ if TYPE_CHECKING:
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 KILL = 9
+#: The letters of those who do nothing: stopped, held by a debugger, dead, gone.
+STANDING = (b"T", b"t", b"Z", b"X", b"")
+#: How often, and in what distance, it is looked whether all of a tree stand still.
+FREEZE_LOOKS, FREEZE_SECONDS = 40, 0.002
 
 
 class Namespace:
@@ -42,6 +54,7 @@ class Namespace:
         if os.getpid() != 1:
             # Anywhere else, kill(-1) would hit every process of the user.
             raise SystemExit("the shim is not the first process of a PID namespace")
+        self._ice = Ice()
 
     def others(self) -> list[int]:
         """Every living process here but the shim."""
@@ -49,10 +62,15 @@ class Namespace:
 
     def kill(self, agent: int) -> None:
         """One call of the kernel: a process that is just being forked does not escape it."""
-        try:
-            os.kill(-1, KILL)
-        except ProcessLookupError:
-            pass
+        send(-1, KILL)
+
+    def freeze(self) -> int:
+        """One call of the kernel again."""
+        return self._ice.form(self.others, lambda _: send(-1, _signal.SIGSTOP))
+
+    def thaw(self) -> None:
+        """Each of them, for some may have been stopped before."""
+        self._ice.melt(self.others)
 
     def used(self) -> tuple[float, int]:
         """CPU: the living, with what they reaped, and what was reaped here; memory: the living."""
@@ -61,6 +79,45 @@ class Namespace:
 
     def in_child(self) -> None:
         """Nothing: the kernel does it all."""
+
+
+class Ice:
+    """What a freeze has to remember: who stood still already, by Ctrl-Z say, is not set going by its end."""
+
+    def __init__(self) -> None:
+        self._still: set[int] | None = None  # none: nothing is frozen
+
+    def form(self, others: "Callable[[], list[int]]", stop: "Callable[[list[int]], None]") -> int:
+        """Have them stopped until none is seen to move; how many still do when that takes too long."""
+        if self._still is None:
+            self._still = {pid for pid in others() if state(pid) == b"T"}
+        for _ in range(FREEZE_LOOKS):
+            moving = [pid for pid in others() if state(pid) not in STANDING]
+            if not moving:
+                return 0
+            stop(moving)
+            time.sleep(FREEZE_SECONDS)  # a signal is noticed when a process has its next turn
+        return len(moving)
+
+    def melt(self, others: "Callable[[], list[int]]") -> None:
+        """Let the others go on; children before their parents, who would take them for stopped."""
+        still, self._still = self._still or set(), None
+        for pid in sorted(set(others()) - still, reverse=True):
+            send(pid, _signal.SIGCONT)
+
+
+def send(pid: int, number: int) -> None:
+    """A signal to one process, or with a negative number to a group; no matter whether it is there."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def state(pid: int) -> bytes:
+    """The kernel's letter for what a process does; empty: it is gone."""
+    text = read(f"/proc/{pid}/stat")
+    return text[text.rfind(b")") + 2 :][:1]
 
 
 def processes() -> "Iterator[tuple[int, int, bool, float]]":

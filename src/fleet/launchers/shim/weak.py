@@ -4,15 +4,13 @@ Orphans come to the shim (child subreaper), and whatever carries the run's mark 
 What this cannot do: when the shim itself is killed with -9 only the agent's own process goes with it (PDEATHSIG).
 """
 
-# contextlib would cost as much as all of this.
-# ruff: noqa: SIM105
-
+import _signal  # type: ignore[import-not-found]  # see process.py
 import ctypes
 import os
 import sys
 
 from fleet.launchers.shim.program import run
-from fleet.launchers.shim.tree import KILL, processes, read, reaped_seconds, resident_kb
+from fleet.launchers.shim.tree import KILL, Ice, processes, read, reaped_seconds, resident_kb, send
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -25,6 +23,7 @@ class Descendants:
     def __init__(self, mark: str) -> None:
         self._me = os.getpid()
         self._mark = f"\0FLEET_RUN_ID={mark}\0".encode() if mark else b""
+        self._ice = Ice()
         self._prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def others(self) -> list[int]:
@@ -40,9 +39,22 @@ class Descendants:
     def kill(self, agent: int) -> None:
         """The agent's group first, then each of the others; what they fork meanwhile is found by the next call."""
         if agent:
-            self._kill(-agent)
+            send(-agent, KILL)
         for pid in self.others():
-            self._kill(pid)
+            send(pid, KILL)
+
+    def freeze(self) -> int:
+        """Each of them; what they fork meanwhile is found by the next look."""
+
+        def stop(moving: list[int]) -> None:
+            for pid in moving:
+                send(pid, _signal.SIGSTOP)
+
+        return self._ice.form(self.others, stop)
+
+    def thaw(self) -> None:
+        """Each of them."""
+        self._ice.melt(self.others)
 
     def used(self) -> tuple[float, int]:
         """CPU: the living, with what they reaped, and what was reaped here; memory: the living."""
@@ -58,12 +70,6 @@ class Descendants:
 
     def _marked(self, pid: int) -> bool:
         return bool(self._mark) and self._mark in b"\0" + read(f"/proc/{pid}/environ")
-
-    def _kill(self, pid: int) -> None:
-        try:
-            os.kill(pid, KILL)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     def _prctl(self, option: int, value: int) -> None:
         if sys.platform == "linux":

@@ -86,13 +86,13 @@ t.due_at > :due_after
 -- due_before --
 t.due_at < :due_before
 -- overdue --
-coalesce(t.due_at < :now, 0) and t.status <> 'closed'
+coalesce(t.due_at < :now, false) and t.status <> 'closed'
 -- pinned --
-t.pinned or t.status = 'pinned'
+t.pinned = 1 or t.status = 'pinned'
 -- template --
-t.is_template
+t.is_template = 1
 -- ephemeral --
-t.ephemeral
+t.ephemeral = 1
 -- metadata --
 not exists (
     select 1 from json_each(:metadata) w
@@ -108,7 +108,7 @@ exists (
 t.status in ('open', 'deferred') and t.is_blocked = 0 and t.pinned = 0 and t.is_template = 0 and t.claim_owner = ''
     and (t.status = 'open' or t.defer_until <= :now)
 -- due_to_start --
-coalesce(t.defer_until <= :now, 1) and not exists (
+coalesce(t.defer_until <= :now, true) and not exists (
     select 1 from edges e join tasks p on p.id = e.needs
     where e.task = t.id and e.type = 'parent-child' and p.defer_until > :now)
 -- work --
@@ -118,7 +118,7 @@ t.status in ('open', 'deferred') and t.is_blocked = 0 and t.pinned = 0 and t.is_
     and (t.status = 'open' or t.defer_until <= :now)
     and t.assignee = '' and t.ephemeral = 0
 -- blocked --
-t.is_blocked and t.status not in ('closed', 'pinned')
+t.is_blocked = 1 and t.status not in ('closed', 'pinned')
 -- coder --
 t.coder = :coder
 -- coders --
@@ -140,8 +140,12 @@ t.requires = '' or not exists (
     -- What is no list of words, nobody offers; `iif` keeps it from being read as one.
     select 1 from json_each(iif(json_valid(t.requires), iif(json_type(t.requires) = 'array', t.requires, '[0]'), '[0]'))
     where value not in (select value from json_each(:offers)))
+-- requires --
+t.requires <> ''
 -- batch --
 t.batch = :batch and t.batch <> ''
+-- made_by --
+t.made_by = :made_by and t.made_by <> ''
 -- repo --
 t.repo = :repo
 -- branch --

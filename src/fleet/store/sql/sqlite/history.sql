@@ -131,7 +131,7 @@ on conflict (id) do nothing
 -- messages --
 -- The columns stand in the order of Message's fields. Conditions are added from the blocks below.
 select m.id, m.task, m.run, m.author, m.text, m.interrupts, m.queued_at, m.sent_at, m.delivered_at, m.carried_at
-from messages m where 1
+from messages m where true
 
 -- message_with_id --
 and m.id = :id

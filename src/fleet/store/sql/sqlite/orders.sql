@@ -44,7 +44,7 @@ order by t.assignee, t.id
 order by t.assignee desc, t.id desc
 -- hybrid --
 -- What is younger than two days by urgency, then the rest by age.
-order by t.created_at < :now - 172800000000, iif(t.created_at < :now - 172800000000, 0, t.priority), t.created_at, t.id
+order by t.created_at < :now - 172800000000, case when t.created_at < :now - 172800000000 then 0 else t.priority end, t.created_at, t.id
 -- hybrid_reversed --
-order by t.created_at >= :now - 172800000000, iif(t.created_at < :now - 172800000000, 0, -t.priority), t.created_at desc,
+order by t.created_at >= :now - 172800000000, case when t.created_at < :now - 172800000000 then 0 else -t.priority end, t.created_at desc,
     t.id desc

@@ -47,28 +47,30 @@ select
     t.claim_expires_at, t.run_id, t.cancel_requested_at, t.cancel_reason, t.handed_in_at, t.hand_in_reason, t.failures,
     t.continues, t.restarts
 from tasks t /* index */
-where 1
+where true
 
 -- task_ids --
-select t.id, t.priority, t.created_at from tasks t /* index */ where 1
+select t.id, t.priority, t.created_at from tasks t /* index */ where true
 
 -- count --
-select '', count(*) from tasks t /* index */ where 1
+select '', count(*) from tasks t /* index */ where true
 
 -- count_by_status --
-select t.status, count(*) from tasks t /* index */ where 1
+select t.status, count(*) from tasks t /* index */ where true
 
 -- count_by_priority --
-select t.priority, count(*) from tasks t /* index */ where 1
+select t.priority, count(*) from tasks t /* index */ where true
 
 -- count_by_type --
-select t.type, count(*) from tasks t /* index */ where 1
+select t.type, count(*) from tasks t /* index */ where true
 
 -- count_by_assignee --
-select t.assignee, count(*) from tasks t /* index */ where 1
+select t.assignee, count(*) from tasks t /* index */ where true
 
 -- count_by_label --
-select l.label, count(*) from tasks t join labels l on l.task = t.id where 1
+select l.label, count(*) from tasks t join labels l on l.task = t.id where true
+
+-- no_index --
 
 -- index_ready --
 indexed by tasks_ready
@@ -84,6 +86,8 @@ indexed by tasks_by_branch
 
 -- index_unfinished --
 indexed by tasks_unfinished
+
+-- taken --
 
 -- grouped --
 group by 1
@@ -133,6 +137,13 @@ update tasks set
     started_at = coalesce(started_at, :now), updated_at = :now, defer_until = null, cancel_requested_at = null,
     cancel_reason = '', handed_in_at = null, hand_in_reason = '', run_id = ''
 where id in (select value from json_each(:ids))
+
+-- at_work --
+-- The agents of an account, wherever they are: those on record, and what was claimed and may become one.
+select count(*) from tasks t left join runs r on r.id = t.run_id
+where t.claim_expires_at is not null and (
+    (r.coder = :coder and r.account = :account)
+    or (t.run_id = '' and t.coder in ('', :coder) and t.account in ('', :account)))
 
 -- renew --
 update tasks set claim_expires_at = :expires

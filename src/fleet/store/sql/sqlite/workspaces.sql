@@ -28,6 +28,9 @@ where w.removed_at is null and w.task <> :task and w.id in (
     select id from workspaces where removed_at is null and path = :path)
 order by w.id
 
+-- leased_ports --
+select first_port, port_count from workspaces where removed_at is null and first_port <> 0
+
 -- insert_workspace --
 insert into workspaces (
     task, repo, common, path, branch, base, base_commit, made_branch, made_at, ready_at, first_port, port_count,

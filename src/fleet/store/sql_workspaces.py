@@ -1,28 +1,25 @@
-"""Workspaces and trust in the queue's SQLite file: a part of its history."""
+"""Workspaces and trust in the queue's database: a part of its history."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
-from fleet.store import named_sql
 from fleet.store import workspace_rules as rules
-from fleet.store.sqlite_history_rows import storable, values_of, workspace_from
+from fleet.store.sql_history_rows import storable, values_of, workspace_from
 
 if TYPE_CHECKING:
     from typing import Any
 
     from fleet.core.workspace import Workspace
-    from fleet.store.sqlite import SqliteQueue
+    from fleet.store.sql_queue import SqlQueue
     from fleet.store.workspace_rules import Ports
 
-_SQL = named_sql.load("sqlite", "workspaces")
 
-
-class SqliteWorkspaces:
+class SqlWorkspaces:
     """A row for each lease; the indexes of those that are not gone guard what the rules say a second time."""
 
-    def __init__(self, queue: SqliteQueue) -> None:
+    def __init__(self, queue: SqlQueue) -> None:
         self._db = queue.connection
         self._now = queue.now
 
@@ -32,8 +29,9 @@ class SqliteWorkspaces:
             if kept := rules.reused(self.workspace(workspace.task_id)):
                 return kept
             rules.refuse_taken(workspace, self._in_the_way(workspace))
-            leased = rules.with_ports(workspace, ports, self.workspaces())
-            self._db.rows(_SQL["insert_workspace"], values_of(leased))
+            blocks = self._db.rows(self._space_sql["leased_ports"])
+            leased = rules.with_ports(workspace, ports, (range(first, first + count) for first, count in blocks))
+            self._db.rows(self._space_sql["insert_workspace"], values_of(leased))
             return leased
 
     def workspace(self, task_id: str) -> Workspace | None:
@@ -51,7 +49,7 @@ class SqliteWorkspaces:
 
     def begin_removal(self, task_id: str) -> Workspace:
         with self._db.writing(durable=False):
-            worked_on = bool(self._db.rows(_SQL["is_worked_on"], {"task": task_id}))
+            worked_on = bool(self._db.rows(self._space_sql["is_worked_on"], {"task": task_id}))
             kept = self.workspace(task_id)
             return self._put_workspace(rules.going(kept, task_id, self._now(), worked_on=worked_on))
 
@@ -63,16 +61,20 @@ class SqliteWorkspaces:
         with self._db.writing(durable=False):
             return self._put_workspace(rules.gone(self.workspace(task_id), task_id, saved, self._now()))
 
+    def leave_workspace(self, task_id: str) -> Workspace:
+        with self._db.writing(durable=False):
+            return self._put_workspace(rules.left(self.workspace(task_id), task_id, self._now()))
+
     def trust(self, kind: str, key: str, value: str, by: str) -> None:
         rules.check_trust(kind, key, value)
         with self._db.writing():
             values = {"kind": kind, "key": key, "value": value, "at": to_micros(self._now()), "by": storable(by)}
-            self._db.rows(_SQL["trust"], values)
+            self._db.rows(self._space_sql["trust"], values)
 
     def trusted(self, kind: str, key: str) -> str | None:
         if not rules.is_text(key):
             return None
-        for (value,) in self._db.rows(_SQL["trusted"], {"kind": kind, "key": key}):
+        for (value,) in self._db.rows(self._space_sql["trusted"], {"kind": kind, "key": key}):
             return str(value)
         return None
 
@@ -81,8 +83,15 @@ class SqliteWorkspaces:
         return self._workspaces("in_the_way", task=workspace.task_id, **wanted)
 
     def _put_workspace(self, workspace: Workspace) -> Workspace:
-        self._db.rows(_SQL["update_workspace"], values_of(workspace))
+        self._db.rows(self._space_sql["update_workspace"], values_of(workspace))
         return workspace
 
     def _workspaces(self, condition: str, **values: Any) -> list[Workspace]:
-        return [workspace_from(row) for row in self._db.rows(f"{_SQL['workspaces']} {_SQL[condition]}", values)]
+        return [
+            workspace_from(row)
+            for row in self._db.rows(f"{self._space_sql['workspaces']} {self._space_sql[condition]}", values)
+        ]
+
+    @property
+    def _space_sql(self) -> dict[str, str]:
+        return self._db.blocks("workspaces")

@@ -1,4 +1,4 @@
-"""Receipts and collisions in the queue's SQLite file: a part of its history."""
+"""Receipts and collisions in the queue's database: a part of its history."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
 from fleet.core.jsontext import encode
-from fleet.store import named_sql
 from fleet.store import receipt_rules as rules
-from fleet.store.sqlite_history_rows import collision_from, count_from, receipt_from, storable, values_of
-from fleet.store.sqlite_workspaces import SqliteWorkspaces
+from fleet.store.sql_history_rows import collision_from, count_from, receipt_from, storable, values_of
+from fleet.store.sql_workspaces import SqlWorkspaces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +18,10 @@ if TYPE_CHECKING:
     from fleet.core.collision import Collision
     from fleet.core.receipt import FindingCount, Receipt
 
-_SQL = named_sql.load("sqlite", "receipts")
 _BEFORE_ALL = -(2**63)
 
 
-class SqliteReceipts(SqliteWorkspaces):
+class SqlReceipts(SqlWorkspaces):
     """A row for each run's receipt, and one for each pair of branches that collide."""
 
     def keep_receipt(self, receipt: Receipt) -> Receipt:
@@ -32,7 +30,7 @@ class SqliteReceipts(SqliteWorkspaces):
                 return kept
             plain = receipt.replace(body=storable(receipt.body), model=storable(receipt.model))
             placed = rules.placed(plain, self._receipt("last_of_owner", owner=receipt.owner))
-            self._db.rows(_SQL["insert_receipt"], values_of(placed))
+            self._db.rows(self._receipt_sql["insert_receipt"], values_of(placed))
             return placed
 
     def receipt(self, run_id: str) -> Receipt | None:
@@ -46,28 +44,35 @@ class SqliteReceipts(SqliteWorkspaces):
 
     def finding_counts(self, *, since: datetime | None = None) -> list[FindingCount]:
         values = {"since": to_micros(since) if since else _BEFORE_ALL}
-        return [count_from(row) for row in self._db.rows(_SQL["finding_counts"], values)]
+        return [count_from(row) for row in self._db.rows(self._receipt_sql["finding_counts"], values)]
 
     def collisions(self, *, common: str | None = None) -> list[Collision]:
-        return [collision_from(row) for row in self._db.rows(_SQL["collisions"], {"common": common})]
+        return [collision_from(row) for row in self._db.rows(self._receipt_sql["collisions"], {"common": common})]
 
     def keep_collisions(self, common: str, seen: Sequence[Collision]) -> None:
         with self._db.writing(durable=False):
             kept = rules.carried_on(seen, self.collisions(common=common))
-            self._db.rows(_SQL["forget_collisions"], {"common": common})
+            self._db.rows(self._receipt_sql["forget_collisions"], {"common": common})
             for each in kept:
                 files = storable(encode(each.files))
-                self._db.rows(_SQL["insert_collision"], values_of(each) | {"files": files})
+                self._db.rows(self._receipt_sql["insert_collision"], values_of(each) | {"files": files})
 
     def tell_collision(self, collision: Collision, at: datetime) -> bool:
         with self._db.writing(durable=False):
             task, other = collision.pair
             values = {"common": collision.common, "task": task, "other": other, "at": to_micros(at)}
-            self._db.rows(_SQL["tell_collision"], values)
+            self._db.rows(self._receipt_sql["tell_collision"], values)
             return bool(self._db.changes())
 
     def _receipt(self, condition: str, **values: Any) -> Receipt | None:
         return next(iter(self._receipts(condition, **values)), None)
 
     def _receipts(self, condition: str, **values: Any) -> list[Receipt]:
-        return [receipt_from(row) for row in self._db.rows(f"{_SQL['receipts']} {_SQL[condition]}", values)]
+        return [
+            receipt_from(row)
+            for row in self._db.rows(f"{self._receipt_sql['receipts']} {self._receipt_sql[condition]}", values)
+        ]
+
+    @property
+    def _receipt_sql(self) -> dict[str, str]:
+        return self._db.blocks("receipts")

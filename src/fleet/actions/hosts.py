@@ -1,0 +1,162 @@
+"""Hosts: who shares this queue, what each offers and does; and keeping one from taking work."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.rights import refuse_agents
+from fleet.core.errors import IllegalMove, Usage
+from fleet.core.filter import Filter
+from fleet.core.host import PIN, required
+from fleet.core.task import Status
+from fleet.engine.hosting import is_seen, owner_of, settings_here
+from fleet.engine.single import holder
+from fleet.wake import wake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from fleet.assembly import Fleet
+    from fleet.core.host import Host
+    from fleet.core.task import Caller
+
+
+class State:
+    """Whether a host takes work."""
+
+    HERE = "here"
+    DRAINING = "draining"  # it takes nothing more, and has something yet
+    DRAINED = "drained"
+    GONE = "gone"  # its supervisor has stopped, or was not heard of for as long as a claim lasts
+
+
+class Seen(NamedTuple):
+    """One host with all that is known of it."""
+
+    host: Host
+    state: str
+    held: list[str]  # the tasks that it has claimed
+    is_this: bool  # the one of this home
+
+    @property
+    def takes_work(self) -> bool:
+        """Whether tasks that it can do will be done there."""
+        return self.state == State.HERE
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        host = self.host
+        return {
+            "id": host.id,
+            "name": host.name,
+            "state": self.state,
+            "this": self.is_this,
+            "slots": host.slots,
+            "agents": len(self.held),
+            "load": host.load,
+            "labels": list(host.labels),
+            "version": host.version,
+            "address": host.address,
+            "seen_at": host.seen_at.isoformat(timespec="seconds"),
+            "drained_at": host.drained_at.isoformat(timespec="seconds") if host.drained_at else None,
+        }
+
+
+def hosts(fleet: Fleet) -> list[Seen]:
+    """Every host that was seen and not forgotten, by name."""
+    settings = settings_here(fleet.home)
+    this, seconds = owner_of(fleet.home, settings), settings.supervisor.claim_seconds
+    with fleet.queue.snapshot():
+        now, known = fleet.queue.now(), fleet.history.hosts()
+        claims = _claims(fleet)
+    is_served = holder(fleet.home) is not None
+    found = []
+    for host in known:
+        held, is_this = claims.get(host.id, []), host.id == this
+        seen = is_seen(host, now, seconds) and (is_served or not is_this)
+        found.append(Seen(host, _state(host, seen, held), held, is_this))
+    return found
+
+
+def is_served(fleet: Fleet) -> bool:
+    """Whether some host takes work."""
+    return any(each.takes_work for each in hosts(fleet))
+
+
+def is_wanted(fleet: Fleet, name: str) -> bool:
+    """Whether something waits for this host alone."""
+    waiting = Filter(requires=True, statuses=(Status.OPEN, Status.DEFERRED))
+    return any(PIN + name in (required(task.requires) or ()) for task in fleet.queue.find(waiting, sort="id"))
+
+
+def drain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Seen:
+    """Have a host take nothing more; what it has goes on. Raises Usage for a host that is not there."""
+    refuse_agents(caller, "drain hosts")
+    return _set(fleet, name, drained=True)
+
+
+def undrain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Seen:
+    """Have a host take work again. Raises Usage for a host that is not there."""
+    refuse_agents(caller, "undrain hosts")
+    return _set(fleet, name, drained=False)
+
+
+def forget(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Host:
+    """Take a host off the list. Raises IllegalMove while it is at work or holds tasks, Usage when it is not there."""
+    refuse_agents(caller, "forget hosts")
+    with fleet.queue.atomic():
+        found = _meant(hosts(fleet), name)
+        if found.held:
+            several = f"{', '.join(found.held[:5])}{' …' if len(found.held) > 5 else ''}"
+            hint = "its claims expire by themselves once it is gone; then other hosts take them."
+            raise IllegalMove(f"host {name} still holds {several}", hint=hint)
+        if found.state != State.GONE:
+            hint = "end its supervisor first: `fleet run stop` there."
+            raise IllegalMove(f"host {name} is at work, and would be back at once", hint=hint)
+        fleet.history.forget_host(found.host.id)
+    return found.host
+
+
+def _claims(fleet: Fleet) -> dict[str, list[str]]:
+    """The tasks that supervisors hold, by owner; a run that asked something is blocked, and still held."""
+    live = tuple(run.task_id for run in fleet.history.live())
+    tasks = fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
+    tasks += fleet.queue.find(Filter(ids=live, not_statuses=(Status.IN_PROGRESS,)), sort="id") if live else []
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        if task.is_supervised:
+            found.setdefault(task.claim_owner, []).append(task.id)
+    return found
+
+
+def _state(host: Host, seen: bool, held: Sequence[str]) -> str:
+    if not seen:
+        return State.GONE
+    if host.drained_at is None:
+        return State.HERE
+    return State.DRAINING if held else State.DRAINED
+
+
+def _set(fleet: Fleet, name: str, *, drained: bool) -> Seen:
+    with fleet.queue.atomic():
+        found = _meant(hosts(fleet), name)
+        if (found.host.drained_at is not None) is not drained:
+            fleet.history.drain_host(found.host.id, fleet.queue.now() if drained else None)
+        again = _meant(hosts(fleet), found.host.id)
+    wake(fleet.home)
+    return again
+
+
+def _meant(known: Sequence[Seen], name: str) -> Seen:
+    found = [seen for seen in known if seen.host.id == name] or [seen for seen in known if seen.host.name == name]
+    if len(found) > 1:
+        several = ", ".join(seen.host.id for seen in found)
+        raise Usage(f"{len(found)} hosts are called {name!r}", hint=f"say which by its id: {several}.")
+    if not found:
+        names = sorted({seen.host.name for seen in known})
+        close = difflib.get_close_matches(name, names, n=5) or names[:5]
+        hint = f"there are: {', '.join(close)}{' …' if len(names) > len(close) else ''}" if names else ""
+        raise Usage(f"no host {name!r}", hint=hint or "`fleet run` makes this machine one.")
+    return found[0]

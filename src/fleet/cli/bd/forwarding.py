@@ -1,0 +1,53 @@
+"""`fleet bd` where bd has the tasks: the real bd is called with the same words, in the home."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from fleet.assembly import real_bd
+from fleet.cli.bd.arguments import split_verb
+from fleet.config.queue import BEADS, chosen
+from fleet.core.errors import FleetError, StoreAway
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fleet.home import Home
+
+#: What fleet does itself: a new task has fields that bd does not know.
+OWN = ("create", "new")
+#: What writes and is soon over: it takes turns with the supervisor, which then sees it at once.
+TURNS = (
+    *("update", "close", "done", "reopen", "delete", "dep", "link", "relate", "comment", "comments", "label", "tag"),
+    *("assign", "priority", "note", "defer", "undefer", "import", "batch", "q", "unclaim", "reclaim", "heartbeat"),
+)
+
+
+def is_forwarded(home: Home, argv: list[str]) -> bool:
+    """Whether the real bd is to answer: a person calls, and it is nothing that fleet does itself.
+
+    An agent's words never go there: its `bd close` hands in, and what it may touch is fleet's to say.
+    """
+    if os.environ.get("FLEET_RUN_TOKEN") or not os.path.isdir(home.beads):  # noqa: PTH112
+        return False
+    if chosen(home, os.environ).kind != BEADS:
+        return False
+    return _verb(argv) not in OWN
+
+
+def forward(home: Home, argv: list[str]) -> int:
+    """Become the real bd; comes back only when that cannot be. Raises StoreAway."""
+    program = real_bd(home, in_turn=_verb(argv) in TURNS)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(program, ["bd", *argv], {**os.environ, "BEADS_DIR": home.beads})
+    except OSError as error:
+        raise StoreAway(f"{program} cannot be started: {error.strerror}") from error
+
+
+def _verb(argv: list[str]) -> str:
+    try:
+        return split_verb(argv)[0]
+    except FleetError:
+        return ""  # bd has its own way of saying what is wrong with a command line

@@ -1,0 +1,87 @@
+"""`fleet hosts`: the machines that share this queue, and keeping one of them from taking work."""
+
+import click
+
+from fleet.actions import hosts as sharing
+from fleet.actions.hosts import Seen, State
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.cli.amounts import NOTHING, instant
+from fleet.cli.bd.text import clean
+from fleet.cli.columns import show
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+COLUMNS = ("Name", "State", "Slots", "Agents", "Load", "Labels", "Last seen")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def hosts(ctx: click.Context, as_json: bool) -> None:
+    """Show the hosts that share this queue: slots, agents, load, labels, and when each was last seen.
+
+    A host is made by `fleet run` on it; `--name`, `--labels` and `--slots`, or [host] in runtime.toml, say what it is.
+    """
+    if ctx.invoked_subcommand:
+        return
+    with open_fleet(find()) as fleet:
+        found = sharing.hosts(fleet)
+    if as_json:
+        click.echo(encode([each.view() for each in found], 2))
+    elif found:
+        _list(found)
+    else:
+        click.echo("no host has worked on this queue yet; `fleet run` makes this machine one", err=True)
+
+
+@hosts.command()
+@click.argument("name", metavar="NAME")
+def drain(name: str) -> None:
+    """Have a host take no more tasks; what it has goes on to its end."""
+    with open_fleet(find()) as fleet:
+        found = sharing.drain(fleet, name, caller=person.caller(fleet))
+    left = f", with {len(found.held)} tasks to finish" if found.held else ""
+    click.echo(f"{clean(found.host.name)} is {found.state}{left}; `fleet hosts undrain {clean(name)}` takes that back")
+
+
+@hosts.command()
+@click.argument("name", metavar="NAME")
+def undrain(name: str) -> None:
+    """Have a host take tasks again."""
+    with open_fleet(find()) as fleet:
+        found = sharing.undrain(fleet, name, caller=person.caller(fleet))
+    gone = f"; it was not seen since {instant(found.host.seen_at)}" if found.state == State.GONE else ""
+    click.echo(f"{clean(found.host.name)} may take tasks{gone}")
+
+
+@hosts.command()
+@click.argument("name", metavar="NAME")
+def forget(name: str) -> None:
+    """Take a host off the list that is gone for good; refused while it works or holds tasks."""
+    with open_fleet(find()) as fleet:
+        found = sharing.forget(fleet, name, caller=person.caller(fleet))
+    click.echo(f"{clean(found.name)} is forgotten")
+
+
+def _list(found: list[Seen]) -> None:
+    rows = []
+    for each in found:
+        host, is_gone = each.host, each.state == State.GONE
+        rows.append(
+            (
+                f"{host.name} (this one)" if each.is_this else host.name,
+                f"{each.state}, drained" if is_gone and host.drained_at else each.state,
+                NOTHING if is_gone else str(host.slots),
+                str(len(each.held)),
+                NOTHING if is_gone else f"{host.load:.2f}",
+                ", ".join(host.labels) or NOTHING,
+                f"not seen since {instant(host.seen_at)}" if is_gone else instant(host.seen_at),
+            )
+        )
+    show(COLUMNS, rows, right=("Slots", "Agents", "Load"), cut="Labels")
+    for name in sorted({each.host.name for each in found}):
+        ids = [each.host.id for each in found if each.host.name == name]
+        if len(ids) > 1:
+            words = "a task that requires one may go to any; `fleet hosts forget ID` takes one away"
+            click.echo(f"{len(ids)} hosts are called {clean(name)}: {clean(', '.join(ids))}; {words}", err=True)

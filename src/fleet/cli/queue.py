@@ -1,0 +1,79 @@
+"""`fleet queue`: where tasks are kept, and moving them elsewhere."""
+
+import os
+import sys
+
+import click
+
+from fleet.actions import queue_moving
+from fleet.assembly import open_fleet
+from fleet.cli import person
+from fleet.config.queue import chosen
+from fleet.core.errors import BadInput
+from fleet.core.filter import Filter
+from fleet.core.jsontext import encode
+from fleet.home import find
+
+LONGEST = 4096
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def queue(ctx: click.Context, as_json: bool) -> None:
+    """Show where the tasks of this home are kept: in its own file, in PostgreSQL, or in beads."""
+    if ctx.invoked_subcommand:
+        return
+    home = find()
+    with open_fleet(home) as fleet:
+        counts = fleet.queue.count(Filter(), by="status")
+        shared = fleet.queue.is_shared
+    kind = chosen(home, os.environ).kind
+    told = {"kind": kind, "shared": shared, "tasks": sum(counts.values()), "statuses": counts}
+    if as_json:
+        click.echo(encode(told, 2))
+        return
+    states = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
+    click.echo(f"{kind}: {told['tasks']} tasks ({states})")
+    click.echo("hosts share it: `fleet hosts`" if shared else "this home alone has it")
+
+
+@queue.command()
+@click.argument("places", metavar="[FROM] TO", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Move all tasks, with their dependencies, comments, labels and history, to another kind of queue.
+
+    FROM and TO are sqlite, beads, or postgresql://…; - reads the address from stdin, which no list of processes shows.
+    FROM is where they are now unless it is said. All is copied and compared before the home goes over to it; what was
+    there stays as it was, sealed. A move that was killed goes on when it is called again.
+    """
+    if len(places) > 2:
+        raise BadInput("too many places were named", hint="fleet queue migrate [FROM] TO")
+    home = find()
+    home.require()
+    now = chosen(home, os.environ)
+    source, target = [_read(each) for each in ((now.url or now.kind, *places) if len(places) == 1 else places)]
+
+    def tell(table: str, count: int) -> None:
+        if not as_json:
+            click.echo(f"{table}: {count} more", err=True)
+
+    moved = queue_moving.migrate(home, source, target, tell=tell, dry_run=dry_run, caller=person.calling(home))
+    if as_json:
+        click.echo(encode(moved.view(), 2))
+        return
+    for name, found in moved.contents.items():
+        if found.rows:
+            click.echo(f"{found.rows:>8} {name}")
+    if moved.aside:
+        click.echo(f"what was there before is kept: {moved.aside}")
+    word = "would go" if dry_run else "went, each compared,"
+    if moved.remark:
+        click.echo(moved.remark, err=True)
+    click.echo(f"they {word} from {moved.source} to {moved.target}")
+
+
+def _read(place: str) -> str:
+    return sys.stdin.readline(LONGEST).strip() if place == "-" else place

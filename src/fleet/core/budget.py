@@ -1,0 +1,35 @@
+"""Budgets: what a task's limits say that its runs may spend, alone and with all that comes of them."""
+
+from __future__ import annotations
+
+from fleet.core.jsontext import decode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TOKENS, COST = "max_tokens", "max_cost_usd"
+#: The least that a limit can say of each.
+LEAST: dict[str, float] = {TOKENS: 1, COST: 0.01}
+
+
+def limits_in(text: str) -> dict[str, Any]:
+    """The limits that a task carries. ValueError for what are none."""
+    found = decode(text) if text else {}
+    if not isinstance(found, dict):
+        raise ValueError("limits are an object")
+    return found
+
+
+def budgets_in(text: str) -> dict[str, float]:
+    """The budgets among a task's limits; none where they cannot be read."""
+    try:
+        table = limits_in(text)
+    except (ValueError, RecursionError):
+        return {}
+    return {name: table[name] for name in LEAST if type(table.get(name)) in (int, float)}
+
+
+def amount(name: str, value: float) -> str:
+    """An amount in words."""
+    return f"${value:.2f}" if name == COST else f"{value:.0f} tokens"

@@ -1,0 +1,69 @@
+"""What tasks may require of a host, checked: labels, and the name of one host."""
+
+from __future__ import annotations
+
+from fleet.core.errors import BadInput
+from fleet.core.host import PIN, required, requiring
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LONGEST_NAME, LONGEST_LABEL = 100, 64
+#: More would be a mistake, and each host looks at them with each claim.
+MOST_WORDS = 32
+
+
+def wanted(labels: Iterable[str], host: str = "") -> str:
+    """What a task keeps about the labels and the host that it requires; empty for none. Raises BadInput."""
+    words = [label(each) for each in labels]
+    words += [PIN + name(host)] if host else []
+    if len(words) > MOST_WORDS:
+        raise BadInput(f"a task that requires {len(words)} things of a host", hint=f"{MOST_WORDS} are the most.")
+    return requiring(words)
+
+
+def checked(text: str) -> str:
+    """The same where somebody wrote it as JSON: `["gpu", "host:build7"]`. Raises BadInput."""
+    words = required(text)
+    if words is None:
+        raise BadInput(f"{text[:80]!r} is no list of what a host must offer", hint='write ["gpu", "host:build7"].')
+    hosts = [name(word.removeprefix(PIN)) for word in words if word.startswith(PIN)]
+    if len(set(hosts)) > 1:
+        raise BadInput("a task that requires two hosts", hint="name one: it runs in one place.")
+    return wanted([word for word in words if not word.startswith(PIN)], hosts[0] if hosts else "")
+
+
+def changed(text: str, labels: Iterable[str] | None, host: str | None) -> str:
+    """What a task keeps when its labels or its host are said anew; none leaves them as they are. Raises BadInput."""
+    words = required(text) or ()
+    hosts = [word.removeprefix(PIN) for word in words if word.startswith(PIN)]
+    kept = [word for word in words if not word.startswith(PIN)] if labels is None else labels
+    return wanted(kept, (hosts[0] if hosts else "") if host is None else host)
+
+
+def plain(words: Iterable[str]) -> str:
+    """The words as a person says them."""
+    return ", ".join(f"host {word.removeprefix(PIN)}" if word.startswith(PIN) else word for word in words)
+
+
+def label(text: str) -> str:
+    """One label of a host. Raises BadInput."""
+    if _is_word(text, "_.=+-", LONGEST_LABEL):
+        return text
+    hint = f"1 to {LONGEST_LABEL} letters, digits, _ . = + or -, a letter or digit first."
+    raise BadInput(f"{text[:80]!r} cannot be a label of a host", hint=hint)
+
+
+def name(text: str) -> str:
+    """The name of a host. Raises BadInput."""
+    if _is_word(text, "_.-", LONGEST_NAME):
+        return text
+    hint = f"1 to {LONGEST_NAME} letters, digits, _ . or -, a letter or digit first."
+    raise BadInput(f"{text[:80]!r} cannot be the name of a host", hint=hint)
+
+
+def _is_word(text: str, marks: str, longest: int) -> bool:
+    if not text or len(text) > longest or not text.isascii() or not text[0].isalnum():
+        return False
+    return all(char.isalnum() or char in marks for char in text)

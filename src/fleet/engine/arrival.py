@@ -1,0 +1,200 @@
+"""A task from elsewhere arrives: its repository is fetched, its branch goes on where another host left it.
+
+A remote that is away is nobody's fault: the task goes back uncounted, and each time waits longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.jsontext import encode
+from fleet.core.task import WORKTREE
+from fleet.engine.hosting import is_seen
+from fleet.engine.parcel import unpack
+from fleet.engine.trusting import keep_digests, of_remote, trusted_digests
+from fleet.engine.work import Work
+from fleet.engine.workplace import NotNow, NotReady, branch_of, is_there
+from fleet.home import PROJECT_FILES
+from fleet.workspaces import mirror
+from fleet.workspaces.parcels import fetch_parcel
+from fleet.workspaces.remote import RemoteAway, shown
+from fleet.workspaces.saving import save
+from fleet.workspaces.view import View
+from fleet.workspaces.worktree import remove
+
+if TYPE_CHECKING:
+    from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
+    from fleet.engine.folder import TaskFolder
+    from fleet.engine.office import Office
+    from fleet.home import Home
+    from fleet.workspaces.repository import Repository
+
+log = logging.getLogger(__name__)
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 300.0
+#: A host that has not told of itself for so many times the length of a claim is taken for gone.
+PATIENCE = 2
+
+
+class Waits:
+    """How often in a row something was away, and how long that means to wait. One for each process."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, int] = {}
+
+    def longer(self, what: str) -> float:
+        """How long to wait now that it was away once more."""
+        self._times[what] = times = self._times.get(what, 0) + 1
+        return min(LONGEST_SECONDS, SHORTEST_SECONDS * (1 << min(times - 1, 10)))
+
+    def over(self, what: str) -> None:
+        """It was there."""
+        self._times.pop(what, None)
+
+
+WAITS = Waits()
+
+
+def travels(task: Task) -> bool:
+    """Whether a task may be worked on wherever its remote can be reached."""
+    return bool(task.remote) and task.workspace == WORKTREE
+
+
+async def arrive(office: Office, task: Task, folder: TaskFolder) -> None:
+    """Have all that the worktree of a task is made from on this host, and what its last agent left.
+
+    Raises NotNow, NotReady, FleetError.
+    """
+    if not travels(task):
+        return
+    known = await office.ask(office.history.workspace, task.id)
+    if known is not None and not known.is_gone:
+        if known.host in ("", office.owner) and known.is_ready and is_there(known.path):
+            return
+        if known.host not in ("", office.owner):
+            await _take_over(office, known)
+    earlier = await office.ask(office.history.runs, task.id)
+    left = await office.ask(_left_behind, office, task.id) if earlier else []
+    elsewhere = any(run.owner != office.owner for run in earlier)
+    try:
+        repository = await asyncio.to_thread(_fetched, office.home, task, elsewhere=elsewhere)
+    except RemoteAway as error:
+        raise NotNow(str(error), seconds=WAITS.longer(task.remote), hint=error.hint) from error
+    WAITS.over(task.remote)
+    for space in left:
+        await asyncio.to_thread(clear_away, office.home, space, len(earlier))
+    said = await asyncio.to_thread(_caught_up, office.home, task, repository, elsewhere=elsewhere)
+    if said:
+        log.info("%s: %s", task.id, said)
+    if earlier and earlier[-1].owner != office.owner:
+        await asyncio.to_thread(_unpack, office.home, task, repository, folder)
+    await office.ask(_trust, office, task, repository)
+
+
+def taken_on(office: Office, task_id: str) -> Workspace | None:
+    """The workspace of a run that is gone on with; one that another supervisor of this machine had is ours then."""
+    space = office.history.workspace(task_id)
+    if space is None or space.lies_on(office.owner) or space.is_gone or not is_there(space.path):
+        return space
+    ours = space.replace(notes=encode(space.made | {"host": office.owner}))
+    office.history.keep_workspace(ours)
+    return ours
+
+
+def tip_of(home: Home, task: Task, branch: str, commit: str) -> str:
+    """Where a branch of the task's repository is, which another task left at a commit, perhaps on another host.
+
+    Raises FleetError, NotNow while the remote is away or does not have it yet.
+    """
+    here = mirror.repository_at(home, task.repo, task.remote, commit)
+    if os.path.isdir(here.common):  # noqa: PTH112
+        tip, kept = View(home, here).resolve(f"refs/heads/{branch}", commit or "HEAD")
+        if tip is not None and (not commit or kept is not None):
+            return tip
+    try:
+        made = mirror.fetch_mirror(home, task.remote, commit)
+    except RemoteAway as error:
+        raise NotNow(str(error), seconds=WAITS.longer(task.remote), hint=error.hint) from error
+    WAITS.over(task.remote)
+    tip, kept = View(home, made).resolve(f"{mirror.SEEN}/{branch}", commit or "HEAD")
+    if tip or (commit and kept):
+        return tip or kept or ""
+    raise NotNow(f"branch {branch!r} is not at {shown(task.remote)} yet", seconds=WAITS.longer(f"{task.id} {branch}"))
+
+
+def clear_away(home: Home, space: Workspace, run_number: int) -> list[str]:
+    """Save what only a worktree that nobody works in any more holds, and remove it; the refs that keep it."""
+    work = Work(home, space)
+    saved = save(home, work.view, work.place, space.task_id, run_number, with_ignored=False)
+    remove(home, work.repository, space.path, work.admin)
+    return list(saved.refs)
+
+
+def _left_behind(office: Office, task_id: str) -> list[Workspace]:
+    """Worktrees of a task on this disk that another host went on without, and that nobody else has by now."""
+    spaces = office.history.workspaces(gone=True)
+    standing = {space.path for space in spaces if not space.is_gone}
+    gone = [space for space in spaces if space.task_id == task_id and space.is_gone and space.host]
+    return [space for space in gone if space.path not in standing and is_there(space.path)]
+
+
+async def _take_over(office: Office, known: Workspace) -> None:
+    """Go on with what another host worked on, once that has sent its work on or is gone."""
+    rows = await office.ask(office.history.hosts)
+    host = next((row for row in rows if row.id == known.host), None)
+    seconds = office.settings.supervisor.claim_seconds * PATIENCE
+    if host is not None and is_seen(host, office.now(), seconds):
+        raise NotNow(
+            f"its worktree is on host {host.name}, which has not pushed its branch yet",
+            seconds=WAITS.longer(f"{known.task_id} {known.host}"),
+        )
+    WAITS.over(f"{known.task_id} {known.host}")
+    await office.ask(office.history.leave_workspace, known.task_id)
+    log.warning("%s goes on here: its host %s is gone, with what it had not pushed", known.task_id, known.host)
+
+
+def _fetched(home: Home, task: Task, *, elsewhere: bool) -> Repository:
+    """The repository to work in, with the base commit in it."""
+    found = mirror.repository_at(home, task.repo, task.remote, task.base)
+    if found != mirror.mirror_of(home, task.remote):
+        if elsewhere:
+            mirror.bring(home, found, task.remote, branch_of(task))
+        return found
+    made = mirror.fetch_mirror(home, task.remote, task.base)
+    if View(home, made).resolve(task.base) == [None]:
+        raise NotReady(
+            f"commit {task.base[:12]}, at which it begins, is not at {shown(task.remote)}",
+            hint="push it there; `fleet retry` then starts it.",
+        )
+    mirror.keep_project(home, task.remote, task.base, PROJECT_FILES)
+    return made
+
+
+def _caught_up(home: Home, task: Task, repository: Repository, *, elsewhere: bool) -> str:
+    is_mirror, branch = repository == mirror.mirror_of(home, task.remote), branch_of(task)
+    if not elsewhere and not is_mirror:
+        return ""
+    seen = f"{mirror.SEEN if is_mirror else mirror.ARRIVED}/{branch}"
+    return mirror.catch_up(home, repository, branch, View(home, repository).commit_of(seen), task.base)
+
+
+def _unpack(home: Home, task: Task, repository: Repository, folder: TaskFolder) -> None:
+    """Put the artifacts of its last run where the next one looks for them; without them it goes on all the same."""
+    remote = mirror.remote_for(repository, task.remote)
+    try:
+        unpack(folder, fetch_parcel(home, View(home, repository), remote, task.id))
+    except (FleetError, OSError) as error:
+        log.warning("%s goes on without what its last agent left: %s", task.id, error)
+
+
+def _trust(office: Office, task: Task, repository: Repository) -> None:
+    """What its maker trusted of the project's commands holds for the mirror too: they are known by what they are."""
+    if repository == mirror.mirror_of(office.home, task.remote):
+        keep_digests(
+            office.history, repository, trusted_digests(office.history, of_remote(task.remote)), by="its maker"
+        )

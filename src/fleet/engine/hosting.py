@@ -1,0 +1,95 @@
+"""This host among those that share a queue: what it is called, what it offers, what `fleet run` was told of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fleet.config import load
+from fleet.core.clock import EPOCH
+from fleet.core.host import Host
+from fleet.core.record import Record
+from fleet.engine.single import holder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.config import Settings
+    from fleet.home import Home
+
+
+class Said(Record):
+    """What `fleet run` was told: it counts before the settings."""
+
+    coder: str = ""
+    name: str = ""
+    labels: tuple[str, ...] | None = None
+    slots: int | None = None
+
+    def over(self, settings: Settings) -> Settings:
+        """The settings with what was said laid over them."""
+        host = settings.host
+        if self.name:
+            host = msgspec.structs.replace(host, name=self.name)
+        if self.labels is not None:
+            host = msgspec.structs.replace(host, labels=self.labels)
+        slots = settings.max_concurrent if self.slots is None else self.slots
+        return msgspec.structs.replace(settings, host=host, max_concurrent=slots)
+
+    def note(self) -> dict[str, Any]:
+        """As the note of a supervisor carries it; `said_in` reads it."""
+        return {name: value for name, value in self.as_dict().items() if value not in ("", None)}
+
+
+def said_in(note: Mapping[str, Any] | None) -> Said:
+    """What a running supervisor was told, by its note; nothing where there is none."""
+    told = (note or {}).get("said", {})
+    labels = told.get("labels")
+    return Said(**{**told, "labels": None if labels is None else tuple(labels)})
+
+
+def settings_here(home: Home) -> Settings:
+    """The home's settings as its supervisor sees them, where one runs."""
+    return said_in(holder(home)).over(load(home, env={}))
+
+
+def name_here(home: Home) -> str:
+    """What this host is called: what a task must require to run here."""
+    return name_of(settings_here(home))
+
+
+def name_of(settings: Settings) -> str:
+    """What a host with these settings is called: unless they say, as the machine is."""
+    return settings.host.name or machine_name()
+
+
+def machine_name() -> str:
+    """The machine's own name, with a dash for whatever a host's name cannot have."""
+    found = "".join(char if char.isascii() and (char.isalnum() or char in "_.-") else "-" for char in _hostname())
+    return found.lstrip("_.-")[:100] or "host"
+
+
+def owner_of(home: Home, settings: Settings) -> str:
+    """The id of this host, which owns its claims: the same over restarts, and each home has its own."""
+    place = os.path.realpath(home.root)
+    return f"fleet@{settings.host.name or _hostname()}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
+
+
+def offers(settings: Settings) -> tuple[str, ...]:
+    """The words that tasks may require and find here."""
+    return Host(id="", name=name_of(settings), labels=settings.host.labels, seen_at=EPOCH).offers
+
+
+def is_seen(host: Host, now: datetime, seconds: float) -> bool:
+    """Whether a host has told of itself within so many seconds, and has not said goodbye."""
+    return host.slots > 0 and (now - host.seen_at).total_seconds() <= seconds
+
+
+def _hostname() -> str:
+    return socket.gethostname()

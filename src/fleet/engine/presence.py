@@ -1,0 +1,95 @@
+"""The row in which a host shows itself to the others, told again and again while its supervisor works."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from fleet import __version__
+from fleet.core.host import Host
+from fleet.engine.hosting import is_seen, name_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fleet.engine.office import Office
+
+log = logging.getLogger(__name__)
+
+
+class Presence:
+    """This host's row. Asks the store."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._told: list[datetime] = []  # when we told of ourselves: a word that got no answer may stand all the same
+        self._twin = False
+        self._namesakes: list[str] = []
+
+    def tell(self, agents: int) -> None:
+        """Keep the row as it is now."""
+        office = self._office
+        rows = office.history.hosts()
+        self._look_for_twin(next((row for row in rows if row.id == office.owner), None))
+        self._look_for_namesakes(rows)
+        row = self._row(agents, office.settings.max_concurrent)
+        self._told = [*self._told[-1:], row.seen_at]
+        office.history.keep_host(row)
+
+    def leave(self, agents: int) -> None:
+        """Say goodbye: a host without slots takes nothing more. Its agents may go on."""
+        self._office.history.keep_host(self._row(agents, 0))
+
+    def look(self, agents: int) -> list[str]:
+        """Why this host may take nothing now, if that is so; and tell at once when it has become another."""
+        office = self._office
+        name = name_of(office.settings)
+        if self._twin:
+            return [f"another supervisor calls itself {name} as well"]
+        own = next((row for row in office.history.hosts() if row.id == office.owner), None)
+        if own is not None and self._told and _said(own) != _said(self._row(agents, office.settings.max_concurrent)):
+            self.tell(agents)
+        return [f"this host, {name}, is drained"] if own is not None and own.drained_at is not None else []
+
+    def _row(self, agents: int, slots: int) -> Host:
+        office = self._office
+        return Host(
+            id=office.owner,
+            name=name_of(office.settings),
+            labels=office.settings.host.labels,
+            slots=slots,
+            agents=agents,
+            load=_load(),
+            version=__version__,
+            address=office.address,
+            seen_at=office.now(),
+        )
+
+    def _look_for_twin(self, own: Host | None) -> None:
+        """Two machines with one name and the same path of their homes have one id: each sees the other's word."""
+        self._twin = own is not None and own.slots > 0 and bool(self._told) and own.seen_at not in self._told
+        if self._twin:
+            owner = self._office.owner
+            log.error("another supervisor calls itself %s too; give each host a [host] name of its own", owner)
+
+    def _look_for_namesakes(self, rows: list[Host]) -> None:
+        office, now = self._office, self._office.now()
+        name, seconds = name_of(office.settings), office.settings.supervisor.claim_seconds
+        others = [row for row in rows if row.name == name and row.id != office.owner]
+        found = [row.id for row in others if is_seen(row, now, seconds)]
+        if found and found != self._namesakes:
+            log.warning("%s is called %s as well: tasks that require this host may run there", ", ".join(found), name)
+        self._namesakes = found
+
+
+def _said(row: Host) -> tuple[object, ...]:
+    """What others go by when they look for a host."""
+    return row.name, row.labels, row.slots, row.address
+
+
+def _load() -> float:
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:  # some containers do not tell
+        return 0.0

@@ -1,0 +1,56 @@
+"""Keeping the claims of this host's runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fleet.engine.office import Office
+    from fleet.engine.runner import Runner
+
+log = logging.getLogger(__name__)
+
+#: How long the beat waits for shims to hear that their agents may go on; those that take longer are heard later.
+SHIM_SECONDS = 1.0
+
+
+class Renewals:
+    """Renews what a supervisor holds."""
+
+    def __init__(self, office: Office, runners: Mapping[str, Runner]) -> None:
+        self._office, self._runners = office, runners
+        self._telling: set[asyncio.Task[None]] = set()
+
+    async def renew(self) -> list[str]:
+        """Put off the expiry of all claims; the tasks whose claim is lost. Raises FleetError."""
+        office = self._office
+        held = {key: runner for key, runner in self._runners.items() if not runner.is_settled}
+        ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
+        asked = office.fence.now()
+        claims = await office.ask(office.queue.renew, [runner.claim for runner in held.values()], ttl=ttl)
+        if office.is_away and not held:
+            await office.ask(office.queue.config)  # whoever holds nothing has not been asked whether he is there
+        kept = {claim.task.id: claim for claim in claims}
+        for key, claim in kept.items():
+            held[key].claim = claim
+        office.fence.confirm(kept, asked, ttl.total_seconds())
+        office.note_back()
+        lost = [key for key, runner in held.items() if key not in kept and self._runners.get(key) is runner]
+        office.fence.lose(lost)
+        await self._tell([held[key] for key in kept])
+        return lost
+
+    async def _tell(self, runners: list[Runner]) -> None:
+        """Let the shims know; none of them is waited for so long that the next renewal would be late."""
+        if not self._office.fence.is_on or not runners:
+            return
+        tasks = {asyncio.create_task(runner.put_off()) for runner in runners}
+        self._telling |= tasks
+        for task in tasks:
+            task.add_done_callback(self._telling.discard)
+        await asyncio.wait(tasks, timeout=SHIM_SECONDS)

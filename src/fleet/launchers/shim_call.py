@@ -1,0 +1,94 @@
+"""A word to many shims at once, without an event loop: whoever fences agents must not depend on one."""
+
+import contextlib
+import json
+import signal
+import socket
+import time
+from collections.abc import Collection
+from typing import Any
+
+from fleet.launchers.lock import is_locked
+from fleet.launchers.shim_link import short_name
+
+#: How long all of them together may take to answer, and each at least has.
+ANSWER_SECONDS, LEAST_SECONDS = 2.0, 0.05
+#: More than a shim ever says before its answer.
+LONGEST_TALK = 4 * 1024 * 1024
+
+
+def freeze_all(folders: Collection[str]) -> set[str]:
+    """Freeze the agents in these folders; the folders where their shim said that it is done, or nothing lives."""
+    give_up = time.monotonic() + ANSWER_SECONDS
+    with contextlib.ExitStack() as closing:
+        calls = []
+        for folder in folders:  # all are asked before the first is waited for
+            with contextlib.suppress(OSError):
+                calls.append(closing.enter_context(Call(folder)))
+                calls[-1].ask("freeze")
+        done = {call.folder for call in calls if call.is_done(give_up)}
+    return done | {folder for folder in folders if folder not in done and not _lives(folder)}
+
+
+class Call:
+    """A connection to the shim of one folder. Raises OSError."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._link = socket.socket(socket.AF_UNIX)
+        self._heard = b""
+        self._asked = 0
+        try:
+            self._link.setblocking(False)
+            with short_name(folder) as name:
+                self._link.connect(name)
+        except BaseException:
+            self._link.close()
+            raise
+
+    def __enter__(self) -> "Call":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._link.close()
+
+    def ask(self, what: str, **values: object) -> None:
+        """Say what is to be done."""
+        self._asked += 1
+        self._link.sendall(json.dumps({"id": self._asked, "do": what, **values}).encode() + b"\n")
+
+    def is_done(self, give_up: float) -> bool:
+        """Whether it says so before then; a shim of an earlier fleet is told to stop the agent's group instead."""
+        try:
+            answer = self._answer(give_up)
+            if "error" in answer:
+                self.ask("signal", number=int(signal.SIGSTOP))
+                answer = self._answer(give_up)
+        except (OSError, ValueError):
+            return False
+        return "ok" in answer and not answer.get("moving")
+
+    def _answer(self, give_up: float) -> dict[str, Any]:
+        while True:
+            line, found, rest = self._heard.partition(b"\n")
+            if found:
+                self._heard = rest
+                said = json.loads(line)
+                if said.get("id") == self._asked:
+                    return dict(said)
+                continue
+            if len(self._heard) > LONGEST_TALK:
+                raise ValueError("it talks without end")
+            self._link.settimeout(max(LEAST_SECONDS, give_up - time.monotonic()))
+            data = self._link.recv(65_536)
+            if not data:
+                raise OSError("it went away")
+            self._heard += data
+
+
+def _lives(folder: str) -> bool:
+    """Whether anything of a folder's agent lives, as far as one can know."""
+    try:
+        return is_locked(folder)
+    except OSError:
+        return True

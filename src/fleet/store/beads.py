@@ -1,0 +1,334 @@
+"""Tasks in beads: bd has them, and the home's SQLite file has a copy with all that bd has no room for.
+
+Reads look whether bd changed, which costs no process, and bring the copy up to date if so. Writes happen in the copy,
+and bd is told of them before they are committed; what bd refuses is taken back. Claims, tokens and history are the
+file's own: bd has been seen to give one task to two, and a row in the file decides.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleet.core import clock
+from fleet.core.errors import AlreadyClaimed, ClaimLost, TaskNotFound
+from fleet.core.filter import Filter
+from fleet.core.health import State, Vital
+from fleet.core.jsontext import decode, encode
+from fleet.core.task import Status
+from fleet.store import beads_folder
+from fleet.store.beads_connection import BeadsConnection
+from fleet.store.beads_program import Bd, Refused, find_program, is_fenced, objects, version_of
+from fleet.store.beads_pull import Puller
+from fleet.store.beads_push import Changed, Changes, claim_steps, steps
+from fleet.store.sql_queue import SqlQueue
+from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite_health import health
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from fleet.core.clock import Clock
+    from fleet.core.filter import Lane
+    from fleet.core.task import Claim, Task
+    from fleet.store.beads_connection import Written
+    from fleet.store.beads_push import Step
+
+#: Settings of the copy itself, which nobody else needs to see.
+SEEN, PROGRAM, OWNER = "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner"
+#: Settings of bd that fleet goes by.
+FOLLOWED = ("issue_prefix", "status.custom", "types.custom")
+#: After a write of ours bd is read again within so many seconds: somebody may have written at the same time.
+CHECK_AFTER = 3.0
+#: Where bd's own files do not tell whether it changed (a server has them), it is read at most this often.
+UNTOLD = 3.0
+#: bd's leases last five minutes: each is renewed this often.
+BEAT_EVERY = 100.0
+#: A task that bd would not give out is left alone for so long.
+LEFT_ALONE = timedelta(minutes=1)
+
+
+class BeadsQueue(SqliteQueue):
+    """The tasks of a `.beads` folder, with the claims and the settings of one home."""
+
+    is_shared = False
+
+    def __init__(
+        self, path: str, folder: str, *, make: bool = False, migrate: bool = False, now: Clock = clock.now
+    ) -> None:
+        self._file: BeadsConnection = BeadsConnection(path, make=make, migrate=migrate)
+        SqlQueue.__init__(self, self._file, now)
+        self.folder = folder
+        self._committed = SqliteQueue(path, now=now)
+        self._puller = Puller(self, lambda key: self._file.block("remove_comment", id=key))
+        self._told: dict[str, Task] = {}
+        self._wrote = False
+        self._foreign = False  # somebody else wrote while this transaction was open
+        self._mark = ""
+        self._beats: dict[str, float] = {}
+        self._seen: dict[str, Any] = {}
+        self._bd: Bd | None = None
+        self._facts: dict[str, Any] = {}
+        if make and not os.path.isdir(folder):  # noqa: PTH112
+            beads_folder.make(Bd(find_program(os.environ), folder))
+        self._file.watch(self)
+
+    @property
+    def bd(self) -> Bd:
+        """The program, found once."""
+        if self._bd is None:
+            with self._file.unwatched():
+                self._facts = self._known(PROGRAM)
+            program = find_program(os.environ, known=str(self._facts.get("program", "")))
+            self._bd = Bd(program, self.folder)
+            self._learn(program)
+        return self._bd
+
+    @property
+    def fenced(self) -> bool:
+        """Whether this bd guards what others hold, and lets claims expire."""
+        assert self.bd
+        return bool(self._facts.get("fenced"))
+
+    def close(self) -> None:
+        self._committed.close()
+        super().close()
+
+    def config(self) -> dict[str, str]:
+        return {key: value for key, value in super().config().items() if key not in (SEEN, PROGRAM, OWNER)}
+
+    def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
+        return beads_folder.listening(self.folder, call)
+
+    def health(self) -> list[Vital]:
+        with self._file.unwatched():
+            return [self._vital(), *health(self._file)]
+
+    def claim(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
+        with self._file.writing(durable=False):
+            if self._known(OWNER).get("name") != owner:
+                self.set_config(OWNER, encode({"name": owner}))
+            claims = super().claim(owner, lanes, room=room, ttl=ttl)
+            pairs = [(self._committed.get(claim.task.id), claim.task) for claim in claims]
+            with self._turn() if pairs else nullcontext():
+                lost = self._take(pairs)
+            for before, after in pairs:
+                if before.id in lost:
+                    self._leave_alone(before, lost[before.id])
+                else:
+                    self._told[before.id] = after
+                    self._beats[before.id] = time.monotonic()
+        return [claim for claim in claims if claim.task.id not in lost]
+
+    def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
+        held = super().renew(claims, ttl=ttl)
+        if held and self.fenced:
+            self._beat(held)
+        return held
+
+    def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
+        with self._file.writing():
+            return [*super().reap(spare=spare), *self._strays()]
+
+    # What the connection asks of its keeper
+
+    def look(self) -> None:
+        """Bring the copy up to date, if bd changed."""
+        if self._is_current():
+            return
+        with self._file.writing():
+            if self._is_current():
+                return  # another process has done it meanwhile
+            mark = beads_folder.fingerprint(self.folder)
+            first = not self._known(SEEN)
+            self._puller.merge(self.bd.run("export", "--all"))
+            if first:
+                self._follow_settings()
+            self._note(mark, own=False)
+            self._file.block("forget_written")
+
+    def is_behind(self) -> bool:
+        """Whether bd changed since the copy was brought up to date."""
+        self._mark, self._foreign, self._wrote, self._told = str(self._seen.get("mark", "")), False, False, {}
+        return not self._is_current()
+
+    def tell(self, written: list[Written]) -> None:
+        """Make bd have what the open transaction wrote. Raises StoreFault, AlreadyClaimed."""
+        changes = self._changes(written)
+        planned = steps(changes, fenced=self.fenced) if changes.tasks or changes.comments else []
+        settings = [each.one for each in written if each.kind == "setting" and not each.one.startswith("fleet.")]
+        if planned or settings:
+            with self._turn():
+                for step in planned:
+                    self._run(step, changes)
+                for key in settings:
+                    self._tell_setting(key)
+            for each in written:
+                self._puller.forget(each.one)
+        if self._wrote and not self._foreign:
+            self._note(self._mark, own=True)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Write with bd, and notice whether others did since this transaction began."""
+        self._seen, self._wrote = {}, True
+        with beads_folder.turn(self.folder):
+            self._foreign |= beads_folder.fingerprint(self.folder) != self._mark
+            yield
+            self._mark = beads_folder.fingerprint(self.folder)
+
+    def _run(self, step: Step, changes: Changes) -> None:
+        if "--claim" in step.argv:
+            taken = [(each.before, each.after) for each in changes.tasks if each.after and each.after.id in step.ids]
+            lost = self._take([(before, after) for before, after in taken if before and after])
+            if lost:
+                raise AlreadyClaimed(next(iter(lost.values())))
+            return
+        try:
+            answer = self.bd.run(*step.words, actor=step.actor, text=step.text)
+        except Refused as error:
+            if not error.guarded:
+                raise
+            held = next(each.before for each in changes.tasks if each.before and each.before.id in step.ids)
+            raise ClaimLost(held.id, held.epoch) from error
+        if step.argv[0] == "import":
+            for skipped in objects(answer)[0].get("skipped_dependencies", ()) if objects(answer) else ():
+                raise Refused(f"dependency {skipped}")
+
+    def _take(self, pairs: Sequence[tuple[Task, Task]]) -> dict[str, str]:
+        """Claim tasks in bd; those that it did not give to us, and why."""
+        lost: dict[str, str] = {}
+        for step in claim_steps(pairs):
+            answer = self.bd.ask(*step.words, actor=step.actor)
+            if "--claim" in step.argv:
+                held = {each.get("id"): each for each in objects(answer.out)}
+                for key in step.ids:
+                    if held.get(key, {}).get("assignee") != step.actor:
+                        lost[key] = answer.fault
+        return lost
+
+    def _leave_alone(self, before: Task, why: str) -> None:
+        """Take a claim back that bd did not agree to, and do not try again at once."""
+        after = before.replace(defer_until=self.now() + LEFT_ALONE, reason=f"bd did not give it out: {why}"[:500])
+        self.save(after)
+        self._told[before.id] = after
+
+    def _strays(self) -> list[Task]:
+        """Give back what bd says our supervisor holds and no row here knows of: a kill came between the two."""
+        owner = self._known(OWNER).get("name")
+        held = self.find(Filter(statuses=(Status.IN_PROGRESS,), assignee=str(owner))) if owner else []
+        freed = [task.freed(self.now()) for task in held if not task.is_supervised]
+        for task in freed:
+            self.save(task)
+        return freed
+
+    def _beat(self, held: Sequence[Claim]) -> None:
+        """Renew the leases in bd that are due, a few at a time: each is a process."""
+        now = time.monotonic()
+        self._beats = {claim.task.id: self._beats.get(claim.task.id, now) for claim in held}
+        due = [claim for claim in held if now - self._beats[claim.task.id] > BEAT_EVERY]
+        due.sort(key=lambda claim: self._beats[claim.task.id])
+        for claim in due[: max(2, len(held) // 5)]:
+            with beads_folder.turn(self.folder):
+                current = self._is_current()
+                self.bd.ask("heartbeat", claim.task.id, actor=claim.task.assignee)
+                mark = beads_folder.fingerprint(self.folder)
+            self._beats[claim.task.id] = now
+            if current:
+                with self._file.unwatched():
+                    self._note(mark, own=True)
+
+    def _changes(self, written: list[Written]) -> Changes:
+        ids = dict.fromkeys(each.one for each in written if each.kind in ("task", "edge", "comment"))
+        tasks = []
+        for key in ids:
+            before, after = self._told.get(key) or _found(self._committed, key), _found(self, key)
+            if before is not None or after is not None:
+                tasks.append(Changed(before, after))
+        alive = {each.after.id for each in tasks if each.after is not None}
+        ends = [(each.one, each.other) for each in written if each.kind == "edge"]
+        now = {(each.task, each.needs): each for each in self.edges(ids)}
+        was = {(each.task, each.needs): each for each in self._committed.edges(ids)}
+        said = {each.other for each in written if each.kind == "comment"}
+        gone = {each.before.id for each in tasks if each.before is not None and each.after is None}
+        return Changes(
+            tasks,
+            linked=[now[each] for each in ends if each in now and now[each] != was.get(each)],
+            unlinked=[
+                was[each]
+                for each in ends
+                if each in was and was[each] != now.get(each) and each[0] in alive and each[1] not in gone
+            ],
+            comments=[each for each in self.comments(list(ids)) if each.id in said],
+        )
+
+    def _tell_setting(self, key: str) -> None:
+        value = super().config().get(key)
+        words = ("config", "unset", key) if value is None else ("config", "set", key, value)
+        self.bd.run(*words)
+
+    def _follow_settings(self) -> None:
+        found = objects(self.bd.run("config", "list", "--json"))
+        for key in FOLLOWED:
+            value = found[0].get(key) if found else None
+            if isinstance(value, str) and value:
+                self.set_config(key, value)
+
+    def _is_current(self) -> bool:
+        mark = beads_folder.fingerprint(self.folder)
+        if not self._fits(mark):
+            self._seen = self._known(SEEN)
+        return self._fits(mark)
+
+    def _fits(self, mark: str) -> bool:
+        if self._seen.get("mark") != mark:
+            return False
+        age = time.time() - float(self._seen.get("at", 0))
+        if not mark:
+            return 0 <= age < UNTOLD
+        return not self._seen.get("own") or 0 <= age < CHECK_AFTER
+
+    def _note(self, mark: str, *, own: bool) -> None:
+        # Our own writes are not told apart from others' by bd's files, hence the second look later.
+        self._seen = {"mark": mark, "own": own, "at": time.time()}
+        self.set_config(SEEN, encode(self._seen))
+
+    def _known(self, key: str) -> dict[str, Any]:
+        try:
+            found = decode(dict(self._rows("config")).get(key, "{}"))
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _learn(self, program: str) -> None:
+        """What this bd is, asked once for each that is installed."""
+        stamp = beads_folder.stamp(program)
+        if (self._facts.get("program"), self._facts.get("stamp")) == (program, stamp):
+            return
+        assert self._bd is not None
+        version = version_of(self._bd.run("version", "--json"))
+        fenced = is_fenced(self._bd.run("update", "--help"))
+        self._facts = {"program": program, "stamp": stamp, "version": version, "fenced": fenced}
+        with self._file.unwatched():
+            self.set_config(PROGRAM, encode(self._facts))
+
+    def _vital(self) -> Vital:
+        try:
+            self.bd.run("list", "--limit", "1", "--json")
+        except Exception as error:  # noqa: BLE001 - a health check tells of every fault and raises none
+            return Vital(name="bd", state=State.WRONG, fact=str(error), remedy=getattr(error, "hint", ""))
+        family = "claims expire" if self.fenced else "claims do not expire"
+        fact = f"bd {self._facts.get('version')} at {self.bd.program}: {family}"
+        return Vital(name="bd", state=State.OK, fact=fact)
+
+
+def _found(queue: SqlQueue, task_id: str) -> Task | None:
+    try:
+        return queue.get(task_id)
+    except TaskNotFound:
+        return None

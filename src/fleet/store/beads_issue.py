@@ -1,0 +1,198 @@
+"""Tasks in bd's JSON, both ways: what bd's export says of one, and the line that its import takes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from fleet.core.dependency import BLOCKS, Edge
+from fleet.core.jsontext import encode
+from fleet.core.patch import FLEET_KEY, is_fleet_key
+from fleet.core.task import SPEC_FIELDS, Comment, Status, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+#: bd's names and ours.
+TEXTS = {
+    "title": "title",
+    "description": "description",
+    "design": "design",
+    "acceptance_criteria": "acceptance",
+    "notes": "notes",
+    "spec_id": "spec_id",
+    "status": "status",
+    "issue_type": "type",
+    "assignee": "assignee",
+    "owner": "owner",
+    "created_by": "created_by",
+    "close_reason": "close_reason",
+    "closed_by_session": "closed_by_session",
+    "external_ref": "external_ref",
+    "source_system": "source_system",
+}
+INSTANTS = ("created_at", "updated_at", "started_at", "closed_at", "due_at", "defer_until")
+FLAGS = ("ephemeral", "no_history", "pinned", "is_template")
+#: What is worked out anew, or is bd's own bookkeeping.
+_DROPPED = frozenset(
+    (
+        *("_type", "id", "priority", "estimated_minutes", "metadata", "labels", "dependencies", "comments", "parent"),
+        *("dependency_count", "dependent_count", "comment_count", "revision", "schema_version", "claim_fence"),
+        *("lease_expires_at", "heartbeat_at", "wisp", "wisp_plane"),
+    )
+)
+_KNOWN = _DROPPED | frozenset((*TEXTS, *INSTANTS, *FLAGS))
+#: bd keeps whole seconds, rounded: what differs by no more is the same instant.
+_ROUNDED = timedelta(seconds=1)
+
+
+def is_issue(found: Any) -> bool:
+    """Whether a line of the export is a task that fleet can have: its id names a folder and a word of a command."""
+    if not isinstance(found, dict) or found.get("_type", "issue") != "issue" or found.get("status") == "tombstone":
+        return False
+    key = found.get("id")
+    if not isinstance(key, str) or not 0 < len(key.encode("utf-8", "replace")) <= 200 or not key.isprintable():
+        return False
+    return key[0] not in "-." and not set(key) & set(" /\\") and bool(found.get("title"))
+
+
+def task_from(found: dict[str, Any], before: Task | None, now: datetime) -> Task:
+    """The task that an issue is, over what was known of it: what bd has no room for stays, and so do exact instants."""
+    fields: dict[str, Any] = {ours: _text(found.get(name)) for name, ours in TEXTS.items()}
+    fields |= {name: found.get(name) is True for name in FLAGS}
+    fields |= {name: _instant(found.get(name)) for name in INSTANTS}
+    fields["status"] = fields["status"] or Status.OPEN
+    fields["type"] = fields["type"] or "task"
+    fields["priority"] = min(max(_number(found.get("priority")), 0), 4)
+    fields["estimated_minutes"] = _number(found.get("estimated_minutes")) or None
+    fields["labels"] = tuple(sorted({_text(each) for each in found.get("labels") or ()} - {""}))
+    fields |= _metadata(found.get("metadata"))
+    extra = {key: value for key, value in found.items() if key not in _KNOWN}
+    if before is None:
+        fields["created_at"] = fields["created_at"] or now
+        fields["updated_at"] = fields["updated_at"] or fields["created_at"]
+        held = fields["assignee"] if fields["status"] == Status.IN_PROGRESS else ""
+        return Task(id=found["id"], **fields, extra=extra, claim_owner=held)
+    after = before.replace(**fields, extra={**before.extra, **extra})
+    return _claims_kept(before, _instants_kept(before, after))
+
+
+def edges_from(found: dict[str, Any], now: datetime) -> dict[tuple[str, str], Edge]:
+    """What an issue depends on, by the two ends."""
+    edges = {}
+    for each in found.get("dependencies") or ():
+        needs = _text(each.get("depends_on_id")) if isinstance(each, dict) else ""
+        if needs:
+            metadata = each.get("metadata")
+            edge = Edge(
+                task=found["id"],
+                needs=needs,
+                type=_text(each.get("type")) or BLOCKS,
+                created_at=_instant(each.get("created_at")) or now,
+                created_by=_text(each.get("created_by")),
+                metadata=metadata if isinstance(metadata, str) and metadata else "{}",
+                thread_id=_text(each.get("thread_id")),
+            )
+            edges[edge.task, edge.needs] = edge
+    return edges
+
+
+def comments_from(found: dict[str, Any], now: datetime) -> list[Comment]:
+    """What was said about an issue, oldest first."""
+    said = [each for each in found.get("comments") or () if isinstance(each, dict) and each.get("id")]
+    return [
+        Comment(
+            id=str(each["id"]),
+            task_id=found["id"],
+            author=_text(each.get("author")),
+            text=_text(each.get("text")),
+            created_at=_instant(each.get("created_at")) or now,
+        )
+        for each in said
+    ]
+
+
+def line_of(task: Task, edges: Iterable[Edge] = (), comments: Iterable[Comment] = ()) -> str:
+    """The line of JSON that makes bd have this task."""
+    found: dict[str, Any] = {"_type": "issue", "id": task.id, "priority": task.priority, **task.extra}
+    found |= {name: getattr(task, ours) for name, ours in TEXTS.items() if getattr(task, ours)}
+    found |= {name: rfc3339(getattr(task, name)) for name in INSTANTS if getattr(task, name) is not None}
+    found |= {name: True for name in FLAGS if getattr(task, name)}
+    found |= {"estimated_minutes": task.estimated_minutes} if task.estimated_minutes else {}
+    found |= {"labels": list(task.labels)} if task.labels else {}
+    found |= {"metadata": kept} if (kept := metadata_of(task)) else {}
+    needs = [_dependency(each) for each in edges]
+    said = [{**each.as_dict(), "issue_id": task.id, "created_at": rfc3339(each.created_at)} for each in comments]
+    for each in said:
+        del each["task_id"]
+    found |= ({"dependencies": needs} if needs else {}) | ({"comments": said} if said else {})
+    return encode(found) + "\n"
+
+
+def metadata_of(task: Task) -> dict[str, Any]:
+    """The user's metadata, and fleet's own fields under `fleet.`."""
+    return {**task.metadata, **{f"{FLEET_KEY}{name}": value for name in SPEC_FIELDS if (value := getattr(task, name))}}
+
+
+def rfc3339(instant: datetime) -> str:
+    """An instant as bd reads it."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _dependency(edge: Edge) -> dict[str, Any]:
+    found = {"issue_id": edge.task, "depends_on_id": edge.needs, "type": edge.type, "metadata": edge.metadata}
+    found |= {"created_at": rfc3339(edge.created_at)}
+    return found | {name: getattr(edge, name) for name in ("created_by", "thread_id") if getattr(edge, name)}
+
+
+def _instants_kept(before: Task, after: Task) -> Task:
+    """What bd rounds, and what it dates by its own clock though nothing else changed, stays as it was known."""
+    exact = {}
+    for name in INSTANTS:
+        was, told = getattr(before, name), getattr(after, name)
+        dated = name in ("started_at", "closed_at") and before.status == after.status
+        known = was is not None and told is not None and (dated or abs(told - was) <= _ROUNDED)
+        if known or (told is None and name in ("created_at", "updated_at")):
+            exact[name] = was
+    after = after.replace(**exact)
+    same = after.replace(updated_at=before.updated_at)
+    return same if same == before else after
+
+
+def _claims_kept(before: Task, after: Task) -> Task:
+    """A supervisor's claim goes on until somebody else holds the task in bd; a claim by hand is what bd says it is."""
+    if (before.status, before.assignee) == (after.status, after.assignee):
+        return after
+    held = after.assignee if after.status == Status.IN_PROGRESS else ""
+    if before.is_supervised:
+        if held in ("", before.claim_owner):
+            return after
+        return after.replace(claim_owner=held, claim_expires_at=None, run_id="", epoch=before.epoch + 1)
+    reopened = before.status == Status.CLOSED
+    after = after.replace(handed_in_at=None) if reopened else after
+    grows = reopened or (held and held != before.claim_owner)
+    return after.replace(claim_owner=held, epoch=before.epoch + 1 if grows else before.epoch)
+
+
+def _metadata(found: Any) -> dict[str, Any]:
+    kept = found if isinstance(found, dict) else {}
+    fields: dict[str, Any] = {name: _text(kept.get(f"{FLEET_KEY}{name}")) for name in SPEC_FIELDS}
+    return {**fields, "metadata": {key: value for key, value in kept.items() if not is_fleet_key(key)}}
+
+
+def _text(value: Any) -> str:
+    return value.replace("\0", "") if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _instant(value: Any) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(value)
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return moment if moment.year >= 1000 else None  # Go writes year 1 for what was never set

@@ -1,0 +1,120 @@
+"""Brings fleet's copy of the tasks up to date with what bd exports."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.core.jsontext import decode
+from fleet.store.beads_issue import comments_from, edges_from, is_issue, task_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from fleet.core.dependency import Edge
+    from fleet.core.task import Comment, Task
+    from fleet.store.sql_queue import SqlQueue
+
+log = logging.getLogger(__name__)
+
+
+class Puller:
+    """Remembers which lines it has seen, so that only what changed is looked at again."""
+
+    def __init__(self, queue: SqlQueue, remove_comment: Callable[[str], object]) -> None:
+        self._queue = queue
+        self._remove_comment = remove_comment
+        self._lines: dict[str, int] = {}
+
+    def forget(self, task_id: str) -> None:
+        """Look at a task anew the next time."""
+        self._lines.pop(task_id, None)
+
+    def merge(self, text: str) -> None:
+        """Make the queue have what an export says; call it inside a transaction."""
+        known = {task.id: task for task in self._queue.find(Filter())}
+        fresh, present = self._fresh(text, known)
+        now = self._queue.now()
+        for found in fresh:
+            self._put(known.get(found["id"]), task_from(found, known.get(found["id"]), now))
+        for task in known.values():
+            if task.id not in present and not task.ephemeral:  # those are not exported
+                self._queue.remove(task.id)
+                self.forget(task.id)
+        ids = [found["id"] for found in fresh]
+        edges, said = self._edges(ids), self._comments(ids)
+        for found in fresh:
+            self._put_edges(edges.get(found["id"], {}), edges_from(found, now))
+            self._put_comments(said.get(found["id"], []), comments_from(found, now))
+
+    def _fresh(self, text: str, known: dict[str, Task]) -> tuple[list[dict[str, Any]], set[str]]:
+        """The issues that have changed since they were last seen, and the ids of all there are."""
+        fresh, present = [], set()
+        lines = self._lines
+        self._lines = {}
+        for line in text.splitlines():
+            found = _parsed(line)
+            if not is_issue(found):
+                continue
+            key, seen = found["id"], hash(line)
+            present.add(key)
+            self._lines[key] = seen
+            if lines.get(key) != seen or key not in known:
+                fresh.append(found)
+        return fresh, present
+
+    def _put(self, before: Task | None, after: Task) -> None:
+        if before is None:
+            self._queue.add(after)
+        elif after != before:
+            self._queue.save(after)
+
+    def _edges(self, ids: list[str]) -> dict[str, dict[tuple[str, str], Edge]]:
+        edges: dict[str, dict[tuple[str, str], Edge]] = {}
+        for each in self._queue.edges(ids):
+            edges.setdefault(each.task, {})[each.task, each.needs] = each
+        return edges
+
+    def _comments(self, ids: list[str]) -> dict[str, list[Comment]]:
+        said: dict[str, list[Comment]] = {}
+        for each in self._queue.comments(ids):
+            said.setdefault(each.task_id, []).append(each)
+        return said
+
+    def _put_edges(self, have: dict[tuple[str, str], Edge], told: dict[tuple[str, str], Edge]) -> None:
+        for ends, edge in have.items():
+            if ends not in told or not _is_same(edge, told[ends]):
+                self._queue.unlink(*ends)
+        for ends, edge in told.items():
+            if ends not in have or not _is_same(have[ends], edge):
+                try:
+                    self._queue.link(edge, check_cycles=False)
+                except FleetError as error:  # bd allows what fleet cannot make sense of
+                    log.debug("the dependency of %s on %s is left out: %s", *ends, error)
+
+    def _put_comments(self, have: list[Comment], told: list[Comment]) -> None:
+        """Comments that bd gave ids and times of its own stay as they are known here."""
+        missing = list(told)
+        for each in have:
+            same = [one for one in missing if (one.author, one.text) == (each.author, each.text)]
+            if same:
+                missing.remove(same[0])
+            else:
+                self._remove_comment(each.id)
+        for each in missing:
+            self._queue.comment(each)
+
+
+def _is_same(known: Edge, told: Edge) -> bool:
+    """Whether bd's edge is the one that is known; a bd before 1.3 forgets the gate of one that it imports."""
+    return known.type == told.type and (known.gate == told.gate or told.metadata == "{}")
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return decode(line)
+    except (ValueError, RecursionError):
+        return None

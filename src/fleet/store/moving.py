@@ -1,0 +1,208 @@
+"""All rows of one database copied to another: in parts, so that a kill costs one of them, and compared in the end.
+
+Every database of fleet has the same tables with the same columns; SQLite's own migrations say which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import apsw
+
+from fleet.core.errors import StoreFault
+from fleet.core.jsontext import decode, encode
+from fleet.core.unique import new_uuid
+from fleet.store import named_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from fleet.store.sql_connection import SqlConnection
+
+PART = 500
+EVENTS = ("insert", "update", "delete")
+#: Settings of a queue about itself: its name, and how far a copy into it has come.
+NAME, STATE = "fleet.queue_id", "fleet.moving"
+#: Settings that say something about one place and mean nothing in another.
+LOCAL = (STATE, "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner")
+
+
+class Table(NamedTuple):
+    """A table, and the columns that tell its rows apart."""
+
+    name: str
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+class Contents(NamedTuple):
+    """How many rows a table has, and a sum over them that does not depend on their order."""
+
+    rows: int
+    sum: str
+
+
+def tables() -> list[Table]:
+    """Every table, those that others refer to first."""
+    sql, schema, found = named_sql.load("sqlite", "moving"), apsw.Connection(":memory:"), []
+    for _, script in named_sql.migrations("sqlite"):
+        schema.execute(script)
+    for (name,) in list(schema.execute(sql["tables"])):
+        told = list(schema.execute(sql["columns"], {"table": name}))
+        keys = sorted((order, column) for column, order in told if order)
+        found.append(Table(name, tuple(column for column, _ in told), tuple(column for _, column in keys)))
+    return found
+
+
+def name_of(queue: SqlConnection) -> str:
+    """What tells this queue's contents from those of any other, wherever they are copied to."""
+    known = _settings(queue).get(NAME)
+    if known is None:
+        known = new_uuid()
+        _set(queue, NAME, known)
+    return known
+
+
+def state_of(queue: SqlConnection) -> dict[str, Any]:
+    """How far a copy into this queue has come; nothing where none is under way."""
+    found: dict[str, Any] = decode(_settings(queue).get(STATE, "{}"))
+    return found
+
+
+def is_named(queue: SqlConnection, name: str) -> bool:
+    """Whether this queue has the contents of that name."""
+    return _settings(queue).get(NAME) == name
+
+
+def is_empty(queue: SqlConnection) -> bool:
+    """Whether there is no task in it."""
+    return _count(queue, "tasks") == 0
+
+
+def is_sealed(queue: SqlConnection) -> bool:
+    """Whether its contents were moved elsewhere."""
+    return bool(queue.rows(queue.blocks("moving")["is_sealed"])[0][0])
+
+
+def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int], None]) -> None:
+    """Copy all rows, going on where an earlier copy of the same contents stopped. `tell` hears of each part.
+
+    Call it with the source's lock: nobody else may write there until the end. Raises StoreFault.
+    """
+    name, state = name_of(source), state_of(target)
+    if state.get("of") != name:
+        state = {"of": name, "done": [], "after": None}
+    for table in tables():
+        if table.name in state["done"]:
+            continue
+        for rows in _parts(source, table, state["after"]):
+            state = {**state, "after": [rows[-1][table.columns.index(key)] for key in table.keys]}
+            with target.writing():
+                for row in rows:
+                    _put(target, table, row)
+                _set(target, STATE, encode(state))
+            tell(table.name, len(rows))
+        state = {**state, "done": [*state["done"], table.name], "after": None}
+        if "id" in table.keys and "after_copy" in target.blocks("moving"):
+            _count_on(target, table)
+
+
+def finish(target: SqlConnection) -> None:
+    """Say that the copy is whole."""
+    with target.writing():
+        target.rows(target.blocks("queries")["unset_config"], {"key": STATE})
+
+
+def contents(queue: SqlConnection) -> dict[str, Contents]:
+    """What every table holds."""
+    found = {}
+    for table in tables():
+        total, count = 0, 0
+        for rows in _parts(queue, table, None):
+            for row in rows:
+                if table.name == "config" and row[0] in LOCAL:
+                    continue
+                count += 1
+                total ^= int.from_bytes(hashlib.sha256(encode(list(map(_plain, row))).encode()).digest(), "big")
+        found[table.name] = Contents(count, f"{total:064x}")
+    return found
+
+
+def seal(queue: SqlConnection) -> None:
+    """Keep whoever still has it open from writing to it."""
+    sql = queue.blocks("moving")
+    with queue.writing():
+        if is_sealed(queue):
+            return
+        if "before_sealing" in sql:
+            queue.rows(sql["before_sealing"])
+        for table in tables():
+            for event in EVENTS:
+                queue.rows(sql["seal"].format(table=table.name, event=event))
+
+
+def set_aside(queue: SqlConnection, stamp: str) -> None:
+    """Rename everything, so that the place is empty and nothing is lost. Raises StoreFault where that is not to be."""
+    words = queue.blocks("moving").get("set_aside")
+    if words is None:
+        raise StoreFault("this queue cannot be set aside", hint="move its file away by hand.")
+    with queue.writing():
+        queue.rows(words.format(stamp=stamp))
+
+
+def _parts(queue: SqlConnection, table: Table, after: list[Any] | None) -> Iterator[list[tuple[Any, ...]]]:
+    keys = ", ".join(table.keys)
+    while True:
+        slots = ", ".join(f":after{number}" for number in range(len(table.keys)))
+        words = queue.blocks("moving")["page"].format(
+            columns=", ".join(table.columns),
+            table=table.name,
+            after=f"where ({keys}) > ({slots})" if after else "",
+            keys=keys,
+        )
+        values = {f"after{number}": value for number, value in enumerate(after or ())}
+        rows = queue.rows(words, values | {"limit": PART})
+        if rows:
+            yield rows
+        if len(rows) < PART:
+            return
+        after = [rows[-1][table.columns.index(key)] for key in table.keys]
+
+
+def _put(queue: SqlConnection, table: Table, row: tuple[Any, ...]) -> None:
+    if table.name == "config" and row[0] in LOCAL:
+        return
+    values = {f"v{number}": value for number, value in enumerate(row)}
+    words = queue.blocks("moving")["put"].format(
+        table=table.name, columns=", ".join(table.columns), values=", ".join(f":{name}" for name in values)
+    )
+    queue.rows(words, values)
+
+
+def _count_on(queue: SqlConnection, table: Table) -> None:
+    """Have the next number that is given out be a new one."""
+    if table.name in ("workspaces", "trusted", "receipts"):
+        with queue.writing():
+            queue.rows(queue.blocks("moving")["after_copy"].format(table=table.name))
+
+
+def _count(queue: SqlConnection, table: str) -> int:
+    return int(queue.rows(queue.blocks("moving")["count"].format(table=table))[0][0])
+
+
+def _settings(queue: SqlConnection) -> dict[str, str]:
+    return dict(queue.rows(queue.blocks("queries")["config"]))
+
+
+def _set(queue: SqlConnection, key: str, value: str) -> None:
+    with queue.writing():
+        queue.rows(queue.blocks("queries")["set_config"], {"key": key, "value": value})
+
+
+def _plain(value: Any) -> Any:
+    """A value as every database gives it back."""
+    if isinstance(value, float):
+        return repr(value)
+    return int(value) if isinstance(value, bool) else value

@@ -1,0 +1,285 @@
+"""Connections to PostgreSQL: one for each thread that needs one, writers that take turns, faults in plain words."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from fleet.core.errors import SchemaMismatch, StoreAway, StoreFault
+from fleet.store import named_sql
+from fleet.store.postgres_dialect import escaped, in_postgres, unescaped
+from fleet.store.postgres_link import connect, translated
+from fleet.store.server_clock import ServerClock
+from fleet.store.sqlite_connection import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import timedelta
+    from typing import Any, TypeVar
+
+    from fleet.store.postgres_link import Link
+
+    T = TypeVar("T")
+
+#: So many connections are kept for the next call; a supervisor has few threads that ask the store.
+MOST_IDLE = 4
+#: An idle connection that fails this soon was ended while nobody looked: another is tried at once.
+AT_ONCE_SECONDS = 0.5
+
+_loaded: dict[str, dict[str, str]] = {}
+
+
+class Connection:
+    """A database, shared by the threads of this process. Each thread has its own transactions.
+
+    Writers take turns by one lock of the database, as SQLite's do, so that what one reads stays true until it commits.
+    Those that are not `alone` hold it together: they go on beside each other, and never beside one that is alone.
+    """
+
+    def __init__(self, url: str, *, patience: timedelta, make: bool = False, migrate: bool = False) -> None:
+        self.clock = ServerClock()
+        self._url = url
+        self._patience = patience
+        self._idle: list[Link] = []
+        self._lock = threading.Lock()
+        self._here = _Here()
+        self._closed = False
+        self._reached_since = time.monotonic()
+        try:
+            version = self._version()
+            if version != SCHEMA_VERSION:
+                self._prepare(version, make, migrate)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of every connection that is not in use; safe to call twice."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for link in idle:
+            link.close()
+
+    def blocks(self, name: str) -> dict[str, str]:
+        """The statements of one file of SQL: SQLite's, but for those that PostgreSQL has in other words."""
+        if name not in _loaded:
+            own = named_sql.load("postgres", name) if named_sql.has("postgres", name) else {}
+            _loaded[name] = {**(named_sql.load("sqlite", name) if named_sql.has("sqlite", name) else {}), **own}
+        return _loaded[name]
+
+    def listed(self, texts: Iterable[str]) -> list[str]:
+        """Texts as an array."""
+        return list(texts)
+
+    def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement and fetch all it answers. Raises StoreAway, StoreFault."""
+        here = self._here
+
+        def call(link: Link) -> list[tuple[Any, ...]]:
+            cursor = link.execute(in_postgres(sql), escaped(values or {}))
+            here.changes = cursor.rowcount
+            return unescaped(cursor.fetchall()) if cursor.description else []
+
+        return self._in_words(call, here.link) if here.link is not None else self._on_any(call)
+
+    def changes(self) -> int:
+        """How many rows this thread's last statement changed."""
+        return self._here.changes
+
+    def writing(self, *, durable: bool = True, alone: bool = True) -> Transaction:
+        """A write transaction; `durable` ones are told to listeners. Only one that is `alone` may rely on what it read.
+
+        All of them reach the server's disk before they are acknowledged: agents outlive a crash of that machine, so a
+        claim that was lost there would give their tasks to others.
+        """
+        return Transaction(self, "begin_alone" if alone else "begin_beside", durable)
+
+    def reading(self) -> Transaction:
+        """A read transaction: one moment of the database."""
+        return Transaction(self, "begin_reading", durable=False)
+
+    def link(self) -> Link:
+        """A connection of one's own, for whoever listens. Raises StoreAway, StoreFault."""
+        link = connect(self._url, self._patience)
+        try:
+            link.execute(self._script("opened", patience=max(1, int(self._patience.total_seconds() * 800))))
+        except BaseException as error:
+            link.close()
+            if isinstance(error, psycopg.Error):
+                raise translated(error) from error
+            raise
+        return link
+
+    def reached_for(self) -> float:
+        """For how many seconds the server has been there: since it started, and since it last did not do as asked."""
+        uptime = self._facts()[1] / 1e6
+        return min(uptime, time.monotonic() - self._reached_since)
+
+    def _script(self, name: str, **values: Any) -> bytes:
+        return self.blocks("connection")[name].format(**values).encode()
+
+    def _facts(self) -> tuple[int, int, str, bool]:
+        def call(link: Link) -> tuple[int, int, str, bool]:
+            found: tuple[int, int, str, bool] | None = link.execute(self._script("facts")).fetchone()
+            assert found is not None
+            self.clock.told(found[0])
+            return found
+
+        return self._in_words(call, self._here.link) if self._here.link is not None else self._on_any(call)
+
+    def _version(self) -> int:
+        *_, version, is_standby = self._facts()
+        if is_standby:
+            raise StoreAway("the database is a standby, and cannot be written", hint="name its primary in `queue`.")
+        return int(version) if version.isdigit() else 0
+
+    def _prepare(self, version: int, make: bool, migrate: bool) -> None:
+        if (version == 0 and make) or (0 < version < SCHEMA_VERSION and migrate):
+            with self.writing():
+                version = self._version()  # whatever others did before it was our turn
+                for number, script in named_sql.migrations("postgres"):
+                    if number > version:
+                        self._run_script(script.encode())
+                        self._run_script(self._script("set_version", number=number))
+        version = self._version()
+        if version > SCHEMA_VERSION:
+            raise SchemaMismatch(
+                f"the database has schema {version}, this fleet knows {SCHEMA_VERSION}",
+                hint="a newer fleet wrote it: upgrade this one.",
+            )
+        if version < SCHEMA_VERSION:
+            raise SchemaMismatch(
+                f"the database has schema {version}, this fleet needs {SCHEMA_VERSION}",
+                hint="`fleet run` brings an older database up to date; `fleet init` makes a new one.",
+            )
+
+    def _run_script(self, script: bytes) -> None:
+        link = self._here.link
+        assert link is not None
+        self._in_words(lambda held: held.execute(script), link)
+
+    def _begin(self, how: str, durable: bool) -> None:
+        here = self._here
+        here.depth += 1
+        if here.depth > 1:
+            assert here.how != "begin_beside" or how != "begin_alone", "whoever is alone must be so from the start"
+            return
+        here.how, here.durable = how, durable
+        script = self._script(how)
+
+        def call(link: Link) -> None:
+            cursor = link.execute(script)
+            while cursor.nextset():
+                pass
+            (now,) = cursor.fetchone() or (None,)
+            assert now is not None
+            self.clock.told(now)
+            here.link = link
+
+        try:
+            self._on_any(call, keep=True)
+        except BaseException:
+            here.depth, here.link = 0, None
+            raise
+
+    def _end(self, failed: bool) -> None:
+        here = self._here
+        here.depth -= 1
+        if here.depth:
+            return
+        link, here.link = here.link, None
+        assert link is not None
+        words = "rollback" if failed else "commit"
+        if not failed and here.durable and here.how != "begin_reading":
+            words = self.blocks("connection")["told"]
+        try:
+            self._in_words(lambda held: held.execute(words.encode()), link)
+        except StoreFault:
+            if not failed:  # else what went wrong before is told
+                raise
+        finally:
+            self._put_back(link)
+
+    def _on_any(self, call: Callable[[Link], T], *, keep: bool = False) -> T:
+        """Do something with a connection that is not in use, or a new one; with `keep` it stays in use."""
+        began = time.monotonic()
+        with self._lock:
+            link = self._idle.pop() if self._idle else None
+        if link is not None:
+            try:
+                return self._with(link, call, keep)
+            except StoreAway:
+                if time.monotonic() - began > AT_ONCE_SECONDS:
+                    raise
+                self._drop_idle()
+        return self._with(self._new(), call, keep)
+
+    def _with(self, link: Link, call: Callable[[Link], T], keep: bool) -> T:
+        done = False
+        try:
+            answer = self._in_words(call, link)
+            done = True
+            return answer
+        finally:
+            if not (done and keep):
+                self._put_back(link)
+
+    def _new(self) -> Link:
+        with self._noting():
+            return self.link()
+
+    def _put_back(self, link: Link) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < MOST_IDLE and link.is_at_rest:
+                self._idle.append(link)
+                return
+        link.close()
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for link in idle:
+            link.close()
+
+    def _in_words(self, call: Callable[[Link], T], link: Link) -> T:
+        with self._noting():
+            try:
+                return call(link)
+            except psycopg.Error as error:
+                raise translated(error) from error
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreAway:  # others may not have got through either, be it that the server was gone or busy
+            self._reached_since = time.monotonic()
+            raise
+
+
+class _Here(threading.local):
+    """What one thread is doing."""
+
+    link: Link | None = None  # while in a transaction
+    depth = 0
+    how = ""
+    durable = True
+    changes = 0
+
+
+class Transaction:
+    """All or nothing; a nested one is part of the outer."""
+
+    def __init__(self, connection: Connection, how: str, durable: bool) -> None:
+        self._connection, self._how, self._durable = connection, how, durable
+
+    def __enter__(self) -> None:
+        self._connection._begin(self._how, self._durable)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._connection._end(kind is not None)

@@ -1,0 +1,92 @@
+"""One connection to a PostgreSQL server that never waits for ever, and what its faults mean in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.types.string import StrDumper
+
+from fleet.core.errors import BadInput, StoreAway, StoreFault
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+AGAIN = "look at the server and the way to it; a supervisor tries again by itself."
+#: How a server says that it is busy with somebody else: it is there, and what was asked can be asked again.
+_BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected, errors.SerializationFailure)
+
+
+class Link(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose every wait has an end, also where the server's machine answers and the server does not."""
+
+    patience: float | None = None
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Wait for the server; a connection that has waited too long is closed. Raises OperationalError."""
+        try:
+            return super().wait(gen, interval, self.patience if timeout is None else timeout)
+        except psycopg.OperationalError:
+            if timeout is None and self.info.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()  # whatever it still says would be taken for the answer to something else
+            raise
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the next call can use it: open, and in no transaction."""
+        return not self.closed and self.info.transaction_status == TransactionStatus.IDLE
+
+
+def connect(url: str, patience: timedelta) -> Link:
+    """A new connection. Raises StoreAway when the server cannot be reached, StoreFault when it refuses.
+
+    A network that swallows everything is noticed within `patience`, whoever has to answer.
+    """
+    seconds = patience.total_seconds()
+    said = parsed(url)
+    try:
+        link = Link.connect(
+            **{
+                "application_name": "fleet",
+                "connect_timeout": max(2, round(seconds)),
+                "keepalives_idle": max(1, int(seconds / 3)),
+                "keepalives_interval": max(1, int(seconds / 3)),
+                "keepalives_count": 2,
+                "tcp_user_timeout": int(seconds * 1000),
+                **said,
+            },
+            autocommit=True,
+        )
+    except psycopg.Error as error:
+        raise translated(error) from error
+    link.patience = seconds
+    link.adapters.register_dumper(str, StrDumper)
+    return link
+
+
+def parsed(url: str) -> dict[str, Any]:
+    """A connection string in parts. Raises BadInput without repeating it: there may be a password in it."""
+    try:
+        return dict(conninfo_to_dict(url))
+    except psycopg.ProgrammingError:
+        hint = "it looks like postgresql://user:password@host:5432/database, with `%` codes for special characters."
+        raise BadInput("the connection string in `queue` cannot be read", hint=hint) from None
+
+
+def translated(error: psycopg.Error) -> StoreFault:
+    """A fault of PostgreSQL as a caller can understand it."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, _BUSY):
+        return StoreAway(f"the database was too busy: {words}", hint="others hold what this needs; try again.")
+    if isinstance(error, errors.DiskFull):
+        return StoreFault(
+            "no room left on the disk of the database", hint="nothing was changed; free some space there."
+        )
+    if isinstance(error, errors.InsufficientPrivilege | errors.InvalidAuthorizationSpecification):
+        return StoreFault(f"the database refused: {words}", hint="look at the user and its rights in the database.")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreAway(f"the database cannot be reached: {words}", hint=AGAIN)
+    return StoreFault(f"the database refused: {words}")

@@ -1,0 +1,13 @@
+-- finding_counts --
+select r.coder, r.model, r.finding, count(*), count(*) filter (where r.number = 1), coalesce(sum(r.cost_usd), 0.0),
+    count(r.cost_usd), cast(coalesce(sum(r.ended_at - r.started_at), 0) / 1000000.0 as double precision)
+from runs r
+where r.ended_at is not null and r.coder <> '' and r.ended_at >= :since
+group by r.coder, r.model, r.finding
+order by r.coder, r.model, r.finding
+
+-- collisions --
+-- The columns stand in the order of Collision's fields.
+select c.common, c.task, c.other, c.tip, c.other_tip, c.files, c.seen_at, c.told_at from collisions c
+where cast(:common as text) is null or c.common = :common
+order by c.common, c.seen_at, c.task, c.other

@@ -1,0 +1,22 @@
+-- page --
+select {columns} from {table} {after} order by {keys} limit :limit
+
+-- put --
+insert into {table} ({columns}) values ({values}) on conflict do nothing
+
+-- count --
+select count(*) from {table}
+
+-- seal --
+-- Whoever still has this queue open must not write to it: nobody would see it.
+create trigger {table}_moved_{event} before {event} on {table}
+begin select raise(abort, 'the queue was moved; call fleet again'); end
+
+-- is_sealed --
+select count(*) from sqlite_master where type = 'trigger' and name = 'tasks_moved_insert'
+
+-- tables --
+select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by rowid
+
+-- columns --
+select name, pk from pragma_table_info(:table) order by cid

@@ -1,0 +1,40 @@
+"""What the queue and the history ask of a database, whichever it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+
+class SqlConnection(Protocol):
+    """Statements and transactions. SQL names values `:name`, and reads a list of texts with `json_each(:name)`."""
+
+    def close(self) -> None:
+        """Let go of the database; safe to call twice."""
+
+    def blocks(self, name: str) -> dict[str, str]:
+        """The statements of one file of SQL in this database's words."""
+
+    def listed(self, texts: Iterable[str]) -> Any:
+        """Texts as the value that `json_each` reads."""
+
+    def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement and fetch all it answers. Raises StoreFault."""
+
+    def changes(self) -> int:
+        """How many rows the last statement changed."""
+
+    def writing(self, *, durable: bool = True, alone: bool = True) -> AbstractContextManager[None]:
+        """A write transaction; a nested one is part of the outer.
+
+        `durable` ones reach the disk before they are acknowledged, and are told to whoever listens; the others do at
+        least where agents can outlive the database. Only one that is `alone` may rely on what it read: others that are
+        not may go on beside each other.
+        """
+
+    def reading(self) -> AbstractContextManager[None]:
+        """A read transaction: one moment of the database."""

@@ -1,0 +1,76 @@
+"""Files that go with a branch, as a commit under a ref of fleet's: packed on one host, unpacked on another."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.workspaces.commits import FLEET, make_commit
+from fleet.workspaces.mirror import FETCH
+from fleet.workspaces.remote import FETCH_SECONDS, talk
+from fleet.workspaces.repository import locked
+from fleet.workspaces.sending import part_of_ref, send
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fleet.home import Home
+    from fleet.workspaces.remote import Remote
+    from fleet.workspaces.view import View
+
+PARCELS = "refs/fleet/artifacts"
+MOST_FILES, MOST_BYTES = 1_000, 64 * 1024 * 1024
+_ROW = re.compile(rb"100644 blob ([0-9a-f]+) +(\d+)\t([^\0]+)")
+
+
+def send_parcel(view: View, remote: Remote, task_id: str, number: int, files: Mapping[str, bytes]) -> None:
+    """Put files onto the remote as what a run of a task left; none are sent for none. Raises RemoteAway, FleetError."""
+    if not files:
+        return
+    ref = f"{PARCELS}/{part_of_ref(task_id)}/{number}"
+    refused = send(view, remote, {ref: _packed(view, files, f"artifacts of {task_id}/{number}\n")}).refused
+    # Again is harmless: what a run left does not change any more, and the first to arrive counts.
+    if ref in refused and "already exists" not in refused[ref] and "non-fast-forward" not in refused[ref]:
+        raise FleetError(f"{remote.url} does not take {ref}: {refused[ref]}")
+
+
+def fetch_parcel(home: Home, view: View, remote: Remote, task_id: str) -> dict[str, bytes]:
+    """What the last run of a task left, as far as the remote has it; nothing where it has none."""
+    below = f"{PARCELS}/{part_of_ref(task_id)}"
+    with locked(home, view.repository):
+        words = (*FETCH, "--", remote.address, f"+{below}/*:{below}/*")
+        talk(view, remote, *words, seconds=FETCH_SECONDS)
+    refs = view.text("for-each-ref", "--format=%(refname)", below).splitlines()
+    numbers = [int(ref.rpartition("/")[2]) for ref in refs if ref.rpartition("/")[2].isdecimal()]
+    return _unpacked(view, f"{below}/{max(numbers)}") if numbers else {}
+
+
+def _packed(view: View, files: Mapping[str, bytes], message: str) -> str:
+    view.make()
+    rows = []
+    for path, data in sorted(files.items()):
+        blob = view.git("hash-object", "-w", "--stdin", stdin=data).decode().strip()
+        rows.append(f"100644 {blob}\t".encode() + os.fsencode(path))
+    index = os.path.join(view.path, f"parcel-{os.urandom(6).hex()}")  # noqa: PTH118
+    try:
+        view.git("update-index", "-z", "--index-info", index=index, stdin=b"".join(row + b"\0" for row in rows))
+        tree = view.git("write-tree", index=index).decode().strip()
+    finally:
+        if os.path.lexists(index):
+            os.unlink(index)  # noqa: PTH108
+    return make_commit(view, tree, (), message, author=FLEET, committer=FLEET)
+
+
+def _unpacked(view: View, ref: str) -> dict[str, bytes]:
+    """The plain files of a commit; what is anything else, or far too much, is left out."""
+    found: dict[str, bytes] = {}
+    left = MOST_BYTES
+    for row in view.git("ls-tree", "-r", "-l", "-z", ref).split(b"\0")[:MOST_FILES]:
+        told = _ROW.fullmatch(row)
+        if told is None or int(told[2]) > left:
+            continue
+        left -= int(told[2])
+        found[os.fsdecode(told[3])] = view.git("cat-file", "blob", told[1].decode())
+    return found

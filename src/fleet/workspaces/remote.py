@@ -1,0 +1,228 @@
+"""A remote of a repository: which addresses are taken, what of them may be stored, and talking to one.
+
+An address is somebody's word: of the ways that git knows to reach a repository only those are taken that run nothing
+but git itself and ssh. What is stored of it, shared with other hosts and shown holds no secret.
+"""
+
+# ruff: noqa: PTH117, PTH118
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import threading
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from fleet.core.errors import BadInput, FleetError
+from fleet.core.record import Record
+from fleet.core.redaction import Redactor
+from fleet.workspaces.git import SAFE, environment, git_text
+from fleet.workspaces.pushing import USUAL, choose_remote
+
+if TYPE_CHECKING:
+    from fleet.workspaces.repository import Repository
+    from fleet.workspaces.view import View
+
+#: The ways to a remote that are taken.
+SCHEMES = ("ssh", "https", "git", "file")
+LONGEST = 2000
+#: How long one talk may take: a mirror of a large repository comes once.
+FETCH_SECONDS, PUSH_SECONDS, ASK_SECONDS = 600.0, 120.0, 30.0
+#: A remote may say what it likes, but not for ever.
+MOST_SAID = 1 << 20
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?:(?P<who>[^/@\s]*)@)?(?P<rest>[^\s]*)")
+_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
+_HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_LIKE_SCP = re.compile(
+    r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):[^-\s:][^\s]*"
+)
+#: What of our environment git needs besides to reach a remote as the user does.
+_KEPT = (
+    *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "SSL_CERT_FILE", "SSL_CERT_DIR", "USER"),
+    *("HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "https_proxy", "no_proxy", "all_proxy", "LOGNAME", "XDG_RUNTIME_DIR"),
+)
+#: Beats the user's own settings: nothing is fetched, signed or sent besides what is asked for, and nobody is asked.
+_PLAIN = (
+    *("-c", "credential.interactive=false", "-c", "core.askPass=", "-c", "transfer.bundleURI=false"),
+    *("-c", "fetch.recurseSubmodules=false", "-c", "push.recurseSubmodules=no", "-c", "push.followTags=false"),
+    *("-c", "push.gpgSign=false", "-c", "fetch.writeCommitGraph=false", "-c", "fetch.parallel=1"),
+    *("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60"),
+)
+
+
+_TALKS: set[subprocess.Popen[bytes]] = set()
+
+
+class RemoteAway(FleetError):
+    """A remote cannot be reached now, or does not let us in."""
+
+
+class Remote(Record):
+    """A remote as a repository of this host knows it."""
+
+    url: str  # as it may be stored and shown
+    address: str  # as git has to be told; it may hold a secret
+
+
+class Told(NamedTuple):
+    """What git said of a talk."""
+
+    status: int
+    out: str
+    said: str  # of stderr, without secrets
+
+
+def checked(url: str, *, top: str = "") -> str:
+    """The address of a remote, where it is one that is taken; a relative path means one from `top`. Raises BadInput."""
+    why = _wrong_with(url)
+    if not why and not _is_elsewhere(url) and not os.path.isabs(url):
+        url = os.path.normpath(os.path.join(top, url)) if top else url
+        why = "" if top else "it is a relative path"
+    if why:
+        raise BadInput(
+            f"{shown(url)!r} cannot be a remote of a task: {why}", hint="ssh, https, git or a path is taken."
+        )
+    return url
+
+
+def without_secret(url: str) -> str:
+    """The same address without a password; for https and git without the user too, which often is a token."""
+    found = _URL.fullmatch(url)
+    if found is None or found["who"] is None:
+        return url
+    user = found["who"].partition(":")[0] if found["scheme"].lower() == "ssh" else ""
+    return f"{found['scheme']}://{user}{'@' if user else ''}{found['rest']}"
+
+
+def shown(url: str) -> str:
+    """An address as it may be shown, whatever it is."""
+    return "".join(char if char.isprintable() else "?" for char in without_secret(url))[:200]
+
+
+def remote_of(repository: Repository) -> Remote | None:
+    """The remote of a repository that its tasks travel by: `origin`, or the only one; none where there is none.
+
+    Raises BadInput for one whose address is not taken.
+    """
+    try:
+        name = choose_remote(repository)
+    except BadInput:
+        return None
+    # Git only says what the name means, by the repository's and the user's own settings.
+    env = {"GIT_DIR": repository.common}
+    address = checked(git_text("remote", "get-url", "--", name, cwd=repository.common, env=env), top=repository.top)
+    return Remote(url=without_secret(address).rstrip("/"), address=address)
+
+
+def tracked_by(repository: Repository) -> str:
+    """Below which refs a repository keeps what it last saw of that remote."""
+    with contextlib.suppress(BadInput):
+        return f"refs/remotes/{choose_remote(repository)}"
+    return f"refs/remotes/{USUAL}"
+
+
+def talk(view: View, remote: Remote, *words: str, seconds: float) -> Told:
+    """Have git talk to a remote for a repository, by fleet's settings and the user's and none of the repository's.
+
+    `words` name the remote by its address. Raises RemoteAway where it takes too long, FleetError without git.
+    """
+    view.make()
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    own = {"GIT_DIR": view.path, "GIT_ALLOW_PROTOCOL": ":".join(SCHEMES), "SSH_ASKPASS_REQUIRE": "never", "LC_ALL": "C"}
+    env = environment(kept | own | {"GIT_NO_REPLACE_OBJECTS": "1"})
+    try:
+        process = subprocess.Popen(
+            ["git", *SAFE, *_PLAIN, *words],
+            cwd=view.path,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # no terminal at which ssh could ask, and one group to end
+        )
+    except FileNotFoundError as error:
+        raise FleetError("git is not there", hint="install git.") from error
+    _TALKS.add(process)
+    try:
+        out, said = _heard(process, remote, words[0], seconds)
+    finally:
+        _TALKS.discard(process)
+    text = said.decode(errors="replace").replace(remote.address, remote.url)
+    return Told(process.returncode, out.decode(errors="replace"), Redactor().text(text))
+
+
+def end_talks() -> None:
+    """End every talk of this process that is still going on: whoever wanted it is leaving."""
+    for process in list(_TALKS):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def why(told: Told) -> str:
+    """What went wrong, in one line of git's own words."""
+    lines = [line.strip() for line in told.said.splitlines() if line.strip() and not line.startswith("remote:")]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:"))]
+    found = (fatal or lines or [f"git ended with {told.status}"])[0]
+    return "".join(char if char.isprintable() else "?" for char in found.removeprefix("fatal: "))[:300]
+
+
+def _heard(process: subprocess.Popen[bytes], remote: Remote, word: str, seconds: float) -> tuple[bytes, bytes]:
+    """What a process prints, of much the beginning; it and what it started are ended after so long."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    heard: list[bytes] = [b"", b""]
+
+    def read(place: int, pipe: IO[bytes]) -> None:
+        kept = bytearray()
+        while data := os.read(pipe.fileno(), 1 << 16):
+            kept += data[: max(0, MOST_SAID - len(kept))]
+        heard[place] = bytes(kept)
+        pipe.close()
+
+    readers = [
+        threading.Thread(target=read, args=pair, daemon=True) for pair in enumerate((process.stdout, process.stderr))
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired as error:
+        _end(process)
+        raise RemoteAway(f"{remote.url} did not answer `git {word}` in {seconds:g} s") from error
+    except BaseException:
+        _end(process)
+        raise
+    for reader in readers:
+        reader.join(5)
+    return heard[0], heard[1]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _is_elsewhere(url: str) -> bool:
+    return "://" in url or bool(_LIKE_SCP.fullmatch(url) and "/" not in url.partition(":")[0])
+
+
+def _wrong_with(url: str) -> str:
+    if not url or len(url) > LONGEST or not url.isprintable() or url.startswith("-"):
+        return "it is empty" if not url else "it is too long, or has what no address has"
+    if _HELPER.match(url):
+        return "it names a program of its own"
+    found = _URL.fullmatch(url)
+    if found is None:
+        return "" if "://" not in url else "a character in it is not allowed"
+    scheme, rest = found["scheme"].lower(), found["rest"]
+    if scheme not in SCHEMES:
+        return f"{scheme} is not a way that is taken"
+    if scheme == "file":
+        return "" if rest.startswith("/") and found["who"] is None else "it is no absolute path"
+    if (found["who"] or "").startswith("-") or not _HOST.fullmatch(rest.partition("/")[0]):
+        return "its host is none"
+    return ""

@@ -1,0 +1,190 @@
+"""How fast a queue in PostgreSQL is claimed and emptied by many hosts, and what idle ones cost it.
+
+`python tests/bench/bench_postgres.py [rounds]`: a real server on this machine's disk, which waits for it as servers do.
+"""
+
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+
+import psycopg
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from bench.bench_queue import a_plain_task, told
+from fleet.core.filter import Filter, Lane
+from fleet.core.host import Host
+from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres_history import PostgresHistory
+from postgres import Server
+
+WORKERS = Path(__file__).parent.parent / "workers"
+ROUNDS, CLAIMERS, CLAIMED = 5, 8, 4_000
+HOSTS, SLOTS, TASKS = 4, 25, 10_000
+IDLE, POLL_SECONDS, WATCHED_SECONDS = 100, 2.0, 20.0
+TICKS = 100.0  # of the kernel's clock, in a second
+
+
+def main() -> None:
+    """Measure, print each figure against its bar, and exit with 1 when one falls short."""
+    rounds = max(3, int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    server = Server(on_disk=True)
+    figures = [claims_per_second(server.make_database()) for _ in range(rounds)]
+    passed = told(f"PostgreSQL: claims/s, {CLAIMERS} processes, ten at a time, 0 duplicates", figures, bar=1_000)
+    print(f"  that is {median(figures) / 1_000:.1f}x the bar")
+    url = server.make_database()
+    taken = emptied_in(url)
+    print(
+        f"PostgreSQL: {TASKS:,} tasks, {HOSTS} hosts x {SLOTS} instant slots: all done in {taken:.0f} s "
+        f"({TASKS / taken:,.0f}/s), 0 claimed twice"
+    )
+    idle(server, url)
+    server.remove()
+    sys.exit(not passed)
+
+
+def claims_per_second(url: str) -> float:
+    """Several processes emptying one queue; from the word go until the last of them has nothing left to claim."""
+    fill(url, CLAIMED)
+    got, taken = together("claimer.py", url, CLAIMERS, "10")
+    if len(got) != CLAIMED or len(set(got)) != CLAIMED:
+        raise SystemExit(f"{len(got) - len(set(got))} claimed twice, {CLAIMED - len(set(got))} lost")
+    return CLAIMED / taken
+
+
+def emptied_in(url: str) -> float:
+    """The seconds in which hosts with instant agents do everything, each task once."""
+    fill(url, TASKS)
+    done, taken = together("finisher.py", url, HOSTS, str(SLOTS))
+    queue = PostgresQueue(url)
+    closed = queue.find(Filter(statuses=("closed",)))
+    queue.close()
+    with psycopg.connect(url) as link:
+        runs = link.execute("select count(*) from fleet.runs where ending = 'finished'").fetchone()
+    if len(done) != TASKS or len(set(done)) != TASKS or len(closed) != TASKS or runs != (TASKS,):
+        raise SystemExit(f"{len(done)} done, {len(set(done))} different, {len(closed)} closed, {runs} runs")
+    if any(task.epoch != 1 for task in closed):
+        raise SystemExit("a task was claimed twice")
+    return taken
+
+
+def idle(server: Server, url: str) -> None:
+    """What so many hosts cost the server that listen, look now and then, and find nothing; then with some work."""
+    lane = Lane(room=3, where=Filter(coders=("", "claude"), accounts=("",), modes=("", "headless")))
+    stop = threading.Event()
+    with ExitStack() as stack:
+        for number in range(IDLE):
+            queue = stack.enter_context(closing(PostgresQueue(url)))
+            woken = threading.Event()
+            stack.enter_context(queue.listening(woken.set))
+            host = threading.Thread(target=be_idle, args=(queue, f"host-{number}", lane, woken, stop), daemon=True)
+            host.start()
+            stack.callback(host.join)
+        stack.callback(stop.set)
+        time.sleep(5)  # until all have connected
+        looks, cpu = load(server, url)
+        print(f"PostgreSQL: {IDLE} idle hosts: {looks:.0f} transactions/s, {cpu:.1f} % of one processor")
+        writer = stack.enter_context(closing(PostgresQueue(url)))
+        done = threading.Event()
+        busy = threading.Thread(target=add_one_a_second, args=(writer, done))
+        busy.start()
+        looks, cpu = load(server, url)
+        done.set()
+        busy.join()
+        print(f"PostgreSQL: the same with a task a second: {looks:.0f} transactions/s, {cpu:.1f} % of one processor")
+
+
+def be_idle(queue: PostgresQueue, name: str, lane: Lane, woken: threading.Event, stop: threading.Event) -> None:
+    """What a supervisor without work asks of the store."""
+    history, beat = PostgresHistory(queue), 0.0
+    while not stop.is_set():
+        woken.wait(POLL_SECONDS)
+        woken.clear()
+        queue.waiting_coders()
+        history.accounts()
+        queue.config()
+        for claim in queue.claim(name, [lane], room=3, ttl=timedelta(minutes=1)):
+            queue.release(claim)
+        if time.monotonic() - beat > 20:
+            beat = time.monotonic()
+            history.keep_host(Host(id=name, name=name, seen_at=queue.now()))
+            queue.reap()
+
+
+def add_one_a_second(queue: PostgresQueue, done: threading.Event) -> None:
+    """Work that is somebody's already, and yet told to all."""
+    number = TASKS
+    while not done.wait(1.0):
+        queue.add(a_plain_task(number).replace(assignee="ada"))
+        number += 1
+
+
+def load(server: Server, url: str) -> tuple[float, float]:
+    """Transactions and processor time of the server in a second, watched for a while."""
+    began, commits, ticks = time.monotonic(), committed(url), processor_ticks(server)
+    time.sleep(WATCHED_SECONDS)
+    taken = time.monotonic() - began
+    return (committed(url) - commits) / taken, (processor_ticks(server) - ticks) / TICKS / taken * 100
+
+
+def committed(url: str) -> int:
+    """How many transactions the database has seen."""
+    with psycopg.connect(url) as link:
+        link.execute("select pg_stat_clear_snapshot()")
+        found = link.execute("select xact_commit from pg_stat_database where datname = current_database()").fetchone()
+    return int(found[0]) if found else 0
+
+
+def processor_ticks(server: Server) -> float:
+    """What the processes of the server have used, those that ended included."""
+    total = 0.0
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):
+            continue
+        if entry.name == str(server.pid):
+            total += sum(map(int, fields[11:15]))
+        elif fields[1] == str(server.pid):
+            total += sum(map(int, fields[11:13]))
+    return total
+
+
+def fill(url: str, count: int) -> None:
+    """Put so many tasks in."""
+    queue = PostgresQueue(url, make=True)
+    with queue.atomic():
+        for number in range(count):
+            queue.add(a_plain_task(number))
+    queue.connection.rows("analyze tasks")
+    queue.close()
+
+
+def together(program: str, url: str, count: int, size: str) -> tuple[list[str], float]:
+    """What so many workers print, and how long it took them from the word go."""
+    workers = [
+        subprocess.Popen(
+            [sys.executable, WORKERS / program, url, f"host-{number}", size],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(count)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None and worker.stdout.readline() == "ready\n"
+    start = time.perf_counter()
+    for answer in [worker.stdin for worker in workers if worker.stdin is not None]:
+        answer.write("go\n")
+        answer.flush()
+    got = [key for worker in workers for key in worker.communicate(timeout=600)[0].split()]
+    return got, time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""The coder of the campaign, named in settings by its import string."""
+
+import sys
+from pathlib import Path
+
+from fleet.coders.base import Command, Order
+from fleet.coders.demo import DemoCoder
+
+
+class CampaignCoder(DemoCoder):
+    """Speaks the demo coder's stream."""
+
+    name = "campaign.coder:CampaignCoder"
+
+    def command(self, order: Order) -> Command:
+        """The agent, with the prompt on stdin."""
+        agent = str(Path(__file__).with_name("agent.py"))
+        return Command(argv=(sys.executable, "-I", "-S", agent), stdin=order.prompt)

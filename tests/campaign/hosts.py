@@ -1,0 +1,95 @@
+"""Hosts of a campaign: each has a machine, a disk that the others do not see, and a supervisor."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from campaign.network import Network
+
+CODER = "campaign.coder:CampaignCoder"
+#: Lays a host's own disk over the place where every host has one, then becomes the command.
+ENTER = 'mount --bind "$1" "$2" && cd "$2" && shift 2 && exec "$@"'
+ENVIRONMENT = {"LANG": "C.UTF-8", "TZ": "UTC", "FLEET_WARM": "0"}
+
+
+class Host:
+    """One host. What it has lies under `here`, which is another folder for each."""
+
+    def __init__(self, network: Network, name: str, base: Path, url: str, skew: str = "") -> None:
+        self.name, self.disk, self._network = name, base / "hosts" / name, network
+        self.here = base / "here"
+        self.home = self.disk / "home"
+        self.audit = self.disk / "audit"
+        for folder in (self.here, self.disk, self.disk / "user"):
+            folder.mkdir(parents=True, exist_ok=True)
+        tests = Path(__file__).parents[1]
+        self._env = ENVIRONMENT | {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.here / "user"),
+            "FLEET_HOME": str(self.here / "home"),
+            "FLEET_QUEUE": url,
+            "PYTHONPATH": str(tests),
+        }
+        if skew:
+            told = subprocess.run(["faketime", "-f", skew, "env"], capture_output=True, text=True, check=True).stdout
+            self._env |= {
+                **dict(
+                    line.split("=", 1) for line in told.splitlines() if line.startswith(("LD_PRELOAD=", "FAKETIME="))
+                ),
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "DONT_FAKE_MONOTONIC": "1",
+                "PYTHONPATH": f"{tests}:{Path(__file__).with_name('skewed')}",
+            }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def fleet(self, *words: str, cwd: str = "") -> str:
+        """What `fleet` prints there."""
+        done = subprocess.run(self._command(*words, cwd=cwd), env=self._env, capture_output=True, timeout=120)
+        assert done.returncode == 0, (self.name, words, done.stdout.decode(), done.stderr.decode())
+        return done.stdout.decode()
+
+    def set_up(self, lease: int) -> None:
+        """Make its home."""
+        self.fleet("init", "--permissions", "user")
+        self.fleet(
+            *("config", "set", f"coder={CODER}", f"host.name={self.name}", "max_concurrent=6"),
+            *(f"supervisor.claim_seconds={lease}", "supervisor.poll_seconds=0.3", "supervisor.min_free_disk_mb=1"),
+            *("supervisor.min_free_memory_mb=1", f'agent.env={{AUDIT = "{self.here / "audit"}"}}'),
+        )
+
+    def start(self) -> None:
+        """Start its supervisor."""
+        with (self.disk / "supervisor.out").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command("run"), env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def kill_supervisor(self) -> None:
+        """kill -9 of it alone."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def kill_all(self) -> None:
+        """As if somebody had pulled the plug: everything on it stops in one moment, and is gone."""
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in self._network.processes(self.name):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    continue
+        if self._process is not None:
+            self._process.wait()
+
+    def said(self) -> str:
+        """The end of what its supervisor printed."""
+        file = self.disk / "supervisor.out"
+        return file.read_text(errors="replace")[-4000:] if file.exists() else ""
+
+    def _command(self, *words: str, cwd: str = "") -> list[str]:
+        fleet = str(Path(sys.executable).with_name("fleet"))
+        inside = ["sh", "-c", ENTER, "sh", str(self.disk), str(self.here)]
+        moved = ["env", "-C", cwd] if cwd else []
+        return self._network.inside(self.name, *inside, *moved, fleet, *words)

@@ -1,0 +1,286 @@
+"""Agents that stand still: what every launcher promises whoever fences them, with real processes."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.core.clock import machine_seconds
+from fleet.launchers.base import Agent, Launcher
+from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from fleet.launchers.shim_call import Call
+from fleet.launchers.shim_client import ShimAgent
+from fleet.launchers.tmux import TmuxLauncher
+from fleet.launchers.tmux_command import has_tmux
+from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until
+from needs import require
+
+
+@pytest.fixture(params=[NAMESPACE, WEAK])
+def containment(request: pytest.FixtureRequest) -> str:
+    require(request.param == WEAK or namespace_command(), "PID namespaces")
+    return str(request.param)
+
+
+@pytest.fixture(params=["headless", "tmux"])
+def launcher(request: pytest.FixtureRequest, containment: str) -> Iterator[Launcher]:
+    if request.param == "headless":
+        yield HeadlessLauncher(containment)
+        return
+    require(has_tmux(), "tmux")
+    with tmux_socket() as name:
+        yield TmuxLauncher(name, containment=containment)
+
+
+@pytest.fixture
+def headless(containment: str) -> Launcher:
+    """Where it makes no difference whether there is a terminal."""
+    return HeadlessLauncher(containment)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "runs" / "1")
+
+
+def state_of(pid: int) -> str:
+    """The letter that the kernel has for what a process does; empty: it is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def moving(token: str, *, agents_only: bool = True) -> list[int]:
+    """The processes with this word that could do something now."""
+    found = [pid for pid in living(token) if state_of(pid) not in ("T", "Z", "")]
+    shims = {pid for pid in found if b"fleet.launchers.shim" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return [pid for pid in found if pid not in shims] if agents_only else found
+
+
+async def started(launcher: Launcher, folder: str, *words: str, **fields: object) -> Agent:
+    agent = await launcher.start(folder, scripted(*words, **fields))
+    await until(lambda: read(folder, "stdout"))
+    return agent
+
+
+async def gone(agent: Agent) -> None:
+    await agent.kill_tree()
+    await soon(agent.ended())
+
+
+@asynchronous
+async def test_a_frozen_tree_stands_still_until_it_is_put_off(launcher: Launcher, folder: str) -> None:
+    token = a_token()
+    agent = await started(launcher, folder, "hostile", "stay", token)
+    await until(lambda: len(living(token)) == 4)
+    assert launcher.freeze([folder]) == {folder}
+    assert moving(token) == [] and len(living(token)) == 4
+    frozen = await agent.put_off(60)
+    assert frozen > 0 and agent.is_fenced
+    await until(lambda: len(moving(token)) == 4)
+    await gone(agent)
+
+
+@asynchronous
+async def test_what_is_frozen_prints_nothing_and_goes_on_where_it_was(launcher: Launcher, folder: str) -> None:
+    agent = await started(launcher, folder, "ticking", a_token())
+    launcher.freeze([folder])
+    await asyncio.sleep(0.2)  # what was on its way to the file arrives
+    size = len(printed(folder))
+    await asyncio.sleep(0.3)
+    assert len(printed(folder)) == size
+    await agent.put_off(None)
+    assert not agent.is_fenced
+    await until(lambda: len(printed(folder)) > size)
+    await gone(agent)
+
+
+@asynchronous
+async def test_what_forks_without_end_stands_still_too(headless: Launcher, folder: str) -> None:
+    token = a_token()
+    agent = await started(headless, folder, "forking", token)
+    for _ in range(5):
+        assert headless.freeze([folder]) == {folder}
+        before = set(living(token))
+        assert moving(token) == []
+        await asyncio.sleep(0.1)
+        assert set(living(token)) == before
+        await agent.put_off(60)
+        await until(lambda: moving(token))
+    await gone(agent)
+
+
+@asynchronous
+async def test_an_agent_nobody_speaks_for_freezes_by_itself(launcher: Launcher, folder: str) -> None:
+    token = a_token()
+    agent = await started(launcher, folder, "hostile", "stay", token, deadline=(60, machine_seconds()))
+    assert agent.is_fenced
+    await until(lambda: len(moving(token)) == 4)
+    await agent.put_off(0.5)
+    agent.close()  # type: ignore[attr-defined]  # its supervisor is gone
+    await until(lambda: moving(token) == [])
+    again = await soon(launcher.find(folder))
+    assert again is not None and again.is_fenced
+    await again.put_off(60)
+    await until(lambda: len(moving(token)) == 4)
+    await gone(again)
+
+
+@asynchronous
+async def test_a_deadline_that_is_put_off_in_time_stops_nobody(folder: str) -> None:
+    headless, token = HeadlessLauncher(), a_token()
+    agent = await started(headless, folder, "ticking", token, deadline=(60, machine_seconds()))
+    assert await agent.put_off(0.8) == 0
+    await asyncio.sleep(0.2)
+    for _ in range(4):
+        assert await agent.put_off(1.0) == 0
+        await asyncio.sleep(0.3)
+    assert moving(token)
+    await until(lambda: not moving(token))
+    assert await agent.put_off(60) > 0
+    await gone(agent)
+
+
+@asynchronous
+async def test_a_word_that_was_long_on_its_way_gives_no_more_time(headless: Launcher, folder: str) -> None:
+    token = a_token()
+    agent = await started(headless, folder, "ticking", token)
+    with Call(folder) as call:
+        call.ask("deadline", seconds=2.0, at=machine_seconds() - 5)
+        assert call.is_done(time.monotonic() + 5)
+    assert moving(token) == []
+    await gone(agent)
+
+
+@asynchronous
+async def test_seconds_that_are_no_number_freeze(headless: Launcher, folder: str) -> None:
+    token = a_token()
+    agent = await started(headless, folder, "ticking", token)
+    await agent.put_off(float("nan"))
+    assert moving(token) == []
+    await gone(agent)
+
+
+@asynchronous
+async def test_who_stood_still_before_is_not_set_going(headless: Launcher, folder: str) -> None:
+    token = a_token()
+    agent = await started(headless, folder, "halting", token)
+    (still,) = [pid for pid in living(token) if state_of(pid) == "T"]
+    headless.freeze([folder])
+    await agent.put_off(60)
+    await until(lambda: len(moving(token)) == 1)
+    assert state_of(still) == "T"
+    await gone(agent)
+    assert living(token) == []
+
+
+@asynchronous
+async def test_who_is_set_going_from_outside_is_stopped_again(headless: Launcher, folder: str) -> None:
+    token = a_token()
+    agent = await started(headless, folder, "ticking", token)
+    headless.freeze([folder])
+    (pid,) = [pid for pid in living(token) if state_of(pid) == "T"]
+    os.kill(pid, signal.SIGCONT)
+    await until(lambda: state_of(pid) != "T", 1)
+    await until(lambda: state_of(pid) == "T", 5)
+    await gone(agent)
+
+
+@asynchronous
+async def test_a_frozen_tree_can_be_killed(launcher: Launcher, folder: str) -> None:
+    token = a_token()
+    agent = await started(launcher, folder, "hostile", "stay", token)
+    launcher.freeze([folder])
+    await agent.kill_tree()
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.signal == signal.SIGKILL
+    assert living(token) == []
+
+
+@asynchronous
+async def test_the_time_it_stood_still_is_no_part_of_its_age(headless: Launcher, folder: str) -> None:
+    agent = await started(headless, folder, "ticking", a_token())
+    headless.freeze([folder])
+    await asyncio.sleep(1.0)
+    found = await soon(headless.find(folder))
+    assert found is not None and found.age_seconds is not None
+    assert found.frozen_seconds >= 1.0 and found.age_seconds < 1.0
+    found.close()  # type: ignore[attr-defined]
+    await gone(agent)
+
+
+@asynchronous
+async def test_a_frozen_agent_whose_terminal_goes_ends_without_another_step(containment: str, folder: str) -> None:
+    require(has_tmux(), "tmux")
+    with tmux_socket() as name:
+        launcher = TmuxLauncher(name, containment=containment)
+        agent = await started(launcher, folder, "ticking", a_token())
+        launcher.freeze([folder])
+        await asyncio.sleep(0.2)
+        size = len(printed(folder))
+        await agent.close_session()  # type: ignore[attr-defined]
+        ended = await soon(agent.ended(), 10)
+    assert ended is not None and ended.signal in (signal.SIGKILL, signal.SIGHUP)
+    assert len(printed(folder)) - size <= len(b"tick\n") * 2  # tmux itself sets it going before it closes the terminal
+
+
+@asynchronous
+async def test_one_shim_that_does_not_answer_keeps_no_other_from_being_frozen(tmp_path: Path) -> None:
+    launcher, tokens = HeadlessLauncher(), [a_token() for _ in range(4)]
+    folders = [str(tmp_path / f"{number}") for number in range(4)]
+    pairs = zip(folders, tokens, strict=True)
+    agents = [await started(launcher, folder, "ticking", token) for folder, token in pairs]
+    deaf = agents[0]
+    assert isinstance(deaf, ShimAgent) and deaf.shim_pid is not None
+    os.kill(deaf.shim_pid, signal.SIGSTOP)
+    try:
+        begin = time.monotonic()
+        assert launcher.freeze(folders) == set(folders[1:])
+        assert time.monotonic() - begin < 5
+        assert [bool(moving(token)) for token in tokens] == [True, False, False, False]
+    finally:
+        os.kill(deaf.shim_pid, signal.SIGCONT)
+    for agent in agents:
+        await gone(agent)
+    everywhere = {*folders, str(tmp_path / "none")}
+    await until(lambda: launcher.freeze(everywhere) == everywhere)  # nothing lives there: nothing moves
+
+
+def test_a_shim_of_an_earlier_fleet_is_told_to_stop_the_agents_group(tmp_path: Path) -> None:
+    asked: list[tuple[str, int | None]] = []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "control"))
+    listener.listen()
+    (tmp_path / "lock").touch()
+
+    def serve() -> None:
+        link, _ = listener.accept()
+        with link, link.makefile("rwb") as lines:
+            lines.write(b'{"version": 1, "state": {}}\n{"grew": [1, 0]}\n')
+            lines.flush()
+            for line in lines:
+                request = json.loads(line)
+                asked.append((request["do"], request.get("number")))
+                known = request["do"] in ("signal", "kill")
+                answer = {"ok": True} if known else {"error": "unknown request"}
+                lines.write(json.dumps({"id": request["id"], **answer}).encode() + b"\n")
+                lines.flush()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with Call(str(tmp_path)) as call:
+            call.ask("freeze")
+            assert call.is_done(time.monotonic() + 5)
+    finally:
+        thread.join(5)
+        listener.close()
+    assert asked == [("freeze", None), ("signal", signal.SIGSTOP)]

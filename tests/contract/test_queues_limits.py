@@ -1,0 +1,86 @@
+"""What every queue promises about the agents of one account: no more than it may have, whoever claims."""
+
+from typing import Any
+
+from builders import HOUR, FakeClock, a_task
+from contract.history_builders import a_run
+from fleet.core.filter import Filter, Lane
+from fleet.core.task import Claim, Status, Verdict
+from fleet.store.base import History, Queue
+
+
+def lane(limit: int | None, account: str = "work", *, room: int = 10) -> Lane:
+    """Room for the tasks that may use an account of claude's."""
+    where = Filter(coders=("", "claude"), accounts=("", account), modes=("", "headless"))
+    return Lane(room=room, where=where, limit=limit, seat=("claude", account))
+
+
+def claim(queue: Queue, *lanes: Lane, owner: str = "host") -> list[Claim]:
+    return queue.claim(owner, lanes, room=10, ttl=HOUR)
+
+
+def add(queue: Queue, count: int, **changes: Any) -> None:
+    for _ in range(count):
+        queue.add(a_task(**changes))
+
+
+def test_an_account_has_no_more_agents_than_it_may_whichever_host_asks(queue: Queue) -> None:
+    add(queue, 9)
+    assert [len(claim(queue, lane(3), owner=f"host-{number}")) for number in range(3)] == [3, 0, 0]
+    assert len(claim(queue, lane(5), owner="host-4")) == 2
+    assert len(claim(queue, lane(None), owner="host-5")) == 4
+
+
+def test_what_ended_leaves_its_place(queue: Queue, history: History) -> None:
+    add(queue, 5)
+    first, second = claim(queue, lane(2))
+    run = history.begin(first, a_run(coder="claude", account="work"))
+    assert claim(queue, lane(2), owner="other") == []
+    history.end(run)
+    queue.settle(first, Verdict(status=Status.CLOSED, reason="done"))
+    queue.release(second)
+    assert len(claim(queue, lane(2), owner="other")) == 2
+
+
+def test_a_run_counts_for_the_account_it_uses_and_for_no_other(queue: Queue, history: History) -> None:
+    add(queue, 4)
+    for each in claim(queue, lane(2)):
+        history.begin(each, a_run(coder="claude", account="work"))
+    assert claim(queue, lane(2)) == []
+    assert len(claim(queue, lane(1, "home"))) == 1
+    assert len(claim(queue, lane(None, "home"))) == 1
+
+
+def test_what_is_claimed_and_not_begun_counts_for_every_account_it_may_use(queue: Queue) -> None:
+    add(queue, 2)
+    add(queue, 2, account="work")
+    add(queue, 2, account="home")
+    assert len(claim(queue, lane(2))) == 2
+    assert claim(queue, lane(2, "home")) == []
+    assert len(claim(queue, lane(3, "home"))) == 1
+
+
+def test_a_run_whose_claim_was_given_back_holds_no_place(queue: Queue, history: History, clock: FakeClock) -> None:
+    add(queue, 1)
+    (first,) = claim(queue, lane(1))
+    history.begin(first, a_run(coder="claude", account="work"))
+    clock.advance(2 * HOUR)
+    assert len(queue.reap()) == 1
+    assert [each.seat for each in claim(queue, lane(1), owner="other")] == [("claude", "work")]
+
+
+def test_tasks_of_other_coders_and_those_taken_by_hand_do_not_count(queue: Queue) -> None:
+    add(queue, 2, coder="codex")
+    add(queue, 2)
+    assert len(claim(queue, Lane(room=5, where=Filter(coder="codex")))) == 2
+    queue.take(queue.find(Filter(ready=True), sort="oldest")[0].id, "ada")
+    assert len(claim(queue, lane(1))) == 1
+
+
+def test_a_claim_tells_for_which_seat_it_was_made(queue: Queue) -> None:
+    add(queue, 2, priority=0)
+    add(queue, 1, account="home")
+    found = claim(queue, lane(2), lane(2, "home"), Lane(room=1))
+    assert [each.seat for each in found] == [("claude", "work"), ("claude", "work"), ("claude", "home")]
+    add(queue, 1)
+    assert [each.seat for each in claim(queue, Lane(room=1))] == [("", "")]

@@ -1,0 +1,173 @@
+"""The database goes away while agents work: they stand still, nothing is lost or counted, and they go on."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from needs import require
+from postgres import Server, _program, stopped
+from program import Program
+from repositories import make_repository
+from supervised import Supervised, wait_for
+
+LEASE = 3
+
+
+class Shared(Supervised):
+    """A home whose queue is in a PostgreSQL server that can be stopped."""
+
+    def __init__(self, fleet: Program, server: Server) -> None:
+        self.server, self.url = server, server.make_database()
+        fleet.env["FLEET_QUEUE"] = self.url
+        super().__init__(fleet)
+        self.set(f"supervisor.claim_seconds={LEASE}", "supervisor.poll_seconds=0.2")
+
+    def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        with psycopg.connect(self.url, row_factory=dict_row) as link:
+            link.execute("set search_path to fleet")
+            return link.execute(sql.replace("?", "%s").encode(), values).fetchall()
+
+    def states(self) -> list[str]:
+        """What the kernel says of each agent."""
+        found = []
+        for pid in self.agents():
+            try:
+                found.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+            except OSError:
+                continue
+        return found
+
+    def wait_frozen(self, count: int = 1, patience: float = 30) -> None:
+        wait_for(lambda: self.states() == ["T"] * count, "its agents to stand still", patience=patience)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    require(_program("postgres"), "PostgreSQL")
+    made = Server()
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def home(fleet: Program, server: Server) -> Iterator[Shared]:
+    made = Shared(fleet, server)
+    yield made
+    made.stop()
+
+
+def ended(home: Shared, key: str) -> list[tuple[Any, ...]]:
+    return [(run["number"], run["epoch"], run["ending"]) for run in home.runs(key)]
+
+
+def test_an_outage_longer_than_a_lease_stops_agents_and_loses_nothing(home: Shared) -> None:
+    home.set("watchdog.silence_seconds=9")
+    keys = [home.create("pause seconds=4"), home.create("pause seconds=13")]  # the time it stands still included
+    home.start()
+    home.wait_started(2)
+    with stopped(home.server):
+        home.wait_frozen(2, patience=LEASE)
+        time.sleep(2 * LEASE)  # as long as it takes until every claim has expired, and every watchdog would bark
+        assert home.states() == ["T", "T"]
+    home.wait_all(keys, "closed")
+    for key in keys:
+        assert ended(home, key) == [(1, 1, "finished")]
+        task = home.task(key)
+        assert (task["failures"], task["continues"], task["restarts"]) == (0, 0, 0)
+    assert len(home.notes("start")) == 2
+
+
+def test_a_run_that_ends_while_the_database_is_away_is_settled_when_it_is_back(home: Shared, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    key = home.create(f"until file={go}")
+    home.start()
+    home.wait_started(1)
+    with stopped(home.server):
+        go.touch()
+        wait_for(lambda: not home.agents(), "its end", patience=LEASE)
+        time.sleep(LEASE)
+    home.wait_status(key, "closed")
+    assert ended(home, key) == [(1, 1, "finished")]
+
+
+def test_what_is_known_of_a_run_is_gathered_whole_though_the_database_is_away(home: Shared, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository")
+    made = home.fleet.ok(
+        "bd", "create", "w", "-d", "do: write seconds=1", "--workspace=worktree", "--json", cwd=repository
+    )
+    key = json.loads(made)["id"]
+    home.start()
+    home.wait_started(1)
+    with stopped(home.server):
+        wait_for(lambda: not home.agents(), "its end", patience=LEASE)
+        time.sleep(1)
+    home.wait_status(key, "closed")
+    (run,) = home.runs(key)
+    assert (run["ending"], run["finding"]) == ("finished", "unverified")
+    assert run["leftover"] and "not concluded" not in run["flags"]
+
+
+def test_who_lost_its_supervisor_stands_still_and_goes_on_with_the_next(home: Shared) -> None:
+    key = home.create("pause seconds=3")
+    home.start()
+    home.wait_started(1)
+    home.kill()
+    home.wait_frozen(patience=LEASE)
+    home.start()
+    home.wait_status(key, "closed")
+    assert ended(home, key) == [(1, 2, "finished")]
+    assert len(home.notes("start")) == 1
+
+
+def test_a_supervisor_that_starts_without_the_database_waits_for_it(home: Shared) -> None:
+    key = home.create("pause seconds=4")
+    home.start()
+    home.wait_started(1)
+    home.kill()
+    with stopped(home.server):
+        home.start()
+        home.wait_frozen(patience=LEASE)
+        time.sleep(LEASE)
+        assert home.process is not None and home.process.poll() is None
+    home.wait_status(key, "closed")
+    assert ended(home, key) == [(1, 2, "finished")]
+    assert len(home.notes("start")) == 1
+
+
+def test_a_supervisor_can_be_stopped_while_the_database_is_away(home: Shared) -> None:
+    key = home.create("pause seconds=2")
+    home.start()
+    home.wait_started(1)
+    assert home.process is not None
+    with stopped(home.server):
+        home.wait_frozen(patience=LEASE)
+        home.process.send_signal(signal.SIGTERM)
+        assert home.process.wait(20) == 0
+    home.start()
+    home.wait_status(key, "closed")
+    assert len(home.notes("start")) == 1
+
+
+def test_who_is_alone_with_its_queue_is_never_frozen(fleet: Program) -> None:
+    home = Supervised(fleet)
+    home.set("supervisor.claim_seconds=3")
+    key = home.create("pause seconds=3")
+    home.start()
+    home.wait_started(1)
+    home.kill()
+    pid = max(home.agents())
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end and Path(f"/proc/{pid}").exists():
+        assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T"
+        time.sleep(0.05)
+    home.start()
+    home.wait_status(key, "closed")
+    assert [run["ending"] for run in home.runs(key)] == ["finished"]
+    home.stop()

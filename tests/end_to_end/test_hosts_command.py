@@ -1,0 +1,146 @@
+"""One host: it shows itself, takes what it offers, is drained and taken back, and tasks say what they wait for."""
+
+import json
+import subprocess
+from typing import Any
+
+from fleet.core.host import Host
+from fleet.core.task import Caller
+from live_runs import Store, store
+from program import Program, fleet
+from repositories import make_repository
+from supervised import Supervised, home, wait_for
+
+__all__ = ["fleet", "home", "store"]
+
+
+def hosts(fleet: Program) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(fleet.ok("hosts", "--json"))
+    return found
+
+
+def remarks(home: Supervised) -> str:
+    return home.fleet("tasks").err
+
+
+def run(home: Supervised, *flags: str) -> None:
+    """Start a supervisor that is told this, and wait until it shows itself."""
+    log = (home.fleet.user / "supervisor.out").open("ab")
+    with log:
+        home.process = subprocess.Popen(
+            [*home.fleet.argv, "run", *flags], env=home.fleet.env, stdout=log, stderr=log, cwd=home.fleet.cwd
+        )
+    wait_for(lambda: [row for row in hosts(home.fleet) if row["state"] != "gone"], "the host", home.describe)
+
+
+def test_a_task_waits_for_the_host_that_offers_what_it_requires(home: Supervised) -> None:
+    home.set("host.name=box")
+    assert "no host has worked" in home.fleet("hosts").err and hosts(home.fleet) == []
+    home.start()
+    wait_for(lambda: hosts(home.fleet), "its host", home.describe)
+    labelled = home.create("ok", "--requires", "gpu,linux")
+    pinned = home.create("ok", "--host", "elsewhere")
+    mine = home.create("ok", "--host", "box")
+    home.wait_status(mine, "closed")
+    assert [home.task(key)["status"] for key in (labelled, pinned)] == ["open", "open"]
+    told = remarks(home)
+    assert "nothing starts: no host offers gpu, linux (1 task waits for it)\n" in told
+    assert "nothing starts: no host is called elsewhere (1 task waits for it)\n" in told
+    assert "requires:    gpu, linux\n" in home.fleet.ok("show", labelled)
+    # Labels come by the settings while it runs; a task is sent elsewhere by hand.
+    home.set("host.labels=linux,gpu,big")
+    home.wait_status(labelled, "closed")
+    home.fleet.ok("bd", "update", pinned, "--host", "box", "--requires", "big")
+    home.wait_status(pinned, "closed")
+    assert json.loads(home.task(pinned)["requires"]) == ["big", "host:box"]
+    # So say `fanout` and its like.
+    flags = ("--headless", "--no-wait", "--json", "--requires", "tpu", "--requires", "linux", "--host", "box")
+    made = home.fleet.ok("fanout", "2", "try", "-p", "do: ok", *flags, cwd=make_repository(home.fleet.user / "repo"))
+    assert {home.task(row["task"])["requires"] for row in json.loads(made)} == {'["host:box", "linux", "tpu"]'}
+    assert "no host offers tpu (2 tasks wait for it)" in remarks(home)
+
+
+def test_a_drained_host_finishes_what_it_has_and_takes_nothing_more(home: Supervised) -> None:
+    run(home, "--name", "box", "--labels", "gpu,linux", "--slots", "1")
+    [row] = hosts(home.fleet)
+    assert (row["name"], row["state"], row["slots"], row["agents"]) == ("box", "here", 1, 0)
+    assert row["labels"] == ["gpu", "linux"] and row["this"]
+    at_work = home.create(f"until file={home.fleet.user}/go")
+    home.wait_started(1)
+    assert home.fleet.ok("hosts", "drain", "box").startswith("box is draining, with 1 tasks to finish;")
+    later = home.create("ok")
+    refused = home.fleet("hosts", "forget", "box")
+    assert (refused.code, refused.err.splitlines()[0]) == (1, f"error: host box still holds {at_work}")
+    (home.fleet.user / "go").touch()
+    home.wait_status(at_work, "closed")
+    assert [row["state"] for row in hosts(home.fleet)] == ["drained"]
+    assert "this host, box, is drained; `fleet hosts undrain box` has it take tasks again" in remarks(home)
+    assert home.task(later)["status"] == "open" and home.runs(later) == []
+    assert "would be back at once" in home.fleet("hosts", "forget", "box").err
+    assert home.fleet.ok("hosts", "undrain", "box") == "box may take tasks\n"
+    home.wait_status(later, "closed")
+    home.stop()
+    [row] = hosts(home.fleet)  # it said goodbye
+    assert (row["state"], row["agents"]) == ("gone", 0)
+    assert "not seen since" in home.fleet.ok("hosts")
+    assert home.fleet.ok("hosts", "forget", "box") == "box is forgotten\n"
+    assert hosts(home.fleet) == []
+
+
+def test_what_is_told_holds_over_a_restart_in_the_background(fleet: Program) -> None:
+    fleet.ok("init", "--permissions", "user")
+    fleet.ok("run", "--name", "box", "start", "--labels", "gpu", "--slots", "7")
+    try:
+        wait_for(lambda: hosts(fleet), "the host")
+        fleet.ok("run", "restart", "--labels", "")
+        wait_for(lambda: hosts(fleet)[0]["labels"] == [], "the host again")
+        [row] = hosts(fleet)
+        assert (row["name"], row["slots"], row["state"]) == ("box", 7, "here")
+        assert "0 of 7 slots" in fleet.ok("run", "status")
+    finally:
+        fleet.ok("run", "stop")
+
+
+def test_a_host_that_is_not_there_is_refused_with_those_that_are(store: Store) -> None:
+    assert "`fleet run` makes this machine one" in store.fleet("hosts", "drain", "x").err
+    for name in ("build1", "build2", "other"):
+        store.history.keep_host(a_row(store, f"fleet@{name}-1", name))
+    store.history.keep_host(a_row(store, "fleet@other-2", "other"))
+    for verb in ("drain", "undrain", "forget"):
+        done = store.fleet("hosts", verb, "biuld1")
+        assert (done.code, done.out) == (2, "") and "no host 'biuld1'" in done.err
+        assert "there are: build1, build2 …" in done.err
+    done = store.fleet("hosts", "drain", "other")
+    assert done.code == 2 and "say which by its id: fleet@other-1, fleet@other-2." in done.err
+    assert "2 hosts are called other" in store.fleet("hosts").err
+    store.fleet.ok("hosts", "drain", "fleet@other-2")
+    assert {row["id"]: row["drained_at"] is not None for row in hosts(store.fleet)}["fleet@other-2"]
+
+
+def test_agents_do_not_drain_hosts(store: Store) -> None:
+    store.history.keep_host(a_row(store, "fleet@build1-1", "build1"))
+    task = store.create("a task")
+    claim, run = store.begin(task)
+    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+    for verb in ("drain", "undrain", "forget"):
+        done = store.fleet("hosts", verb, "build1", FLEET_RUN_TOKEN=token)
+        assert done.code == 1 and f"an agent may not {verb} hosts" in done.err
+    assert hosts(store.fleet)[0]["drained_at"] is None
+
+
+def test_what_cannot_be_required_is_refused_before_anything_is_made(store: Store) -> None:
+    for words in (
+        ("bd", "create", "x", "--requires", "a b"),
+        ("bd", "create", "x", "--host", "a:b"),
+        ("bd", "create", "x", "--metadata", '{"fleet.requires": "gpu"}'),
+        ("create", "fix", "-p", "do it", "--requires", "host:a"),
+        ("run", "--labels", "a b"),
+        ("run", "start", "--name", "a b"),
+    ):
+        done = store.fleet(*words)
+        assert done.code == 1 and "a host" in done.err, words
+    assert json.loads(store.fleet.ok("bd", "list", "--json")) == []
+
+
+def a_row(store: Store, key: str, name: str) -> Host:
+    return Host(id=key, name=name, slots=1, seen_at=store.queue.now())

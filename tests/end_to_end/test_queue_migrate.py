@@ -1,0 +1,178 @@
+"""A queue moved whole between the home's file, PostgreSQL and beads: compared, sealed, gone on with if killed."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import beads
+from builders import HOUR, a_task
+from fleet.assembly import open_fleet
+from fleet.config.queue import SQLITE
+from fleet.core.errors import StoreFault
+from fleet.core.filter import Filter, Lane
+from fleet.core.task import Caller
+from fleet.home import Home
+from fleet.store import moving
+from fleet.store.sqlite import SqliteQueue
+from postgres import server
+from program import Program
+from supervised import Supervised, wait_for
+
+TEXT = "quotes ' \" $(x) ünï 🚀 \u2028 tab\t end"
+STORY = ("tasks", "edges", "labels", "comments", "runs", "receipts", "config")
+
+
+@pytest.fixture
+def home(fleet: Program) -> Program:
+    """A home with a little of everything: tasks that need each other, comments, labels, a run with its receipt."""
+    fleet.ok("init", "--home", "--permissions", "skip")
+    first = fleet.ok("bd", "q", "first ' \" $(x) ünï 🚀").strip()
+    second = fleet.ok("bd", "create", "second", "-d", TEXT, "--deps", first, "-l", "a,b", "--json")
+    fleet.ok("bd", "comment", json.loads(second)["id"], TEXT)
+    fleet.ok("bd", "update", first, "--set-metadata", "own=1", "--priority", "0")
+    supervised = Supervised(fleet)
+    done = json.loads(fleet.ok("bd", "create", "work", "--coder", "demo", "--json"))["id"]
+    supervised.start()
+    wait_for(lambda: supervised.task(done)["status"] == "closed", "the work", supervised.describe)
+    supervised.stop()
+    return fleet
+
+
+def contents(home: Program, queue: str | None = None) -> dict[str, Any]:
+    with open_fleet(Home(home.env["FLEET_HOME"]), queue=queue) as fleet:
+        return {name: found for name, found in moving.contents(fleet.queue.connection).items()}  # type: ignore[attr-defined]
+
+
+def shown(home: Program) -> list[dict[str, Any]]:
+    listed = json.loads(home.ok("bd", "list", "--all", "--json", "--limit", "0"))
+    return [
+        json.loads(home.ok("show", each["id"], "--json"))[0] for each in sorted(listed, key=lambda each: each["id"])
+    ]
+
+
+def test_a_queue_goes_to_postgresql_and_back_whole(home: Program) -> None:
+    url = server().make_database()
+    before, seen = contents(home), shown(home)
+    told = json.loads(home.ok("queue", "migrate", "sqlite", url, "--json"))
+    assert told["moved"] and told["tables"]["tasks"] == 3 and told["tables"]["runs"] >= 1
+    assert url not in json.dumps(told)
+    after = contents(home, url)
+    assert {name: after[name] for name in before if name != "config"} == {
+        name: found for name, found in before.items() if name != "config"
+    }
+    assert shown(home) == seen
+    assert json.loads(home.ok("queue", "--json")) | {"statuses": 0} == {
+        "kind": "postgresql", "shared": True, "tasks": 3, "statuses": 0,
+    }  # fmt: skip
+    home.ok("bd", "create", "made there")
+    back = home("queue", "migrate", "-", "sqlite", stdin=f"{url}\n")
+    assert back.code == 0, back
+    assert "fleet.db.before-" in back.out and "4 tasks" in back.out
+    assert len(shown(home)) == 4 and json.loads(home.ok("queue", "--json"))["kind"] == "sqlite"
+    again = home("queue", "migrate", "sqlite", url)
+    assert again.code == 0 and "fleet_before_" in again.out, "what was moved away from there makes room"
+
+
+def test_whoever_has_the_old_queue_open_cannot_write_to_it_any_more(home: Program) -> None:
+    path = Home(home.env["FLEET_HOME"]).database
+    late = SqliteQueue(path)
+    home.ok("queue", "migrate", server().make_database())
+    with pytest.raises(StoreFault, match="was moved"):
+        late.set_config("x", "y")
+    (task, *_) = late.find(Filter())
+    with pytest.raises(StoreFault, match="was moved"), late.atomic():
+        late.save(task.replace(title="late"))
+    late.close()
+
+
+@pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
+def test_a_queue_goes_to_beads_and_back_whole(home: Program, version: str) -> None:
+    home.env["FLEET_BD"] = beads.program(version)
+    seen = shown(home)
+    told = json.loads(home.ok("queue", "migrate", "beads", "--json"))
+    assert told["moved"] and told["tables"]["tasks"] == 3
+    real = subprocess.run(
+        [beads.program(version), "list", "--all", "--json", "--limit", "0"],
+        env=os.environ | {"BEADS_DIR": f"{home.env['FLEET_HOME']}/.beads"}, cwd=home.env["FLEET_HOME"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert {each["title"] for each in json.loads(real.stdout)} == {each["title"] for each in seen}
+    assert json.loads(home.ok("queue", "--json"))["kind"] == "beads"
+    told = json.loads(home.ok("queue", "migrate", "beads", "sqlite", "--json"))
+    assert told["moved"] and shown(home) == seen
+
+
+def test_beads_goes_to_postgresql_and_back(home: Program) -> None:
+    home.env["FLEET_BD"] = beads.program()
+    seen, url = shown(home), server().make_database()
+    home.ok("queue", "migrate", "beads")
+    home.ok("queue", "migrate", "beads", url)
+    assert shown(home) == seen
+    home.ok("queue", "migrate", url, "sqlite")
+    assert shown(home) == seen
+
+
+def test_a_move_that_was_killed_goes_on(home: Program) -> None:
+    url = server().make_database()
+    with open_fleet(Home(home.env["FLEET_HOME"])) as fleet, fleet.queue.atomic():
+        for number in range(3 * moving.PART):
+            fleet.queue.add(a_task(id=f"many-{number:05}"))
+    before = contents(home)
+    process = subprocess.Popen(
+        [*home.argv, "queue", "migrate", url], env=home.env, cwd=home.cwd, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("tasks: ")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert json.loads(home.ok("queue", "--json"))["kind"] == "sqlite", "nothing was switched"
+    home.ok("bd", "create", "made meanwhile", "--id", "many-99999", "--force")
+    done = home("queue", "migrate", url)
+    assert done.code == 0, done
+    parts = [line for line in done.err.splitlines() if line.startswith("tasks: ")]
+    assert sum(int(line.split()[1]) for line in parts) < before["tasks"].rows, "what was there was not copied again"
+    assert contents(home)["tasks"].rows == before["tasks"].rows + 1
+
+
+def test_nothing_is_moved_while_somebody_works_or_over_what_is_there(home: Program, tmp_path: Path) -> None:
+    url = server().make_database()
+    (tmp_path / "other").mkdir()
+    other = Program(tmp_path / "other")
+    other.env["FLEET_QUEUE"] = url
+    other.ok("init", "--home", "--permissions", "skip")
+    other.ok("bd", "create", "somebody else's")
+    refused = home("queue", "migrate", url)
+    assert refused.code != 0 and "there are tasks in postgresql already" in refused.err
+    assert "Traceback" not in refused.err and url not in refused.err
+    for words, said in (
+        (("queue", "migrate", "sqlite"), "already"),
+        (("queue", "migrate", "beads", "sqlite"), "already"),
+        (("queue", "migrate", "postgresql://nobody/x", "sqlite"), "already"),
+        (("queue", "migrate", "elsewhere"), "no queue of the name"),
+        (("queue", "migrate", "a", "b", "c"), "too many"),
+        (("queue", "migrate", "postgresql://127.0.0.1:1/none"), "cannot be reached"),
+    ):
+        told = home(*words)
+        assert told.code != 0 and said in told.err, told
+    home.ok("run", "start")
+    told = home("queue", "migrate", url)
+    assert told.code != 0 and "a supervisor runs here" in told.err
+    home.ok("run", "stop")
+    dry = home("queue", "migrate", "--dry-run", server().make_database())
+    assert dry.code == 0 and "they would go from sqlite to postgresql" in dry.out
+    assert json.loads(home.ok("queue", "--json"))["kind"] == SQLITE
+
+
+def test_an_agent_cannot_move_the_queue(home: Program) -> None:
+    with open_fleet(Home(home.env["FLEET_HOME"])) as fleet:
+        fleet.queue.add(a_task(id="many-1"))
+        (claim,) = fleet.queue.claim("here", [Lane(room=1)], room=1, ttl=HOUR)
+        token = fleet.queue.admit(claim, Caller(task_id=claim.task.id, run_id=f"{claim.task.id}/1", epoch=claim.epoch))
+    told = home("queue", "migrate", server().make_database(), FLEET_RUN_TOKEN=token)
+    assert told.code != 0 and "move the queue" in told.err, told
+    assert json.loads(home.ok("queue", "--json"))["kind"] == SQLITE

@@ -1,0 +1,87 @@
+"""One story on every queue: dependencies, a run, a question, a failure and a retry, a close. It reads the same."""
+
+import json
+import re
+from typing import Any
+
+import beads
+from postgres import server
+from program import Program
+from supervised import wait_for
+
+#: What differs from one telling to the next, and says nothing about the queue.
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+PASSING = ("elapsed", "seconds", "age", "cost_usd", "rss_kb", "cpu_pct", "pid", "waited", "duration")
+
+
+def test_the_story_of_a_task_is_told_the_same_on_every_queue(fleet: Program) -> None:
+    told = {}
+    for kind, queue in (("sqlite", ""), ("postgresql", server().make_database()), ("beads", "beads")):
+        told[kind] = story(fleet, kind, queue)
+    assert [len(each) for each in told.values()] == [4, 4, 4]
+    for kind in ("postgresql", "beads"):
+        assert told[kind] == told["sqlite"], kind
+
+
+def story(base: Program, kind: str, queue: str) -> list[Any]:
+    """Live through it in a home of its own; every task as `fleet show` tells it in the end."""
+    place = base.user / kind
+    place.mkdir()
+    fleet = Program(place)
+    if queue:
+        fleet.env["FLEET_QUEUE"] = queue
+    if kind == "beads":
+        fleet.env["FLEET_BD"] = beads.program()
+    fleet.ok("init", "--home", "--permissions", "skip")
+    first = made(fleet, "first", "demo: steps=1 pause=0")
+    asks = made(fleet, "asks", 'demo: ask="Which colour?" steps=1 pause=0', "--deps", first, "-l", "a,b")
+    fails = made(fleet, "fails", "demo: exit=3", "--priority", "1")
+    last = made(fleet, "last", "demo: steps=1 pause=0", "--deps", asks)
+    ids = {first: "<first>", asks: "<asks>", fails: "<fails>", last: "<last>"}
+    fleet.ok("bd", "comment", first, "said about it")
+    fleet.ok("config", "set", "coder=demo", "limits.retry_limit=1")
+    fleet.ok("run", "start")
+    try:
+        wait_for(lambda: status(fleet, first) == "closed", "the first", lambda: describe(fleet))
+        wait_for(lambda: status(fleet, asks) == "blocked", "the question", lambda: describe(fleet))
+        wait_for(lambda: status(fleet, fails) == "blocked", "the failure", lambda: describe(fleet))
+        (asked,) = json.loads(fleet.ok("questions", "--json"))
+        fleet.ok("answer", asked["id"], "blue", BEADS_ACTOR="ada")
+        wait_for(lambda: status(fleet, last) == "closed", "the last", lambda: describe(fleet))
+        fleet.ok("bd", "update", fails, "--description", "demo: steps=1 pause=0", BEADS_ACTOR="ada")
+        fleet.ok("retry", fails)
+        wait_for(lambda: status(fleet, fails) == "closed", "the retry", lambda: describe(fleet))
+    finally:
+        fleet.ok("run", "stop", "--stop-agents")
+    return [masked(json.loads(fleet.ok("show", key, "--json")), ids, fleet) for key in ids]
+
+
+def made(fleet: Program, title: str, orders: str, *options: str) -> str:
+    told = json.loads(fleet.ok("bd", "create", title, "-d", orders, *options, "--json", BEADS_ACTOR="ada"))
+    return str(told["id"])
+
+
+def status(fleet: Program, key: str) -> str:
+    return str(json.loads(fleet.ok("show", key, "--json"))[0]["status"])
+
+
+def describe(fleet: Program) -> str:
+    return fleet("bd", "list", "--all").out + fleet("log", "-n", "30").out
+
+
+def masked(value: Any, ids: dict[str, str], fleet: Program, name: str = "") -> Any:
+    """The same without what one telling has for itself: ids, instants, paths, amounts of time."""
+    if isinstance(value, dict):
+        # Where hosts share a queue, a task in a plain directory says on which of them that is.
+        kept = {key: each for key, each in value.items() if key != "fleet.requires"}
+        return {key: masked(each, ids, fleet, key) for key, each in sorted(kept.items())}
+    if isinstance(value, list):
+        return [masked(each, ids, fleet, name) for each in value]
+    if name in PASSING or (isinstance(value, float) and name.endswith("_s")):
+        return "<amount>"
+    if isinstance(value, str):
+        for key, word in ids.items():
+            value = value.replace(key, word)
+        value = value.replace(str(fleet.home), "<home>").replace(str(fleet.home.parent), "<place>")
+        return INSTANT.sub("<instant>", value)
+    return value

@@ -1,0 +1,40 @@
+"""A home whose tasks are kept in PostgreSQL, watched from outside like any other."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from postgres import server
+from program import Program
+from supervised import Supervised
+
+#: The test server asks nobody for one; that it is said nowhere can be seen all the same.
+PASSWORD = "hunter22-hunter22"
+
+
+class SharedHome(Supervised):
+    """A home that is told by FLEET_QUEUE where its tasks are."""
+
+    def __init__(self, fleet: Program, url: str) -> None:
+        self.url = url
+        fleet.env["FLEET_QUEUE"] = with_password(url)
+        super().__init__(fleet)
+
+    def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        with psycopg.connect(self.url, options="-c search_path=fleet", row_factory=dict_row) as link:
+            return link.execute(sql.replace("?", "%s").encode(), values).fetchall()
+
+
+def with_password(url: str) -> str:
+    """The address with a password in it."""
+    return url.replace("fleet@", f"fleet:{PASSWORD}@")
+
+
+@pytest.fixture
+def shared(fleet: Program) -> Iterator[SharedHome]:
+    made = SharedHome(fleet, server().make_database())
+    yield made
+    made.stop()

@@ -1,0 +1,184 @@
+"""Real clients of `fleet mcp`: the CLIs, registered as the document says, told what to call by their model."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_server import ModelServer, Scenario, Turn
+from model_server.network import ClosedNetwork
+from real.cli_runs import PATIENCE, PROMPT, ended_well, kill, program, read_events
+from real.cli_setups import ARGVS, cli_env
+from repositories import branches, make_repository, run_git
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "howto" / "use-from-an-agent.md"
+DONE = Turn(text="All done.")
+WORKFLOW, WORKER = r'"workflow_id": ?"(wf_\w+)"', r'"worker_id": ?"(w\w+)"'
+QUICK = "\ndemo: steps=1 pause=0"
+#: A CLI may ask its model before the server is up: the model does this until it hears of the server.
+LOOK = Turn(shell="sleep 0.1")
+#: How each CLI's model calls the same tool. Codex has it look for the tools of a server by their description.
+SEARCH = {"query": "fleet healthcheck", "limit": 3}
+CALLS = {
+    "claude": [Turn(tool="mcp__fleet__healthcheck", when="mcp__fleet__healthcheck")],
+    "codex": [
+        Turn(tool="tool_search", arguments=SEARCH, when="fleet runs coding agents"),
+        Turn(tool="mcp__fleet__healthcheck"),
+    ],
+    "gemini": [Turn(tool="mcp_fleet_healthcheck", when="mcp_fleet_healthcheck")],
+}
+
+
+class Client:
+    """A user's machine: one CLI that knows a scenario, and `fleet` on PATH; there is nothing of fleet's yet."""
+
+    def __init__(self, network: ClosedNetwork, cli: str, scenario: Scenario, base: Path) -> None:
+        self.cli, self.scenario = cli, scenario
+        self._enter, self._program = network.enter, str(program(cli))
+        self.work, self.user, self.repo = base / "work", base / "user", make_repository(base / "repo")
+        for folder in (self.work, self.user / "tmp"):
+            folder.mkdir(parents=True)
+        setup = cli_env(cli, scenario, self.user)
+        for path, text in setup.files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        self._env = setup.env | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "USER": "ada"}
+
+    def register(self, *, with_options: bool = False) -> None:
+        """Do what the document says, word for word."""
+        lines = [each for each in DOCUMENT.read_text().splitlines() if each.startswith(f"{self.cli} mcp add")]
+        (line,) = [each for each in lines if ("FLEET_" in each) == with_options]
+        _, *words = shlex.split(line)
+        self._run(self._program, *words)
+
+    def drive(self) -> None:
+        """Have the CLI do what its model tells it, in a session of its own."""
+        events = read_events(self._run(self._program, *ARGVS[self.cli], given=PROMPT))
+        assert ended_well(self.cli, events[-1]), events
+
+    def told(self) -> list[dict[str, Any]]:
+        """What tools gave back to the model: JSON, which claude may put a reminder of its own behind."""
+        said = [text for each in self.scenario.turns() for text in each.said]
+        return [json.JSONDecoder().raw_decode(text)[0] for text in said if text.startswith("{")]
+
+    def stop(self) -> None:
+        """End the supervisor that the server started."""
+        if (self.user / ".fleet").exists():
+            self._run("fleet", "run", "stop", "--stop-agents")
+
+    def _run(self, *argv: str, given: str = "") -> bytes:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            self._enter(*argv),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=self._env,
+            cwd=self.work,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(given.encode(), timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            kill(process)
+            out, err = process.communicate()
+        assert process.returncode == 0, (argv, out, err, [str(each)[:500] for each in self.scenario.requests()])
+        return out
+
+
+@pytest.fixture
+def client(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Iterator[Callable[..., Client]]:
+    """Makes such a machine, with the turns of the model; what was started there ends with the test."""
+    made: list[Client] = []
+
+    def make(cli: str, *turns: Turn) -> Client:
+        made.append(Client(network, cli, server.scenario(turns, name=f"{cli}-drives"), tmp_path))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+def calls(tool: str, heard: Any = None, **given: Any) -> Turn:
+    """A call of one of fleet's tools by claude, once it has them."""
+    name = f"mcp__fleet__{tool}"
+    return Turn(tool=name, arguments=given, heard=heard or {}, when=name)
+
+
+@pytest.mark.parametrize("cli", CALLS)
+def test_registered_as_the_document_says_a_cli_calls_a_tool(cli: str, client: Callable[..., Client]) -> None:
+    user = client(cli, LOOK, *CALLS[cli], DONE)
+    if cli != "claude":  # which takes no second server of a name; its shorter line is that of the tests below
+        user.register()
+    user.register(with_options=True)
+    user.drive()
+    told = re.sub(r"\s", "", "".join(user.scenario.turns()[-1].said))
+    assert f'"base_dir":"{user.user}/.fleet"' in told, "the home is the user's own"
+    assert '"max_spawn_depth":1,' in told and '"allowed_repos":["/path/to/a","/path/to/b"]' in told
+
+
+def test_claude_makes_a_workflow_waits_for_it_and_collects_its_result(
+    client: Callable[..., Client], tmp_path: Path
+) -> None:
+    stages = [
+        {"name": "write", "executor": "demo", "prompt_template": f"{{task_prompt}}{QUICK}"},
+        {
+            "name": "review",
+            "executor": "demo",
+            "prompt_template": f"Review this:\n{{stages.write.summary}}{QUICK}",
+            "worktree_strategy": "inherit",
+            "depends_on": ["write"],
+        },
+    ]
+    asked = {"name": "pair", "repo_path": str(tmp_path / "repo"), "task_prompt": "Write it down", "stages": stages}
+    user = client(
+        "claude",
+        LOOK,
+        calls("create_workflow", **asked),
+        calls("wait", {"ids": WORKFLOW}, ids=[], until="all", timeout_seconds=90),
+        calls("collect_workflow_result", {"workflow_id": WORKFLOW}, include_all_stages=True),
+        DONE,
+    )
+    user.register()
+    user.drive()
+    made, waited, collected = user.told()
+    assert (made["status"], [each["name"] for each in made["stage_summary"]]) == ("pending", ["write", "review"])
+    assert (waited["timed_out"], [each["status"] for each in waited["workflows"]]) == (False, ["succeeded"])
+    assert (collected["workflow_id"], collected["status"]) == (made["workflow_id"], "succeeded")
+    write, review = collected["stages"]
+    assert [each["result"]["status"] for each in (write, review)] == ["completed", "completed"]
+    tips = [run_git(user.repo, "rev-parse", each["branch_name"]) for each in (write, review)]
+    assert tips == [each["result"]["commit"] for each in (write, review)]
+    assert run_git(user.repo, "merge-base", *tips) == tips[0], "the second stage goes on where the first one ended"
+
+
+def test_what_claude_started_goes_on_without_it_and_another_session_finds_it(
+    client: Callable[..., Client], tmp_path: Path
+) -> None:
+    asked = {"repo_path": str(tmp_path / "repo"), "task_name": "notes", "executor": "demo"}
+    user = client(
+        "claude",
+        LOOK,
+        calls("create_worker", **asked, prompt="Write it down\ndemo: steps=3 pause=0.3"),
+        DONE,
+        LOOK,
+        calls("wait", until="all", timeout_seconds=90),
+        calls("list_workers"),
+        calls("collect_worker_result", {"worker_id": WORKER}),
+        DONE,
+    )
+    user.register()
+    user.drive()
+    assert user.told()[-1]["status"] in ("pending", "running")
+    user.drive()
+    found = user.told()[-1]
+    assert (found["status"], found["result"]["status"]) == ("succeeded", "completed")
+    assert found["branch_name"] in branches(user.repo)

@@ -1,0 +1,176 @@
+"""The real codex, claude and gemini as stages of one workflow: what one makes and hands in, the next one has."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from flows import PARALLEL, WRITE_REVIEW_REFINE
+from model_server import ModelServer, Scenario, Turn
+from real.cli_setups import cli_env
+from real.through_fleet import MODELS, PATIENCE, Real, RealFleet
+from repositories import make_repository, run_git
+
+DONE = Turn(text="All done.")
+#: Where each CLI's model comes from in a workflow.
+VARIABLES = {
+    "codex": "FLEET_DEFAULT_MODEL",
+    "claude": "FLEET_CLAUDE_DEFAULT_MODEL",
+    "gemini": "FLEET_GEMINI_DEFAULT_MODEL",
+}
+
+
+class Mixed(NamedTuple):
+    """A home in which each of three CLIs finds a model of its own."""
+
+    home: RealFleet
+    models: dict[str, Scenario]
+
+    @property
+    def repo(self) -> Path:
+        """The repository that the workflow is about."""
+        return self.home.fleet.cwd
+
+    def ran(self, text: str, prompt: str) -> dict[str, Any]:
+        """The workflow in this file, as `fleet workflow run` starts it, once nothing more happens to it."""
+        file = self.home.fleet.user / "flow.json"
+        file.write_text(text)
+        began = ("workflow", "run", str(file), "-p", prompt, "--repo", str(self.repo), "--json")
+        made = json.loads(self.home.fleet.ok(*began))
+        self.home.wait_all([str(each["task"]) for each in made["stages"]], "closed", "blocked", patience=PATIENCE)
+        flow: dict[str, Any] = json.loads(self.home.fleet.ok("workflow", "status", str(made["id"]), "--json"))
+        assert flow["status"] == "succeeded", self.describe()
+        return flow
+
+    def results(self, flow: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """What `fleet workflow results` shows of each stage."""
+        told = json.loads(self.home.fleet.ok("workflow", "results", str(flow["id"]), "--json"))
+        return {each["name"]: each for each in told["stages"]}
+
+    def run_of(self, flow: dict[str, Any], name: str) -> dict[str, Any]:
+        """The one run of a stage."""
+        (run,) = self.home.runs(next(each["task"] for each in flow["stages"] if each["name"] == name))
+        return run
+
+    def heard(self, cli: str) -> Callable[[str], bool]:
+        """Whether a CLI's model was told these words at the start."""
+        return self.models[cli].turns()[0].holds
+
+    def describe(self) -> str:
+        """All that helps to see why."""
+        asked = {cli: [str(each)[:400] for each in model.requests()] for cli, model in self.models.items()}
+        return f"{self.home.describe()}\n{json.dumps(asked, indent=1)}"
+
+
+@pytest.fixture
+def mixed(real: Real, server: ModelServer) -> Callable[..., Mixed]:
+    """Makes such a home, given the turns of each model."""
+
+    def make(**turns: list[Turn]) -> Mixed:
+        models = {cli: server.scenario(each, name=f"flow-{cli}") for cli, each in turns.items()}
+        home = real("codex", models["codex"])
+        for cli in models:
+            join(home, cli, models[cli])
+        home.fleet.cwd = make_repository(home.fleet.cwd / "repo")
+        home.start()
+        return Mixed(home, models)
+
+    return make
+
+
+def join(home: RealFleet, cli: str, model: Scenario) -> None:
+    """Have a home know one more CLI, which finds this model."""
+    setup = cli_env(cli, model, Path(home.fleet.env["HOME"]))
+    for path, text in setup.files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    home.fleet.env |= setup.env | {VARIABLES[cli]: MODELS[cli]}
+
+
+def handing_in(**told: Any) -> Turn:
+    """An agent that hands in what it did, by its own shell."""
+    return Turn(shell=f"echo '{json.dumps(told)}' > \"$FLEET_ARTIFACT_DIR/result.json\"")
+
+
+def tip(mixed: Mixed, flow: dict[str, Any], name: str) -> str:
+    """The last commit of a stage's branch."""
+    return run_git(mixed.repo, "rev-parse", next(each["branch"] for each in flow["stages"] if each["name"] == name))
+
+
+def test_codex_writes_claude_reviews_and_gemini_refines(mixed: Callable[..., Mixed]) -> None:
+    says = {"summary": "names are checked", "status": "completed", "files_changed": ["check.txt"]}
+    finds = {"summary": "nearly right", "status": "completed_no_changes", "next_steps": ["check the mail too"]}
+    given = mixed(
+        codex=[Turn(write="check.txt", content="names\n"), handing_in(**says), DONE],
+        claude=[Turn(text="I read it.", shell="cat check.txt"), handing_in(**finds), DONE],
+        # Nothing is handed in by this one: fleet makes its result from what it said and changed.
+        gemini=[Turn(shell="echo mail >> check.txt && cat check.txt"), Turn(text="The mail is checked too.")],
+    )
+    refined = json.loads(WRITE_REVIEW_REFINE)
+    refined["stages"][2]["executor"] = "gemini"
+    flow = given.ran(json.dumps(refined), "Check what people type")
+    assert [each["coder"] for each in flow["stages"]] == ["codex", "claude", "gemini"]
+
+    assert given.heard("codex")("Check what people type")
+    assert given.heard("claude")("names are checked") and given.heard("claude")("check.txt")
+    assert given.models["claude"].turns()[1].said == ("names",), "the reviewer has the writer's file"
+    assert given.heard("gemini")("nearly right") and given.heard("gemini")("check the mail too")
+
+    main, wrote, reviewed, last = (
+        run_git(given.repo, "rev-parse", "main"),
+        *(tip(given, flow, name) for name in ("implement", "review", "refine")),
+    )
+    assert (run_git(given.repo, "rev-parse", f"{wrote}~"), reviewed) == (main, wrote)
+    assert run_git(given.repo, "rev-parse", f"{last}~") == wrote
+    assert run_git(given.repo, "show", f"{last}:check.txt") == "names\nmail"
+
+    handed = given.results(flow)
+    assert [each["made_by"] for each in handed.values()] == ["agent", "agent", "fleet"]
+    told = {name: each["result"] for name, each in handed.items()}
+    assert [each["status"] for each in told.values()] == ["completed", "completed_no_changes", "completed"]
+    assert [each["files_changed"] for each in told.values()] == [["check.txt"], [], ["check.txt"]]
+    assert [each["commits"] for each in told.values()] == [[wrote], [], [last]]
+    assert (told["review"]["next_steps"], told["refine"]["summary"]) == (
+        finds["next_steps"],
+        "The mail is checked too.",
+    )
+    for name, cli in (("implement", "codex"), ("review", "claude"), ("refine", "gemini")):
+        run = given.run_of(flow, name)
+        assert (run["coder"], run["model"], run["ending"], bool(run["session"])) == (cli, MODELS[cli], "finished", True)
+
+
+def test_codex_and_gemini_work_side_by_side_and_claude_reviews_both(
+    mixed: Callable[..., Mixed], tmp_path: Path
+) -> None:
+    given = mixed(
+        codex=[meeting(tmp_path, "a", "b"), Turn(write="a.txt", content="A\n"), Turn(text="A is there.")],
+        gemini=[
+            meeting(tmp_path, "b", "a"),
+            Turn(shell="echo B > b.txt"),
+            handing_in(summary="B is there", status="completed"),
+            DONE,
+        ],
+        claude=[
+            Turn(text="I write it down.", shell="ls > seen.txt"),
+            handing_in(summary="both are fine", status="completed", files_changed=["seen.txt", "made-up.txt"]),
+            DONE,
+        ],
+    )
+    flow = given.ran(PARALLEL, "Two modules")
+    assert given.heard("codex")("Two modules: A") and given.heard("gemini")("Two modules: B")
+    assert given.heard("claude")("A is there.") and given.heard("claude")("B is there")
+    main, handed = run_git(given.repo, "rev-parse", "main"), given.results(flow)
+    for name, files in (("module-a", ["a.txt"]), ("module-b", ["b.txt"]), ("review", ["seen.txt"])):
+        assert run_git(given.repo, "rev-parse", f"{tip(given, flow, name)}~") == main, "each has a start of its own"
+        assert handed[name]["result"]["files_changed"] == files
+    assert [each["made_by"] for each in handed.values()] == ["fleet", "agent", "agent"]
+    assert handed["review"]["result"]["claimed_only"] == ["made-up.txt"]
+    one, other, review = (given.run_of(flow, name) for name in ("module-a", "module-b", "review"))
+    assert review["started_at"] >= max(one["ended_at"], other["ended_at"])
+
+
+def meeting(place: Path, mine: str, theirs: str) -> Turn:
+    """An agent that says it is there, and goes on once another one is."""
+    return Turn(shell=f"touch {place / mine}; while [ ! -e {place / theirs} ]; do sleep 0.05; done")

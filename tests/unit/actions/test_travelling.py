@@ -1,0 +1,61 @@
+"""Where tasks may be worked on: what keeps one on its host, and what goes with it to another."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from builders import a_task
+from fleet.actions.travelling import Ticket, stay
+from fleet.engine.arrival import LONGEST_SECONDS, Waits, travels
+from fleet.engine.environment import path_of
+from fleet.home import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(str(tmp_path / "home"))
+    made.make()
+    Path(made.settings).write_text('[host]\nname = "alpha"\n')
+    return made
+
+
+def test_what_stays_requires_its_host_besides_what_it_required(home: Home) -> None:
+    assert stay(home, "") == '["host:alpha"]'
+    assert json.loads(stay(home, '["gpu"]')) == ["gpu", "host:alpha"]
+    assert stay(home, '["gpu", "host:beta"]') == '["gpu", "host:beta"]'  # somebody said so
+
+
+@pytest.mark.parametrize(
+    ("own", "of_all", "both"),
+    [
+        ("", "", []),
+        ('["gpu"]', "", ["gpu"]),
+        ('["gpu"]', '["host:alpha"]', ["gpu", "host:alpha"]),
+        ('["host:beta"]', '["host:alpha"]', ["host:beta"]),
+    ],
+)
+def test_a_stage_that_names_a_host_goes_by_that(own: str, of_all: str, both: list[str]) -> None:
+    assert json.loads(Ticket(requires=of_all).with_words(own) or "[]") == both
+
+
+def test_waits_grow_and_have_a_bound_and_begin_anew() -> None:
+    waits = Waits()
+    found = [waits.longer("remote") for _ in range(12)]
+    assert found[:4] == [5, 10, 20, 40] and max(found) == LONGEST_SECONDS and found == sorted(found)
+    assert waits.longer("another") == 5
+    waits.over("remote")
+    assert waits.longer("remote") == 5
+
+
+def test_only_a_worktree_with_a_remote_travels() -> None:
+    assert travels(a_task(workspace="worktree", remote="/srv/a.git"))
+    assert not travels(a_task(workspace="worktree"))
+    assert not travels(a_task(workspace="directory", remote="/srv/a.git"))
+
+
+def test_programs_of_another_host_are_found_by_its_own_path_too() -> None:
+    ours = {"PATH": "/ours"}
+    assert path_of(a_task(path="/makers"), ours) == "/makers"
+    assert path_of(a_task(path="/makers", remote="/srv/a.git"), ours) == "/makers:/ours"
+    assert path_of(a_task(remote="/srv/a.git"), ours) == "/ours"

@@ -1,0 +1,101 @@
+"""What tasks may require of a host, and what is refused before it is kept."""
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fleet.config.host_section import HostLabel, HostName
+from fleet.core import host_words
+from fleet.core.errors import BadInput
+from fleet.core.host_words import changed, checked, plain, wanted
+
+
+def test_labels_and_a_host_are_kept_sorted_and_once() -> None:
+    assert wanted(["linux", "gpu", "gpu"], "build7") == '["gpu", "host:build7", "linux"]'
+    assert wanted([]) == wanted((), "") == ""
+
+
+@pytest.mark.parametrize("label", ["", " gpu", "gpu linux", "host:a", "a,b", "-gpu", "gpü", "g" * 65, "a\nb", "[", '"'])
+def test_what_cannot_be_a_label_is_refused(label: str) -> None:
+    with pytest.raises(BadInput, match="cannot be a label"):
+        wanted([label])
+
+
+@pytest.mark.parametrize("name", [" a", "a b", "host:a", "../a", "-a", "ä", "a" * 101, "a\n"])
+def test_what_cannot_be_a_host_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="cannot be the name of a host"):
+        wanted([], name)
+
+
+def test_no_task_requires_more_than_a_host_looks_at() -> None:
+    assert wanted([f"l{number}" for number in range(32)])
+    with pytest.raises(BadInput, match="33 things"):
+        wanted([f"l{number}" for number in range(33)])
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("", ""), ("[]", ""), ('["b","a"]', '["a", "b"]'), ('["host:x", "a", "a"]', '["a", "host:x"]')],
+)
+def test_a_list_that_somebody_wrote_is_kept_as_fleet_writes_it(text: str, kept: str) -> None:
+    assert checked(text) == kept
+
+
+@pytest.mark.parametrize("text", ["gpu", "{}", "[1]", "[", '["a b"]', '["host:"]', '["host:a", "host:b"]', "[[]]"])
+def test_what_no_host_could_offer_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        checked(text)
+
+
+@pytest.mark.parametrize(
+    ("labels", "host", "kept"),
+    [
+        (None, None, '["gpu", "host:a"]'),
+        (["arm"], None, '["arm", "host:a"]'),
+        ([], None, '["host:a"]'),
+        (None, "b", '["gpu", "host:b"]'),
+        (None, "", '["gpu"]'),
+        ([], "", ""),
+    ],
+)
+def test_what_is_said_anew_replaces_its_own_part_only(labels: list[str] | None, host: str | None, kept: str) -> None:
+    assert changed('["gpu", "host:a"]', labels, host) == kept
+
+
+def test_people_read_no_colons() -> None:
+    assert plain(("gpu", "host:build7")) == "gpu, host build7"
+
+
+WORDS = st.text(st.sampled_from("aZ09_.=+-: ,\nä"), max_size=5) | st.text(max_size=3)
+
+
+@given(WORDS)
+@example("a" * 64)
+@example("a" * 65)
+def test_settings_and_tasks_agree_on_labels(text: str) -> None:
+    assert fits(text, HostLabel) == accepts(host_words.label, text)
+
+
+@given(WORDS)
+@example("a" * 100)
+@example("a" * 101)
+def test_settings_and_tasks_agree_on_names(text: str) -> None:
+    assert fits(text, HostName) == accepts(host_words.name, text)
+
+
+def fits(text: str, kind: object) -> bool:
+    try:
+        msgspec.convert(text, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def accepts(check: object, text: str) -> bool:
+    assert callable(check)
+    try:
+        check(text)
+    except BadInput:
+        return False
+    return True

@@ -1,0 +1,163 @@
+"""The fence: until when a task is surely ours, and what becomes of its agent then. The agents are real."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.engine.fence import SHARE, Fence
+from fleet.launchers.headless import HeadlessLauncher
+from launching import a_token, asynchronous, living, read, scripted, soon, until
+
+
+class Clock:
+    """The machine's clock, in the hands of a test."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def fence(clock: Clock) -> Iterator[Fence]:
+    made = Fence(is_on=True, clock=clock)
+    yield made
+    made.end()
+
+
+def is_frozen(token: str) -> bool:
+    agents = [pid for pid in living(token) if b"fleet.launchers" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert agents
+    states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in agents]
+    return all(state == "T" for state in states)
+
+
+def move(place: str, name: str, other: str) -> None:
+    Path(place, name).rename(Path(place, other))
+
+
+def test_a_claim_is_sure_for_a_part_of_its_time_from_before_the_question(fence: Fence, clock: Clock) -> None:
+    asked = fence.now()
+    clock.seconds += 4  # that long the database took to answer
+    fence.confirm(["t"], asked, 10)
+    assert fence.left("t") == pytest.approx(10 * SHARE - 4)
+    clock.seconds = asked + 10 * SHARE - 0.01
+    assert not fence.is_closed("t")
+    clock.seconds = asked + 10 * SHARE
+    assert fence.is_closed("t")
+
+
+def test_an_answer_that_comes_late_takes_nothing_back(fence: Fence) -> None:
+    fence.confirm(["t"], 1_000, 10)
+    fence.confirm(["t"], 900, 10)
+    assert fence.left("t") == pytest.approx(10 * SHARE)
+
+
+def test_what_was_never_confirmed_is_not_ours(fence: Fence) -> None:
+    assert fence.is_closed("t")
+    fence.confirm(["t"], fence.now(), 10)
+    fence.forget("t")
+    assert fence.is_closed("t")
+
+
+def test_each_task_has_its_own_time(fence: Fence, clock: Clock) -> None:
+    fence.confirm(["a", "b"], fence.now(), 10)
+    clock.seconds += 5
+    fence.confirm(["b"], fence.now(), 10)
+    clock.seconds += 2
+    assert (fence.is_closed("a"), fence.is_closed("b")) == (True, False)
+
+
+def test_who_has_the_queue_for_himself_is_never_fenced(clock: Clock) -> None:
+    fence = Fence(is_on=False, clock=clock)
+    fence.begin()
+    assert fence.left("t") is None and not fence.is_closed("t")
+    fence.confirm(["t"], fence.now(), 10)
+    fence.guard("t", HeadlessLauncher(), "/nowhere")
+    clock.seconds += 1_000
+    fence.look()
+    assert fence.left("t") is None and not fence.is_closed("t")
+    fence.end()
+
+
+@asynchronous
+async def test_an_agent_is_frozen_when_its_time_is_over_and_not_before(tmp_path: Path) -> None:
+    clock, token, launcher = Clock(), a_token(), HeadlessLauncher()
+    fence = Fence(is_on=True, clock=clock)
+    place = str(tmp_path / "run")
+    fence.confirm(["t", "unstarted"], fence.now(), 10)
+    agent = await launcher.start(place, scripted("ticking", token))
+    await until(lambda: read(place, "stdout"))
+    fence.guard("t", launcher, place)
+    clock.seconds += 10 * SHARE - 0.1
+    fence.look()
+    assert not is_frozen(token)
+    clock.seconds += 0.2
+    fence.look()
+    assert is_frozen(token)
+    fence.confirm(["t"], fence.now(), 10)
+    await agent.put_off(fence.left("t"))
+    await until(lambda: not is_frozen(token))
+    clock.seconds += 10
+    fence.look()
+    assert is_frozen(token)  # it is not taken for one that is frozen still
+    await agent.kill_tree()
+    await soon(agent.ended())
+
+
+@asynchronous
+async def test_it_needs_neither_the_loop_nor_anybody_else(tmp_path: Path) -> None:
+    token, launcher, place = a_token(), HeadlessLauncher(), str(tmp_path / "run")
+    agent = await launcher.start(place, scripted("ticking", token))
+    await until(lambda: read(place, "stdout"))
+    fence = Fence(is_on=True)
+    fence.begin()
+    try:
+        fence.confirm(["t"], fence.now(), 1)
+        fence.guard("t", launcher, place)
+        give_up = time.monotonic() + 10
+        while not is_frozen(token):
+            assert time.monotonic() < give_up
+            time.sleep(0.01)  # noqa: ASYNC251 - the loop stands still
+    finally:
+        fence.end()
+    await agent.kill_tree()
+    await soon(agent.ended())
+
+
+@asynchronous
+async def test_one_that_could_not_be_frozen_is_tried_again(tmp_path: Path) -> None:
+    clock, token, launcher = Clock(), a_token(), HeadlessLauncher()
+    fence, place = Fence(is_on=True, clock=clock), str(tmp_path / "run")
+    agent = await launcher.start(place, scripted("ticking", token))
+    await until(lambda: read(place, "stdout"))
+    fence.guard("t", launcher, place)
+    move(place, "control", "hidden")
+    fence.look()
+    assert not is_frozen(token)
+    move(place, "hidden", "control")
+    fence.look()
+    assert is_frozen(token)
+    await agent.kill_tree()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(agent.ended(), 10)
+
+
+def test_what_is_known_to_be_lost_is_so_until_it_is_ours_again(fence: Fence, clock: Clock) -> None:
+    fence.confirm(["t", "u"], fence.now(), 10)
+    fence.lose(["t", "never held"])
+    assert (fence.is_lost("t"), fence.is_closed("t")) == (True, True)
+    assert (fence.is_lost("u"), fence.is_lost("never held")) == (False, False)
+    clock.seconds += 1
+    fence.confirm(["t"], fence.now(), 10)
+    assert (fence.is_lost("t"), fence.is_closed("t")) == (False, False)

@@ -1,0 +1,220 @@
+"""What a host is called, what it offers, and how it shows itself to the others."""
+
+import logging
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import MINUTE, NOON, FakeClock, a_task
+from fleet.assembly import open_launcher
+from fleet.config import load
+from fleet.core.host import Host
+from fleet.engine.admission import Situation, admit
+from fleet.engine.hosting import (
+    Said,
+    is_seen,
+    machine_name,
+    name_here,
+    name_of,
+    offers,
+    owner_of,
+    said_in,
+    settings_here,
+)
+from fleet.engine.office import Office
+from fleet.engine.presence import Presence
+from fleet.engine.single import Single, holder
+from fleet.home import Home
+from fleet.store.memory import MemoryQueue
+from fleet.store.memory_history import MemoryHistory
+
+
+class Place:
+    """A home whose queue is in memory, and as many supervisors on it as are wanted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.home = Home(str(folder / "home"))
+        self.home.make()
+        self.queue = MemoryQueue(now=self.clock)
+        self.history = MemoryHistory(self.queue)
+
+    def host(self, owner: str = "fleet@a-1", **said: Any) -> Presence:
+        office = Office(
+            self.home, self.queue, self.history, open_launcher(), owner=owner, said=Said(**{"name": "a", **said})
+        )
+        return Presence(office)
+
+    def later(self) -> None:
+        self.clock.advance(MINUTE / 3)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def write(home: Home, text: str) -> None:
+    Path(home.settings).write_text(text)
+
+
+def test_a_host_is_called_as_its_machine_unless_somebody_says_otherwise(place: Place) -> None:
+    settings = load(place.home, env={})
+    assert name_of(settings) == machine_name() != ""
+    assert owner_of(place.home, settings).startswith(f"fleet@{socket.gethostname()}-")
+    write(place.home, '[host]\nname = "build7"\nlabels = ["linux", "gpu"]\n')
+    settings = load(place.home, env={})
+    assert name_of(settings) == "build7"
+    assert offers(settings) == ("gpu", "linux", "host:build7")
+    assert owner_of(place.home, settings).startswith("fleet@build7-")
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"),
+    [("José's box", "Jos--s-box"), ("-x", "x"), ("ünï", "n-"), ("...", "host"), ("a.b_c-1", "a.b_c-1")],
+)
+def test_a_machine_with_an_odd_name_is_a_host_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, machine: str, name: str
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: machine)
+    assert machine_name() == name
+
+
+def test_what_the_supervisor_was_told_counts_before_the_settings_and_is_read_from_its_note(place: Place) -> None:
+    write(place.home, 'max_concurrent = 9\n[host]\nname = "settings"\nlabels = ["gpu"]\nlisten = "127.0.0.1:0"\n')
+    assert name_here(place.home) == "settings"
+    said = Said(coder="codex", name="flag", labels=(), slots=2)
+    single = Single(place.home)
+    single.take(said=said.note())
+    try:
+        assert said_in(holder(place.home)) == said
+        settings = settings_here(place.home)
+        assert (name_here(place.home), settings.host.labels, settings.max_concurrent) == ("flag", (), 2)
+        assert settings.host.listen == "127.0.0.1:0"
+    finally:
+        single.release()
+    assert settings_here(place.home).max_concurrent == 9
+    assert said_in(None) == said_in({"pid": 1}) == Said()
+
+
+def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:
+    office = Office(place.home, place.queue, place.history, open_launcher(), owner="x", said=Said(slots=2))
+    write(place.home, 'max_concurrent = 9\ncoder = "codex"\n')
+    office.reload()
+    assert (office.settings.max_concurrent, office.settings.coder) == (2, "codex")
+
+
+def test_its_row_tells_what_it_is_and_does(place: Place) -> None:
+    place.host(labels=("gpu",), slots=4).tell(3)
+    [row] = place.history.hosts()
+    assert (row.id, row.name, row.labels, row.slots, row.agents) == ("fleet@a-1", "a", ("gpu",), 4, 3)
+    assert row.seen_at == NOON and row.version and row.load == pytest.approx(os.getloadavg()[0], abs=50)
+
+
+def test_a_host_that_is_drained_takes_nothing_until_it_is_undrained(place: Place) -> None:
+    host = place.host()
+    assert host.look(0) == []  # nobody knows it yet
+    host.tell(0)
+    assert host.look(0) == []
+    place.history.drain_host("fleet@a-1", NOON)
+    assert host.look(0) == ["this host, a, is drained"]
+    host.tell(0)
+    assert host.look(0) == ["this host, a, is drained"]
+    place.history.drain_host("fleet@a-1", None)
+    assert host.look(0) == []
+
+
+def test_what_it_offers_is_told_as_soon_as_that_changes(place: Place) -> None:
+    host = place.host(name="")
+    host.tell(0)
+    write(place.home, 'max_concurrent = 9\n[host]\nname = "b"\nlabels = ["gpu"]\n')
+    host._office.reload()
+    assert host.look(2) == []
+    [row] = place.history.hosts()
+    assert (row.name, row.labels, row.slots, row.agents) == ("b", ("gpu",), 9, 2)
+    assert host.look(3) == [] and place.history.hosts() == [row]  # and not again and again
+
+
+def test_who_says_goodbye_or_is_silent_is_not_there(place: Place) -> None:
+    host = place.host()
+    host.tell(1)
+    [row] = place.history.hosts()
+    assert is_seen(row, NOON + MINUTE, 60) and not is_seen(row, NOON + MINUTE * 1.1, 60)
+    host.leave(1)
+    [row] = place.history.hosts()
+    assert not is_seen(row, NOON, 60) and row.agents == 1
+
+
+def test_two_supervisors_with_one_id_take_nothing(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    one, other = place.host(), place.host()
+    one.tell(0)
+    place.later()
+    other.tell(0)
+    place.later()
+    one.tell(0)
+    assert one.look(0) == ["another supervisor calls itself a as well"]
+    place.later()
+    other.tell(0)
+    assert other.look(0) and "give each host a [host] name of its own" in caplog.text
+    place.later()
+    one.tell(0)
+    other.leave(0)
+    place.later()
+    one.tell(0)
+    assert one.look(0) == []  # the other has gone
+    place.later()
+    one.tell(0)
+    assert one.look(0) == []
+
+
+def test_a_word_that_got_no_answer_is_not_taken_for_another_supervisors(place: Place) -> None:
+    class Deaf(MemoryHistory):
+        def keep_host(self, host: Host) -> Host:
+            super().keep_host(host)
+            raise OSError("the answer was lost")
+
+    host = place.host()
+    host.tell(0)
+    place.later()
+    heard, host._office.history = host._office.history, Deaf(place.queue)
+    with pytest.raises(OSError, match="lost"):
+        host.tell(0)
+    host._office.history = heard
+    place.later()
+    host.tell(0)
+    assert host.look(0) == []
+
+
+def test_a_host_that_is_forgotten_while_it_works_comes_back(place: Place) -> None:
+    host = place.host()
+    host.tell(0)
+    place.history.forget_host("fleet@a-1")
+    place.later()
+    host.tell(0)
+    assert host.look(0) == [] and len(place.history.hosts()) == 1
+
+
+def test_another_host_of_the_same_name_is_told_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.host("fleet@a-2").tell(0)
+    host = place.host()
+    for _ in range(3):
+        host.tell(0)
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+        "fleet@a-2 is called a as well: tasks that require this host may run there"
+    ]
+
+
+def test_a_host_claims_only_what_it_offers(place: Place) -> None:
+    for key, requires in (("t-1", ""), ("t-2", '["gpu"]'), ("t-3", '["host:a"]'), ("t-4", '["arm"]'), ("t-5", "odd")):
+        place.queue.add(a_task(id=key, requires=requires))
+    write(place.home, '[host]\nname = "a"\nlabels = ["gpu", "linux"]\n')
+    settings = load(place.home, env={})
+    seen = Situation(now=NOON, default_coder="claude", coders={"claude": ""}, offers=offers(settings))
+    room = admit(settings, seen)
+    taken = place.queue.claim("a", room.lanes, room=9, ttl=MINUTE)
+    assert sorted(claim.task.id for claim in taken) == ["t-1", "t-2", "t-3"]
+    shut = admit(settings, seen.replace(closed=["it is drained"]))
+    assert (shut.lanes, shut.room, shut.reasons) == ([], 0, ["it is drained"])

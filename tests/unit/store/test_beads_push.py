@@ -1,0 +1,131 @@
+"""Which calls of bd a change becomes: few, with only what changed, and guarded where bd can guard."""
+
+from datetime import timedelta
+
+from builders import HOUR, NOON, a_comment, a_task, an_edge
+from fleet.core.jsontext import decode
+from fleet.core.task import Task, Verdict
+from fleet.store.beads_push import Changed, Changes, Step, claim_steps, steps
+
+
+def told(*changed: Changed, fenced: bool = True) -> list[Step]:
+    return steps(Changes(changed), fenced=fenced)
+
+
+def claimed(task: Task) -> Task:
+    return task.claimed("host", NOON, NOON + HOUR)
+
+
+def test_what_bd_has_no_room_for_is_no_call_at_all() -> None:
+    task = claimed(a_task())
+    renewed = task.replace(claim_expires_at=NOON + 2 * HOUR, run_id="r", failures=3, handed_in_at=NOON, updated_at=NOON)
+    assert told(Changed(task, renewed)) == []
+
+
+def test_new_tasks_are_one_call_with_their_edges_labels_and_comments() -> None:
+    first, second = a_task(labels=("x",), cwd="/here"), a_task()
+    edge, comment = an_edge(second, first), a_comment(first)
+    [step] = steps(
+        Changes([Changed(None, first), Changed(None, second)], linked=[edge], comments=[comment]), fenced=True
+    )
+    assert step.argv == ("import", "-", "--json")
+    one, other = (decode(line) for line in step.text.splitlines())
+    assert (one["labels"], one["metadata"], one["comments"][0]["text"]) == (["x"], {"fleet.cwd": "/here"}, "well")
+    assert [each["depends_on_id"] for each in other["dependencies"]] == [first.id]
+
+
+def test_tasks_claimed_together_are_one_call_and_those_that_slept_are_woken_first() -> None:
+    tasks = [a_task(), a_task(), a_task(status="deferred", defer_until=NOON)]
+    woken, taken = claim_steps([(task, claimed(task)) for task in tasks])
+    assert woken.words == ("update", "--status=open", "--defer=", tasks[2].id)
+    assert (taken.argv, taken.ids, taken.actor) == (
+        ("update", "--claim", "--json"),
+        tuple(each.id for each in tasks),
+        "host",
+    )
+
+
+def test_giving_a_task_back_is_guarded_by_who_holds_it_where_bd_can() -> None:
+    held = claimed(a_task())
+    back = Verdict(status="open", reason="again").on(held, NOON)
+    [step] = told(Changed(held, back))
+    assert set(step.argv[1:]) == {
+        "--status=open",
+        "--assignee=",
+        '--metadata={"fleet.reason": "again"}',
+        "--if-assignee=host",
+    }
+    assert (step.ids, step.actor) == ((held.id,), "host")
+    [older] = told(Changed(held, back), fenced=False)
+    assert "--if-assignee=host" not in older.argv
+
+
+def test_closing_says_why_after_all_else_is_said() -> None:
+    held = claimed(a_task())
+    update, close = told(Changed(held, Verdict(status="closed", reason="done").on(held, NOON)))
+    assert update.argv[0] == "update" and not any(word.startswith("--status") for word in update.argv)
+    assert (close.argv, close.ids) == (("close", "--force", "--reason=done"), (held.id,))
+
+
+def test_texts_that_look_like_options_or_lists_stay_texts() -> None:
+    task = a_task(labels=("old",))
+    after = task.replace(title="--json", description="-d\n", labels=("a,b", 'q"'), notes="")
+    [step] = told(Changed(task, after))
+    assert {"--title=--json", "--description=-d\n", '--add-label="a,b"', '--add-label="q"""'} < set(step.argv)
+    assert "--remove-label=old" in step.argv
+
+
+def test_a_moment_to_wait_for_does_not_move_the_status() -> None:
+    task = a_task()
+    [step] = told(Changed(task, task.replace(defer_until=NOON + timedelta(days=1))))
+    assert set(step.argv[1:]) == {"--defer=2026-03-02T12:00:00Z", "--status=open"}
+
+
+def test_metadata_that_is_gone_is_taken_out_and_fleets_own_is_emptied() -> None:
+    task = a_task(metadata={"mine": 1, "kept": [1]}, reason="so")
+    first, second = told(Changed(task, task.replace(metadata={"kept": [2]}, reason="")))
+    assert "--metadata=" + '{"kept": [2], "fleet.reason": ""}' in first.argv
+    assert second.argv == ("update", "--unset-metadata=mine")
+
+
+def test_a_text_that_no_word_can_hold_goes_in_as_a_line_and_all_else_as_ever() -> None:
+    held = claimed(a_task(estimated_minutes=5))
+    after = held.replace(description="x" * 200_000, due_at=NOON, status="blocked", assignee="")
+    line, update = told(Changed(held, after))
+    assert line.argv == ("import", "-", "--allow-stale", "--json")
+    found = decode(line.text)
+    assert (found["description"], found["status"], found["assignee"]) == (after.description, "in_progress", "host")
+    assert {"--due=2026-03-01T12:00:00Z", "--status=blocked", "--assignee=", "--if-assignee=host"} == set(
+        update.argv[1:]
+    )
+
+
+def test_estimates_and_marks_are_options_and_an_estimate_goes_by_a_line() -> None:
+    task = a_task()
+    [step] = told(Changed(task, task.replace(estimated_minutes=5, no_history=True)))
+    assert step.argv == ("update", "--estimate=5", "--no-history")
+    [line] = told(Changed(task.replace(estimated_minutes=5), task))
+    assert line.argv[0] == "import" and "estimated_minutes" not in decode(line.text)
+
+
+def test_edges_are_one_call_however_many_and_those_with_a_gate_go_in_as_a_line() -> None:
+    first, second, third = a_task(), a_task(), a_task()
+    gated = an_edge(first, third, "waits-for", metadata='{"gate": "any-children"}')
+    changes = Changes(
+        [Changed(first, first)],
+        linked=[an_edge(first, second), gated],
+        unlinked=[an_edge(second, third)],
+    )
+    batch, line = steps(changes, fenced=True)
+    assert batch.argv == ("batch",)
+    assert batch.text.splitlines() == [
+        f'dep remove "{second.id}" "{third.id}"',
+        f'dep add "{first.id}" "{second.id}" "blocks"',
+    ]
+    assert decode(line.text)["dependencies"][0]["metadata"] == gated.metadata
+
+
+def test_what_is_gone_is_deleted_in_one_call() -> None:
+    tasks = [a_task(), a_task()]
+    [step] = told(*(Changed(task, None) for task in tasks))
+    assert step.words == ("delete", "--force", tasks[0].id, tasks[1].id)

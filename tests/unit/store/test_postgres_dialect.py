@@ -1,0 +1,40 @@
+"""How statements and texts are put to PostgreSQL."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.store.postgres_dialect import escaped, in_postgres, unescaped
+
+TEXTS = st.text(alphabet=st.sampled_from("\0\ufdd001a"), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("where id = :id", "where id = %(id)s"),
+        ("x between :a and :b", "x between %(a)s and %(b)s"),
+        ("x::bigint", "x::bigint"),
+        ("'external:' || :id", "'external:' || %(id)s"),
+        ("a % 2 like '%s'", "a %% 2 like '%%s'"),
+        ("in (select value from json_each(:ids))", "in (select value from each_of(%(ids)s))"),
+    ],
+)
+def test_values_are_named_as_psycopg_does(sql: str, told: str) -> None:
+    assert in_postgres(sql) == told.encode()
+
+
+@given(TEXTS, st.lists(TEXTS))
+def test_every_text_comes_back_and_has_no_nul_on_its_way(text: str, texts: list[str]) -> None:
+    put = escaped({"text": text, "texts": texts, "number": 3, "none": None})
+    assert "\0" not in put["text"] and not any("\0" in each for each in put["texts"])
+    assert unescaped([(put["text"], 3, None), tuple(put["texts"])]) == [(text, 3, None), tuple(texts)]
+
+
+def test_rows_without_anything_to_undo_are_the_same_rows() -> None:
+    row = ("a", 1, None)
+    assert unescaped([row])[0] is row
+
+
+def test_flags_are_numbers() -> None:
+    assert [type(value) for value in escaped({"a": True, "b": False}).values()] == [int, int]

@@ -1,0 +1,34 @@
+"""A server's clock as it is told from its last word."""
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from builders import NOON
+from fleet.core.clock import to_micros
+from fleet.store import server_clock
+from fleet.store.server_clock import ServerClock
+
+
+def test_it_goes_on_from_the_last_word_of_the_server_whatever_this_host_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    steady = [5_000_000]
+    monkeypatch.setattr(server_clock, "_steady_micros", lambda: steady[0])
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    clock = ServerClock()
+    clock.told(to_micros(NOON))
+    assert clock.now() == NOON
+    steady[0] += 1_500_000
+    assert clock.now() == NOON + timedelta(seconds=1.5)
+    clock.told(to_micros(NOON))
+    assert clock.now() == NOON
+
+
+def test_it_goes_by_a_clock_that_moves_and_that_nobody_sets() -> None:
+    clock = ServerClock()
+    clock.told(to_micros(NOON))
+    first = clock.now()
+    assert NOON <= first < NOON + timedelta(seconds=5)
+    while clock.now() == first:
+        pass
+    assert clock.now() > first

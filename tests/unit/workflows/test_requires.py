@@ -1,0 +1,41 @@
+"""What the stages of a workflow require of the hosts they run on."""
+
+from typing import Any
+
+import pytest
+
+from fleet.core.workflow import plan_in
+from flows import a_plan, a_stage, faults_of
+
+
+def test_a_stage_says_which_labels_and_which_host() -> None:
+    plan = a_plan(
+        a_stage("train", requires=["gpu", "big"], repeat=2),
+        a_stage("deploy", "train", host="edge"),
+        a_stage("rest", "deploy"),
+    )
+    assert {stage.name: stage.requires for stage in plan.stages} == {
+        "train": '["big", "gpu"]',
+        "train#2": '["big", "gpu"]',
+        "deploy": '["host:edge"]',
+        "rest": "",
+    }
+    assert plan_in(plan.text()) == plan
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"requires": "gpu"},
+        {"requires": ["a b"]},
+        {"requires": [1]},
+        {"requires": ["host:a"]},
+        {"requires": ["x"] * 40},
+        {"host": "a b"},
+        {"host": 7},
+        {"host": ["a"]},
+    ],
+)
+def test_what_no_host_can_offer_is_a_fault_of_the_file(said: dict[str, Any]) -> None:
+    faults = faults_of(a_stage("one", **said))
+    assert [next(iter(said)) in fault.message for fault in faults] == [True]

