@@ -6,6 +6,7 @@ import os
 from datetime import timedelta
 
 from fleet.core.errors import StoreFault
+from fleet.core.jsontext import encode
 from fleet.store.sqlite import SqliteQueue
 
 TYPE_CHECKING = False
@@ -127,17 +128,23 @@ def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fle
     return Fleet(home, queue, lambda: PostgresHistory(queue))
 
 
-def real_bd(home: Home, *, in_turn: bool) -> str:
+def real_bd(home: Home, *, in_turn: bool, for_settings: bool = False) -> str:
     """Where the real bd is, for this process to become. Raises StoreAway.
 
     With `in_turn` it waits until nobody of fleet's writes with bd, and nobody does until this process has ended.
+    `for_settings` it may change bd's own: then those that fleet goes by are read again.
     """
-    from fleet.store.beads_folder import take_turn
+    from fleet.store.beads import SETTINGS
+    from fleet.store.beads_folder import fingerprint, take_turn
     from fleet.store.beads_program import find_program
 
     program = find_program(os.environ)
     if in_turn:
         os.set_inheritable(take_turn(home.beads), True)
+    if for_settings and os.path.exists(home.database):  # noqa: PTH110
+        queue = SqliteQueue(home.database)
+        queue.set_config(SETTINGS, encode({"mark": fingerprint(home.beads)}))
+        queue.close()
     return program
 
 

@@ -54,6 +54,14 @@ def test_the_tail_of_a_run_is_the_last_that_was_kept(history: History) -> None:
     assert history.tail("t-1/2") is None
 
 
+def test_tails_from_before_a_moment_are_let_go_of(history: History) -> None:
+    for number in range(4):
+        history.keep_tail(f"t-{number}/1", "x", NOON + number * MINUTE)
+    assert history.forget_tails(NOON + 2 * MINUTE) == 2
+    assert [history.tail(f"t-{number}/1") is None for number in range(4)] == [True, True, False, False]
+    assert history.forget_tails(NOON) == 0
+
+
 @pytest.mark.parametrize(
     ("requires", "fits"),
     [

@@ -91,6 +91,15 @@ def test_the_real_bd_answers_a_person_word_for_word(home: BeadsHome) -> None:
     }
 
 
+def test_settings_that_a_person_changes_in_bd_are_gone_by(home: BeadsHome) -> None:
+    first = home.create("ok")
+    refused = home.fleet("bd", "create", "an odd one", "-t", "odd")
+    assert refused.code != 0, refused
+    home.fleet.ok("bd", "config", "set", "types.custom", "odd")
+    made = json.loads(home.fleet.ok("bd", "create", "an odd one", "-t", "odd", "--json"))
+    assert home.shown(made["id"])["issue_type"] == "odd" and home.shown(first)["status"] == "open"
+
+
 def test_a_bd_that_fails_for_a_while_ends_neither_supervisor_nor_task(home: BeadsHome) -> None:
     wrapper = home.fleet.user / "bd"
     broken = home.fleet.user / "broken"

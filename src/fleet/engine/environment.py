@@ -70,7 +70,7 @@ def agent_environment(
         "FLEET_ARTIFACT_DIR": f"{folder}/artifacts",
         "FLEET_RUN_ID": run.id if run else "",
         "FLEET_RUN_TOKEN": token,
-        "BEADS_DIR": home.root,
+        "BEADS_DIR": home.beads if os.path.isdir(home.beads) else home.root,  # noqa: PTH112
         "BEADS_ACTOR": run.id if run else "fleet",
     }
 

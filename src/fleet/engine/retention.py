@@ -103,6 +103,8 @@ def sweep(office: Office) -> int:
     before = due_before(now, office.settings.supervisor.raw_days)
     part = office.history.ended(before=before, after=mark.place, limit=PART)
     removed = remove(office.home, part)
+    if len(part) < PART:
+        office.history.forget_tails(before)
     office.queue.set_config(name, mark.after(part, now).text())
     if removed.files or removed.failed:
         log.info("raw output of %s runs removed: %s bytes; %s files left", removed.runs, removed.bytes, removed.failed)

@@ -309,6 +309,9 @@ class History(Protocol):
     def tail(self, run_id: str) -> tuple[str, datetime] | None:
         """The last events that were kept of a run, and when."""
 
+    def forget_tails(self, before: datetime) -> int:
+        """Let go of what was kept of runs before a moment; of how many."""
+
     # Workspaces and trust
 
     def lease(self, workspace: Workspace, *, ports: Callable[[frozenset[int]], int] | None = None) -> Workspace:

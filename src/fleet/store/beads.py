@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 #: Settings of the copy itself, which nobody else needs to see.
 SEEN, PROGRAM, OWNER = "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner"
+SETTINGS = "fleet.beads_settings"  # somebody is about to change bd's own, which was then as noted here
 #: Settings of bd that fleet goes by.
 FOLLOWED = ("issue_prefix", "status.custom", "types.custom")
 #: After a write of ours bd is read again within so many seconds: somebody may have written at the same time.
@@ -100,7 +101,7 @@ class BeadsQueue(SqliteQueue):
         super().close()
 
     def config(self) -> dict[str, str]:
-        return {key: value for key, value in super().config().items() if key not in (SEEN, PROGRAM, OWNER)}
+        return {key: value for key, value in super().config().items() if key not in (SEEN, PROGRAM, OWNER, SETTINGS)}
 
     def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
         return beads_folder.listening(self.folder, call)
@@ -147,8 +148,10 @@ class BeadsQueue(SqliteQueue):
             mark = beads_folder.fingerprint(self.folder)
             first = not self._known(SEEN)
             self._puller.merge(self.bd.run("export", "--all"))
-            if first:
+            asked = self._known(SETTINGS)
+            if first or (asked and asked.get("mark") != mark):
                 self._follow_settings()
+                self.set_config(SETTINGS, None)
             self._note(mark, own=False)
             self._file.block("forget_written")
 

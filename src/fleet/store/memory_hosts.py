@@ -47,3 +47,10 @@ class MemoryHosts(MemoryFlows):
 
     def tail(self, run_id: str) -> tuple[str, datetime] | None:
         return self._queue.state.tails.get(run_id)
+
+    def forget_tails(self, before: datetime) -> int:
+        with self._queue.atomic():
+            state = self._queue.state
+            kept = {run_id: found for run_id, found in state.tails.items() if found[1] >= before}
+            gone, state.tails = len(state.tails) - len(kept), kept
+            return gone

@@ -26,7 +26,7 @@ EVENTS = ("insert", "update", "delete")
 #: Settings of a queue about itself: its name, and how far a copy into it has come.
 NAME, STATE = "fleet.queue_id", "fleet.moving"
 #: Settings that say something about one place and mean nothing in another.
-LOCAL = (STATE, "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner")
+LOCAL = (STATE, "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner", "fleet.beads_settings")
 
 
 class Table(NamedTuple):

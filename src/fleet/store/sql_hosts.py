@@ -46,6 +46,11 @@ class SqlHosts(SqlFlows):
             return text, from_micros(kept_at)
         return None
 
+    def forget_tails(self, before: datetime) -> int:
+        with self._db.writing(durable=False):
+            self._db.rows(self._host_sql["forget_tails"], {"before": to_micros(before)})
+            return self._db.changes()
+
     @property
     def _host_sql(self) -> dict[str, str]:
         return self._db.blocks("hosts")

@@ -20,6 +20,7 @@ OWN = ("create", "new")
 TURNS = (
     *("update", "close", "done", "reopen", "delete", "dep", "link", "relate", "comment", "comments", "label", "tag"),
     *("assign", "priority", "note", "defer", "undefer", "import", "batch", "q", "unclaim", "reclaim", "heartbeat"),
+    "config",
 )
 
 
@@ -37,7 +38,8 @@ def is_forwarded(home: Home, argv: list[str]) -> bool:
 
 def forward(home: Home, argv: list[str]) -> int:
     """Become the real bd; comes back only when that cannot be. Raises StoreAway."""
-    program = real_bd(home, in_turn=_verb(argv) in TURNS)
+    verb = _verb(argv)
+    program = real_bd(home, in_turn=verb in TURNS, for_settings=verb == "config")
     sys.stdout.flush()
     sys.stderr.flush()
     try:

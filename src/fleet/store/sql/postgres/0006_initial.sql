@@ -101,6 +101,7 @@ create index tasks_by_assignee on tasks using hash (assignee) where assignee <> 
 create index tasks_by_batch on tasks using hash (batch) where batch <> '';
 create index tasks_by_external_ref on tasks using hash (external_ref) where external_ref <> '';
 create index tasks_by_branch on tasks using hash (branch) where branch <> '';
+create index tasks_by_maker on tasks using hash (made_by) where made_by <> '';
 create index tasks_claimable_by_lane on tasks (coder, account, mode, priority, created_at, id)
     where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = ''
         and assignee = '' and ephemeral = 0;

@@ -1,6 +1,7 @@
 -- Hosts that share this queue, where a task's repository can be fetched from, and the last of each run's events.
 
 alter table tasks add column remote text not null default '';
+create index tasks_by_maker on tasks (made_by) where made_by <> '';
 
 create table hosts (
     id text primary key not null,

@@ -24,3 +24,6 @@ on conflict (run) do update set kept_at = excluded.kept_at, text = excluded.text
 
 -- tail --
 select text, kept_at from tails where run = :run
+
+-- forget_tails --
+delete from tails where kept_at < :before
