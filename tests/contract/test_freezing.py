@@ -58,10 +58,17 @@ def state_of(pid: int) -> str:
     return ""
 
 
+def words_of(pid: int) -> bytes:
+    """The command line of a process; empty: it is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def moving(token: str, *, agents_only: bool = True) -> list[int]:
     """The processes with this word that could do something now."""
     found = [pid for pid in living(token) if state_of(pid) not in ("T", "Z", "")]
-    shims = {pid for pid in found if b"fleet.launchers.shim" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    shims = {pid for pid in found if b"fleet.launchers.shim" in words_of(pid)}
     return [pid for pid in found if pid not in shims] if agents_only else found
 
 

@@ -1,4 +1,4 @@
-"""Branches moved and commits written without a process are what git would have written, or are left to git."""
+"""Branches made and commits written without a process are what git would have written, or are left to git."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import pytest
 from fleet.home import Home
 from fleet.workspaces.known import is_known
 from fleet.workspaces.objects import tree_of, write_commit, written
-from fleet.workspaces.refs import move_branch, tip_of
+from fleet.workspaces.refs import new_branch, tip_of
 from fleet.workspaces.repository import Repository, find_repository
 from fleet.workspaces.sharing import Shared
 from fleet.workspaces.view import View
@@ -28,9 +28,11 @@ class Scene:
         self.view = View(Home(str(folder / "home")), self.repository)
         self.first = run_git(self.top, "rev-parse", "HEAD")
         self.second = commit(self.top, "more.txt", "more\n")
+        self.draft = folder / "draft"
+        self.draft.mkdir()
 
-    def move(self, branch: str, to: str, before: str | None) -> bool:
-        return move_branch(self.repository, branch, to, before=before, words=SAID)
+    def make(self, branch: str, to: str) -> bool:
+        return new_branch(self.repository, branch, to, draft=str(self.draft), words=SAID)
 
     def tip(self, branch: str) -> str:
         return run_git(self.top, "rev-parse", "--verify", f"refs/heads/{branch}")
@@ -41,28 +43,24 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def test_a_branch_is_made_and_moved_as_git_does_it(scene: Scene) -> None:
-    assert scene.move("a/b-1", scene.first, None)
-    assert scene.move("a/b-1", scene.second, scene.first)
-    assert scene.tip("a/b-1") == scene.second
+def test_a_branch_is_made_as_git_does_it(scene: Scene) -> None:
+    assert scene.make("a/b-1", scene.first)
+    assert scene.tip("a/b-1") == scene.first
     logged = run_git(scene.top, "reflog", "show", "--format=%H %gn <%ge> %gs", "a/b-1")
-    assert logged.splitlines() == [f"{each} fleet <fleet@localhost> {SAID}" for each in (scene.second, scene.first)]
+    assert logged == f"{scene.first} fleet <fleet@localhost> {SAID}"
+    run_git(scene.top, "update-ref", "refs/heads/a/b-1", scene.second, scene.first)
     run_git(scene.top, "fsck", "--strict")
     run_git(scene.top, "branch", "-D", "a/b-1")
-    assert scene.move("a/b-1", scene.first, None), "git left its empty folders"
+    assert scene.make("a/b-1", scene.first), "git left its empty folders"
+    assert list(scene.draft.iterdir()) == []
 
 
-def test_what_is_not_where_it_was_is_not_moved(scene: Scene) -> None:
+def test_what_is_there_is_not_made_again(scene: Scene) -> None:
     run_git(scene.top, "branch", "there", scene.first)
-    assert not scene.move("there", scene.second, None)
-    assert not scene.move("there", scene.second, scene.second)
-    assert not scene.move("missing", scene.second, scene.first)
-    assert scene.tip("there") == scene.first
-    assert not (Path(scene.repository.common) / "refs" / "heads" / "missing.lock").exists()
+    assert not scene.make("there", scene.second)
     run_git(scene.top, "pack-refs", "--all", "--prune")
-    assert not scene.move("there", scene.second, None)
-    assert scene.move("there", scene.second, scene.first), "a packed branch is where git packed it"
-    assert scene.tip("there") == scene.second
+    assert not scene.make("there", scene.second)
+    assert scene.tip("there") == scene.first and list(scene.draft.iterdir()) == []
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -73,47 +71,44 @@ def test_a_name_that_another_branch_stands_in_the_way_of_is_left_to_git(
     run_git(scene.top, "branch", known)
     if packed:
         run_git(scene.top, "pack-refs", "--all", "--prune")
-    assert not scene.move(wanted, scene.first, None)
+    assert not scene.make(wanted, scene.first)
     assert run_git(scene.top, "for-each-ref", "--format=%(refname)", "refs/heads").splitlines() == sorted(
         [f"refs/heads/{known}", "refs/heads/main"]
     )
 
 
 def test_a_lock_of_gits_own_is_respected_and_stays(scene: Scene) -> None:
-    run_git(scene.top, "branch", "held", scene.first)
     lock = Path(scene.repository.common) / "refs" / "heads" / "held.lock"
     lock.write_text("")
-    assert not scene.move("held", scene.second, scene.first)
-    assert lock.exists() and scene.tip("held") == scene.first
+    assert not scene.make("held", scene.first)
+    assert lock.exists() and tip_of(scene.repository, "held") is None
 
 
-def test_a_branch_that_is_another_name_for_one_is_left_to_git(scene: Scene) -> None:
+def test_a_branch_that_is_another_name_for_one_is_told_by_git(scene: Scene) -> None:
     run_git(scene.top, "branch", "real", scene.first)
     run_git(scene.top, "branch", "alias", scene.first)
     run_git(scene.top, "pack-refs", "--all", "--prune")
     run_git(scene.top, "symbolic-ref", "refs/heads/alias", "refs/heads/real")
     run_git(scene.top, "update-ref", "refs/heads/real", scene.second)
-    assert not scene.move("alias", scene.second, scene.first)
     assert scene.view.tip_of("alias") == scene.second
     assert scene.view.resolve("refs/heads/alias") == [scene.second]
 
 
 def test_a_link_in_the_place_of_a_branch_is_not_followed(scene: Scene, tmp_path: Path) -> None:
     target = tmp_path / "outside"
-    target.write_text(f"{scene.first}\n")
     (Path(scene.repository.common) / "refs" / "heads" / "evil").symlink_to(target)
-    assert not scene.move("evil", scene.second, scene.first)
-    assert not scene.move("evil", scene.second, None)
-    assert target.read_text() == f"{scene.first}\n"
+    assert not scene.make("evil", scene.second)
+    assert not target.exists()
 
 
-def test_of_many_who_move_a_branch_from_where_it_was_one_does(scene: Scene) -> None:
-    run_git(scene.top, "branch", "fought", scene.first)
+def test_of_many_who_make_a_branch_one_does(scene: Scene, tmp_path: Path) -> None:
     made = [write_commit(scene.view, tree_of(scene.view, scene.first), (scene.first,), f"{n}") for n in range(8)]
     won: list[str] = []
 
     def fight(to: str) -> None:
-        if scene.move("fought", to, scene.first):
+        draft = tmp_path / f"draft-{to}"
+        draft.mkdir()
+        if new_branch(scene.repository, "fought", to, draft=str(draft), words=SAID):
             won.append(to)
 
     threads = [threading.Thread(target=fight, args=(each,)) for each in made]
@@ -156,7 +151,7 @@ def test_a_repository_with_longer_names_is_left_to_git(tmp_path: Path) -> None:
     first = commit(top, "a.txt", "a\n")
     repository = find_repository(str(top))
     view = View(Home(str(tmp_path / "home")), repository)
-    assert not move_branch(repository, "b", first, before=None, words=SAID)
+    assert not new_branch(repository, "b", first, draft=str(tmp_path), words=SAID)
     made = write_commit(view, tree_of(view, first), (first,), "words")
     assert len(made) == 64 and run_git(top, "cat-file", "-t", made) == "commit"
 

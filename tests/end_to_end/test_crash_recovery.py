@@ -29,7 +29,7 @@ STEPS = [
     ("fleet.store.sqlite_history", "SqliteHistory", "begin"),
     ("fleet.store.sqlite", "SqliteQueue", "admit"),
     ("fleet.engine.folder", "TaskFolder", "write_task_json"),
-    ("fleet.launchers.headless", "HeadlessLauncher", "_spawn"),
+    ("fleet.launchers.starter", "Starter", "hand_over"),
     ("fleet.launchers.shim_client", "ShimAgent", "reach"),
     ("fleet.store.sqlite_history", "SqliteHistory", "fold_all"),
     ("fleet.store.sqlite_history", "SqliteHistory", "end"),
@@ -104,7 +104,7 @@ def test_a_kill_at_any_step_of_a_run_is_mended(home: Supervised, step: tuple[str
 def test_kills_before_an_agent_was_started_block_no_task(home: Supervised) -> None:
     """However often it happens: no agent has vanished where there was none."""
     key = home.create("ok")
-    home.fleet.env["CRASH"] = "fleet.launchers.headless:HeadlessLauncher:_spawn:before:1"
+    home.fleet.env["CRASH"] = "fleet.launchers.starter:Starter:hand_over:before:1"
     for _ in range(8):
         home.spawn()
         wait_for(lambda: ended(home), "the kill", home.describe)

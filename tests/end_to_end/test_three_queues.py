@@ -11,6 +11,8 @@ from supervised import wait_for
 
 #: What differs from one telling to the next, and says nothing about the queue.
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+#: What bd 1.3 tells of its own database, and fleet of its own claims.
+BDS_OWN = ("revision", "comments_omitted", "claim_fence")
 PASSING = ("elapsed", "seconds", "age", "cost_usd", "rss_kb", "cpu_pct", "pid", "waited", "duration")
 
 
@@ -73,7 +75,7 @@ def masked(value: Any, ids: dict[str, str], fleet: Program, name: str = "") -> A
     """The same without what one telling has for itself: ids, instants, paths, amounts of time."""
     if isinstance(value, dict):
         # Where hosts share a queue, a task in a plain directory says on which of them that is.
-        kept = {key: each for key, each in value.items() if key != "fleet.requires"}
+        kept = {key: each for key, each in value.items() if key not in ("fleet.requires", *BDS_OWN)}
         return {key: masked(each, ids, fleet, key) for key, each in sorted(kept.items())}
     if isinstance(value, list):
         return [masked(each, ids, fleet, name) for each in value]

@@ -211,7 +211,7 @@ def test_a_task_is_done_when_a_person_says_so_and_killed_work_is_kept(cli: str, 
     home.fleet.ok("kill", "killed", "--yes")
     assert home.wait_status(done, "closed")["close_reason"] == "done by hand"
     assert home.wait_status(killed, "blocked")["reason"].startswith("stopped by hand")
-    assert home.sessions() == set() and home.agents() == []
+    home.wait(lambda: home.sessions() == set() and home.agents() == [], "their terminals to go")
     assert "kept" in run_git(home.repo, "ls-tree", "--name-only", "done").splitlines()
     saved = run_git(home.repo, "for-each-ref", "--format=%(refname)", f"refs/fleet/saved/{killed}").splitlines()
     assert any("kept" in run_git(home.repo, "ls-tree", "-r", "--name-only", ref) for ref in saved)

@@ -162,7 +162,7 @@ def test_max_concurrent_of_the_mcp_server_is_left_alone(place: Place) -> None:
         ('[coders."a b"]\nmodel = "x"', "'a b' cannot be the name of a coder"),
         ("[coders.codex]\nmodle = 3", "unknown key coders.codex.modle"),
         ("[setup]\nquick = true", "setup.quick cannot be set here"),
-        ("[supervisor]\nclaim_seconds = 9", "supervisor.claim_seconds must be a whole number from 10 to 86400, not 9"),
+        ("[supervisor]\nclaim_seconds = 2", "supervisor.claim_seconds must be a whole number from 3 to 86400, not 2"),
         ("[watchdog]\nwall_seconds = nan", "watchdog.wall_seconds must be a number from 0.1 to 2592000, not nan"),
         ("[watchdog]\nmax_cost_usd = true", "watchdog.max_cost_usd must be a number from 0.01 to 1000000, not true"),
         ("[limits]\nretry_limit = 0", "limits.retry_limit must be a whole number from 1 to 500, not 0"),

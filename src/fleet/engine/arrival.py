@@ -151,7 +151,8 @@ async def _take_over(office: Office, known: Workspace) -> None:
     if host is not None and is_seen(host, office.now(), seconds):
         raise NotNow(
             f"its worktree is on host {host.name}, which has not pushed its branch yet",
-            seconds=WAITS.longer(f"{known.task_id} {known.host}"),
+            # It may be its turn then, or it is known to be gone.
+            seconds=min(WAITS.longer(f"{known.task_id} {known.host}"), office.settings.supervisor.claim_seconds),
         )
     WAITS.over(f"{known.task_id} {known.host}")
     await office.ask(office.history.leave_workspace, known.task_id)

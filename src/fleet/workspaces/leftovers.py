@@ -13,8 +13,6 @@ from fleet.workspaces.git import GitFault
 from fleet.workspaces.listing import LeftOut
 from fleet.workspaces.objects import tree_of, write_commit
 from fleet.workspaces.place import LONGEST, read_plain
-from fleet.workspaces.refs import move_branch
-from fleet.workspaces.registering import is_usual
 from fleet.workspaces.repository import locked
 from fleet.workspaces.snapshot import Snapshot, Taken
 from fleet.workspaces.theirs import sparse_paths
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.workspaces.place import Place
     from fleet.workspaces.view import View
-
-
-SAID = "fleet: what was left"
 
 
 class Leftover(Record):
@@ -65,21 +60,12 @@ def _refusal(place: Place) -> str:
 def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_file: str, message: str) -> Leftover:
     made = write_commit(view, taken.tree, (tip,), message)
     with locked(home, view.repository):
-        if not _move(view, place.branch, made, tip):
+        try:
+            view.git("update-ref", "-m", "fleet: what was left", f"refs/heads/{place.branch}", made, tip)
+        except GitFault:
             return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved meanwhile")
         _hand_index(view, place, index_file)
     return Leftover(commit=made, files=taken.changed, left_out=taken.left_out)
-
-
-def _move(view: View, branch: str, commit: str, before: str) -> bool:
-    """Have the branch be at a commit, if it is still where it was; whether it is."""
-    if is_usual(view.repository) and move_branch(view.repository, branch, commit, before=before, words=SAID):
-        return True
-    try:
-        view.git("update-ref", "-m", SAID, f"refs/heads/{branch}", commit, before)
-    except GitFault:
-        return False
-    return True
 
 
 def _hand_index(view: View, place: Place, index_file: str) -> None:

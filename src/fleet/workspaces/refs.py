@@ -1,9 +1,10 @@
-"""A branch made or moved by git's own rules and without a process: its lock, what it was, its log, a rename.
+"""Where branches are, and a new one made, without a process: what git keeps about them is a line in a file.
 
-Only where the repository is of the usual kind and nothing is doubtful; else it is git's, which says what is wrong.
+A branch is made by linking a whole file to its name, which nobody else can do then, and which no kill leaves half done.
+Anything doubtful is left to git, which says what is wrong; so is every move of a branch that is there.
 """
 
-# ruff: noqa: PTH103, PTH104, PTH108, PTH112, PTH118, PTH120
+# ruff: noqa: PTH103, PTH108, PTH112, PTH118, PTH120
 from __future__ import annotations
 
 import contextlib
@@ -17,43 +18,39 @@ from fleet.workspaces.admin import COMMIT, MOST_PACKED, branch_tip, read
 if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
 
-#: Who moved it, in its log.
+#: Who made it, in its log.
 WHO = "fleet <fleet@localhost>"
 NOWHERE = "0" * 40
-
-
-def move_branch(repository: Repository, branch: str, commit: str, *, before: str | None, words: str) -> bool:
-    """Have a branch be at a commit, if it is where it was: `before`, none for one that is not there.
-
-    Whether it was done; where not, nothing was, and git can tell why. Call it with the repository's lock.
-    """
-    path = os.path.join(repository.common, "refs", "heads", branch)
-    if len(commit) != len(NOWHERE) or (before is None and _is_in_the_way(repository, branch)):
-        return False
-    lock = path + ".lock"
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    except OSError:
-        return False
-    try:
-        with open(handle, "wb") as file:  # noqa: PTH123
-            file.write(f"{commit}\n".encode())
-        if not os.path.isdir(path) and not os.path.islink(path) and tip_of(repository, branch) == before:  # noqa: PTH114
-            _log(repository.common, branch, f"{before or NOWHERE} {commit} {WHO} {_now()}\t{words}\n")
-            os.rename(lock, path)
-            return True
-    except OSError:
-        pass
-    with contextlib.suppress(OSError):
-        os.unlink(lock)
-    return False
 
 
 def tip_of(repository: Repository, branch: str) -> str | None:
     """Where a branch is, none where it is not; what stands there itself where that is no commit."""
     loose = read(os.path.join(repository.common, "refs", "heads", branch)).strip()
     return branch_tip(repository, branch) if not loose or COMMIT.fullmatch(loose) else loose
+
+
+def new_branch(repository: Repository, branch: str, commit: str, *, draft: str, words: str) -> bool:
+    """Make a branch that is not there, with `draft` as a folder on the way that is swept where we are killed.
+
+    Whether it was done; where not, nothing was, and git can tell why. Call it with the repository's lock.
+    """
+    path = os.path.join(repository.common, "refs", "heads", branch)
+    if len(commit) != len(NOWHERE) or os.path.lexists(f"{path}.lock") or _is_in_the_way(repository, branch):
+        return False
+    whole = os.path.join(draft, "ref")
+    try:
+        with open(whole, "x", encoding="ascii") as file:  # noqa: PTH123
+            file.write(f"{commit}\n")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.link(whole, path)
+    except OSError:  # it is there, something else stands in its way, or this disk has no links
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(whole)
+    with contextlib.suppress(OSError):  # it is made, whether or not that can be noted
+        _log(repository.common, branch, f"{NOWHERE} {commit} {WHO} {_now()}\t{words}\n")
+    return True
 
 
 def _is_in_the_way(repository: Repository, branch: str) -> bool:

@@ -4,7 +4,7 @@ Git starts three processes for it, more than a small checkout takes. What is wri
 the same; a repository that keeps its refs or its settings in another way is left to git itself.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH104, PTH118, PTH119, PTH123
+# ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH118, PTH119, PTH123
 from __future__ import annotations
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.workspaces.admin import read, real
 from fleet.workspaces.git import git
-from fleet.workspaces.refs import move_branch
+from fleet.workspaces.refs import new_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,13 +64,22 @@ def point(tree: str, admin: str) -> None:
     _write(os.path.join(tree, ".git"), f"gitdir: {admin}\n")
 
 
-def make_branch(repository: Repository, branch: str, commit: str) -> None:
+def make_branch(repository: Repository, branch: str, commit: str, *, aside: str) -> None:
     """Make a branch that is not there yet. Raises GitFault, also where somebody made it meanwhile."""
     said = f"branch: Created from {commit}"
-    if is_usual(repository) and move_branch(repository, branch, commit, before=None, words=said):
+    if is_usual(repository) and _quickly(repository, branch, commit, said, aside):
         return
     words = ("update-ref", "-m", said, f"refs/heads/{branch}", commit, "0" * len(commit))
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
+
+
+def _quickly(repository: Repository, branch: str, commit: str, words: str, aside: str) -> bool:
+    with contextlib.suppress(OSError), _drafted(repository.common, aside) as draft:
+        try:
+            return new_branch(repository, branch, commit, draft=draft, words=words)
+        finally:
+            os.rmdir(draft)
+    return False
 
 
 def _put(draft: str, folder: str, name: str) -> str:

@@ -183,7 +183,7 @@ def _begin(repository: Repository, path: str, branch: str, base_commit: str, spa
     except OSError as error:
         raise FleetError(f"the worktree {path} cannot be made: {error.strerror}", hint=FULL) from error
     if base_commit:
-        make_branch(repository, branch, base_commit)
+        make_branch(repository, branch, base_commit, aside=ADMIN_ASIDE)
     return admin
 
 
