@@ -43,11 +43,16 @@ def load() -> "Callable[[], int]":
     import asyncio  # noqa: F401 - for teardown commands
     import importlib
 
+    from fleet.assembly import load_embedded
     from fleet.cli.main import ALIASES, COMMANDS
+    from fleet.coders import CODERS
     from fleet.warm.asking import COMMANDS as WARM
 
     for word in sorted(WARM):
         importlib.import_module(COMMANDS[ALIASES.get(word, word)][0].partition(":")[0])
+    for place in CODERS.values():
+        importlib.import_module(place.partition(":")[0])
+    load_embedded()
     return run
 
 

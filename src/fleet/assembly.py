@@ -76,6 +76,11 @@ def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> F
     return Fleet(home, queue, open_history)
 
 
+def load_embedded() -> None:
+    """Import all that is needed to open the home's own file: for a process that will be forked."""
+    import fleet.store.sqlite_history  # noqa: F401
+
+
 def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fleet | None:
     """Open the queue that settings, environment or somebody names; none where that is the home's own file after all."""
     from fleet.config.queue import BEADS, POSTGRES, chosen  # settings are read where a queue is named, and else not
