@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,6 @@ log = logging.getLogger(__name__)
 
 #: How often a database that is away is tried again.
 AGAIN_SECONDS = 0.5
-THREADS = 32
 
 
 def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, to_terminal: bool = True) -> None:
@@ -81,8 +79,6 @@ async def _serve(fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_t
     logs.set_up(home, office.redactor, to_terminal=to_terminal)
     supervisor = Supervisor(office, origins=origins)
     loop = asyncio.get_running_loop()
-    # Threads here wait for git and for the disk; so many agents may begin or end at once.
-    loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="work"))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)
     loop.add_signal_handler(signal.SIGUSR1, lambda: supervisor.stop(stop_agents=True))

@@ -111,7 +111,7 @@ async def _look(office: Office, live: Live, work: Work) -> list[str]:
     """Note what the agent should not have touched; of that, what is surely its own doing."""
     before = spawn_of(live.run)
     changed = await office.ask(changed_repository, office.history, work.repository)
-    tampered, since, now = await asyncio.to_thread(_touched, work, str(before.get("primary") or ""))
+    tampered, since, now = await office.look(_touched, work, str(before.get("primary") or ""))
     for each in (*changed, *tampered, *since):
         _flag(live, each)
     meanwhile = before.get("repository") and before["repository"] != now

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HEADLESS, TMUX = "headless", "tmux"
+LOOKERS = 32
 #: Who waits for a store that is away tries by itself after so long, should nobody say that it is back.
 AGAIN_SECONDS = 10.0
 #: How often it is looked whether a task is surely ours again.
@@ -87,6 +88,8 @@ class Office:
         self._back.set()
         # SQLite is asked by one thread, so that its waits never stop the loop.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
+        # Those who look at the same thing wait for each other: not in the place of others who could work.
+        self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="look")
 
     async def ask(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the store off the loop. Raises StoreAway when it cannot be reached, but for who is patient."""
@@ -137,6 +140,10 @@ class Office:
         if not self.is_away:
             log.warning("the database cannot be reached, and is waited for: %s", error)
             self._back.clear()
+
+    async def look(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call something off the loop that may wait for others to have looked."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookers, lambda: call(*args, **kwargs))
 
     def launcher_of(self, name: str) -> Launcher:
         """The launcher that a run names: "headless" or "tmux:<socket>". Raises FleetError where there is none."""
@@ -193,6 +200,7 @@ class Office:
 
     def close(self) -> None:
         """Let go of the thread."""
+        self._lookers.shutdown(wait=True)
         self._thread.shutdown(wait=True)
 
     def _load(self) -> Settings:

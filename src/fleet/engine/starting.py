@@ -109,7 +109,7 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     task = folder.with_hand_made_changes(task)
     await arrive(office, task, folder)
     plan = _plan(office, task, folder)
-    marking = asyncio.create_task(asyncio.to_thread(_marked, plan))  # it takes as long as the worktree itself
+    marking = asyncio.create_task(office.look(_marked, plan))  # it takes as long as the worktree itself
     place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
     plan = plan._replace(place=place, last=last, marking=marking)
     _enter(office, plan)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 MOST_IDS, MOST_FLOWS = 1000, 50
 LONGEST_WAIT = 3600.0
 #: Between two looks, and between two signs of life: clients give up on a call that is silent for a minute.
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.004, 0.5
+#: Looking takes at most this share of the time, and somebody who has waited long can wait a little longer.
+SHARE, LATER = 1 / 10, 1 / 50
 TELL_SECONDS = 5.0
 #: Nothing more happens by itself to a task in one of these.
 AT_REST = (*RESOLVED, Status.BLOCKED)
@@ -99,7 +101,7 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
         raise BadInput(f"until {given.until[:40]!r} is not understood", hint="change, any or all.")
     if not 0 <= given.timeout_seconds <= LONGEST_WAIT or len(given.ids) > MOST_IDS:
         raise BadInput("the wait is too long, or for too many", hint=f"{LONGEST_WAIT:g} s, {MOST_IDS} ids at most.")
-    began, told = time.monotonic(), 0.0
+    began, told, took = time.monotonic(), 0.0, 0.0
     ids = list(given.ids) or await desk.ask(_unfinished)
     look = await desk.ask(partial(_look, ids=ids))
     before = given.cursor or look.cursor
@@ -111,9 +113,11 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
             desk.see_to_supervisor()  # the one that was there may have been killed
             await tell(waited, f"{look.over} of {look.all} are over")
             told = waited + TELL_SECONDS
-        pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 20))
+        pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited * LATER, took / SHARE))
         await asyncio.sleep(min(pause, given.timeout_seconds - waited))
+        since = time.monotonic()
         look = await desk.ask(partial(_look, ids=ids))
+        took = time.monotonic() - since
     return await desk.ask(partial(_answer, ids=ids, until=given.until, before=before))
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 #: As worktrees that wait for their deletion are called.
 ASIDE = ".gone-"
 TREE, INDEX = "tree", "index"
+SMALL = 300
 #: A partial clone fetches what it lacks when it is checked out.
 FETCHING = {"GIT_NO_LAZY_FETCH": "0"}
 
@@ -43,13 +44,16 @@ class Spare:
         self._tree, self._index = os.path.join(folder, TREE), os.path.join(folder, INDEX)
         self._seen: list[tuple[str, int, int]] = []
         self._files: Files = ()
+        self._is_small = False  # so few files that a program of its own would take longer
         self._moved = ""
         self.bytes = 0  # what it takes on the disk, about
 
     def take_note(self) -> None:
         """Remember what tells whether anything is added to it or taken from it. Raises OSError."""
         self._seen, self.bytes = _directories(self._tree)
-        self._files = _files(self._tree)
+        self._files = _files(self._tree, by_hand=True)
+        self._is_small = len(self._files) < SMALL
+        self._files = self._files if self._is_small else _files(self._tree)
         self._seen.append(_mark(self._index))
 
     def is_untouched(self) -> bool:
@@ -83,7 +87,7 @@ class Spare:
         if self._moved != path or self._commit != commit:
             return False
         try:
-            return _files(path) == self._files
+            return _files(path, by_hand=self._is_small) == self._files
         except OSError:
             return False
 
@@ -150,12 +154,12 @@ def _directories(root: str) -> tuple[list[tuple[str, int, int]], int]:
     return marks, size
 
 
-def _files(root: str) -> Files:
+def _files(root: str, *, by_hand: bool = False) -> Files:
     """Every file but git's pointer, with what changes when it does. Raises OSError.
 
     By a program of its own where there is one that can: thousands of looks would have to share this one with others.
     """
-    find = _gnu_find()
+    find = None if by_hand else _gnu_find()
     if find is None:
         return tuple(sorted(_looked_at(root, "")))
     words = (find, root, "-mindepth", "1", "-path", f"{root}/.git", "-prune", "-o", "-not", "-type", "d")
