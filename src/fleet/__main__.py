@@ -41,11 +41,15 @@ def serve_warm() -> None:
 def load() -> "Callable[[], int]":
     """Import all that a command needs; what runs one."""
     import asyncio  # noqa: F401 - for teardown commands
+    import contextlib
     import importlib
 
     from fleet.assembly import load_embedded
     from fleet.cli.main import ALIASES, COMMANDS
     from fleet.coders import CODERS
+    from fleet.config import load as settings
+    from fleet.core.errors import FleetError
+    from fleet.home import Home
     from fleet.warm.asking import COMMANDS as WARM
 
     for word in sorted(WARM):
@@ -53,6 +57,8 @@ def load() -> "Callable[[], int]":
     for place in CODERS.values():
         importlib.import_module(place.partition(":")[0])
     load_embedded()
+    with contextlib.suppress(FleetError, IndexError):  # what the settings look like is worked out once
+        settings(Home(sys.argv[1]), env={})
     return run
 
 

@@ -77,8 +77,11 @@ def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> F
 
 
 def load_embedded() -> None:
-    """Import all that is needed to open the home's own file: for a process that will be forked."""
+    """Have in memory all that is needed to open the home's own file: for a process that will be forked."""
     import fleet.store.sqlite_history  # noqa: F401
+    from fleet.store.sqlite_connection import read_statements
+
+    read_statements()
 
 
 def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fleet | None:

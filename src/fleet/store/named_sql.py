@@ -27,6 +27,12 @@ def has(database: str, name: str) -> bool:
     return os.path.exists(os.path.join(FOLDER, database, name + ".sql"))  # noqa: PTH110, PTH118
 
 
+def names(database: str) -> list[str]:
+    """The files of statements that a database has."""
+    found = [name for name in sorted(os.listdir(os.path.join(FOLDER, database))) if name.endswith(".sql")]  # noqa: PTH118, PTH208
+    return [name[:-4] for name in found if not name[:4].isdigit()]
+
+
 def migrations(database: str) -> list[tuple[int, str]]:
     """The numbered migrations of a database, in order."""
     folder = os.path.join(FOLDER, database)  # noqa: PTH118

@@ -145,6 +145,12 @@ class Connection:
                 raise _translated(error, self.path) from error
 
 
+def read_statements() -> None:
+    """Have all statements in memory, for a process that will be forked."""
+    for name in named_sql.names("sqlite"):
+        _loaded.setdefault(name, named_sql.load("sqlite", name))
+
+
 class Transaction:
     """All or nothing; a nested one is part of the outer."""
 
