@@ -13,6 +13,7 @@ from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.config.keys import Permissions
 from fleet.config.project_types import TYPES
+from fleet.config.queue import refuse_password
 from fleet.core.errors import Usage
 from fleet.core.task import Caller
 from fleet.home import Home, find
@@ -81,9 +82,7 @@ def _queue(said: str | None) -> str | None:
     """What `--queue` means: a word, or a connection string that others cannot read off the list of processes."""
     if said is None or "://" not in said:
         return _connection_string() if said in ("postgresql", "postgres") else said
-    if "@" in said and ":" in said.partition("://")[2].partition("@")[0]:
-        hint = "`--queue postgresql` asks for it; or set FLEET_QUEUE to it for this one command."
-        raise Usage("a password on the command line can be read by every user of this machine", hint=hint)
+    refuse_password(said, hint="`--queue postgresql` asks for it; or set FLEET_QUEUE to it for this one command.")
     return said
 
 

@@ -8,7 +8,7 @@ import click
 from fleet.actions import queue_moving
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.config.queue import chosen
+from fleet.config.queue import chosen, refuse_password
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
@@ -54,7 +54,8 @@ def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     home = find()
     home.require()
     now = chosen(home, os.environ)
-    source, target = [_read(each) for each in ((now.url or now.kind, *places) if len(places) == 1 else places)]
+    said = [_read(each) for each in places]
+    source, target = (now.url or now.kind, *said) if len(said) == 1 else said
 
     def tell(table: str, count: int) -> None:
         if not as_json:
@@ -76,4 +77,7 @@ def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 
 
 def _read(place: str) -> str:
-    return sys.stdin.readline(LONGEST).strip() if place == "-" else place
+    if place == "-":
+        return sys.stdin.readline(LONGEST).strip()
+    refuse_password(place, hint="write - in its place, and the address into stdin.")
+    return place

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping
 
 from fleet.config.load import load
-from fleet.core.errors import BadInput, FleetError
+from fleet.core.errors import BadInput, FleetError, Usage
 from fleet.core.record import Record
 from fleet.files import atomic_write
 from fleet.home import Home
@@ -48,6 +48,12 @@ def kind_of(name: str) -> str:
         return POSTGRES
     hint = 'it is "sqlite", "beads", or postgresql://user:password@host:5432/database.'
     raise BadInput("there is no queue of the name that was given", hint=hint)
+
+
+def refuse_password(said: str, *, hint: str) -> None:
+    """See that a connection string which was typed holds no password. Raises Usage."""
+    if "@" in said and ":" in said.partition("://")[2].partition("@")[0]:
+        raise Usage("a password on the command line can be read by every user of this machine", hint=hint)
 
 
 def keep(home: Home, env: Mapping[str, str]) -> None:

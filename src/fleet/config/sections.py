@@ -247,5 +247,6 @@ class Supervising(Section, frozen=True):
         Meta(description="For how many days the raw output of an ended run is kept; all else of it stays."),
     ] = 30
     warm_commands: Annotated[
-        bool, Meta(description="Keep a process that has the command line in memory, so that commands begin at once.")
+        bool,
+        Meta(description="Keep a process that has the command line in memory, spare checkouts and spare terminals."),
     ] = True
