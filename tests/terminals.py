@@ -100,12 +100,15 @@ class Terminals(Supervised):
 
     def sessions(self) -> set[str]:
         """The names of the sessions whose program lives, without those that wait for an agent."""
+        return {name for name in self._living_sessions() if not name.startswith(PREFIX)}
+
+    def spares(self) -> set[str]:
+        """The names of the sessions that wait for an agent."""
+        return {name for name in self._living_sessions() if name.startswith(PREFIX)}
+
+    def _living_sessions(self) -> set[str]:
         lines = self.tmux("list-panes", "-a", "-F", "#{pane_dead} #{session_name}").splitlines()
-        return {
-            name
-            for dead, _, name in (line.partition(" ") for line in lines)
-            if dead == "0" and not name.startswith(PREFIX)
-        }
+        return {name for dead, _, name in (line.partition(" ") for line in lines) if dead == "0"}
 
     def screen(self, session: str) -> str:
         """What a session's terminal shows."""

@@ -281,26 +281,23 @@ def waiting(place: Path) -> list[int]:
 
 def test_a_supervisor_keeps_spares_and_none_is_left_when_it_is_killed(home: Terminals) -> None:
     home.typed("fleet create one --prompt idle")
-
-    def spares() -> set[str]:
-        return {name for name in home.sessions() if name.startswith(PREFIX)}
-
-    wait_for(lambda: len(spares()) == 1, "a spare session", home.describe)
+    wait_for(lambda: len(home.spares()) == 1, "a spare session", home.describe)
     assert list(home.listed()) == ["one"]
     assert PREFIX not in home.typed("fleet list --repair") + home.typed("fleet doctor || true")
-    assert len(spares()) == 1
-    (spare,) = spares()
+    assert len(home.spares()) == 1
+    (spare,) = home.spares()
     pid = home.tmux("display-message", "-p", "-t", f"={spare}:", "#{pane_pid}")
     home.typed("fleet create two --prompt idle")
     assert home.tmux("display-message", "-p", "-t", "=ai_two:", "#{pane_pid}") == pid
-    wait_for(lambda: len(spares()) == 1, "another spare session", home.describe)
+    wait_for(lambda: len(home.spares()) == 1, "another spare session", home.describe)
     place = home.fleet.home / "spares"
     wait_for(lambda: len(waiting(place)) == 1, "its shim", home.describe)
     os.kill(home.status()["pid"], signal.SIGKILL)
-    wait_for(lambda: spares() == set() and not waiting(place), "their end", home.describe, 2)
+    wait_for(lambda: home.spares() == set() and not waiting(place), "their end", home.describe, 2)
     assert home.sessions() == {"ai_one", "ai_two"}
     (place / "left").mkdir(exist_ok=True)  # as one leaves that is killed itself
     home.typed("fleet create three --prompt idle")
-    wait_for(lambda: len(spares()) == 1 and not (place / "left").exists(), "another spare", home.describe)
+    wait_for(lambda: len(home.spares()) == 1 and not (place / "left").exists(), "another spare", home.describe)
     home.fleet.ok("run", "stop")
-    wait_for(lambda: home.sessions() == {"ai_one", "ai_two", "ai_three"}, "no spare", home.describe, 2)
+    wait_for(lambda: not home.spares(), "no spare", home.describe, 2)
+    assert home.sessions() == {"ai_one", "ai_two", "ai_three"}
