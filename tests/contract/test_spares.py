@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.core.errors import FleetError
+from fleet.workspaces import spare as spare_module
 from fleet.workspaces import worktree
 from fleet.workspaces.index_tree import tree_of_index
 from fleet.workspaces.spare import Spare, make
@@ -247,3 +248,38 @@ def test_an_index_says_its_tree_only_where_it_is_just_that(place: Place, tmp_pat
     for data in (b"", b"TREE", b"DIRC" + b"\0" * 40, Path(index).read_bytes()[:-30]):
         (tmp_path / "broken").write_bytes(data)
         assert tree_of_index(str(tmp_path / "broken")) == ""
+
+
+@pytest.mark.parametrize("is_touched", [False, True])
+def test_one_that_is_about_to_be_taken_is_looked_at_before(
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, is_touched: bool
+) -> None:
+    """Where it is as git wrote it nobody looks again; where it is not, git mends it as always."""
+    spare = spare_of(place)
+    name = next(iter(files(spares(place)[0] / "tree")))
+    if is_touched:
+        (spares(place)[0] / "tree" / name).write_text("something else\n")
+    spare.expect()
+    looked: list[str] = []
+    real = spare_module._files
+
+    def look(path: str, *, by_hand: bool = False) -> tuple[bytes, ...]:
+        looked.append(path)
+        return real(path, by_hand=by_hand)
+
+    monkeypatch.setattr(spare_module, "_files", look)
+    made = add(place, "one", spare)
+    assert looked == ([made.path] if is_touched else [])
+    assert run_git(Path(made.path), "status", "--porcelain") == ""
+    assert files(Path(made.path))[name][1] == (place.top / name).read_bytes()
+
+
+def test_a_look_that_is_too_old_is_made_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spare_module, "RECENT_SECONDS", 0.0)
+    spare = spare_of(place)
+    spare.expect()
+    name = next(iter(files(spares(place)[0] / "tree")))
+    (spares(place)[0] / "tree" / name).write_text("something else\n")
+    made = add(place, "one", spare)
+    assert files(Path(made.path))[name][1] == (place.top / name).read_bytes()
+    spare.expect()  # it is gone: nothing to look at

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from fleet.home import Home
+from fleet.wake import announce
 from repositories import run_git
 from supervised import wait_for
 from terminals import Terminals, home
@@ -39,3 +41,18 @@ def test_the_next_agents_get_what_was_made_before_they_were_wanted(home: Termina
     home.fleet.ok("kill", "one", "--yes")
     home.fleet.ok("run", "stop")
     assert spares(home) == []
+
+
+def test_what_is_announced_in_vain_does_no_harm(home: Terminals) -> None:
+    """Anybody who may write to the home can announce: only a look comes of it, where agents work already."""
+    del home.fleet.env["FLEET_WARM"]
+    create(home, "one")
+    wait_for(lambda: len(spares(home)) == 5, "five spare checkouts", home.describe)
+    supervisor = Home(str(home.fleet.home))
+    for directory in ("/", "/nowhere", "relative", str(home.repo), str(home.repo / "deeper"), "\udcff"):
+        for _ in range(20):
+            announce(supervisor, directory)
+    second = create(home, "two")
+    assert run_git(second, "status", "--porcelain", "--untracked-files=no") == ""
+    assert not [line for line in home.log_lines() if line["level"] not in ("info", "debug")]
+    assert len(spares(home)) >= 4

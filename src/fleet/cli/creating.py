@@ -19,6 +19,7 @@ from fleet.core.errors import Usage
 from fleet.core.jsontext import encode
 from fleet.core.task import CREATE, FANOUT, MULTI
 from fleet.home import find
+from fleet.wake import announce
 
 #: As long as setup commands may reasonably take; what goes on after that goes on without us.
 SECONDS = 900.0
@@ -107,7 +108,8 @@ def _lines(path: str) -> list[str]:
 
 
 def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
-    home = find()
+    home, directory = find(), person.current_directory()
+    announce(home, directory)
     rules = ruling.rules(
         allow=given["allow"],
         protect=given["protect"],
@@ -122,7 +124,7 @@ def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
         click.echo(f"fleet home initialized at {home.root}", err=True)
     with open_fleet(home) as fleet:
         caller = Maker(origin=origin, by=person.name(), caller=person.caller(fleet))
-        made = creating.create(fleet, person.current_directory(), wishes, terms, caller)
+        made = creating.create(fleet, directory, wishes, terms, caller)
         for note in made.notes:
             click.echo(clean(note), err=True)
         if started := control.ensure(home):

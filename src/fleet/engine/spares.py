@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.errors import FleetError
@@ -54,6 +55,11 @@ class Spares:
         kept = self._kept.get(repository.common)
         return kept.pop() if kept else None
 
+    def next_of(self, repository: Repository) -> Spare | None:
+        """The one that would be taken next; it stays."""
+        kept = self._kept.get(repository.common)
+        return kept[-1] if kept else None
+
     def want(self, wanted: Wanted, settings: Settings) -> None:
         """A worktree was made: others like it may be wanted soon."""
         if not settings.supervisor.warm_commands or is_off():
@@ -96,18 +102,21 @@ class Spares:
 
 
 async def _made(wanted: Wanted) -> Spare | None:
-    """Made to its end, even if nobody waits any more: then it is let go of."""
-    making = asyncio.ensure_future(asyncio.to_thread(make, wanted.repository, wanted.place, wanted.commit))
+    """Made to its end, even if nobody waits any more: then it goes at once."""
+    # No task: at the end of the loop those are cancelled, and nobody would let go of what comes out of it.
+    loop = asyncio.get_running_loop()
+    making = loop.run_in_executor(None, make, wanted.repository, wanted.place, wanted.commit)
     try:
         return await asyncio.shield(making)
     except asyncio.CancelledError:
-        making.add_done_callback(_let_go)
+        making.add_done_callback(partial(_came_late, wanted.place))
         raise
 
 
-def _let_go(making: asyncio.Future[Spare | None]) -> None:
+def _came_late(place: str, making: asyncio.Future[Spare | None]) -> None:
     if not making.cancelled() and making.exception() is None and (spare := making.result()):
         spare.let_go()
+        sweep(place, ASIDE)
 
 
 def _room(place: str) -> float:

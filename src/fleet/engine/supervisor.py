@@ -16,6 +16,7 @@ from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine import admission, pool, retention
 from fleet.engine.away import Away
+from fleet.engine.expecting import expect
 from fleet.engine.hints import Hints
 from fleet.engine.pool import POOLED
 from fleet.engine.presence import Presence
@@ -56,6 +57,7 @@ class Supervisor:
         self._radar = Radar(office, self._at_work, self._woken.set)
         self._away = Away(office, self._runners)
         self._again_at: datetime | None = None
+        self._expecting: asyncio.Task[None] | None = None
         self._told: list[str] = []
         self._at_once = pool.USUAL  # what the tasks of the pool last said
 
@@ -79,9 +81,10 @@ class Supervisor:
         finally:
             loop.remove_reader(pipe)
             os.close(pipe)
-            for each in (beat, away):
+            others = [each for each in (beat, away, self._expecting) if each is not None]
+            for each in others:
                 each.cancel()
-            await asyncio.gather(beat, away, return_exceptions=True)
+            await asyncio.gather(*others, return_exceptions=True)
             await self._radar.end()
             await asyncio.to_thread(self._office.fence.end)
 
@@ -92,8 +95,11 @@ class Supervisor:
         self._woken.set()
 
     def _on_wake(self, pipe: int) -> None:
-        wake.drain(pipe)
-        self._woken.set()
+        is_woken, expected = wake.drain(pipe)
+        if is_woken:
+            self._woken.set()
+        if expected and not self._stopping.is_set() and (self._expecting is None or self._expecting.done()):
+            self._expecting = asyncio.create_task(expect(self._office, expected[0]), name="expecting")
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):

@@ -13,11 +13,13 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.warm import wire
-from fleet.warm.likeness import circumstances, files
+from fleet.warm.likeness import circumstances, fact_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
+
+    from fleet.warm.likeness import Fact
 
 #: How long a caller may take to say what it wants, and that it still wants it.
 SECONDS = 5.0
@@ -29,7 +31,7 @@ class Self(NamedTuple):
     """What the warm process was when it started: what its forks must find in whoever calls."""
 
     program: bytes
-    files: int
+    files: list[tuple[str, Fact]]
     facts: list[str]
 
 
@@ -81,8 +83,9 @@ def read(link: socket.socket) -> Request:
 
 def _check(link: socket.socket, ours: Self, request: Request) -> int:
     """The caller's umask, where a fork of ours is what it is. Raises Outdated, and PermissionError where not."""
-    if files() != ours.files:
-        raise Outdated
+    for path, fact in ours.files:
+        if fact_of(path) != fact:
+            raise Outdated
     pid, user = wire.peer(link)
     facts, umask = circumstances(pid)
     if request.program != ours.program or user != os.geteuid() or facts != ours.facts:
@@ -107,7 +110,6 @@ def _become(request: Request, handles: list[int], umask: int) -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = _stream(number, *request.streams[number])
         vars(sys)[name] = vars(sys)[f"__{name}__"] = stream
-    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,6 +13,10 @@ import sys
 
 import fleet
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Fact = tuple[int, int, int] | None
+
 #: The interpreter reads these when it starts; what it made of them stays.
 READ_AT_START = ("LANG", "LC_ALL", "LC_CTYPE")
 #: Who a process is and what it may do (proc(5)); which signals it blocks and ignores.
@@ -46,11 +50,19 @@ def program() -> bytes:
     return repr(facts).encode("utf-8", "surrogateescape")
 
 
-def files() -> int:
-    """A number that changes when any file of fleet does, or what is installed beside it."""
+def files() -> list[tuple[str, Fact]]:
+    """Every file of fleet, and what is installed beside it, with what changes when it does."""
     paths = sys.path if sys.flags.safe_path else sys.path[1:]
-    # Of numbers, unlike of text, every process has the same hash.
-    return hash((*map(_changed, paths), *_files(os.path.dirname(fleet.__file__))))
+    return [(path, fact_of(path)) for path in (*paths, *_files(os.path.dirname(fleet.__file__)))]
+
+
+def fact_of(path: str) -> Fact:
+    """What changes when a file does; none where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def circumstances(pid: int) -> tuple[list[str], int]:
@@ -69,25 +81,15 @@ def is_beside(pid: int) -> bool:
     return places[0] == places[1]
 
 
-def _files(folder: str) -> list[int]:
+def _files(folder: str) -> list[str]:
     found = []
     with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.name == "__pycache__":
-                continue
-            if entry.is_dir():
+        for entry in entries:
+            if entry.is_dir() and entry.name != "__pycache__":
                 found += _files(entry.path)
-            else:
-                facts = entry.stat()
-                found += [facts.st_ino, facts.st_size, facts.st_mtime_ns]
+            elif not entry.is_dir():
+                found.append(entry.path)
     return found
-
-
-def _changed(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _text(pid: int, name: str) -> str:

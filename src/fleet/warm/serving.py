@@ -1,4 +1,7 @@
-"""The warm process: it has everything imported, and forks for each command. It ends with its supervisor."""
+"""The warm process: it has everything imported, and forks for each command. It ends with its supervisor.
+
+A fork takes as long as a small command: some are there before anybody calls.
+"""
 
 # ruff: noqa: PTH102
 from __future__ import annotations
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
 
     from fleet.home import Home
 
-#: More commands at once are run by their callers.
-MOST = 64
+#: More commands at once are run by their callers; of those, forks that wait for one.
+MOST, WAITING = 64, 2
 BACKLOG = 128
 
 
@@ -51,62 +54,84 @@ def serve(home: Home, load: Callable[[], Callable[[], int]]) -> None:
 
 
 class _Server:
-    """Accepts, forks, reaps."""
+    """Keeps forks that wait for a caller each; whoever accepts one says so, and another is forked."""
 
     def __init__(self, listener: socket.socket, ours: Self, run: Callable[[], int]) -> None:
         self._listener, self._ours, self._run = listener, ours, run
-        self._children: set[int] = set()
+        self._waiting: set[int] = set()
+        self._children: set[int] = set()  # these, and those that are commands by now
+        self._pid = os.getpid()
+        self._told, self._tell = os.pipe()
+        # Of this only we hold the other end: forks that wait see when we are gone.
+        self._life, self._alive = os.pipe()
         self._woken, wake = os.pipe()
-        for end in (self._woken, wake):
+        for end in (self._tell, self._woken, wake):
             os.set_blocking(end, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
 
     def serve(self) -> None:
         """Until stdin ends."""
-        poll = select.poll()
-        for handle in (0, self._listener.fileno(), self._woken):
-            poll.register(handle, select.POLLIN)
         while True:
+            while len(self._waiting) < WAITING and len(self._children) < MOST:
+                self._fork()
+            poll = select.poll()
+            for handle in (0, self._told, self._woken, *([] if self._waiting else [self._listener.fileno()])):
+                poll.register(handle, select.POLLIN)
             ready = {handle for handle, _ in poll.poll()}
+            if self._told in ready:  # whose turn it was
+                self._waiting -= {int(line) for line in os.read(self._told, 1 << 16).split()}
             if self._woken in ready:
                 os.read(self._woken, 4096)
                 self._reap()
             if 0 in ready and not os.read(0, 4096):
                 return
             if self._listener.fileno() in ready:
-                self._accept()
-
-    def _accept(self) -> None:
-        try:
-            link, _ = self._listener.accept()
-        except OSError:  # it went, or there are too many descriptors
-            return
-        try:
-            if wire.peer(link)[1] == os.geteuid() and len(self._children) < MOST:
-                self._fork(link)
-        except OSError:
-            pass  # the caller runs it itself
-        finally:
-            link.close()
-
-    def _fork(self, link: socket.socket) -> None:
-        pid = os.fork()
-        if pid:
-            self._children.add(pid)
-            return
-        try:
-            self._listener.close()
-            answer(link, self._ours, self._run)
-        except Outdated:
-            os.kill(os.getppid(), signal.SIGTERM)  # the supervisor starts one anew
-        finally:
-            os._exit(1)
+                self._refuse()
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
                 self._children.discard(pid)
+                self._waiting.discard(pid)
+
+    def _refuse(self) -> None:
+        """There are too many: the caller runs its command itself."""
+        with contextlib.suppress(OSError):
+            self._listener.accept()[0].close()
+
+    def _fork(self) -> None:
+        pid = os.fork()
+        if pid:
+            self._children.add(pid)
+            self._waiting.add(pid)
+            return
+        try:
+            os.close(self._alive)
+            signal.set_wakeup_fd(-1)
+            link = self._caller()
+            os.write(self._tell, b"%d\n" % os.getpid())
+            self._listener.close()
+            answer(link, self._ours, self._run)
+        except Outdated:
+            if os.getppid() == self._pid:
+                os.kill(self._pid, signal.SIGTERM)  # the supervisor starts one anew
+        finally:
+            os._exit(1)
+
+    def _caller(self) -> socket.socket:
+        """Wait for one of ours. Ends with the warm process."""
+        poll = select.poll()
+        for handle in (self._life, self._listener.fileno()):
+            poll.register(handle, select.POLLIN)
+        while True:
+            if self._life in {handle for handle, _ in poll.poll()}:
+                os._exit(0)
+            with contextlib.suppress(BlockingIOError, ConnectionAbortedError):  # another one was faster
+                link, _ = self._listener.accept()
+                if wire.peer(link)[1] == os.geteuid():
+                    return link
+                link.close()
 
 
 def _folder(path: str) -> int:

@@ -15,11 +15,14 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.workspaces.git import git
 from fleet.workspaces.registering import is_usual, point
+from fleet.workspaces.sharing import RECENT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +49,8 @@ class Spare:
         self._files: Files = ()
         self._is_small = False  # so few files that a program of its own would take longer
         self._moved = ""
+        self._turn = threading.Lock()  # of who looks, and who moves it
+        self._looked = 0.0  # when it was last as git wrote it
         self.bytes = 0  # what it takes on the disk, about
 
     def take_note(self) -> None:
@@ -68,8 +73,10 @@ class Spare:
 
         The pointer to git's folder is there before the path is: what a kill leaves at the path is always a worktree.
         """
-        if not self.is_untouched():
-            return False
+        with self._turn:
+            return self.is_untouched() and self._move_in(path, admin)
+
+    def _move_in(self, path: str, admin: str) -> bool:
         index = os.path.join(admin, "index")
         point(self._tree, admin)
         shutil.copy2(self._index, index)  # with its time; the repository may lie on another disk
@@ -86,6 +93,16 @@ class Spare:
         """Whether it became the worktree at a path, and is this commit, file for file as git wrote it."""
         if self._moved != path or self._commit != commit:
             return False
+        return time.monotonic() - self._looked < RECENT_SECONDS or self._is_as_written(path)
+
+    def expect(self) -> None:
+        """It is about to be taken: look at it now."""
+        with self._turn:
+            began = time.monotonic()
+            if not self._moved and self._is_as_written(self._tree):
+                self._looked = began
+
+    def _is_as_written(self, path: str) -> bool:
         try:
             return _files(path, by_hand=self._is_small) == self._files
         except OSError:
