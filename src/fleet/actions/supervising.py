@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 #: How often a database that is away is tried again.
 AGAIN_SECONDS = 0.5
+#: How much must be new before garbage is looked for: next to none of what is made here is in circles.
+GARBAGE = (20_000, 20, 20)
 
 
 def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, to_terminal: bool = True) -> None:
@@ -78,6 +81,8 @@ async def _serve(fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_t
     )
     logs.set_up(home, office.redactor, to_terminal=to_terminal)
     supervisor = Supervisor(office, origins=origins)
+    gc.freeze()  # what is there now stays: nobody has to look through it for garbage again and again
+    gc.set_threshold(*GARBAGE)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path as File
@@ -17,6 +18,8 @@ from fleet.core.errors import BadInput
 from fleet.home import Home, find_project, project_files
 
 log = logging.getLogger(__name__)
+
+Stamp = tuple[int, int, int, int]
 
 VARIABLES: dict[str, Path] = {
     "FLEET_CODER": ("coder",),
@@ -72,6 +75,11 @@ class Layer(NamedTuple):
 
     origin: Origin
     values: dict[Path, Any]
+
+
+#: Files that were read, with what tells whether they changed since. A file counts as settled after this many seconds.
+MOST_READ, SETTLED_SECONDS = 64, 2.0
+_read: dict[tuple[str, Scope], tuple[Stamp, Layer]] = {}
 
 
 def load(home: Home, directory: str | None = None, env: Mapping[str, str] | None = None) -> Settings:
@@ -155,10 +163,32 @@ def refuse(problems: list[Problem], where: str) -> None:
 
 
 def _layer(kind: str, path: str, scope: Scope) -> Layer:
+    """The values of a file; one that is as it was when it was last read is not read again."""
+    stamp = _stamp(path)
+    known = _read.get((path, scope))
+    if known is not None and known[0] == stamp:
+        return known[1]
     checked = check(read_table(path), scope)
     refuse(checked.problems, path)
     log.debug("read %s", path)
-    return Layer(Origin(kind, path), checked.values)
+    layer = Layer(Origin(kind, path), checked.values)
+    _read.pop((path, scope), None)
+    if stamp is not None and stamp == _stamp(path):
+        while len(_read) >= MOST_READ:
+            _read.pop(next(iter(_read)), None)
+        _read[path, scope] = (stamp, layer)
+    return layer
+
+
+def _stamp(path: str) -> Stamp | None:
+    """What changes when a file does; none for one so new that it may change once more without another time."""
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    if not 0 <= time.time() - found.st_mtime < SETTLED_SECONDS:
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return None
 
 
 def _environment(env: Mapping[str, str]) -> list[Layer]:

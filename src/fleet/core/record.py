@@ -56,7 +56,14 @@ class Record(metaclass=RecordType):
 
     def replace(self, **changes: Any) -> Self:
         """This record with some fields changed."""
-        return type(self)(**{**self.as_dict(), **changes})
+        fields = type(self)._fields
+        if not changes.keys() <= fields.keys():
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(changes.keys() - fields.keys()))}")
+        made = object.__new__(type(self))
+        put = object.__setattr__
+        for name in fields:
+            put(made, name, changes[name] if name in changes else getattr(self, name))
+        return made
 
     def as_dict(self) -> dict[str, Any]:
         """Field names and values, in the order they were declared."""

@@ -43,29 +43,34 @@ class Watch:
         """Note that an agent ended: who takes its place does not make the crowd grow, and needs no ramp."""
         self.started(-1)
 
-    def look(
-        self, running: Iterable[tuple[str, str]], mode: str, at_once: int = USUAL, closed: Sequence[str] = ()
-    ) -> Situation:
-        """The situation now for agents of a mode; `running` names coder and mode of each that lives. Asks the store."""
+    def look(self, closed: Sequence[str] = ()) -> Situation:
+        """What is the same for agents of all modes now. Asks the store."""
         office = self._office
-        self._turns[mode] += 1
         default = office.coder or office.settings.coder
         return Situation(
             now=office.now(),
             default_coder=default,
             coders={name: self._unusable(name) for name in self._named(default)},
-            running=Counter(running),
             accounts=office.history.accounts(),
-            busy=dict(office.busy),
-            ramp=self._ramp,
             free_disk_mb=free_disk_mb(office.home.root, office.home.tasks),
             free_memory_mb=free_memory_mb(),
             paused=PAUSED in office.queue.config(),
             closed=closed,
             offers=offers(office.settings),
+            shared=office.queue.is_shared,
+        )
+
+    def narrow(
+        self, found: Situation, running: Iterable[tuple[str, str]], mode: str, at_once: int = USUAL
+    ) -> Situation:
+        """The same for agents of a mode; `running` names coder and mode of each that lives."""
+        self._turns[mode] += 1
+        return found.replace(
+            running=Counter(running),
+            busy=dict(self._office.busy),
+            ramp=self._ramp,
             origins=self._made(mode),
             not_origins=ORIGINS if mode == HEADLESS and self._origins is None else None,
-            shared=office.queue.is_shared,
             at_once=at_once,
             turn=self._turns[mode],
         )

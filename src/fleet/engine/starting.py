@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from fleet.coders.base import Coder, Command
     from fleet.config import Settings
     from fleet.config.sections import AccountSettings
-    from fleet.core.run import Message
+    from fleet.core.run import Message, Question
     from fleet.core.task import Claim, Task
     from fleet.engine.office import Office
     from fleet.home import Home
@@ -139,9 +139,8 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     env = await environment(office, plan.task, run, plan.coder, plan.settings) | plan.place.env
     check_login(plan.coder, env)
     folder = folder_of(office, run, redactor_for(env))
-    token = await office.ask(_admitted, office, claim, run)
-    messages = await office.ask(_waiting, office, run.task_id)
-    run, command = await _ordered(office, plan, run, folder, messages)
+    token, messages, questions = await office.ask(_briefed, office, claim, run)
+    run, command = _ordered(plan, run, folder, messages, questions)
     spec = _spec(office, plan, run, command, env | {"FLEET_RUN_TOKEN": token})
     folder.write_task_json(plan.task, plan.coder.name, plan.model)
     folder.log("subprocess_started", run=run.id, argv=list(spec.argv), cwd=plan.place.cwd)
@@ -155,10 +154,17 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     left = office.fence.left(run.task_id)
     spec = spec if left is None else spec.replace(deadline=(left, office.fence.now()))
     agent = await office.launcher_of(run.launcher).start(folder.run_folder(run.number), spec)
-    await office.ask(_carried, office, messages, run)
+    if messages:
+        await office.ask(_carried, office, messages, run)
     log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.place.cwd)
     terms = Terms(plan.task, plan.coder, plan.settings, env, plan.place.workspace)
     return Live(office, run, terms, folder, agent)
+
+
+def _briefed(office: Office, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
+    """A token for the run, what it is to be told, and what was asked about its task."""
+    token = _admitted(office, claim, run)
+    return token, _waiting(office, run.task_id), office.history.questions(task_id=run.task_id)
 
 
 def _admitted(office: Office, claim: Claim, run: Run) -> str:
@@ -307,10 +313,9 @@ async def _session_name(office: Office, plan: Plan) -> str:
     return session_name(prefix, branch, plan.task.repo or plan.task.id) if taken else name
 
 
-async def _ordered(
-    office: Office, plan: Plan, run: Run, folder: TaskFolder, messages: list[Message]
+def _ordered(
+    plan: Plan, run: Run, folder: TaskFolder, messages: list[Message], questions: list[Question]
 ) -> tuple[Run, Command]:
-    questions = await office.ask(office.history.questions, task_id=plan.task.id)
     answers = [(each.text, each.answer) for each in questions if each.answer is not None]
     texts = [message.text for message in messages]
     resumed = bool(run.session)

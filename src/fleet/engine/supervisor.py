@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from fleet.core.run import Message
     from fleet.core.task import Claim, Task
+    from fleet.engine.admission import Situation
     from fleet.engine.live import Live
     from fleet.engine.office import Office
 
@@ -139,11 +141,11 @@ class Supervisor:
         office.reload()
         if office.is_away:
             return
-        await self._look_at_held()
-        closed = await office.ask(self._presence.look, len(self._runners))
+        messages, held, found = await office.ask(self._looked, tuple(self._runners))
+        self._pass_on(messages, held)
         reasons, soon = [], []
         for mode in (INTERACTIVE, HEADLESS, POOLED):  # each has slots of its own
-            situation = await office.ask(self._watch.look, self._running(), mode, self._pool_room(), closed)
+            situation = self._watch.narrow(found, self._running(), mode, self._pool_room())
             room = admission.admit(office.settings, situation, mode)
             reasons += room.reasons
             soon += [room.again_at] if room.again_at else []
@@ -151,6 +153,13 @@ class Supervisor:
                 await self._claim(room)
         self._tell(list(dict.fromkeys(reasons)))
         self._again_at = min(soon, default=None)
+
+    def _looked(self, ids: tuple[str, ...]) -> tuple[list[Message], list[Task], Situation]:
+        """What there is for agents that work, how their tasks stand, and whether others may start."""
+        office = self._office
+        messages = office.history.messages(state=Delivery.QUEUED) if ids else []
+        held = office.queue.find(Filter(ids=ids), sort="id") if ids else []
+        return messages, held, self._watch.look(self._presence.look(len(ids)))
 
     def _running(self) -> list[tuple[str, str]]:
         default = self._office.coder or self._office.settings.coder
@@ -222,15 +231,12 @@ class Supervisor:
             self._away.stir()
             self._woken.set()
 
-    async def _look_at_held(self) -> None:
-        """Notice requests to stop, and tasks that were ended by hand."""
-        if not self._runners:
-            return
-        for message in await self._office.ask(self._office.history.messages, state=Delivery.QUEUED):
+    def _pass_on(self, messages: list[Message], held: list[Task]) -> None:
+        """Notice messages, requests to stop, and tasks that were ended by hand."""
+        for message in messages:
             if message.task_id in self._runners:
                 self._runners[message.task_id].hand(message)
-        held = Filter(ids=tuple(self._runners))
-        for task in await self._office.ask(self._office.queue.find, held, sort="id"):
+        for task in held:
             runner = self._runners.get(task.id)
             if runner is not None and task.cancel_requested_at is not None:
                 runner.stop(Ending.CANCELLED, task.cancel_reason or "stopped by hand")

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.branch import folder_of
 from fleet.core.errors import BranchTaken, FleetError, IllegalMove
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fleet.engine.folder import TaskFolder
     from fleet.engine.office import Office
     from fleet.home import Home
+    from fleet.workspaces.files import Copied
     from fleet.workspaces.spare import Spare
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,14 @@ class NotReady(FleetError):
 
 class Stopped(FleetError):
     """Somebody stopped the task while its workspace was made ready."""
+
+
+class Furnished(NamedTuple):
+    """A worktree that was made."""
+
+    admin: str  # git's folder about it
+    copied: Copied
+    tree: str  # what is checked out
 
 
 async def open_place(
@@ -127,18 +136,15 @@ class _Opening:
     async def open(self) -> Place:
         office, task = self._office, self._task
         repository = await asyncio.to_thread(repository_of, office.home, task)
-        view = View(office.home, repository)
-        task = self._task = await office.ask(self._placed, repository)
-        known = await office.ask(office.history.workspace, task.id)
-        if known is not None and not known.is_gone and known.is_ready and is_there(known.path):
+        self._task, known = await office.ask(self._known, repository)
+        if known is not None:
             return Place(known.path, known)
-        await self._check_trust(repository)
-        wanted, tip = await asyncio.to_thread(self._wanted, repository, view)
+        wanted, tip = await asyncio.to_thread(self._wanted, repository, View(office.home, repository))
         leased = await self._lease(wanted)
         # One that is not new may have been begun and left by a supervisor that was killed.
         self._is_new = leased.made_at == wanted.made_at
-        admin = await self._made(repository, tip, leased)
-        leased = await self._set_up(repository, leased, admin)
+        furnished = await self._made(repository, tip, leased)
+        leased = await self._set_up(repository, leased, furnished)
         await office.ask(office.history.keep_workspace, leased)
         return Place(leased.path, leased)
 
@@ -149,6 +155,15 @@ class _Opening:
             raise NotReady(str(error), hint=error.hint) from error
         except IllegalMove as error:  # somebody is just removing it
             raise NotNow(str(error), seconds=REMOVAL_SECONDS) from error
+
+    def _known(self, repository: Repository) -> tuple[Task, Workspace | None]:
+        """The task with all that it names, and its worktree if that is ready; else it may be made. Raises NotReady."""
+        task, office = self._placed(repository), self._office
+        known = office.history.workspace(task.id)
+        if known is not None and not known.is_gone and known.is_ready and is_there(known.path):
+            return task, known
+        self._check_trust(repository)
+        return task, None
 
     def _placed(self, repository: Repository) -> Task:
         """The task with its repository and branch, which one that was made with `bd create` does not name."""
@@ -163,17 +178,15 @@ class _Opening:
             office.queue.save(office.queue.get(task.id).replace(**named))
         return task.replace(**named)
 
-    async def _check_trust(self, repository: Repository) -> None:
-        office = self._office
-        changed = await office.ask(changed_repository, office.history, repository)
+    def _check_trust(self, repository: Repository) -> None:
+        history = self._office.history
+        changed = changed_repository(history, repository)
         if changed:
             raise NotReady(
                 f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
                 hint="look at them; `fleet trust` there accepts them.",
             )
-        commands = await office.ask(
-            untrusted_commands, office.history, repository, self._settings, quick=self._is_quick
-        )
+        commands = untrusted_commands(history, repository, self._settings, quick=self._is_quick)
         if commands:
             raise NotReady(
                 f"the project file of {repository.top} has commands that you have not trusted: {commands[0]}",
@@ -221,8 +234,8 @@ class _Opening:
     def _free_ports(self, taken: frozenset[int]) -> int:
         return free_block(self._settings.ports.base, self._settings.ports.count, taken)
 
-    async def _made(self, repository: Repository, tip: str | None, leased: Workspace) -> str:
-        """Git's folder about the worktree, which a spare checkout becomes where there is one."""
+    async def _made(self, repository: Repository, tip: str | None, leased: Workspace) -> Furnished:
+        """The worktree, which a spare checkout becomes where there is one, with the files that git does not have."""
         spare = SPARES.take(repository)
         try:
             return await asyncio.to_thread(self._make, repository, tip, leased, spare)
@@ -236,8 +249,8 @@ class _Opening:
     async def _is_trusted(self, repository: Repository) -> bool:
         return not await self._office.ask(changed_repository, self._office.history, repository)
 
-    def _make(self, repository: Repository, tip: str | None, leased: Workspace, spare: Spare | None) -> str:
-        """The worktree itself; git's folder about it. What a killed attempt left is made anew: no agent was in it."""
+    def _make(self, repository: Repository, tip: str | None, leased: Workspace, spare: Spare | None) -> Furnished:
+        """The worktree itself. What a killed attempt left is made anew: no agent was in it."""
         home = self._office.home
         if not self._is_new or os.path.lexists(leased.path):
             worktree.remove(home, repository, leased.path)
@@ -253,18 +266,18 @@ class _Opening:
         )
         Work(home, leased).take_index(made.admin)
         log.info("made %s on %s", leased.path, leased.branch)
-        return made.admin
+        copied = copy_in(repository.top, leased.path, self._settings.setup.credential_files)
+        return Furnished(made.admin, copied, tree_of(View(home, repository), leased.base_commit))
 
-    async def _set_up(self, repository: Repository, leased: Workspace, admin: str) -> Workspace:
-        setup = self._settings.setup
-        copied = await asyncio.to_thread(copy_in, repository.top, leased.path, setup.credential_files)
+    async def _set_up(self, repository: Repository, leased: Workspace, furnished: Furnished) -> Workspace:
+        setup, copied, admin = self._settings.setup, furnished.copied, furnished.admin
         commands = () if self._is_quick else setup.commands
         for number, command in enumerate(commands, 1):
             await self._run(number, command, leased)
         if copied.refused:
             log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
-        tree = await asyncio.to_thread(tree_of, View(self._office.home, repository), leased.base_commit)
-        notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused, "tree": tree}
+        notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused}
+        notes |= {"tree": furnished.tree}
         notes |= self._whereabouts(repository)
         if not commands:  # they may have staged something
             notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.workspaces.admin import COMMIT, MOST_PACKED, read
-from fleet.workspaces.git import GENTLY, SAFE, environment
+from fleet.workspaces.git import SAFE, environment, put_last
 from fleet.workspaces.view import ALONE
 
 if TYPE_CHECKING:
@@ -195,13 +195,14 @@ def _git(view: View, *words: str, env: Mapping[str, str] | None = None) -> tuple
     """The beginning of what git prints, and how it ended; one that takes too long is ended."""
     view.make()
     with subprocess.Popen(
-        [*GENTLY, "git", *SAFE, *words],
+        ["git", *SAFE, *words],
         env=environment(ALONE | {"GIT_DIR": view.path} | dict(env or {})),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as running:
         assert running.stdout is not None
+        put_last(running.pid)
         alarm = threading.Timer(PAIR_SECONDS, running.kill)
         alarm.start()
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -33,8 +33,8 @@ SAFE = (
 )
 
 
-#: Before the command of what nobody waits for.
-GENTLY = ("nice", "-n", "19") if shutil.which("nice") else ()
+#: The priority of what nobody waits for.
+LAST = 19
 
 
 class GitFault(FleetError):
@@ -68,15 +68,7 @@ def git(
     `gently`: nobody waits for it, so that everybody else goes first.
     """
     try:
-        done = subprocess.run(
-            [*(GENTLY if gently else ()), "git", *SAFE, *words],
-            cwd=cwd,
-            env=environment(env),
-            input=stdin,
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-        )
+        done = _run(words, cwd, environment(env), stdin, seconds, gently=gently)
     except FileNotFoundError as error:
         missing = cwd if cwd and not os.path.isdir(cwd) else "git"  # noqa: PTH112
         hint = "install git." if missing == "git" else ""
@@ -86,6 +78,33 @@ def git(
     if done.returncode and done.returncode not in allow:
         raise GitFault(words, done.returncode, done.stderr.decode(errors="replace"))
     return done.stdout
+
+
+def _run(
+    words: Sequence[str], cwd: str | None, env: Mapping[str, str], stdin: bytes, seconds: float, *, gently: bool
+) -> subprocess.CompletedProcess[bytes]:
+    with subprocess.Popen(
+        ["git", *SAFE, *words],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            if gently:
+                put_last(process.pid)
+            out, said = process.communicate(stdin or None, timeout=seconds)
+        except BaseException:
+            process.kill()
+            raise
+        return subprocess.CompletedProcess(words, process.wait(), out, said)
+
+
+def put_last(pid: int) -> None:
+    """Nobody waits for a process: have everybody else go first."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, LAST)
 
 
 def git_text(*words: str, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:

@@ -39,6 +39,8 @@ def test_replace_makes_another_one() -> None:
     before = Point(x=1)
     assert before.replace(y=5) == Point(x=1, y=5)
     assert before == Point(x=1)
+    with pytest.raises(TypeError, match="Point has no z"):
+        before.replace(y=5, z=6)
 
 
 def test_equal_records_have_equal_hashes_and_show_their_fields() -> None:
