@@ -170,7 +170,7 @@ class Runner:
 
     async def let_go(self) -> None:
         """The claim is somebody else's now: an agent that they follow is left to them, any other is ended."""
-        if self.live is None:
+        if self.live is None or self._lost:
             return
         run = await self._office.ask_once(self._office.history.run, self.live.run.id)
         if run is not None and run.is_live and run.owner != self._office.owner:
