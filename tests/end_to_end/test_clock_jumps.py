@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,19 @@ from supervised import Supervised, home, wait_for
 __all__ = ["home"]
 
 
+def forget_the_dead() -> None:
+    """Remove what faketime keeps for processes that were killed: it refuses to start one that gets such a number."""
+    for path in Path("/dev/shm").glob("*faketime_*"):
+        number = path.name.rpartition("_")[2]
+        if number.isdigit() and not Path(f"/proc/{number}").exists():
+            path.unlink(missing_ok=True)
+
+
 @pytest.fixture
 def clock(home: Supervised) -> Path:
     """A file that says how far the supervisor's clock is off; its agents have the true one."""
     require(shutil.which("faketime"), "a clock that jumps (needs the program faketime)")
+    forget_the_dead()
     told = subprocess.run(["faketime", "-f", "+0", "env"], capture_output=True, text=True, check=True).stdout
     file = home.fleet.user / "clock"
     file.write_text("+0")
@@ -31,7 +41,8 @@ def clock(home: Supervised) -> Path:
 
 def test_the_clock_that_is_set_is_the_supervisors_own(home: Supervised, clock: Path) -> None:
     clock.write_text("-400d")
-    assert home.fleet.ok("bd", "show", home.create("ok"), "--json").find("2025-") > 0
+    then = datetime.now(UTC) - timedelta(days=400)
+    assert f'"{then:%Y-%m-}' in home.fleet.ok("bd", "show", home.create("ok"), "--json")
 
 
 @pytest.mark.parametrize("jump", ["+400d", "-1d"])
