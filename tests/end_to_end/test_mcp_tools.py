@@ -93,6 +93,8 @@ BAD = [
     Bad("create_task", {"title": "x", "cwd": REPO, "branch": "a..b"}, "cannot be the name of a branch"),
     Bad("create_task", {"title": "x", "cwd": REPO, "priority": 9}, "BadInput: priority 9 is out of range"),
     Bad("create_task", {"title": "x", "cwd": REPO, "coder": "nobody"}, "BadInput: unknown coder 'nobody'"),
+    Bad("create_task", {"title": "x", "cwd": REPO, "requires": ["a b"]}, "'a b' cannot be a label of a host"),
+    Bad("create_worker", {**WORKER, "host": "no/host"}, "'no/host' cannot be the name of a host"),
     Bad("list_tasks", {"limit": -1}, "BadInput: limit -1 is out of range"),
     Bad("show_task", {"task_id": "fleet-none"}, "TaskNotFound: no task 'fleet-none'"),
     Bad("prompt_agent", {"task_id": "fleet-none", "text": "x"}, "TaskNotFound"),

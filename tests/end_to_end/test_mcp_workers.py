@@ -77,6 +77,18 @@ def test_a_worker_is_made_at_once_and_its_result_collected(shop: Shop) -> None:
     assert done["ended_at"] >= done["started_at"] >= done["created_at"]
 
 
+def test_a_worker_waits_for_a_host_that_offers_what_it_requires(shop: Shop) -> None:
+    key = shop.make("demo: steps=1 pause=0", requires=["gpu"], host="elsewhere")
+    other = shop.tools.ok("create_task", title="there", requires=["gpu"])["id"]
+    for each, wanted in ((key, ["gpu", "host:elsewhere"]), (other, ["gpu"])):
+        assert json.loads(str(dict(shop.task(each)["metadata"])["fleet.requires"])) == wanted  # type: ignore[call-overload]
+    shop.tools.wait_over(shop.make("demo: steps=1 pause=0"))  # made later, and done: nobody waits for the first
+    assert shop.tools.ok("get_worker_status", worker_id=key)["status"] == "pending"
+    shop.fleet.ok("config", "set", 'host.labels=["gpu"]')
+    shop.tools.wait_over(other)
+    shop.tools.ok("cancel_worker", worker_id=key)
+
+
 def test_many_are_made_at_the_same_time_and_none_is_stuck(shop: Shop) -> None:
     orders = [
         {"repo_path": str(shop.repo), "task_name": f"part {number}", "prompt": "go\ndemo: steps=1 pause=0"}

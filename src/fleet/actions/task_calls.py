@@ -15,7 +15,7 @@ from fleet.actions.worker_making import ORIGIN, rules_for
 from fleet.actions.workers import own
 from fleet.config import load
 from fleet.core import branch as names
-from fleet.core import checks
+from fleet.core import checks, host_words
 from fleet.core.dependency import BLOCKS
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
@@ -50,6 +50,8 @@ class TaskOrder(Record):
     priority: int = 2
     labels: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    host: str = ""
 
 
 def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> tuple[Task, list[str]]:
@@ -80,6 +82,7 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> 
         "verify": order.verify,
         "priority": order.priority,
         "labels": tuple(checks.line("label", label) for label in order.labels),
+        "requires": host_words.wanted(order.requires, order.host),
         "origin": ORIGIN,
         "path": terms.path,
         "rules": Rules(depth=rules.depth, repos=rules.repos).text(),

@@ -14,7 +14,7 @@ from fleet.actions.bounds import allows, bounds_of, real
 from fleet.actions.rights import as_seen_by
 from fleet.actions.trusting import refuse_untrusted
 from fleet.config import load
-from fleet.core import checks
+from fleet.core import checks, host_words
 from fleet.core.errors import BadInput, FleetError, IllegalMove
 from fleet.core.jsontext import encode
 from fleet.core.record import Record
@@ -62,6 +62,8 @@ class Order(Record):
     extra_args: tuple[str, ...] = ()
     parent_worker_id: str = ""
     verify: str = ""
+    requires: tuple[str, ...] = ()
+    host: str = ""
 
 
 class Maker(NamedTuple):
@@ -69,6 +71,13 @@ class Maker(NamedTuple):
 
     by: str
     caller: Caller | None = None
+
+
+class _Start(NamedTuple):
+    """Where a worker begins: at a commit, on a host that offers something."""
+
+    base: str
+    requires: str
 
 
 class _Site(NamedTuple):
@@ -80,7 +89,7 @@ class _Site(NamedTuple):
     rules: Rules  # of each, but for what its order says
     by: str
     now: datetime
-    tickets: dict[str, Ticket]  # by the commits that they begin at
+    tickets: dict[_Start, Ticket]
 
 
 def make(
@@ -97,13 +106,14 @@ def make(
     settings = load(fleet.home, repository.top)
     refuse_untrusted(fleet, repository, settings)
     commits = bases.commits(fleet.home, repository, [order.base_ref for order in orders], cwd=real(repo_path))
+    starts = [_start(order, commits[order.base_ref]) for order in orders]
     tickets = {
-        base: travelling.ticket(fleet, repository, base, settings=settings)
-        for base in set(commits.values())
-        if isinstance(base, str)
+        start: travelling.ticket(fleet, repository, start.base, start.requires, settings=settings)
+        for start in dict.fromkeys(starts)
+        if isinstance(start, _Start)
     }
     site = _Site(repository, settings, terms, rules, maker.by, fleet.queue.now(), tickets)
-    made = [_drafted(order, commits[order.base_ref], site) for order in orders]
+    made = [_drafted(order, start, site) for order, start in zip(orders, starts, strict=True)]
     queue = as_seen_by(fleet, maker.caller)
     with fleet.queue.atomic():
         for task in made:
@@ -154,11 +164,18 @@ def _repository(path: str) -> Repository:
     return find_repository(place)
 
 
-def _drafted(order: Order, base: str | FleetError, site: _Site) -> Task | FleetError:
+def _start(order: Order, base: str | FleetError) -> _Start | FleetError:
+    try:
+        return base if isinstance(base, FleetError) else _Start(base, host_words.wanted(order.requires, order.host))
+    except FleetError as error:
+        return error
+
+
+def _drafted(order: Order, start: _Start | FleetError, site: _Site) -> Task | FleetError:
     top, terms = site.repository.top, site.terms
     try:
-        if isinstance(base, FleetError):
-            return base
+        if isinstance(start, FleetError):
+            return start
         _check(order)
         key, coder = new_id(), terms.coder(order.executor, site.settings)
         return Task(
@@ -170,7 +187,7 @@ def _drafted(order: Order, base: str | FleetError, site: _Site) -> Task | FleetE
             updated_at=site.now,
             cwd=top,
             repo=top,
-            base=base,
+            base=start.base,
             branch=branch_of(coder, order.task_name, key),
             workspace=WORKTREE,
             mode=HEADLESS,
@@ -179,8 +196,8 @@ def _drafted(order: Order, base: str | FleetError, site: _Site) -> Task | FleetE
             verify=order.verify,
             rules=_rules(order, site.rules).text(),
             limits=encode(terms.limits(order.timeout_seconds)),
-            remote=site.tickets[base].remote,
-            requires=site.tickets[base].requires,
+            remote=site.tickets[start].remote,
+            requires=site.tickets[start].requires,
             origin=ORIGIN,
             path=terms.path,
             metadata={KEY: _kept(order)},

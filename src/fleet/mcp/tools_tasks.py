@@ -35,6 +35,8 @@ class CreateTask(Given, frozen=True, kw_only=True):
     priority: int = 2
     labels: tuple[str, ...] = ()
     needs: Annotated[tuple[str, ...], Meta(description="Ids of the tasks that must be closed before it starts.")] = ()
+    requires: Annotated[tuple[str, ...], Meta(description="Labels that the host must offer which runs it.")] = ()
+    host: Annotated[str, Meta(description="The only host that may run it.")] = ""
 
 
 class ListTasks(Given, frozen=True, kw_only=True):

@@ -44,6 +44,8 @@ class CreateWorker(Given, frozen=True, kw_only=True):
     extra_codex_args: list[str] | None = None
     parent_worker_id: str | None = None
     verify: Annotated[str | None, Meta(description="A command that proves the result, run by fleet itself.")] = None
+    requires: Annotated[tuple[str, ...], Meta(description="Labels that the host must offer which runs it.")] = ()
+    host: Annotated[str, Meta(description="The only host that may run it.")] = ""
 
 
 class ListWorkers(Given, frozen=True, kw_only=True):
@@ -82,6 +84,8 @@ async def _create(desk: Desk, given: CreateWorker, _tell: Tell) -> Answer:
         extra_args=(*(given.extra_args or ()), *(given.extra_codex_args or ())),
         parent_worker_id=given.parent_worker_id or "",
         verify=given.verify or "",
+        requires=given.requires,
+        host=given.host,
     )
     return await desk.create_worker(given.repo_path, order)
 
