@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fleet.core.finding import Evidence
@@ -105,8 +106,14 @@ def process(run: Run, exit: Exit | None) -> dict[str, Any]:
 
 def rules_of(task: Task) -> Rules:
     """The rules that a task carries; none where they cannot be read."""
+    return _rules_in(task.rules)
+
+
+@lru_cache(maxsize=256)
+def _rules_in(text: str) -> Rules:
+    """Read once: of tasks that were made together all have the same."""
     try:
-        return rules_in(task.rules)
+        return rules_in(text)
     except ValueError:
         return Rules()
 
