@@ -111,6 +111,12 @@ def state_of(pid: int) -> str:
         return ""
 
 
+def children(pid: int) -> list[int]:
+    """The children of a process that live."""
+    found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [child for child in found if state_of(child) not in ("", "Z")]
+
+
 def forked(pid: int) -> int:
     """A number that grows with each child that a process had and has waited for."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[8])

@@ -19,7 +19,7 @@ import pytest
 import fleet as package
 from needs import require
 from supervised import Supervised, home
-from warming import Warm, forked, listener, state_of, wait_until, warm
+from warming import Warm, children, forked, listener, state_of, wait_until, warm
 
 __all__ = ["home", "warm"]
 
@@ -142,6 +142,37 @@ def test_without_the_warm_process_commands_under_way_end_and_others_run_cold(war
         assert process.wait(20) == 9
     warm.start()
     assert warm.is_warm()
+
+
+def test_forks_wait_for_callers_and_go_with_the_warm_process(warm: Warm) -> None:
+    assert warm.server is not None
+    before = waiting(warm)
+    with warm.begin() as process:
+        assert process.stdout is not None
+        command = int(process.stdout.readline().split()[0])
+        wait_until(lambda: len(children(warm.pid)) == 3, "another in its place")
+        process.kill()
+    assert command in before, "it was there before it was called"
+    first, _ = waiting(warm)
+    os.kill(first, signal.SIGKILL)
+    left = waiting(warm)
+    assert first not in left and warm.is_warm()
+    left = waiting(warm)
+    warm.server.kill()
+    wait_until(lambda: not any(state_of(pid) for pid in left), "their end")
+    warm.server.wait()
+
+
+def waiting(warm: Warm) -> list[int]:
+    """The forks that wait, once there are two that nobody calls: a look whether somebody listens is a call too."""
+    seen: list[list[int]] = []
+
+    def are_the_same() -> bool:
+        seen.append(children(warm.pid))
+        return len(seen[-1]) == 2 and len(seen) > 20 and all(each == seen[-1] for each in seen[-20:])
+
+    wait_until(are_the_same, "two that wait")
+    return seen[-1]
 
 
 def test_a_warm_process_that_does_not_answer_is_not_waited_for(warm: Warm) -> None:
