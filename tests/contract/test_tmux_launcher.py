@@ -190,10 +190,17 @@ async def test_the_screen_is_read_with_its_history(launcher: TmuxLauncher, folde
 async def test_the_terminal_tells_the_agents_own_exit_code(
     launcher: TmuxLauncher, folder: str, words: tuple[object, ...], code: bytes
 ) -> None:
-    agent = await launcher.start(folder, scripted(*words))
-    await soon(agent.ended())
-    ask = ("display-message", "-p", "-t", f"={agent.session}:", "#{pane_dead_status}")
-    await until(lambda: call(launcher.socket, *ask).stdout.strip() == code)
+    """tmux itself loses the code of some that end at once on a busy machine: one of a few it must know."""
+    told: list[bytes] = []
+    for number in range(5):
+        agent = await launcher.start(f"{folder}{number}", scripted(*words))
+        await soon(agent.ended())
+        await until(lambda agent=agent: sessions(launcher.socket)[agent.session].dead)  # type: ignore[misc]
+        ask = ("display-message", "-p", "-t", f"={agent.session}:", "#{pane_dead_status}")
+        told.append(call(launcher.socket, *ask).stdout.strip())
+        if told[-1]:
+            break
+    assert told[-1] == code, told
 
 
 @asynchronous
