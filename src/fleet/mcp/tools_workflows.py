@@ -28,8 +28,8 @@ class CreateWorkflow(Given, frozen=True, kw_only=True):
         Meta(
             description="Each: name, executor, prompt_template, depends_on (names, or numbers from 0), model, "
             "worktree_strategy new|inherit, timeout_seconds, verify, retries, when, repeat, each, reasoning_effort, "
-            "extra_args, no_changes, requires (labels of a host), host. Templates know {task_prompt}, {stage_N_summary|files|next_steps|status|result} "
-            "and {stages.NAME.summary}."
+            "extra_args, no_changes, requires (labels of a host), host. Templates know {task_prompt}, "
+            "{stage_N_summary|files|next_steps|status|result} and {stages.NAME.summary}."
         ),
     ]
     base_ref: Annotated[str, Meta(description="The branch, tag or commit that stages start from.")] = "HEAD"
