@@ -12,7 +12,7 @@ from fleet.launchers.shim.title import ROOM
 HISTORY = "50000"
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.terminal import main; "
-_WEAK_PROGRAM = "from fleet.launchers.shim.weak import Descendants; main(Descendants)"
+_WEAK_PROGRAM = "from fleet.launchers.shim.weak import held; main(held)"
 _APART_PROGRAM = "from fleet.launchers.shim.apart_program import Apart, make_tree; main(make_tree, Apart)"
 # The step before the namespace holds the lock too, so that it is free only when the last process in there is gone.
 _LOCKED = (

@@ -5,7 +5,7 @@ import os
 from fleet.launchers.shim.apart import Apart
 from fleet.launchers.shim.program import run
 from fleet.launchers.shim.tree import Namespace
-from fleet.launchers.shim.weak import Descendants
+from fleet.launchers.shim.weak import held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def make_tree(mark: str) -> "Tree":
     """The tree of a shim of either kind."""
-    return Namespace() if os.getpid() == 1 else Descendants(mark)
+    return Namespace() if os.getpid() == 1 else held(mark)
 
 
 def main() -> None:

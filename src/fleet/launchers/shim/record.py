@@ -41,6 +41,15 @@ def write_record(record: "dict[str, Any]") -> bool:
     return True
 
 
+def has_record() -> bool:
+    """Whether the exit record is in place."""
+    try:
+        os.stat(_RECORD)  # noqa: PTH116
+    except OSError:
+        return False
+    return True
+
+
 def instant(seconds: float) -> str:
     """A moment in UTC, as text that sorts."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03}Z"

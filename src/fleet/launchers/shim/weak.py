@@ -1,18 +1,74 @@
 """The shim where PID namespaces are not to be had: descendants are held as well as can be, and the run says "weak".
 
 Orphans come to the shim (child subreaper), and whatever carries the run's mark in its environment is found in /proc.
-What this cannot do: when the shim itself is killed with -9 only the agent's own process goes with it (PDEATHSIG).
+The step before the shim waits for its end: should it be killed with -9, the orphans come to that step, which kills them
+and only then lets go of the lock. What this cannot do: when both are killed, only the agent's own process goes with
+them (PDEATHSIG).
 """
 
 import _signal  # type: ignore[import-not-found]  # see process.py
 import ctypes
 import os
 import sys
+import time
 
 from fleet.launchers.shim.program import run
+from fleet.launchers.shim.record import has_record
+from fleet.launchers.shim.title import Title
 from fleet.launchers.shim.tree import KILL, Ice, processes, read, reaped_seconds, resident_kb, send
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+#: How long processes that cannot be killed may keep the lock, and how often it is looked whether they have gone.
+UNKILLABLE_SECONDS, LOOK_SECONDS = 5.0, 0.005
+
+
+def held(mark: str) -> "Descendants":
+    """The tree of the shim that we go on as, in a process of our own; in this one we stay, and wait for its end."""
+    if sys.platform == "linux":
+        outside = Descendants(mark)
+        if pid := os.fork():
+            _outlive(pid, outside)
+    return Descendants(mark)
+
+
+def _outlive(shim: int, tree: "Descendants") -> "NoReturn":
+    """Wait for the end of the shim, let nothing of its agent be left, and end as it did. The lock is ours as well."""
+    code = 1
+    try:
+        Title().be("fleet-weak", os.getcwd())  # noqa: PTH109 - not to be taken for the shim
+        _let_go()
+        _, status = os.waitpid(shim, 0)
+        code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        if not has_record():  # else it saw to that itself, and what has the mark now is another's
+            _clear(tree)
+    finally:
+        os._exit(code)  # never return into the shim's own code
+
+
+def _clear(tree: "Descendants") -> None:
+    give_up = time.monotonic() + UNKILLABLE_SECONDS
+    while tree.others() and time.monotonic() < give_up:
+        tree.kill(0)
+        time.sleep(LOOK_SECONDS)
+
+
+def _let_go() -> None:
+    """Of everything but the lock: who waits for the end of what the shim has open does not wait for us."""
+    lock = os.stat("lock")  # noqa: PTH116
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
+        try:
+            if number < 3:
+                os.dup2(nothing, number)
+            elif number != nothing and not os.path.samestat(os.fstat(number), lock):
+                os.close(number)
+        except OSError:
+            pass  # the one by which they were listed
+    os.close(nothing)
 
 
 class Descendants:
@@ -78,4 +134,4 @@ class Descendants:
 
 def main() -> None:
     """Keep the folder that the command line names."""
-    run(Descendants)
+    run(held)
