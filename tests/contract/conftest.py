@@ -1,4 +1,15 @@
-"""Every queue and history there is, for the tests of their common promises."""
+"""Every queue and history there is, for the tests of their common promises.
+
+In beads a write is a process of bd, so `make test` has a part of them there, and `make soak` all with both bds:
+
+- with both bds: what `beads.WITH_BOTH` names, where the families differ; leases and transactions taken back
+  (`test_beads_leases`, `test_beads_taken_back`)
+- with one of them, by the test's name: `beads.WITH_ONE`, and histories but for their fencing and accounts
+- with the newer: every condition of finding at once (`test_beads_find`), a few steps of the state machine
+- in `make soak` alone: the rest, five hundred steps of the state machine, and the five minutes of a lease
+
+What bd cannot hold is named in `beads.DIFFERENT` and is expected to fail: should it hold one day, that is told.
+"""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -43,11 +54,9 @@ HISTORIES: dict[str, Callable[[Any], History]] = {
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what bd promises differently, and keep most of what takes a process for each write for `make soak`."""
-    left_out = beads.sort_out(items)
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep for `make soak` what takes too many processes of bd, and have what bd cannot hold fail by name."""
+    beads.sort_out(items)
 
 
 @pytest.fixture

@@ -170,7 +170,19 @@ class SharedQueueMachine(QueueMachine):
     kinds = ("memory", "postgres")
 
 
-def run(machine: type[QueueMachine], examples: int, number: int) -> int:
+class BeadsQueueMachine(QueueMachine):
+    """The same where bd has the tasks."""
+
+    kinds = ("memory", "beads")
+
+
+class OlderBeadsQueueMachine(QueueMachine):
+    """The same with a bd that guards nothing."""
+
+    kinds = ("memory", "beads-old")
+
+
+def run(machine: type[QueueMachine], examples: int, number: int, *, length: int = 50, shrink: bool = True) -> int:
     """How many steps were taken in so many examples of fifty."""
     machine.steps = 0
     note_of_seed = f"seed {number}; run it again with FLEET_SEED={number}"
@@ -179,11 +191,11 @@ def run(machine: type[QueueMachine], examples: int, number: int) -> int:
             seed(number)(machine),
             settings=settings(
                 max_examples=examples,
-                stateful_step_count=50,
+                stateful_step_count=length,
                 deadline=None,
                 database=None,
                 print_blob=True,
-                phases=[Phase.generate, Phase.shrink],
+                phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
                 suppress_health_check=list(HealthCheck),
             ),
         )
@@ -211,3 +223,14 @@ def test_a_quarter_of_a_million_random_steps_leave_every_queue_as_the_model_says
 def test_ten_thousand_random_steps_leave_a_shared_queue_as_the_model_says() -> None:
     number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
     assert run(SharedQueueMachine, 270, number) >= 10_000
+
+
+def test_a_few_random_steps_leave_a_queue_in_beads_as_the_model_says() -> None:
+    assert run(BeadsQueueMachine, 2, int(os.environ.get("FLEET_SEED", "20260301")), length=12, shrink=False) >= 12
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("machine", [BeadsQueueMachine, OlderBeadsQueueMachine])
+def test_five_hundred_random_steps_leave_a_queue_in_beads_as_the_model_says(machine: type[QueueMachine]) -> None:
+    number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
+    assert run(machine, 12, number, shrink=False) >= 400

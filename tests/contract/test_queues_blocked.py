@@ -16,8 +16,9 @@ ANY = '{"gate": "any-children"}'
 
 def tree(queue: Queue, *, waits: str = "") -> None:
     """p with its children p.1 and p.2, and g above them; w waits for p's children."""
-    for key in ("g", "p", "p.1", "p.2", "x", "w"):
-        queue.add(a_task(id=key))
+    with queue.atomic():
+        for key in ("g", "p", "p.1", "p.2", "x", "w"):
+            queue.add(a_task(id=key))
     for child, parent in (("p", "g"), ("p.1", "p"), ("p.2", "p")):
         queue.link(an_edge(child, parent, PARENT_CHILD))
     if waits:

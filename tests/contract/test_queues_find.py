@@ -268,7 +268,7 @@ SORTED = [
     a_task(id="b", priority=0, created_at=LATER, title="B", type="bug", status="closed", closed_at=LATER),
     a_task(id="c", priority=2, created_at=EARLIER, title="ü", type="bug", assignee="a", updated_at=EARLIER),
     a_task(id="d", priority=2, created_at=NOON, title="b", type="task", status="closed", closed_at=NOON),
-    a_task(id="e", priority=4, created_at=NOON, title="", type="epic", status="blocked", assignee="a"),
+    a_task(id="e", priority=4, created_at=NOON, title="!", type="epic", status="blocked", assignee="a"),
 ]
 ORDERS = {
     "priority": "badce",

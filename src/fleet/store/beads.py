@@ -7,6 +7,7 @@ file's own: bd has been seen to give one task to two, and a row in the file deci
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from contextlib import contextmanager, nullcontext
@@ -14,17 +15,19 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.core import clock
-from fleet.core.errors import AlreadyClaimed, ClaimLost, TaskNotFound
+from fleet.core.errors import FleetError, StoreAway, TaskNotFound
 from fleet.core.filter import Filter
 from fleet.core.health import State, Vital
 from fleet.core.jsontext import decode, encode
 from fleet.core.task import Status
 from fleet.store import beads_folder
 from fleet.store.beads_connection import BeadsConnection
-from fleet.store.beads_program import Bd, Refused, find_program, is_fenced, objects, version_of
+from fleet.store.beads_leases import LONGEST_BEAT, Leases
+from fleet.store.beads_program import Bd, find_program, is_fenced, objects, version_of
 from fleet.store.beads_pull import Puller
-from fleet.store.beads_push import Changed, Changes, claim_steps, steps
-from fleet.store.sql_queue import SqlQueue
+from fleet.store.beads_push import Changed, Changes
+from fleet.store.beads_telling import Telling, take
+from fleet.store.sql_queue import SqlQueue, claim_of
 from fleet.store.sqlite import SqliteQueue
 from fleet.store.sqlite_health import health
 
@@ -37,7 +40,8 @@ if TYPE_CHECKING:
     from fleet.core.filter import Lane
     from fleet.core.task import Claim, Task
     from fleet.store.beads_connection import Written
-    from fleet.store.beads_push import Step
+
+log = logging.getLogger(__name__)
 
 #: Settings of the copy itself, which nobody else needs to see.
 SEEN, PROGRAM, OWNER = "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner"
@@ -48,8 +52,6 @@ FOLLOWED = ("issue_prefix", "status.custom", "types.custom")
 CHECK_AFTER = 3.0
 #: Where bd's own files do not tell whether it changed (a server has them), it is read at most this often.
 UNTOLD = 3.0
-#: bd's leases last five minutes: each is renewed this often.
-BEAT_EVERY = 100.0
 #: A task that bd would not give out is left alone for so long.
 LEFT_ALONE = timedelta(minutes=1)
 
@@ -71,7 +73,8 @@ class BeadsQueue(SqliteQueue):
         self._wrote = False
         self._foreign = False  # somebody else wrote while this transaction was open
         self._mark = ""
-        self._beats: dict[str, float] = {}
+        self._given: list[Changed] = []  # what bd gave us while this transaction was open
+        self._leases = Leases()
         self._seen: dict[str, Any] = {}
         self._bd: Bd | None = None
         self._facts: dict[str, Any] = {}
@@ -115,21 +118,24 @@ class BeadsQueue(SqliteQueue):
             if self._known(OWNER).get("name") != owner:
                 self.set_config(OWNER, encode({"name": owner}))
             claims = super().claim(owner, lanes, room=room, ttl=ttl)
-            pairs = [(self._committed.get(claim.task.id), claim.task) for claim in claims]
+            known = {task.id: task for task in self._committed.find(Filter(ids=tuple(each.task.id for each in claims)))}
+            pairs = [(known[each.task.id], each.task) for each in claims if each.task.id in known]
             with self._turn() if pairs else nullcontext():
-                lost = self._take(pairs)
+                lost = take(self.bd, pairs)
             for before, after in pairs:
                 if before.id in lost:
                     self._leave_alone(before, lost[before.id])
                 else:
-                    self._told[before.id] = after
-                    self._beats[before.id] = time.monotonic()
-        return [claim for claim in claims if claim.task.id not in lost]
+                    self._note_given(before, after)
+            for claim in claims:
+                if claim.task.id not in known:  # bd hears of it at the end of this transaction, not before
+                    self.save(claim.task.freed(self.now()))
+        return [claim for claim in claims if claim.task.id in known and claim.task.id not in lost]
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
-        held = super().renew(claims, ttl=ttl)
+        held = [self._retaken(claim) for claim in super().renew(claims, ttl=ttl)]
         if held and self.fenced:
-            self._beat(held)
+            self._beat({claim.task.id: claim.owner for claim in held})
         return held
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
@@ -157,24 +163,43 @@ class BeadsQueue(SqliteQueue):
 
     def is_behind(self) -> bool:
         """Whether bd changed since the copy was brought up to date."""
-        self._mark, self._foreign, self._wrote, self._told = str(self._seen.get("mark", "")), False, False, {}
+        self._mark, self._foreign, self._wrote = str(self._seen.get("mark", "")), False, False
+        self._told, self._given = {}, []
         return not self._is_current()
 
     def tell(self, written: list[Written]) -> None:
-        """Make bd have what the open transaction wrote. Raises StoreFault, AlreadyClaimed."""
-        changes = self._changes(written)
-        planned = steps(changes, fenced=self.fenced) if changes.tasks or changes.comments else []
+        """Make bd have what the open transaction wrote. Raises StoreFault, AlreadyClaimed, ClaimLost."""
         settings = [each.one for each in written if each.kind == "setting" and not each.one.startswith("fleet.")]
-        if planned or settings:
-            with self._turn():
-                for step in planned:
-                    self._run(step, changes)
-                for key in settings:
-                    self._tell_setting(key)
+        if not settings and all(each.kind == "setting" for each in written):
+            return
+        telling = Telling(self.bd, self._changes(written), fenced=self.fenced)
+        if telling or settings:
+            self._tell_all(telling, settings)
             for each in written:
                 self._puller.forget(each.one)
         if self._wrote and not self._foreign:
             self._note(self._mark, own=True)
+
+    def take_back(self) -> None:
+        """Give back in bd what it gave us in a transaction that came to nothing."""
+        given, self._given = self._given, []
+        if given:
+            changes = Changes([Changed(after, before) for before, after in given])
+            with self._turn():
+                Telling(self.bd, changes, fenced=self.fenced).run_anyway()
+
+    def _tell_all(self, telling: Telling, settings: Sequence[str]) -> None:
+        """All of it or nothing, as far as bd can be made to take something back."""
+        try:
+            with self._turn():
+                telling.run()
+                for key in settings:
+                    self._tell_setting(key)
+        except FleetError:
+            if back := telling.reverse():
+                with self._turn():
+                    back.run_anyway()
+            raise
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -185,35 +210,12 @@ class BeadsQueue(SqliteQueue):
             yield
             self._mark = beads_folder.fingerprint(self.folder)
 
-    def _run(self, step: Step, changes: Changes) -> None:
-        if "--claim" in step.argv:
-            taken = [(each.before, each.after) for each in changes.tasks if each.after and each.after.id in step.ids]
-            lost = self._take([(before, after) for before, after in taken if before and after])
-            if lost:
-                raise AlreadyClaimed(next(iter(lost.values())))
-            return
-        try:
-            answer = self.bd.run(*step.words, actor=step.actor, text=step.text)
-        except Refused as error:
-            if not error.guarded:
-                raise
-            held = next(each.before for each in changes.tasks if each.before and each.before.id in step.ids)
-            raise ClaimLost(held.id, held.epoch) from error
-        if step.argv[0] == "import":
-            for skipped in objects(answer)[0].get("skipped_dependencies", ()) if objects(answer) else ():
-                raise Refused(f"dependency {skipped}")
-
-    def _take(self, pairs: Sequence[tuple[Task, Task]]) -> dict[str, str]:
-        """Claim tasks in bd; those that it did not give to us, and why."""
-        lost: dict[str, str] = {}
-        for step in claim_steps(pairs):
-            answer = self.bd.ask(*step.words, actor=step.actor)
-            if "--claim" in step.argv:
-                held = {each.get("id"): each for each in objects(answer.out)}
-                for key in step.ids:
-                    if held.get(key, {}).get("assignee") != step.actor:
-                        lost[key] = answer.fault
-        return lost
+    def _note_given(self, before: Task, after: Task) -> None:
+        """Remember what bd has agreed to, and nothing that it has not been told."""
+        told = before.replace(status=after.status, assignee=after.assignee, defer_until=after.defer_until)
+        self._told[before.id] = told
+        self._given.append(Changed(before, told))
+        self._leases.renewed(before.id)
 
     def _leave_alone(self, before: Task, why: str) -> None:
         """Take a claim back that bd did not agree to, and do not try again at once."""
@@ -230,18 +232,32 @@ class BeadsQueue(SqliteQueue):
             self.save(task)
         return freed
 
-    def _beat(self, held: Sequence[Claim]) -> None:
-        """Renew the leases in bd that are due, a few at a time: each is a process."""
-        now = time.monotonic()
-        self._beats = {claim.task.id: self._beats.get(claim.task.id, now) for claim in held}
-        due = [claim for claim in held if now - self._beats[claim.task.id] > BEAT_EVERY]
-        due.sort(key=lambda claim: self._beats[claim.task.id])
-        for claim in due[: max(2, len(held) // 5)]:
-            with beads_folder.turn(self.folder):
-                current = self._is_current()
-                self.bd.ask("heartbeat", claim.task.id, actor=claim.task.assignee)
-                mark = beads_folder.fingerprint(self.folder)
-            self._beats[claim.task.id] = now
+    def _retaken(self, claim: Claim) -> Claim:
+        """A claim that goes on. What bd put back among the open tasks meanwhile (`bd reclaim`) is taken there again."""
+        if not _is_dropped(claim.task):
+            return claim
+        try:
+            with self._file.writing(durable=False):
+                task = self._held(claim)
+                if _is_dropped(task):
+                    self.save(task.moved(Status.IN_PROGRESS, self.now()).replace(assignee=claim.owner))
+                return claim_of(self.get(task.id))
+        except FleetError as error:  # whoever has it in bd is seen at the next look, and the claim is lost then
+            log.info("bd does not give %s back to its holder: %s", claim.task.id, error)
+            return claim
+
+    def _beat(self, owners: dict[str, str]) -> None:
+        """Renew the leases in bd that are due; where it is away, later: the claims themselves are the file's."""
+        for key in self._leases.due(owners):
+            try:
+                with beads_folder.turn(self.folder):
+                    current = self._is_current()
+                    self.bd.ask("heartbeat", key, actor=owners[key], seconds=LONGEST_BEAT)
+                    mark = beads_folder.fingerprint(self.folder)
+            except StoreAway as error:
+                log.warning("the lease of %s in bd is not renewed: %s", key, error)
+                return
+            self._leases.renewed(key)
             if current:
                 with self._file.unwatched():
                     self._note(mark, own=True)
@@ -335,3 +351,8 @@ def _found(queue: SqlQueue, task_id: str) -> Task | None:
         return queue.get(task_id)
     except TaskNotFound:
         return None
+
+
+def _is_dropped(task: Task) -> bool:
+    """Whether bd says of a task that is held here that it is open and nobody's."""
+    return task.status == Status.OPEN and not task.assignee

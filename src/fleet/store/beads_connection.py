@@ -37,6 +37,9 @@ class Keeper(Protocol):
     def tell(self, written: list[Written]) -> None:
         """Make bd have what the open transaction wrote. Raises when bd will not: the transaction is taken back."""
 
+    def take_back(self) -> None:
+        """Undo what bd was asked while a transaction was open that has been taken back."""
+
 
 class BeadsConnection(Connection):
     """A connection whose transactions bd has a part in. Without a keeper it is like any other."""
@@ -106,6 +109,12 @@ class BeadsConnection(Connection):
                 self._keeper.tell(written)
                 self.block("forget_written")
 
+    def take_back(self) -> None:
+        """Let bd know that the outermost transaction has come to nothing."""
+        if not self._depth and self._watching and self._keeper is not None:
+            with self.unwatched():
+                self._keeper.take_back()
+
 
 class Watched(Transaction):
     """A write transaction that ends only once bd has what it wrote."""
@@ -117,10 +126,17 @@ class Watched(Transaction):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            try:
+        try:
+            if kind is None:
                 self._beads.tell()
-            except BaseException as refusal:
-                super().__exit__(type(refusal), refusal, refusal.__traceback__)
-                raise
+        except BaseException as refusal:
+            self._fail(type(refusal), refusal, refusal.__traceback__)
+            raise
+        if kind is None:
+            super().__exit__(kind, error, trace)
+        else:
+            self._fail(kind, error, trace)
+
+    def _fail(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         super().__exit__(kind, error, trace)
+        self._beads.take_back()

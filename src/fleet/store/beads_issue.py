@@ -165,12 +165,12 @@ def _claims_kept(before: Task, after: Task) -> Task:
     if (before.status, before.assignee) == (after.status, after.assignee):
         return after
     held = after.assignee if after.status == Status.IN_PROGRESS else ""
+    reopened = before.status == Status.CLOSED != after.status
+    after = after.replace(handed_in_at=None) if reopened else after
     if before.is_supervised:
         if held in ("", before.claim_owner):
-            return after
+            return after.replace(epoch=before.epoch + 1) if reopened else after
         return after.replace(claim_owner=held, claim_expires_at=None, run_id="", epoch=before.epoch + 1)
-    reopened = before.status == Status.CLOSED
-    after = after.replace(handed_in_at=None) if reopened else after
     grows = reopened or (held and held != before.claim_owner)
     return after.replace(claim_owner=held, epoch=before.epoch + 1 if grows else before.epoch)
 

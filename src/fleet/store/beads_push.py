@@ -9,7 +9,7 @@ from fleet.core.task import Status
 from fleet.store.beads_issue import line_of, metadata_of, rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from fleet.core.dependency import Edge
@@ -58,6 +58,7 @@ class Step(NamedTuple):
     ids: tuple[str, ...] = ()
     actor: str = "fleet"
     text: str = ""
+    inside: tuple[str, ...] = ()  # the tasks that the text is about
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -81,6 +82,20 @@ def steps(changes: Changes, *, fenced: bool) -> list[Step]:
     return found
 
 
+def undoing(changes: Changes, told: Collection[str], *, linked: bool) -> Changes:
+    """What takes back some changes as far as bd was told of them: of which tasks, and whether of what needs what.
+
+    What was said of a task stays: bd forgets no comment.
+    """
+    tasks = [each for each in changes.tasks if {one.id for one in each if one is not None} & set(told)]
+    born = {each.after.id for each in tasks if each.before is None and each.after is not None}
+    return Changes(
+        [Changed(each.after, each.before) for each in tasks],
+        linked=changes.unlinked if linked else (),
+        unlinked=[each for each in changes.linked if not {each.task, each.needs} & born] if linked else (),
+    )
+
+
 def is_taken(before: Task, after: Task) -> bool:
     """Whether the task goes from nobody's hands into somebody's, which bd must agree to."""
     free = before.status != Status.IN_PROGRESS and before.assignee in ("", after.assignee)
@@ -101,7 +116,7 @@ def _imported(new: Sequence[Task], changes: Changes) -> list[Step]:
     for task in new:
         edges = [each for each in changes.linked if each.task == task.id]
         lines.append(line_of(task, edges, [each for each in changes.comments if each.task_id == task.id]))
-    return [Step(("import", "-", "--json"), text="".join(lines))]
+    return [Step(("import", "-", "--json"), text="".join(lines), inside=tuple(task.id for task in new))]
 
 
 def _updates(before: Task, after: Task, fenced: bool) -> list[Step]:
@@ -128,7 +143,7 @@ def _updates(before: Task, after: Task, fenced: bool) -> list[Step]:
     if _needs_import(before, after, words):
         # Who holds it, and how it stands, is for the calls that bd can refuse.
         row = after.replace(status=before.status, assignee=before.assignee, closed_at=before.closed_at)
-        found.append(Step(("import", "-", "--allow-stale", "--json"), text=line_of(row)))
+        found.append(Step(("import", "-", "--allow-stale", "--json"), text=line_of(row), inside=key))
         words = [word for word in words if not _is_long(word)]
     if words:
         guard = _guard(before, after, words) if fenced else []
@@ -212,17 +227,10 @@ def _edges(changes: Changes, born: set[str], kept: Mapping[str, Task]) -> list[S
 
 def _joined(found: Iterable[Step]) -> list[Step]:
     """The same calls with those put together that differ only in the task they name."""
-    together: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
+    together: dict[Step, list[str]] = {}
     for step in found:
-        if step.ids:
-            together.setdefault((step.argv, step.actor, step.text), []).extend(step.ids)
-        else:
-            together[step.argv, step.actor, step.text] = []
-    return [
-        Step(argv, tuple(part), actor, text)
-        for (argv, actor, text), ids in together.items()
-        for part in (_parts(ids) or [[]])
-    ]
+        together.setdefault(step._replace(ids=()), []).extend(step.ids)
+    return [step._replace(ids=tuple(part)) for step, ids in together.items() for part in (_parts(ids) or [[]])]
 
 
 def _parts(ids: Sequence[str]) -> list[Sequence[str]]:

@@ -1,5 +1,5 @@
 -- written --
-select kind, one, other from dirty
+select distinct kind, one, other from dirty order by kind, one, other
 
 -- forget_written --
 delete from dirty

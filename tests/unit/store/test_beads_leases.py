@@ -1,0 +1,66 @@
+"""When the leases of bd are renewed: in time, and not all at once."""
+
+from fleet.store.beads_leases import BEAT_EVERY, Leases
+
+
+class Watch:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_was_just_given_is_left_alone_until_it_is_due() -> None:
+    watch = Watch()
+    leases = Leases(watch)
+    leases.renewed("a")
+    assert leases.due(["a"]) == []
+    watch.now += BEAT_EVERY - 1
+    assert leases.due(["a"]) == []
+    watch.now += 1
+    assert leases.due(["a"]) == ["a"]
+    leases.renewed("a")
+    assert leases.due(["a"]) == []
+
+
+def test_what_another_supervisor_had_is_due_at_once() -> None:
+    assert Leases(Watch()).due(["a"]) == ["a"]
+
+
+def test_a_few_are_renewed_at_a_time_the_longest_unrenewed_first() -> None:
+    watch = Watch()
+    leases = Leases(watch)
+    keys = [f"t{number:02}" for number in range(20)]
+    for key in reversed(keys):
+        leases.renewed(key)
+        watch.now += 1
+    watch.now += BEAT_EVERY
+    seen: list[str] = []
+    for _ in range(5):
+        part = leases.due(keys)
+        assert len(part) == 4
+        seen += part
+        for key in part:
+            leases.renewed(key)
+    assert seen == keys[::-1] and leases.due(keys) == []
+
+
+def test_what_has_waited_for_too_long_does_not_wait_for_its_turn() -> None:
+    watch = Watch()
+    leases = Leases(watch)
+    keys = [f"t{number:02}" for number in range(20)]
+    for key in keys:
+        leases.renewed(key)
+    watch.now += 2 * BEAT_EVERY
+    assert sorted(leases.due(keys)) == keys
+
+
+def test_what_is_no_longer_held_is_forgotten() -> None:
+    watch = Watch()
+    leases = Leases(watch)
+    leases.renewed("a")
+    assert leases.due([]) == []
+    assert leases.due(["a"]) == ["a"]
