@@ -133,7 +133,13 @@ def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fle
     except ImportError as error:
         raise StoreFault(f"PostgreSQL needs a part that is not installed: {error}", hint=DRIVER) from error
     queue = PostgresQueue(choice.url, make=make, migrate=migrate, lease=timedelta(seconds=choice.lease_seconds))
-    return Fleet(home, queue, lambda: PostgresHistory(queue))
+    return Fleet(home, queue, lambda: PostgresHistory(queue, lambda: _mark(home)))
+
+
+def _mark(home: Home) -> str:
+    from fleet.workspaces.mirror import mark_of  # only where it is looked what is trusted
+
+    return mark_of(home)
 
 
 def real_bd(home: Home, *, in_turn: bool, for_settings: bool = False) -> str:

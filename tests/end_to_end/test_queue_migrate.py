@@ -62,10 +62,14 @@ def test_a_queue_goes_to_postgresql_and_back_whole(home: Program) -> None:
     assert told["moved"] and told["tables"]["tasks"] == 3 and told["tables"]["runs"] >= 1
     assert url not in json.dumps(told)
     after = contents(home, url)
-    assert {name: after[name] for name in before if name != "config"} == {
-        name: found for name, found in before.items() if name != "config"
+    assert {name: after[name] for name in before if name not in ("config", "tasks")} == {
+        name: found for name, found in before.items() if name not in ("config", "tasks")
     }
     assert shown(home) == seen
+    metadata = [each["metadata"] for each in json.loads(home.ok("bd", "list", "--all", "--json"))]
+    assert {each["fleet.requires"] for each in metadata} == {f'["host:{seen[0]["host"]}"]'}, (
+        "they are about a directory"
+    )
     assert json.loads(home.ok("queue", "--json")) | {"statuses": 0} == {
         "kind": "postgresql", "shared": True, "tasks": 3, "statuses": 0,
     }  # fmt: skip

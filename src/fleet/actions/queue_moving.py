@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.rights import refuse_agents
+from fleet.actions.travelling import stay
 from fleet.assembly import fill_beads, open_fleet
 from fleet.config.keys import HOME
 from fleet.config.queue import BEADS, POSTGRES, SQLITE, chosen, kind_of
@@ -16,6 +17,7 @@ from fleet.config.save import save
 from fleet.core.errors import BadInput, FleetError, IllegalMove, StoreFault
 from fleet.engine.single import holder
 from fleet.store import moving
+from fleet.workspaces.mirror import mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,10 +115,20 @@ def _elsewhere(
         _compare(found, moving.contents(_connection(here)), tuple(found))
         if kinds[1] == BEADS:
             fill_beads(home, here, tell)
-        moving.finish(_connection(here))
+        moving.finish(_connection(here), lambda: _settle_in(home, _connection(here), kinds))
         moving.seal(source)
         _switch(home, target)
     return Moved(*kinds, found, aside)
+
+
+def _settle_in(home: Home, here: SqlConnection, kinds: tuple[str, str]) -> None:
+    """Have what is about this machine's disk be so among other hosts too: what is trusted there, and tasks in it."""
+    is_shared = tuple(kind == POSTGRES for kind in kinds)
+    if is_shared[0] != is_shared[1]:
+        words = tuple(f"{mark_of(home)}:" if each else "" for each in is_shared)
+        moving.trust_again(here, words[0], words[1])
+    if is_shared == (False, True):
+        moving.bind(here, lambda requires: stay(home, requires))
 
 
 def _room(home: Home, kinds: tuple[str, str], target: str, name: str, there: Fleet) -> str:

@@ -109,10 +109,24 @@ def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int]
             _count_on(target, table)
 
 
-def finish(target: SqlConnection) -> None:
-    """Say that the copy is whole."""
+def finish(target: SqlConnection, settle_in: Callable[[], None] | None = None) -> None:
+    """Say that the copy is whole, in one transaction with what has to be done for it to mean the same there."""
     with target.writing():
+        if settle_in is not None:
+            settle_in()
         target.rows(target.blocks("queries")["unset_config"], {"key": STATE})
+
+
+def trust_again(queue: SqlConnection, before: str, after: str) -> None:
+    """What is trusted at a path under the first word is so under the second too."""
+    queue.rows(queue.blocks("moving")["trust_again"], {"before": before, "after": after})
+
+
+def bind(queue: SqlConnection, bound: Callable[[str], str]) -> None:
+    """Have the tasks that are about a directory, and cannot travel, require what is made of what they require."""
+    sql = queue.blocks("moving")
+    for (before,) in queue.rows(sql["requirements"]):
+        queue.rows(sql["bind"], {"before": before, "after": bound(before)})
 
 
 def contents(queue: SqlConnection) -> dict[str, Contents]:

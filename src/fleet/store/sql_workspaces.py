@@ -68,15 +68,20 @@ class SqlWorkspaces:
     def trust(self, kind: str, key: str, value: str, by: str) -> None:
         rules.check_trust(kind, key, value)
         with self._db.writing():
+            key = self._key(key)
             values = {"kind": kind, "key": key, "value": value, "at": to_micros(self._now()), "by": storable(by)}
             self._db.rows(self._space_sql["trust"], values)
 
     def trusted(self, kind: str, key: str) -> str | None:
         if not rules.is_text(key):
             return None
-        for (value,) in self._db.rows(self._space_sql["trusted"], {"kind": kind, "key": key}):
+        for (value,) in self._db.rows(self._space_sql["trusted"], {"kind": kind, "key": self._key(key)}):
             return str(value)
         return None
+
+    def _key(self, key: str) -> str:
+        """What stands for a key of what is trusted."""
+        return key
 
     def _in_the_way(self, workspace: Workspace) -> list[Workspace]:
         wanted = {name: getattr(workspace, name) for name in ("common", "branch", "path")}

@@ -112,6 +112,11 @@ def check_trust(kind: str, key: str, value: str) -> None:
     check_text(f"what is trusted of the {kind}", value)
 
 
+def own_key(key: str, mark: Callable[[], str]) -> str:
+    """What stands for a key where several hosts keep what they trust: a path means something on one of them alone."""
+    return f"{mark()}:{key}" if key.startswith("/") else key
+
+
 def check_text(what: str, text: str) -> None:
     """Raise BadInput for text that a database cannot keep: two such names could look like one there."""
     if not is_text(text):

@@ -41,8 +41,22 @@ _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 def mirror_of(home: Home, url: str) -> Repository:
     """Where the mirror of a remote lies in a home, whether or not it is there yet."""
-    path = os.path.join(_folder(home), f"{_key(url)}-{_mark(home)}.git")
+    path = os.path.join(_folder(home), f"{_key(url)}-{mark_of(home)}.git")
     return Repository(top=path, common=path)
+
+
+def mark_of(home: Home) -> str:
+    """What tells this home, and its mirrors, from a home that lies at the same path of another host."""
+    path = os.path.join(_folder(home), "mark")
+    if found := read(path).strip():
+        return found
+    os.makedirs(_folder(home), mode=0o700, exist_ok=True)
+    draft = f"{path}.{os.urandom(6).hex()}"
+    atomic_write(draft, os.urandom(3).hex().encode(), 0o600)
+    with contextlib.suppress(FileExistsError):  # of several at once the first counts
+        os.link(draft, path)
+    os.unlink(draft)
+    return read(path).strip()
 
 
 def repository_at(home: Home, repo: str, url: str, base: str) -> Repository:
@@ -205,20 +219,6 @@ def _clear(path: str) -> None:
 
 def _folder(home: Home) -> str:
     return os.path.join(os.path.realpath(home.root), "mirrors")
-
-
-def _mark(home: Home) -> str:
-    """What tells the mirrors of this home from those of a home that lies at the same path of another host."""
-    path = os.path.join(_folder(home), "mark")
-    if found := read(path).strip():
-        return found
-    os.makedirs(_folder(home), mode=0o700, exist_ok=True)
-    draft = f"{path}.{os.urandom(6).hex()}"
-    atomic_write(draft, os.urandom(3).hex().encode(), 0o600)
-    with contextlib.suppress(FileExistsError):  # of several at once the first counts
-        os.link(draft, path)
-    os.unlink(draft)
-    return read(path).strip()
 
 
 def _key(url: str) -> str:

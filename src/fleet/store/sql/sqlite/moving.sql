@@ -20,3 +20,14 @@ select name from sqlite_master where type = 'table' and name not like 'sqlite_%'
 
 -- columns --
 select name, pk from pragma_table_info(:table) order by cid
+
+-- trust_again --
+insert into trusted (kind, key, value, at, by)
+select kind, cast(:after as text) || substr(key, length(cast(:before as text)) + 1), value, at, by from trusted
+where substr(key, 1, length(cast(:before as text)) + 1) = cast(:before as text) || '/' order by id
+
+-- requirements --
+select distinct requires from tasks where remote = '' and (repo <> '' or cwd <> '')
+
+-- bind --
+update tasks set requires = :after where requires = :before and remote = '' and (repo <> '' or cwd <> '')
