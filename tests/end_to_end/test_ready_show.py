@@ -34,8 +34,22 @@ def test_ready_says_when_there_is_nothing(fleet: Program) -> None:
 def test_both_answer_in_bds_json(fleet: Program) -> None:
     key = make(fleet, "x")
     assert fleet.ok("ready", "--json") == fleet.ok("bd", "ready", "--json")
-    assert fleet.ok("show", key, "--json") == fleet.ok("bd", "show", key, "--json")
+    fleet.ok("config", "set", "host.name=box")
+    (shown,) = json.loads(fleet.ok("bd", "show", key, "--json"))
+    assert fleet.ok("show", key, "--json") == json.dumps([{**shown, "host": "box"}], indent=2) + "\n"
     assert fleet("show", "nobody", "--json").code == 1
+
+
+def test_show_tells_the_host_that_a_task_is_bound_to_apart_from_what_else_it_requires(fleet: Program) -> None:
+    fleet.ok("config", "set", "host.name=box")
+    bound = make(fleet, "x", "--requires", "gpu", "--host", "build7")
+    waits = make(fleet, "y", "--deps", bound, "--host", "build7")
+    (first,), (second,) = (json.loads(fleet.ok("show", key, "--json")) for key in (bound, waits))
+    assert (first["host"], first["metadata"]["fleet.requires"]) == ("build7", '["gpu"]')
+    assert (second["host"], "fleet.requires" in second["metadata"]) == ("build7", False)
+    assert second["dependencies"][0]["metadata"]["fleet.requires"] == '["gpu"]'
+    nowhere = json.loads(fleet.ok("bd", "import", "-", "--json", stdin='{"id": "t-1", "title": "z"}\n'))
+    assert nowhere and "host" not in json.loads(fleet.ok("show", "t-1", "--json"))[0]
 
 
 def test_show_marks_what_is_inherited(fleet: Program) -> None:

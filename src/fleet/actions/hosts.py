@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions.rights import refuse_agents
 from fleet.core.errors import IllegalMove, Usage
 from fleet.core.filter import Filter
-from fleet.core.host import PIN, required
+from fleet.core.host import PIN, pinned, required
 from fleet.core.task import Status
-from fleet.engine.hosting import is_seen, owner_of, settings_here
+from fleet.engine.hosting import is_seen, name_here, owner_of, settings_here
 from fleet.engine.single import holder
 from fleet.wake import wake
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fleet.assembly import Fleet
     from fleet.core.host import Host
-    from fleet.core.task import Caller
+    from fleet.core.task import Caller, Task
 
 
 class State:
@@ -89,6 +89,16 @@ def is_wanted(fleet: Fleet, name: str) -> bool:
     """Whether something waits for this host alone."""
     waiting = Filter(requires=True, statuses=(Status.OPEN, Status.DEFERRED))
     return any(PIN + name in (required(task.requires) or ()) for task in fleet.queue.find(waiting, sort="id"))
+
+
+def bound_to(fleet: Fleet, task: Task) -> str:
+    """The only host that can work on a task: it is required, or has the directory that the task is about; empty: any.
+
+    Where hosts share a queue, a task that is bound by its directory requires its host.
+    """
+    if fleet.queue.is_shared or pinned(task.requires) or not (task.repo or task.cwd):
+        return pinned(task.requires)
+    return name_here(fleet.home)
 
 
 def drain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Seen:

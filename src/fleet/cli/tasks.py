@@ -1,19 +1,27 @@
 """`fleet ready` and `fleet show`: the queue as its document has it, with the coder and model each task will get."""
 
+from typing import Any
+
 import click
 
 from fleet.actions.elsewhere import whereabouts
+from fleet.actions.hosts import bound_to
 from fleet.actions.names import find_task
-from fleet.assembly import open_fleet
+from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.bd import main as bd
+from fleet.cli.bd.session import write_json
+from fleet.cli.bd.show import details
 from fleet.cli.bd.text import block, clean
 from fleet.config import Settings, load, model_for
 from fleet.core.filter import READY
-from fleet.core.host import required
+from fleet.core.host import required, without_pin
 from fleet.core.host_words import plain
 from fleet.core.task import Task
 from fleet.home import find
+
+#: Where a task's metadata tells what it requires of a host.
+REQUIRES = "fleet.requires"
 
 
 @click.command()
@@ -34,7 +42,7 @@ def ready(limit: int, as_json: bool) -> int:
 
 @click.command()
 @click.argument("task_id", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Answer as `fleet bd show --json` does.")
+@click.option("--json", "as_json", is_flag=True, help="Answer as `fleet bd show --json` does, and name its host.")
 def show(task_id: str, as_json: bool) -> int:
     """Show one task, with the coder and model it will get."""
     home = find()
@@ -42,8 +50,9 @@ def show(task_id: str, as_json: bool) -> int:
         key = find_task(fleet, task_id, scope=person.scope())
         task = fleet.queue.get(key)
         sent = whereabouts(fleet, task)
-    if as_json:
-        return bd(["show", "--json", "--", key])
+        if as_json:
+            write_json([as_fleets(fleet, task)])
+            return 0
     coder, model = effective(task, load(home, task.cwd or None, env={}))
     for name, value in (
         ("id", task.id),
@@ -65,6 +74,18 @@ def show(task_id: str, as_json: bool) -> int:
     if task.description:
         click.echo(f"description:\n{block(task.description)}")
     return 0
+
+
+def as_fleets(fleet: Fleet, task: Task) -> dict[str, Any]:
+    """A task in bd's JSON as fleet knows it, the same wherever it is kept: that it is bound to a host is told apart."""
+    found = details(fleet.queue, task)
+    for row in (found, *found.get("dependencies", ())):
+        told = row.get("metadata", {})
+        if REQUIRES in told:
+            left = without_pin(told[REQUIRES])
+            row["metadata"] = {**told, REQUIRES: left} if left else {key: told[key] for key in told if key != REQUIRES}
+    host = bound_to(fleet, task)
+    return {**found, "host": host} if host else found
 
 
 def effective(task: Task, settings: Settings) -> tuple[str, str]:

@@ -51,3 +51,14 @@ def required(requires: str) -> tuple[str, ...] | None:
     except ValueError:
         return None
     return tuple(words) if isinstance(words, list) and all(isinstance(word, str) for word in words) else None
+
+
+def pinned(requires: str) -> str:
+    """The name of the one host that a task requires; empty: none."""
+    return next((word.removeprefix(PIN) for word in required(requires) or () if word.startswith(PIN)), "")
+
+
+def without_pin(requires: str) -> str:
+    """What a task requires of whichever host; a text that is no list of words stays as it is."""
+    words = required(requires)
+    return requires if words is None else requiring(word for word in words if not word.startswith(PIN))

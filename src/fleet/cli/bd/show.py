@@ -13,11 +13,13 @@ from fleet.core.task import RESOLVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Any
 
     from fleet.cli.bd.session import Session
     from fleet.core.dependency import Edge
     from fleet.core.task import Task
+    from fleet.store.base import Queue
 
 FLAGS = {
     "show": """
@@ -57,7 +59,8 @@ def show(session: Session) -> int:
             if arguments.flag(flag):
                 return view(session, found)
         if session.json:
-            return session.answer([details(session, task) for task in found])
+            besides = {name for name in ("include-dependents", "include-comments") if arguments.flag(name)}
+            return session.answer([details(session.queue, task, besides) for task in found])
         if arguments.flag("short"):
             session.say("\n".join(short(task) for task in found))
         else:
@@ -65,16 +68,16 @@ def show(session: Session) -> int:
     return 0
 
 
-def details(session: Session, task: Task) -> dict[str, Any]:
-    """A task as bd show's JSON has it."""
-    down = session.queue.edges([task.id])
-    tally = session.queue.tallies([task.id])[task.id]
-    found = {**issue(task), **_hydrated(session, "dependencies", [(e.needs, e.type) for e in down])}
-    if session.arguments.flag("include-dependents"):
-        up = session.queue.edges([task.id], up=True)
-        found |= _hydrated(session, "dependents", [(e.task, e.type) for e in up])
-    if session.arguments.flag("include-comments") and tally.comments:
-        found["comments"] = [comment(each) for each in session.queue.comments([task.id])]
+def details(queue: Queue, task: Task, wanted: Container[str] = ()) -> dict[str, Any]:
+    """A task as bd show's JSON has it; `wanted` names the flags that add to it."""
+    down = queue.edges([task.id])
+    tally = queue.tallies([task.id])[task.id]
+    found = {**issue(task), **_hydrated(queue, "dependencies", [(e.needs, e.type) for e in down])}
+    if "include-dependents" in wanted:
+        up = queue.edges([task.id], up=True)
+        found |= _hydrated(queue, "dependents", [(e.task, e.type) for e in up])
+    if "include-comments" in wanted and tally.comments:
+        found["comments"] = [comment(each) for each in queue.comments([task.id])]
     found |= {
         **parent_of(down),
         "dependency_count": tally.dependencies,
@@ -100,8 +103,8 @@ def _nothing(session: Session) -> int:
     return 1
 
 
-def _hydrated(session: Session, name: str, ties: list[tuple[str, str]]) -> dict[str, Any]:
-    tasks = {task.id: task for task in session.queue.find(Filter(ids=tuple(key for key, _ in ties)), sort="id")}
+def _hydrated(queue: Queue, name: str, ties: list[tuple[str, str]]) -> dict[str, Any]:
+    tasks = {task.id: task for task in queue.find(Filter(ids=tuple(key for key, _ in ties)), sort="id")}
     rows = [{**issue(tasks[key]), "dependency_type": kind} for key, kind in ties if key in tasks]
     return {name: rows} if rows else {}
 
