@@ -1,8 +1,11 @@
 """Two hosts on one machine: a home each, one PostgreSQL, and a repository whose remote both can reach."""
 
 import json
+import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import psycopg
 from postgres import server
 from program import Program
 from repositories import commit, make_repository, run_git
-from supervised import wait_for
+from supervised import commands, wait_for
 
 PROJECT = '[setup]\ncommands = ["echo set up > set-up.txt"]\nteardown = ["echo down >> $HOME/torn-down"]\n'
 
@@ -49,6 +52,11 @@ class Site:
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.url) as link:
             return link.execute(sql.encode(), values).fetchall()
+
+    def execute(self, sql: str, *values: Any) -> None:
+        """Write what another host would."""
+        with psycopg.connect(self.url) as link:
+            link.execute(sql.encode(), values)
 
     def task(self, key: str) -> dict[str, Any]:
         names = ("status", "reason", "remote", "base", "repo", "requires", "failures", "branch", "finding")
@@ -118,4 +126,28 @@ class Host:
         return str(json.loads(self.fleet.ok(*words, cwd=self.site.top))["id"])
 
 
-__all__ = ["PROJECT", "Host", "Site", "commit"]
+@contextmanager
+def stopped_in_its_work(site: Site, host: Host, key: str) -> Iterator[None]:
+    """As long as the block takes the agent of a host does nothing, after it has begun."""
+    record = host.fleet.home / "tasks" / key / "events.jsonl"
+    wait_for(lambda: record.exists() and "Step 1" in record.read_text(), "its first step", lambda: site.describe(key))
+    agents = [
+        pid for pid, words in commands() if b"fleet.coders.demo_agent" in words and f"{host.fleet.home}" in environ(pid)
+    ]
+    for pid in agents:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert agents
+        yield
+    finally:
+        for pid in agents:
+            os.kill(pid, signal.SIGCONT)
+
+
+def environ(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    return ""
+
+
+__all__ = ["PROJECT", "Host", "Site", "commit", "environ", "stopped_in_its_work"]

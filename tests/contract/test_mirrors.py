@@ -1,6 +1,8 @@
 """Repositories of other hosts: mirrors of a real remote, and what is put back onto it."""
 
+import contextvars
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -340,3 +342,25 @@ def test_a_server_that_says_nothing_is_given_up(site: Site) -> None:
             view = View(site.home, made)
             remote.talk(view, Remote(url=url, address=url), "ls-remote", "--", url, seconds=0.5)
         assert time.monotonic() - began < 5
+
+
+def test_talks_of_one_errand_are_ended_together_and_no_other_is(site: Site) -> None:
+    with closing(socket.socket()) as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(5)
+        url = f"git://127.0.0.1:{deaf.getsockname()[1]}/project.git"
+        view = View(site.home, mirror.fetch_mirror(site.home, site.url, site.base))
+
+        def ask(address: str) -> remote.Told:
+            return remote.talk(view, Remote(url=address, address=address), "ls-remote", "--", address, seconds=20)
+
+        with remote.errand() as talks, ThreadPoolExecutor() as threads:
+            began, context = time.monotonic(), contextvars.copy_context()
+            going_on = threads.submit(context.run, ask, url)
+            heard, _ = deaf.accept()
+            talks.end()
+            assert going_on.result(10).status == -signal.SIGKILL and time.monotonic() - began < 10
+            heard.close()
+            with pytest.raises(RemoteAway, match="nothing is said to"):
+                ask(site.url)
+        assert ask(site.url).status == 0

@@ -11,7 +11,9 @@ from fleet.engine.folder import TaskFolder
 from fleet.engine.parcel import MOST_FILES, packed, unpack
 from fleet.home import Home
 from fleet.workspaces import mirror
-from fleet.workspaces.parcels import fetch_parcel, send_parcel
+from fleet.workspaces.parcels import fetch_parcel, not_taken, parcel
+from fleet.workspaces.remote import Remote
+from fleet.workspaces.sending import send_receipts
 from fleet.workspaces.view import View
 
 
@@ -27,6 +29,10 @@ def a_folder(home: Home, *, secrets: tuple[str, ...] = ()) -> TaskFolder:
     return made
 
 
+def put(view: View, remote: Remote, task_id: str, number: int, files: dict[str, bytes]) -> None:
+    assert not_taken(send_receipts(view, remote, {}, parcel(view, task_id, number, files)).refused) == {}
+
+
 def test_artifacts_arrive_on_another_host_as_they_were_but_for_secrets(site: Site) -> None:
     first = a_folder(site.home, secrets=("hunter2hunter2",))
     artifacts = Path(first.artifacts)
@@ -35,10 +41,11 @@ def test_artifacts_arrive_on_another_host_as_they_were_but_for_secrets(site: Sit
     (artifacts / "shots" / "deep" / "a b.png").write_bytes(bytes(range(256)))
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     view = View(site.home, made)
-    send_parcel(view, site.remote, "fleet-1", 1, {"PLAN_AND_STATUS.md": b"old\n", "gone.md": b"old\n"})
-    send_parcel(view, site.remote, "fleet-1", 2, packed(first))
-    send_parcel(view, site.remote, "fleet-1", 2, packed(first))  # again is harmless
-    send_parcel(view, site.remote, "fleet-1", 3, {})
+    put(view, site.remote, "fleet-1", 1, {"PLAN_AND_STATUS.md": b"old\n", "gone.md": b"old\n"})
+    put(view, site.remote, "fleet-1", 2, packed(first))
+    put(view, site.remote, "fleet-1", 2, packed(first))  # again is harmless
+    put(view, site.remote, "fleet-1", 2, {"another.md": b"which comes too late\n"})
+    put(view, site.remote, "fleet-1", 3, {})
     other = Home(str(site.folder / "third"))
     second = a_folder(other)
     there = mirror.fetch_mirror(other, site.url, site.base)

@@ -6,14 +6,14 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from repositories import commit, run_git
 from supervised import commands, wait_for
-from two_hosts import PROJECT, Host, Site
+from two_hosts import PROJECT, Host, Site, environ, stopped_in_its_work
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_a_remote_that_is_away_costs_the_task_nothing(site: Site, alpha: Host, b
     beta.kill()
     hook.unlink()
     beta.start()
-    wanted = {f"refs/heads/fleet/{key}", f"refs/fleet/receipts/{key}/1"}
+    wanted = {f"refs/heads/fleet/{key}", f"refs/fleet/receipts/{key}/1", f"refs/fleet/artifacts/{key}/1"}
     wait_for(lambda: wanted <= set(site.refs()), "its work to be sent after the restart", beta.said)
     assert "from host beta" in alpha.fleet.ok("show", key)
 
@@ -161,30 +161,6 @@ def test_a_host_that_is_gone_is_gone_on_without_and_its_work_kept(site: Site, al
     ((common,),) = site.rows("select common from fleet.workspaces where removed_at is null")
     saved = run_git(Path(common), "for-each-ref", "--format=%(refname)", "refs/fleet/saved").splitlines()
     assert [run_git(Path(common), "show", f"{ref}:unsaved.txt") for ref in saved] == ["on its disk alone"]
-
-
-@contextmanager
-def stopped_in_its_work(site: Site, host: Host, key: str) -> Iterator[None]:
-    """As long as the block takes the agent of a host does nothing, after it has begun."""
-    record = host.fleet.home / "tasks" / key / "events.jsonl"
-    wait_for(lambda: record.exists() and "Step 1" in record.read_text(), "its first step", lambda: site.describe(key))
-    agents = [
-        pid for pid, words in commands() if b"fleet.coders.demo_agent" in words and f"{host.fleet.home}" in environ(pid)
-    ]
-    for pid in agents:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        assert agents
-        yield
-    finally:
-        for pid in agents:
-            os.kill(pid, signal.SIGCONT)
-
-
-def environ(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
-    return ""
 
 
 def working_at(site: Site, key: str, host: str) -> Path:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 300.0
+SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 300.0
 #: A host that has not told of itself for so many times the length of a claim is taken for gone.
 PATIENCE = 2
 
@@ -51,6 +51,10 @@ class Waits:
         """How long to wait now that it was away once more."""
         self._times[what] = times = self._times.get(what, 0) + 1
         return min(LONGEST_SECONDS, SHORTEST_SECONDS * (1 << min(times - 1, 10)))
+
+    def times(self, what: str) -> int:
+        """How often in a row it was away."""
+        return self._times.get(what, 0)
 
     def over(self, what: str) -> None:
         """It was there."""

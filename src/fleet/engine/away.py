@@ -28,7 +28,7 @@ class Away:
 
     def __init__(self, office: Office, runners: Mapping[str, Runner]) -> None:
         self._office, self._runners = office, runners
-        self._tails, self._returns = Tails(office), Returns(office)
+        self._tails, self._returns = Tails(office), Returns(office, runners)
         self._desk: Desk | None = None
         self._stirred = asyncio.Event()
 

@@ -8,7 +8,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import FleetError
+from fleet.core.errors import ClaimLost, FleetError
 from fleet.core.finding import Finding, judge
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending
@@ -48,7 +48,7 @@ UNDER_WAY = (Ending.INTERRUPTED, Ending.RELEASED, Ending.RATE_LIMITED, Ending.OV
 async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, alarm: Outcome | None) -> Gathered:
     """Do what must be done between the end of an agent and its verdict, and gather what is known of it.
 
-    Done again after a crash it does no harm.
+    Done again after a crash it does no harm. Raises ClaimLost once the task is known to be somebody else's.
     """
     if live.interactive:
         await _keep_screen(live)
@@ -64,6 +64,8 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
         if by_hand or not is_there(live.workspace.path):
             return found.replace(tree=Tree(kind=WORKTREE))
         return await _of_worktree(office, task.id, live, found, (exit, alarm))
+    except ClaimLost:
+        raise
     except (FleetError, OSError) as error:  # what an agent did stays where it is, and the run is settled all the same
         log.warning("%s is concluded without all that belongs to it: %s", live.run.id, error)
         _flag(live, f"not concluded: {error}")

@@ -11,25 +11,28 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import FleetError, IllegalMove, StoreAway, TaskNotFound, WorkspaceNotFound
+from fleet.core.errors import ClaimLost, FleetError, IllegalMove, StoreAway, TaskNotFound, WorkspaceNotFound
+from fleet.core.filter import Filter
+from fleet.core.finding import Finding
 from fleet.core.jsontext import encode
-from fleet.core.run import Run
+from fleet.core.run import Ending, Run
 from fleet.engine.arrival import Waits, clear_away
 from fleet.engine.commands import run_command
 from fleet.engine.environment import setup_environment
 from fleet.engine.evidence.receipts import file_of
 from fleet.engine.parcel import packed
+from fleet.engine.starting import folder_of
 from fleet.engine.trusting import untrusted_commands
 from fleet.engine.work import Work
 from fleet.engine.workplace import is_there
 from fleet.workspaces.mirror import remote_for
-from fleet.workspaces.parcels import send_parcel
-from fleet.workspaces.remote import RemoteAway
+from fleet.workspaces.parcels import not_taken, parcel
+from fleet.workspaces.remote import RemoteAway, errand
 from fleet.workspaces.sending import send_branch, send_receipts
 from fleet.workspaces.worktree import remove
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from fleet.core.receipt import Receipt
     from fleet.core.workspace import Workspace
@@ -41,46 +44,80 @@ log = logging.getLogger(__name__)
 
 #: So many are sent at once: some remotes are slow, and each is asked by a process of its own.
 AT_ONCE = 4
+#: How often it is looked, while something is sent, whether its task is still surely ours.
+LOOK_SECONDS = 0.2
+#: How often artifacts are offered to a remote that takes the branch and the receipt, but not them.
+MOST_OFFERS = 5
 #: The keys of a worktree's notes that tell how far its work was sent.
 SENT, SENT_TO, NOT_SENT = "sent", "sent_to", "not_sent"
 
 
 async def send_on(office: Office, live: Live) -> None:
-    """Send the branch of a run that has ended, before others can take its task. One that is not sent is told."""
+    """Send the branch of a run that has ended, before others can take its task. One that is not sent is told.
+
+    Raises ClaimLost where another host may have the task: what is here then is not sent as the end of a run of it.
+    """
     space = live.workspace
     if space is None or not space.remote or space.host != office.owner:
         return
     try:
-        await asyncio.to_thread(_send_all, live, space)
+        await office.ask(_check_held, office, live.run)
+        with errand() as talks:
+            sending = asyncio.ensure_future(asyncio.to_thread(_send_all, live, space))
+            while not sending.done():
+                await asyncio.wait({sending}, timeout=LOOK_SECONDS)
+                if office.fence.is_closed(live.run.task_id):
+                    talks.end()
+            await sending
+    except ClaimLost:
+        raise
     except (FleetError, OSError) as error:
         log.warning("%s is not pushed yet: %s", live.run.id, error)
         await _note(office, space, {NOT_SENT: str(error)[:300]})
 
 
 class Returns:
-    """What is still to be sent from this host, and when it is tried again."""
+    """What is still to be sent from this host, and when it is tried again.
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    Nothing of that is on record but what is still to be sent: after a restart all of it is tried at once.
+    """
+
+    def __init__(self, office: Office, followed: Collection[str] = ()) -> None:
+        self._office, self._followed = office, followed  # the tasks whose runs are followed here
         self._waits = Waits()
-        self._due: dict[str, float] = {}  # by run: when it is tried again
+        self._due: dict[str, float] = {}  # by run, and by remote for one that is away: when it is tried again
 
     async def look(self) -> float:
         """Send what is due; after how many seconds to look again."""
-        loop = asyncio.get_running_loop()
-        waiting = await self._office.ask(self._waiting)
-        self._due = {run.id: self._due.get(run.id, 0.0) for _, run in waiting}
-        due = [pair for pair in waiting if self._due[pair[1].id] <= loop.time()]
-        for first in range(0, len(due), AT_ONCE):
-            await asyncio.gather(*(self._return(*pair) for pair in due[first : first + AT_ONCE]))
-        later = [at - loop.time() for at in self._due.values() if at]
+        waiting = await self._office.ask(self._waiting, frozenset(self._followed))
+        known = {name for space, run in waiting for name in (run.id, space.remote)}
+        self._due = {name: at for name, at in self._due.items() if name in known}
+        left = self._of_now(waiting)
+        while left:
+            await asyncio.gather(*(self._return(*pair) for pair in left[:AT_ONCE]))
+            left = self._of_now(left[AT_ONCE:])  # of a remote that is away by now nothing more is tried
+        now = asyncio.get_running_loop().time()
+        later = [at - now for space, run in waiting if (at := self._at(space, run))]
         return max(0.1, min(later, default=60.0))
 
-    def _waiting(self) -> list[tuple[Workspace, Run]]:
+    def _at(self, space: Workspace, run: Run) -> float:
+        return max(self._due.get(run.id, 0.0), self._due.get(space.remote, 0.0))
+
+    def _of_now(self, waiting: list[tuple[Workspace, Run]]) -> list[tuple[Workspace, Run]]:
+        now = asyncio.get_running_loop().time()
+        return [pair for pair in waiting if self._at(*pair) <= now]
+
+    def _put_off(self, what: str) -> None:
+        """Try it later, and each time later still. Several that find the same remote away at once count once."""
+        now = asyncio.get_running_loop().time()
+        if self._due.get(what, 0.0) <= now:
+            self._due[what] = now + self._waits.longer(what)
+
+    def _waiting(self, followed: frozenset[str]) -> list[tuple[Workspace, Run]]:
         """The worktrees of this host whose work is not where it belongs, each with the last run in it."""
         office = self._office
         mine = [space for space in office.history.workspaces() if space.host == office.owner and space.remote]
-        busy = {run.task_id for run in office.history.live()} if mine else set()
+        busy = self._busy({space.task_id for space in mine} - followed) | followed if mine else set()
         found = []
         for space in mine:
             if space.task_id in busy:
@@ -92,31 +129,57 @@ class Returns:
                 found.append((space, _no_run(space)))
         return found
 
+    def _busy(self, keys: set[str]) -> set[str]:
+        """Those of these tasks whose last run is not over. A run that its task does not know any more was lost."""
+        office, busy = self._office, set()
+        live = [run for run in office.history.live() if run.task_id in keys]
+        ids = tuple(run.task_id for run in live)
+        named = {task.run_id for task in office.queue.find(Filter(ids=ids), sort="id")} if ids else set()
+        for run in live:
+            if run.id in named or run.owner != office.owner or self._is_alive(run):
+                busy.add(run.task_id)
+            else:
+                lost = {"ending": Ending.LOST, "reason": "its claim was lost", "finding": Finding.INFRA_ERROR}
+                office.history.end(run.replace(ended_at=office.now(), **lost))
+        return busy
+
+    def _is_alive(self, run: Run) -> bool:
+        place = folder_of(self._office, run).run_folder(run.number)
+        return self._office.launcher_of(run.launcher).is_alive(place)
+
     async def _return(self, space: Workspace, run: Run) -> None:
         office = self._office
         receipts = await office.ask(office.history.receipts, space.task_id)
         try:
             place = ""
             if run.number:
-                place = await asyncio.to_thread(_send, office.home, space, run.id, receipts)
+                place = await asyncio.to_thread(self._send_rest, space, run, receipts)
                 await _note(office, space, {SENT: run.id, SENT_TO: place, NOT_SENT: ""})
             if space.is_mirrored:
                 await _take_down(office, space, run)
-        except IllegalMove:  # it is worked on again already
-            self._due.pop(run.id, None)
+        except IllegalMove:  # somebody has it again already, if only to see that this is still here
+            self._put_off(run.id)
             return
         except StoreAway:
             raise
         except (FleetError, OSError) as error:
-            if not self._due.get(run.id):
+            told = str(error)[:300]
+            if space.made.get(NOT_SENT) != told:
                 log.warning("%s is not pushed yet: %s", run.id, error)
-                await _note(office, space, {NOT_SENT: str(error)[:300]})
-            self._due[run.id] = asyncio.get_running_loop().time() + self._waits.longer(run.id)
+                await _note(office, space, {NOT_SENT: told})
+            self._put_off(space.remote if isinstance(error, RemoteAway) else run.id)
             return
-        self._due.pop(run.id, None)
-        self._waits.over(run.id)
+        for what in (run.id, space.remote):
+            self._due.pop(what, None)
+            self._waits.over(what)
         if place:
             log.info("%s is at %s of %s", run.id, place, space.remote)
+
+    def _send_rest(self, space: Workspace, run: Run, receipts: Iterable[Receipt]) -> str:
+        """Send all that there is of a run; where its branch went. Raises FleetError."""
+        left = packed(folder_of(self._office, run)) if run.owner == self._office.owner else {}
+        is_last = self._waits.times(run.id) >= MOST_OFFERS
+        return _send(self._office.home, space, run, receipts, left, insist=not is_last)
 
 
 def _no_run(space: Workspace) -> Run:
@@ -124,30 +187,41 @@ def _no_run(space: Workspace) -> Run:
     return Run(id=f"{space.task_id}/0", task_id=space.task_id, number=0, epoch=0, owner="", started_at=space.made_at)
 
 
+def _check_held(office: Office, run: Run) -> None:
+    """Raise ClaimLost unless the task of a run is held here by the claim that it goes by."""
+    task = office.queue.get(run.task_id)
+    if (task.claim_owner, task.epoch) != (run.owner, run.epoch):
+        raise ClaimLost(run.task_id, run.epoch)
+
+
 def _send_all(live: Live, space: Workspace) -> None:
-    """Send what the next run needs, wherever it is: what the agent left for it, then the branch."""
-    work = Work(live.folder.home, space)
-    remote = remote_for(work.repository, space.remote)
-    try:
-        send_parcel(work.view, remote, live.run.task_id, live.run.number, packed(live.folder))
-    except RemoteAway:
-        raise
-    except FleetError as error:  # the next run can do without, but not without the branch
-        log.warning("what %s left for the next run is not sent: %s", live.run.id, error)
-    _send(live.folder.home, space, live.run.id, ())
+    """Send what the next run needs, wherever it is: the branch, and what the agent left for it. Raises FleetError."""
+    _send(live.folder.home, space, live.run, (), packed(live.folder))
 
 
-def _send(home: Home, space: Workspace, run_id: str, receipts: Iterable[Receipt]) -> str:
-    """Send the branch and the receipts; where the branch went. Raises FleetError."""
+def _send(
+    home: Home,
+    space: Workspace,
+    run: Run,
+    receipts: Iterable[Receipt],
+    left: Mapping[str, bytes],
+    *,
+    insist: bool = True,
+) -> str:
+    """Send the branch, the receipts and what was left for the next run; where the branch went. Raises FleetError.
+
+    Unless it insists, a remote may refuse what was left: the next run can do without.
+    """
     work = Work(home, space)
     remote = remote_for(work.repository, space.remote)
     tip = work.tip
-    place = send_branch(work.view, remote, space.branch, tip, run_id) if tip else ""
+    place = send_branch(work.view, remote, space.branch, tip, run.id) if tip else ""
     own = {encode(file_of(each), 2) + "\n": each for each in receipts if each.owner == space.host}
-    refused = send_receipts(work.view, remote, own).refused
-    if refused:
-        ref, why = next(iter(refused.items()))
-        raise FleetError(f"{space.remote} does not take {ref}: {why}")
+    besides = parcel(work.view, run.task_id, run.number, left)
+    for ref, why in not_taken(send_receipts(work.view, remote, own, besides).refused).items():
+        if insist or ref not in besides:
+            raise FleetError(f"{space.remote} does not take {ref}: {why}")
+        log.warning("what %s left for the next run is not sent: %s", run.id, why)
     return place
 
 

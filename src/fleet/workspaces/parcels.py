@@ -6,12 +6,11 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import FleetError
 from fleet.workspaces.commits import FLEET, make_commit
 from fleet.workspaces.mirror import FETCH
 from fleet.workspaces.remote import FETCH_SECONDS, talk
 from fleet.workspaces.repository import locked
-from fleet.workspaces.sending import part_of_ref, send
+from fleet.workspaces.sending import part_of_ref
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,15 +24,22 @@ MOST_FILES, MOST_BYTES = 1_000, 64 * 1024 * 1024
 _ROW = re.compile(rb"100644 blob ([0-9a-f]+) +(\d+)\t([^\0]+)")
 
 
-def send_parcel(view: View, remote: Remote, task_id: str, number: int, files: Mapping[str, bytes]) -> None:
-    """Put files onto the remote as what a run of a task left; none are sent for none. Raises RemoteAway, FleetError."""
+def parcel(view: View, task_id: str, number: int, files: Mapping[str, bytes]) -> dict[str, str]:
+    """A commit of the files that a run of a task left, by the ref that it is for; nothing for none. Raises GitFault."""
     if not files:
-        return
+        return {}
     ref = f"{PARCELS}/{part_of_ref(task_id)}/{number}"
-    refused = send(view, remote, {ref: _packed(view, files, f"artifacts of {task_id}/{number}\n")}).refused
-    # Again is harmless: what a run left does not change any more, and the first to arrive counts.
-    if ref in refused and "already exists" not in refused[ref] and "non-fast-forward" not in refused[ref]:
-        raise FleetError(f"{remote.url} does not take {ref}: {refused[ref]}")
+    return {ref: _packed(view, files, f"artifacts of {task_id}/{number}\n")}
+
+
+def not_taken(refused: Mapping[str, str]) -> dict[str, str]:
+    """Of what a remote refused, without parcels that it has: what a run left does not change, the first one counts."""
+    there = ("already exists", "non-fast-forward")
+    return {
+        ref: why
+        for ref, why in refused.items()
+        if not ref.startswith(f"{PARCELS}/") or not any(word in why for word in there)
+    }
 
 
 def fetch_parcel(home: Home, view: View, remote: Remote, task_id: str) -> dict[str, bytes]:

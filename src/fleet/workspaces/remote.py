@@ -8,6 +8,7 @@ but git itself and ssh. What is stored of it, shared with other hosts and shown 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import re
 import signal
@@ -22,6 +23,8 @@ from fleet.workspaces.git import SAFE, environment, git_text
 from fleet.workspaces.pushing import USUAL, choose_remote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
@@ -53,7 +56,38 @@ _PLAIN = (
 )
 
 
-_TALKS: set[subprocess.Popen[bytes]] = set()
+class Talks:
+    """Talks that can be ended together; after that none of them begins any more. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self.is_over = False
+
+    @contextlib.contextmanager
+    def going_on(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """A talk goes on inside."""
+        with self._lock:
+            self._processes.add(process)
+            if self.is_over:
+                _signal(process)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._processes.discard(process)
+
+    def end(self, *, for_good: bool = True) -> None:
+        """End those that go on; unless it is for good, others may begin."""
+        with self._lock:
+            self.is_over = for_good
+            for process in self._processes:
+                _signal(process)
+
+
+#: Every talk of this process, and those of the errand that a thread or an asyncio task is on.
+_ALL = Talks()
+_ERRAND: contextvars.ContextVar[Talks | None] = contextvars.ContextVar("errand", default=None)
 
 
 class RemoteAway(FleetError):
@@ -129,6 +163,9 @@ def talk(view: View, remote: Remote, *words: str, seconds: float) -> Told:
 
     `words` name the remote by its address. Raises RemoteAway where it takes too long, FleetError without git.
     """
+    talks = _ERRAND.get() or _ALL
+    if talks.is_over:
+        raise RemoteAway(f"nothing is said to {remote.url} any more")
     view.make()
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     own = {"GIT_DIR": view.path, "GIT_ALLOW_PROTOCOL": ":".join(SCHEMES), "SSH_ASKPASS_REQUIRE": "never", "LC_ALL": "C"}
@@ -145,20 +182,26 @@ def talk(view: View, remote: Remote, *words: str, seconds: float) -> Told:
         )
     except FileNotFoundError as error:
         raise FleetError("git is not there", hint="install git.") from error
-    _TALKS.add(process)
-    try:
+    with _ALL.going_on(process), talks.going_on(process):
         out, said = _heard(process, remote, words[0], seconds)
-    finally:
-        _TALKS.discard(process)
     text = said.decode(errors="replace").replace(remote.address, remote.url)
     return Told(process.returncode, out.decode(errors="replace"), Redactor().text(text))
 
 
 def end_talks() -> None:
     """End every talk of this process that is still going on: whoever wanted it is leaving."""
-    for process in list(_TALKS):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+    _ALL.end(for_good=False)
+
+
+@contextlib.contextmanager
+def errand() -> Iterator[Talks]:
+    """Whatever is said to remotes inside, also by threads that take this context along, can be ended together."""
+    made = Talks()
+    token = _ERRAND.set(made)
+    try:
+        yield made
+    finally:
+        _ERRAND.reset(token)
 
 
 def why(told: Told) -> str:
@@ -201,9 +244,14 @@ def _heard(process: subprocess.Popen[bytes], remote: Remote, word: str, seconds:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _signal(process)
     process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _is_elsewhere(url: str) -> bool:

@@ -65,9 +65,15 @@ def send_branch(view: View, remote: Remote, branch: str, tip: str, run_id: str) 
     raise FleetError(f"{shown(remote.url)} does not take {branch}: {sent.refused[ref]}")
 
 
-def send_receipts(view: View, remote: Remote, receipts: Mapping[str, Receipt]) -> Sent:
-    """Put receipts onto the remote, each with what its file is to hold as the key. Raises RemoteAway, GitFault."""
+def send_receipts(
+    view: View, remote: Remote, receipts: Mapping[str, Receipt], besides: Mapping[str, str] | None = None
+) -> Sent:
+    """Put receipts onto the remote, each with what its file is to hold as the key, and commits onto refs besides.
+
+    Raises RemoteAway, GitFault.
+    """
     refs = {_ref(RECEIPTS, receipt.run_id): _commit(view, text, receipt) for text, receipt in receipts.items()}
+    refs |= besides or {}
     return send(view, remote, refs) if refs else Sent()
 
 

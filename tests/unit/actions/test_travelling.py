@@ -42,10 +42,10 @@ def test_a_stage_that_names_a_host_goes_by_that(own: str, of_all: str, both: lis
 def test_waits_grow_and_have_a_bound_and_begin_anew() -> None:
     waits = Waits()
     found = [waits.longer("remote") for _ in range(12)]
-    assert found[:4] == [5, 10, 20, 40] and max(found) == LONGEST_SECONDS and found == sorted(found)
-    assert waits.longer("another") == 5
+    assert found[:4] == [2, 4, 8, 16] and max(found) == LONGEST_SECONDS and found == sorted(found)
+    assert waits.longer("another") == 2
     waits.over("remote")
-    assert waits.longer("remote") == 5
+    assert waits.longer("remote") == 2
 
 
 def test_only_a_worktree_with_a_remote_travels() -> None:
