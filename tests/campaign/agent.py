@@ -1,7 +1,9 @@
 """An agent of the campaign: it takes steps, commits half of its work and then all of it, and notes every step.
 
-`do: steps=N` in its prompt says how many. The notes go to $AUDIT, a line each: what, task, run, seconds of the
-machine's clock, and of a commit its name. It imports nothing of fleet. Time that it stands still is no step.
+It has a process beside it, as one that serves or watches would be, which never ends by itself. `do: steps=N` in its
+prompt says how many steps, for a first run; later ones take far fewer. The notes go to $AUDIT, a line each: what, task,
+run, seconds of the machine's clock, and of a commit its name. It imports nothing of fleet. Time that it stands still is
+no step.
 """
 
 import json
@@ -24,8 +26,9 @@ def main() -> None:
     """Work."""
     prompt = sys.stdin.read()
     order = next(line for line in prompt.splitlines() if line.startswith("do: steps="))
-    steps = int(order.removeprefix("do: steps="))
+    steps = int(order.removeprefix("do: steps=")) // int(RUN.rpartition("/")[2]) ** 2
     note("start")
+    serve_beside()
     say("init", session=f"s-{os.getpid()}")
     for number in range(steps):
         note("step")
@@ -34,6 +37,15 @@ def main() -> None:
             write(number)
     note("end")
     say("result", ok=True, text="all done")
+
+
+def serve_beside() -> None:
+    """Start a daemon that takes steps for ever."""
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            note("beside")
+            time.sleep(2 * PAUSE_SECONDS)
 
 
 def write(number: int) -> None:

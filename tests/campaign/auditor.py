@@ -1,6 +1,7 @@
-"""Whether two agents of one task were ever at work together. Reads notes of agents and /proc; nothing of fleet.
+"""Whether two agents of one task were ever at work together, or one lived on without its shim.
 
-Notes are exact: an agent that takes a step is not frozen. Samples of /proc see those too that take none.
+Reads notes of agents and /proc; nothing of fleet. Notes are exact: an agent that takes a step is not frozen. Samples of
+/proc see those too that take none.
 """
 
 import os
@@ -17,6 +18,11 @@ YOUNG_SECONDS = 2.0
 TICKS = os.sysconf("SC_CLK_TCK")
 #: What does nothing: stopped, dead.
 STANDING = frozenset("TtZXx")
+DEAD = frozenset("ZXx")
+#: How long a process may live on when its shim has gone: whoever kills it has to have a turn.
+ORPHAN_SECONDS = 1.5
+#: In the command line of every shim.
+SHIM = b"fleet.launchers.shim"
 
 
 class Note(NamedTuple):
@@ -27,6 +33,24 @@ class Note(NamedTuple):
     run: str
     at: float
     more: str
+
+
+class Known(NamedTuple):
+    """What a process is, for all that can be known of it once and for all."""
+
+    task: str = ""
+    run: str = ""
+    is_shim: bool = False
+
+
+class Seen(NamedTuple):
+    """A process as one sample has it."""
+
+    pid: int
+    began: str  # with its number a name that is never used again
+    parent: int
+    state: str
+    known: Known
 
 
 def notes_in(files: list[Path]) -> list[Note]:
@@ -58,10 +82,12 @@ class Sampler(threading.Thread):
     def __init__(self, home: Path) -> None:
         super().__init__(name="auditor", daemon=True)
         self._mark = f"FLEET_HOME={home}".encode()
-        self._known: dict[tuple[int, str], tuple[str, str] | None] = {}
+        self._known: dict[tuple[int, str], Known] = {}
         self._suspects: set[tuple[str, str, str]] = set()
+        self._orphans: dict[tuple[int, str], float] = {}  # since when
         self._ending = threading.Event()
-        self.samples, self.seen, self.frozen = 0, 0, 0
+        self.samples, self.seen, self.frozen, self.orphans = 0, 0, 0, 0
+        self.at_work = 0  # how many agents lived at the last look
         self.found: list[str] = []
 
     def run(self) -> None:
@@ -75,20 +101,41 @@ class Sampler(threading.Thread):
         self.join()
 
     def look(self) -> None:
-        """One sample; what is seen twice in a row is no process that is just dying."""
+        """One sample."""
         self.samples += 1
+        processes = self._processes()
+        agents = [each for each in processes.values() if each.known.run]
+        self.seen += len(agents)
+        self.at_work = len({each.known.run for each in agents if each.state not in DEAD})
+        self.frozen += sum(each.state == "T" for each in agents)
+        self._look_for_pairs(agents)
+        self._look_for_orphans(agents, processes)
+
+    def _look_for_pairs(self, agents: list[Seen]) -> None:
+        """What is seen twice in a row is no process that is just dying."""
         moving: dict[str, set[str]] = defaultdict(set)
-        for task, run, state in self._agents():
-            self.seen += 1
-            self.frozen += state == "T"
-            if state not in STANDING:
-                moving[task].add(run)
+        for each in agents:
+            if each.state not in STANDING:
+                moving[each.known.task].add(each.known.run)
         pairs = {(task, *pair) for task, runs in moving.items() for pair in pairwise(sorted(runs))}
         self.found += [f"{one} and {other} of {task} moved together" for task, one, other in pairs & self._suspects]
         self._suspects = pairs
 
-    def _agents(self) -> list[tuple[str, str, str]]:
-        found, alive, now = [], {}, time.clock_gettime(time.CLOCK_BOOTTIME)
+    def _look_for_orphans(self, agents: list[Seen], processes: dict[int, Seen]) -> None:
+        """A frozen one counts as well: somebody may set it going."""
+        now = time.monotonic()
+        alone = [each for each in agents if each.state not in DEAD and not _is_below_a_shim(each, processes)]
+        before = self._orphans
+        self._orphans = {(each.pid, each.began): before.get((each.pid, each.began), now) for each in alone}
+        self.orphans += len(self._orphans.keys() - before.keys())
+        for each in alone:
+            since = self._orphans[each.pid, each.began]
+            if now - since > ORPHAN_SECONDS:
+                self._orphans[each.pid, each.began] = float("inf")  # told once
+                self.found.append(f"{each.known.run} has a process {each.pid} ({each.state}) without a shim")
+
+    def _processes(self) -> dict[int, Seen]:
+        found, alive, now = {}, {}, time.clock_gettime(time.CLOCK_BOOTTIME)
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
@@ -96,19 +143,28 @@ class Sampler(threading.Thread):
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
                 key = (int(entry.name), fields[19])  # a number alone is used again
                 is_young = now - int(fields[19]) / TICKS < YOUNG_SECONDS
-                alive[key] = self._known[key] if key in self._known and not is_young else self._whose(entry)
+                alive[key] = self._known[key] if key in self._known and not is_young else self._read(entry)
             except (OSError, IndexError):
                 continue
-            if whose := alive[key]:
-                found.append((*whose, fields[0]))
+            found[key[0]] = Seen(*key, int(fields[1]), fields[0], alive[key])
         self._known = alive
         return found
 
-    def _whose(self, entry: Path) -> tuple[str, str] | None:
-        """The task and the run of a process, if it is an agent's."""
+    def _read(self, entry: Path) -> Known:
         words = (entry / "environ").read_bytes().split(b"\0")
         if self._mark not in words:
-            return None
+            return Known(is_shim=SHIM in (entry / "cmdline").read_bytes())
         told = dict(word.split(b"=", 1) for word in words if b"=" in word)
-        task, run = told.get(b"FLEET_TASK_ID", b""), told.get(b"FLEET_RUN_ID", b"")
-        return (task.decode(), run.decode()) if run else None
+        return Known(told.get(b"FLEET_TASK_ID", b"").decode(), told.get(b"FLEET_RUN_ID", b"").decode())
+
+
+def _is_below_a_shim(process: Seen, processes: dict[int, Seen]) -> bool:
+    """Whether one of those that it comes from is a shim; who comes from one that was not seen may be new."""
+    for _ in range(len(processes)):
+        above = processes.get(process.parent)
+        if above is None:
+            return process.parent > 1  # the first of all may be hidden from us
+        if above.known.is_shim:
+            return True
+        process = above
+    return False

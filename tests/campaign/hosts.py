@@ -1,5 +1,6 @@
 """Hosts of a campaign: each has a machine, a disk that the others do not see, and a supervisor."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -9,15 +10,18 @@ from pathlib import Path
 from campaign.network import Network
 
 CODER = "campaign.coder:CampaignCoder"
-#: Lays a host's own disk over the place where every host has one, then becomes the command.
-ENTER = 'mount --bind "$1" "$2" && cd "$2" && shift 2 && exec "$@"'
+#: Lays a host's own disk over the place where every host has one, then becomes the command. What faketime leaves of
+#: those that were killed is in no other's way: it fails where something is called after its process already.
+ENTER = 'mount --bind "$1" "$2" && mount -t tmpfs none /dev/shm && cd "$2" && shift 2 && exec "$@"'
 ENVIRONMENT = {"LANG": "C.UTF-8", "TZ": "UTC", "FLEET_WARM": "0"}
 
 
 class Host:
     """One host. What it has lies under `here`, which is another folder for each."""
 
-    def __init__(self, network: Network, name: str, base: Path, url: str, skew: str = "") -> None:
+    def __init__(
+        self, network: Network, name: str, base: Path, url: str, *, skew: str = "", is_weak: bool = False
+    ) -> None:
         self.name, self.disk, self._network = name, base / "hosts" / name, network
         self.here = base / "here"
         self.home = self.disk / "home"
@@ -33,15 +37,17 @@ class Host:
             "PYTHONPATH": str(tests),
         }
         if skew:
-            told = subprocess.run(["faketime", "-f", skew, "env"], capture_output=True, text=True, check=True).stdout
             self._env |= {
-                **dict(
-                    line.split("=", 1) for line in told.splitlines() if line.startswith(("LD_PRELOAD=", "FAKETIME="))
-                ),
+                "LD_PRELOAD": _faketime(),
+                "FAKETIME": skew,
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                 "DONT_FAKE_MONOTONIC": "1",
                 "PYTHONPATH": f"{tests}:{Path(__file__).with_name('skewed')}",
             }
+        if is_weak:  # no PID namespaces are to be had there
+            (base / "weak").mkdir(exist_ok=True)
+            (base / "weak" / "unshare").symlink_to("/bin/false")
+            self._env["PATH"] = f"{base / 'weak'}:{self._env['PATH']}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def fleet(self, *words: str, cwd: str = "") -> str:
@@ -50,11 +56,12 @@ class Host:
         assert done.returncode == 0, (self.name, words, done.stdout.decode(), done.stderr.decode())
         return done.stdout.decode()
 
-    def set_up(self, lease: int) -> None:
+    def set_up(self, lease: int, slots: int) -> None:
         """Make its home."""
         self.fleet("init", "--permissions", "user")
         self.fleet(
-            *("config", "set", f"coder={CODER}", f"host.name={self.name}", "max_concurrent=6"),
+            *("config", "set", f"coder={CODER}", f"host.name={self.name}", f"max_concurrent={slots}"),
+            *("limits.lost_limit=100", "limits.continue_limit=100"),
             *(f"supervisor.claim_seconds={lease}", "supervisor.poll_seconds=0.3", "supervisor.min_free_disk_mb=1"),
             *("supervisor.min_free_memory_mb=1", f'agent.env={{AUDIT = "{self.here / "audit"}"}}'),
         )
@@ -93,3 +100,11 @@ class Host:
         inside = ["sh", "-c", ENTER, "sh", str(self.disk), str(self.here)]
         moved = ["env", "-C", cwd] if cwd else []
         return self._network.inside(self.name, *inside, *moved, fleet, *words)
+
+
+@functools.cache
+def _faketime() -> str:
+    """The library that sets the clock of a program."""
+    inside = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
+    told = subprocess.run([*inside, "faketime", "-f", "+0", "env"], capture_output=True, text=True, check=True).stdout
+    return next(line.partition("=")[2] for line in told.splitlines() if line.startswith("LD_PRELOAD="))

@@ -9,11 +9,11 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -21,6 +21,7 @@ from psycopg.rows import dict_row
 
 from campaign.auditor import Note, Sampler, notes_in, overlaps
 from campaign.database import Database
+from campaign.faults import OF_HOSTS, OF_THE_NETWORK, Faults
 from campaign.hosts import Host
 from campaign.network import Network, can_be_had
 from needs import require
@@ -32,52 +33,69 @@ log = logging.getLogger(__name__)
 
 LEASE = 3
 NAMES = ("a", "b", "c")
-#: Tasks of a repository, which travel with their commits; and tasks of nothing, which any host may begin at once.
-TRAVELLING, ROAMING = 3, 4
 #: Of 20 ms at least.
-SHORT, LONG = (40, 100), (250, 400)
-#: How long a fault lasts, in leases: too short to matter, or long enough that others may take over.
-FAULT_LEASES = (0.5, 1.3, 1.6)
+STEPS = {"short": (40, 100), "long": (400, 500)}
+
+
+class Size(NamedTuple):
+    """How much work there is: it shall last as long as the faults."""
+
+    travelling: int = 3  # tasks of a repository, which travel with their commits
+    roaming: int = 7  # tasks of nothing, which any host may begin at once
+    slots: int = 4  # of each host: with two full, there is something for the third
 
 
 class Campaign:
     """Hosts at work, and what befalls them."""
 
-    def __init__(self, network: Network, database: Database, base: Path, seed: int) -> None:
-        self.seed, self.chance, self._network, self._database = seed, random.Random(seed), network, database
-        self._base = base
+    def __init__(self, network: Network, database: Database, base: Path, seed: int, size: Size) -> None:
+        self.seed, self._size, self._base = seed, size, base
+        self._chance = random.Random(seed)
         self._url = database.make_database()
-        skews = ["+1h", "-1h", ""] if shutil.which("faketime") else ["", "", ""]
-        self.chance.shuffle(skews)
         url = database.over_the_network(self._url)
-        self.hosts = [Host(network, name, base, url, skew) for name, skew in zip(NAMES, skews, strict=True)]
-        self.told = [f"seed {seed}", f"clocks {dict(zip(NAMES, skews, strict=True))}"]
+        skews = ["+1h", "-1h", ""] if shutil.which("faketime") else ["", "", ""]
+        self._chance.shuffle(skews)
+        weak = self._chance.choice(NAMES)
+        self.hosts = [
+            Host(network, name, base, url, skew=skew, is_weak=name == weak)
+            for name, skew in zip(NAMES, skews, strict=True)
+        ]
+        self.faults = Faults(network, database, self.hosts, LEASE)
+        self.told = [f"clocks {dict(zip(NAMES, skews, strict=True))}", f"{weak} is weak"]
         self.keys: list[str] = []
         self.sampler = Sampler(base / "here" / "home")
 
     def set_up(self) -> None:
         """Homes, a repository that only the first host has, and tasks of it."""
-        self.hosts[0].set_up(LEASE)
+        first, *others = self.hosts
+        first.set_up(LEASE, self._size.slots)
         with ThreadPoolExecutor(len(NAMES)) as pool:
-            list(pool.map(lambda host: host.set_up(LEASE), self.hosts[1:]))
-        first = self.hosts[0]
+            rest = [pool.submit(host.set_up, LEASE, self._size.slots) for host in others]
+            self._make_tasks(first)
+            for each in rest:
+                each.result()
+        self.keys = [row["id"] for row in self.rows("select id from tasks")]
+        assert len(self.keys) == self._size.travelling + self._size.roaming
+
+    def _make_tasks(self, first: Host) -> None:
         made = make_repository(first.disk / "repo")
         run_git(self._base, "clone", "--quiet", "--bare", str(made), str(self.remote))
         run_git(made, "remote", "add", "origin", str(self.remote))
         run_git(made, "fetch", "--quiet", "origin")
-        orders = [self._order(SHORT) for _ in range(TRAVELLING)]
+        orders = [self._order("short") for _ in range(self._size.travelling)]
         plan = "".join(f"## work {n}\n\n### Description\n{order}\n\n" for n, order in enumerate(orders))
         (first.disk / "plan.md").write_text(plan)
         words = ("bd", "create", "--file", str(first.here / "plan.md"), "--workspace", "worktree", "--silent")
         first.fleet(*words, cwd=str(first.here / "repo"))
-        rows = [{"id": f"fleet-r{n}", "title": f"roam {n}", "description": self._order(LONG)} for n in range(ROAMING)]
+        rows = [
+            {"id": f"fleet-r{n}", "title": f"roam {n}", "description": self._order("long")}
+            for n in range(self._size.roaming)
+        ]
         (first.disk / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         first.fleet("bd", "import", str(first.here / "tasks.jsonl"))
-        self.keys = [row["id"] for row in self.rows("select id from tasks")]
-        assert len(self.keys) == TRAVELLING + ROAMING
 
-    def _order(self, steps: tuple[int, int]) -> str:
-        return f"do: steps={self.chance.randint(*steps)}"
+    def _order(self, length: str) -> str:
+        return f"do: steps={self._chance.randint(*STEPS[length])}"
 
     @property
     def remote(self) -> Path:
@@ -87,47 +105,17 @@ class Campaign:
         for host in self.hosts:
             host.start()
         self.sampler.start()
-        wait_for(lambda: len(self.notes("start")) >= len(NAMES), "agents to start", self.describe)
+        wait_for(lambda: all(notes_in([host.audit]) for host in self.hosts), "agents to start", self.describe)
 
-    def befall(self, kinds: list[str]) -> None:
-        """One fault after the other, each for less or more than a lease."""
-        for kind in kinds:
-            time.sleep(self.chance.uniform(0.1, 0.8))
-            seconds = self.chance.choice(FAULT_LEASES) * LEASE
-            victims = self.chance.sample(self.hosts, 2 if kind == "two cut off" else 1)
-            self.told.append(f"{kind} {[host.name for host in victims]} for {seconds:.1f} s")
-            back = FAULTS[kind](self, victims)
-            time.sleep(seconds)
-            back()
-
-    def cut(self, victims: list[Host]) -> Callable[[], None]:
-        return self._cut([host.name for host in victims])
-
-    def cut_database(self, _: list[Host]) -> Callable[[], None]:
-        return self._cut(["db"])
-
-    def kill_host(self, victims: list[Host]) -> Callable[[], None]:
-        victims[0].kill_all()
-        return victims[0].start
-
-    def kill_supervisor(self, victims: list[Host]) -> Callable[[], None]:
-        victims[0].kill_supervisor()
-        return victims[0].start
-
-    def stop_database(self, _: list[Host]) -> Callable[[], None]:
-        self._database.stop()
-        return self._database.start
-
-    def _cut(self, names: list[str]) -> Callable[[], None]:
-        silently = self.chance.random() < 0.5
-        for name in names:
-            self._network.cut(name, silently=silently)
-
-        def mend() -> None:
-            for name in names:
-                self._network.mend(name)
-
-        return mend
+    def befall(self, *lanes: list[str]) -> None:
+        """The faults of each lane one after the other, the lanes at the same time."""
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            befallen = [
+                pool.submit(self.faults.befall, kinds, f"{self.seed} {number}", lambda: self.sampler.at_work)
+                for number, kinds in enumerate(lanes)
+            ]
+            for each in befallen:
+                each.result()
 
     def wait(self) -> None:
         """Until every task is closed."""
@@ -170,23 +158,19 @@ class Campaign:
         tasks = self.rows("select id, status, reason, failures, restarts, claim_owner, epoch from tasks")
         runs = self.rows("select id, owner, ending, reason from runs order by id")
         said = "\n".join(f"-- {host.name}\n{host.said()}" for host in self.hosts)
-        return "\n".join([f"FLEET_SEED={self.seed}", *self.told, *map(str, tasks), *map(str, runs), said])
+        return "\n".join([self.summary(), *map(str, tasks), *map(str, runs), said])
+
+    def summary(self) -> str:
+        """What it was, and how it went."""
+        seen = self.sampler
+        told = (f"FLEET_SEED={self.seed}", *self.told, *self.faults.told)
+        return f"{'; '.join(told)}; {seen.samples} samples, {seen.frozen} frozen, {seen.orphans} orphans"
 
     def end(self) -> None:
         if self.sampler.is_alive():
             self.sampler.end()
         for host in self.hosts:
             host.kill_all()
-
-
-FAULTS: dict[str, Callable[[Campaign, list[Host]], Callable[[], None]]] = {
-    "one cut off": Campaign.cut,
-    "two cut off": Campaign.cut,
-    "database cut off": Campaign.cut_database,
-    "database stopped": Campaign.stop_database,
-    "host killed": Campaign.kill_host,
-    "supervisor killed": Campaign.kill_supervisor,
-}
 
 
 def _holds(host: Host, commit: str) -> bool:
@@ -211,37 +195,38 @@ def database(network: Network) -> Iterator[Database]:
     made.remove()
 
 
-def schedules() -> tuple[int, list[list[str]]]:
-    """A seed, and the faults of two schedules that have each kind between them."""
-    seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
-    kinds = sorted(FAULTS)
-    random.Random(seed).shuffle(kinds)
-    return seed, [kinds[: len(kinds) // 2], kinds[len(kinds) // 2 :]]
+SEED = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
 
 
-SEED, HALVES = schedules()
-
-
-@pytest.mark.parametrize("half", [0, 1])
 def test_faults_of_every_kind_start_nothing_twice_and_lose_nothing(
-    network: Network, database: Database, tmp_path: Path, half: int
+    network: Network, database: Database, tmp_path: Path
 ) -> None:
-    run(Campaign(network, database, tmp_path, SEED + half), HALVES[half])
+    chance = random.Random(SEED)
+    # The first come while every agent has long to go: without a fence, others would take over from those who go on.
+    lanes = [
+        [first, *chance.sample(sorted(kinds.keys() - {first}), len(kinds) - 1)]
+        for first, kinds in (("one cut off", OF_THE_NETWORK), ("supervisor killed", OF_HOSTS))
+    ]
+    run(Campaign(network, database, tmp_path, SEED, Size()), lanes)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(20))
 def test_random_schedules(network: Network, database: Database, tmp_path: Path, number: int) -> None:
-    campaign = Campaign(network, database, tmp_path, SEED + 100 + number)
-    run(campaign, campaign.chance.choices(sorted(FAULTS), k=5))
+    chance = random.Random(seed := SEED + number)
+    lanes = [chance.choices(sorted(kinds), k=chance.randint(2, 5)) for kinds in (OF_THE_NETWORK, OF_HOSTS)]
+    travelling, roaming = chance.randint(3, 6), chance.randint(6, 12)
+    size = Size(travelling, roaming, slots=chance.randint(2, (travelling + roaming - 1) // 2))
+    run(Campaign(network, database, tmp_path, seed, size), lanes)
 
 
-def run(campaign: Campaign, kinds: list[str]) -> None:
+def run(campaign: Campaign, lanes: list[list[str]]) -> None:
     began = time.monotonic()
     try:
-        for step in (campaign.set_up, campaign.begin, partial(campaign.befall, kinds), campaign.wait, campaign.audit):
+        for step in (campaign.set_up, campaign.begin, partial(campaign.befall, *lanes), campaign.wait, campaign.audit):
             step()
-            campaign.told.append(f"{time.monotonic() - began:.1f} s")
-        log.info("%s; %s samples, %s frozen", campaign.told, campaign.sampler.samples, campaign.sampler.frozen)
+            name = getattr(step, "__name__", "befall")
+            campaign.told.append(f"{name} {time.monotonic() - began:.1f} s")
+        log.info("%s", campaign.summary())
     finally:
         campaign.end()
