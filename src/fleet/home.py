@@ -9,6 +9,7 @@ import stat
 import sys
 
 from fleet.core.errors import BadInput, HomeMissing, HomeRefused
+from fleet.descent import descents
 from fleet.files import atomic_write
 
 TYPE_CHECKING = False
@@ -125,9 +126,14 @@ ELSEWHERE = "set FLEET_HOME to a directory of your own on a local disk."
 
 
 def find(env: Mapping[str, str] | None = None) -> Home:
-    """The home this process means: FLEET_HOME, else FLEET_BASE_DIR, else ~/.fleet. An empty variable is not set."""
-    env = os.environ if env is None else env
-    return Home(env.get("FLEET_HOME") or env.get("FLEET_BASE_DIR") or "~/.fleet")
+    """The home this process means: FLEET_HOME, else FLEET_BASE_DIR, else its run's, else ~/.fleet.
+
+    An empty variable is not set.
+    """
+    said = os.environ if env is None else env
+    named = said.get("FLEET_HOME") or said.get("FLEET_BASE_DIR")
+    of_runs = [] if named or env is not None else [home for home, run in descents() if run]
+    return Home(named or (of_runs[0] if of_runs else "~/.fleet"))
 
 
 def find_project(start: str, home: Home) -> str | None:

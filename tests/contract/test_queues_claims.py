@@ -320,6 +320,21 @@ def test_a_token_goes_on_working_when_its_run_is_adopted(queue: Queue) -> None:
     assert queue.caller(token) == Caller(task_id=claim.task.id, run_id="r", epoch=adopted.epoch)
 
 
+def test_a_run_that_is_known_by_its_id_is_a_caller_while_its_claim_lives(queue: Queue) -> None:
+    claim = a_claim(queue)
+    run_id = f"{claim.task.id}/1"
+    assert queue.caller_in(run_id) is None, "it has no token yet"
+    caller = Caller(task_id=claim.task.id, run_id=run_id, epoch=claim.epoch, depth=2, repos=("/a",))
+    queue.admit(claim, caller)
+    assert queue.caller_in(run_id) == caller
+    adopted = queue.adopt(claim.task.id, claim.owner, epoch=claim.epoch, ttl=HOUR)
+    assert queue.caller_in(run_id) == caller.replace(epoch=adopted.epoch)
+    for other in (f"{claim.task.id}/2", claim.task.id, "", "'", "\udcff/1"):
+        assert queue.caller_in(other) is None
+    queue.release(adopted)
+    assert queue.caller_in(run_id) is None
+
+
 @pytest.mark.parametrize("status", ["blocked", "deferred"])
 def test_what_an_agent_set_its_task_to_stays_when_its_claim_is_lost(
     queue: Queue, clock: FakeClock, status: str

@@ -243,6 +243,18 @@ def test_an_agent_whose_run_is_over_is_no_person(agent: Agent) -> None:
     assert agent.ok("show", agent.own, "--json")
 
 
+def test_who_only_says_that_it_is_a_live_run_here_may_change_nothing(agent: Agent) -> None:
+    """A coder left the name of the run in the environment, and took the token out."""
+    before = agent.state()
+    for words in ("bd close --force fleet-own", "bd create more", "kill --yes fleet-other", "pause"):
+        result = agent.store.fleet(*words.split(), FLEET_RUN_ID=agent.run.id)
+        assert result.code != 0 and "an agent" in result.err and "may not" in result.err, result
+    assert (
+        "leave FLEET_RUN_TOKEN in the environment" in agent.store.fleet("bd", "q", "x", FLEET_RUN_ID=agent.run.id).err
+    )
+    assert agent.state() == before
+
+
 def test_handing_in_by_an_update_closes_nothing_either(agent: Agent) -> None:
     (row,) = json.loads(agent.ok("update", agent.own, "--status", "closed", "--title", "changed", "--json"))
     assert (row["status"], row["title"]) == ("closed", "changed")

@@ -30,7 +30,7 @@ def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
 
     Raises BadInput, IllegalMove for whoever is no live run.
     """
-    if caller is None or caller == Caller.over():
+    if caller is None or not caller.is_live:
         raise IllegalMove(
             "only the agent of a task that runs can ask a person this way", hint="ask the person that you talk to."
         )

@@ -13,11 +13,12 @@ from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
 from fleet.core.record import Record
 from fleet.core.rules import Rules, rules_in
+from fleet.core.task import Caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
-    from fleet.core.task import Caller, Task
+    from fleet.core.task import Task
     from fleet.store.base import Queue
 
 #: A person's task may lead to tasks made by its runs, and these to others; there it ends, where nobody said otherwise.
@@ -98,6 +99,9 @@ class Bounds(Record):
 
 def bounds_of(fleet: Fleet, caller: Caller) -> Bounds:
     """What the task of a calling run leaves to those that it makes. Raises IllegalMove where that cannot be read."""
+    if not caller.is_live:
+        why = "is over" if caller == Caller.over() else "is not known"
+        raise IllegalMove(f"an agent may not make tasks: its run {why}", hint=caller.hint)
     try:
         task = fleet.queue.get(caller.task_id)
         rules = rules_in(task.rules)

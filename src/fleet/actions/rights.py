@@ -5,9 +5,12 @@ This is the one place that judges. A face hands its verbs `as_seen_by(fleet, cal
 
 from __future__ import annotations
 
+import os
+
 from fleet.actions.bounds import BOUND, bounds_of
 from fleet.core.errors import IllegalMove
 from fleet.core.task import RESOLVED, Caller
+from fleet.descent import descents, is_same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
 #: What a run may call as it is: reading, and whatever changes no task.
 FREE = frozenset(
     {"close", "is_shared", "listening", "health", "now", "atomic", "snapshot", "get", "find", "count", "size"}
-    | {"next_child", "tallies", "edges", "ancestors", "comments", "labels", "waiting_coders", "caller", "gave_out"}
-    | {"config"}
+    | {"next_child", "tallies", "edges", "ancestors", "comments", "labels", "waiting_coders", "caller"}
+    | {"config", "caller_in", "gave_out"}
 )
 #: What only a supervisor does, or a person.
 REFUSED = {
@@ -44,11 +47,21 @@ def refuse_agents(caller: Caller | None, doing: str) -> None:
         raise IllegalMove(f"an agent may not {doing}", hint="ask: append a `## Q:` block to Q&A.md.")
 
 
-def caller_of(queue: Queue, token: str | None) -> Caller | None:
-    """The run that shows this token; one whose run is over may change nothing any more. Another queue's is a person."""
-    if not token:
-        return None
-    return queue.caller(token) or (Caller.over() if queue.gave_out(token) else None)
+def caller_of(fleet: Fleet, token: str | None) -> Caller | None:
+    """The run that shows this token, or that this process descends from; none for a person. Another queue's is one.
+
+    One whose run is over may change nothing any more, nor may one whose run is not known.
+    """
+    queue = fleet.queue
+    if token and (found := queue.caller(token) or (Caller.over() if queue.gave_out(token) else None)):
+        return found
+    for home, run in reversed(descents()):  # from above: what an agent starts can pretend to be a shim
+        if run and (found := queue.caller_in(run)):
+            return found
+        if is_same(home, fleet.home.root):
+            return Caller.over() if run else Caller.unknown()
+    said = os.environ.get("FLEET_RUN_ID")  # of a live run here, which it does not prove to be
+    return Caller.unknown() if said and queue.caller_in(said) else None
 
 
 def may_change(caller: Caller, task: Task) -> bool:
@@ -142,8 +155,6 @@ class Restricted:
         )
 
     def _bounds(self) -> Bounds:
-        if self._caller == Caller.over():
-            refuse_agents(self._caller, "make tasks once its run is over")
         if self._bound is None:
             self._bound = bounds_of(self._fleet, self._caller)
         return self._bound

@@ -1,4 +1,4 @@
-"""Who calls: a person by name, or the run whose token the environment has."""
+"""Who calls: a person by name, or the run whose token the environment has, or which this process descends from."""
 
 import os
 
@@ -8,17 +8,18 @@ from fleet.assembly import Fleet, open_fleet
 from fleet.cli.bd.session import git_identity
 from fleet.core.errors import FleetError
 from fleet.core.task import Caller
+from fleet.descent import is_agents
 from fleet.home import Home
 
 
 def caller(fleet: Fleet) -> Caller | None:
     """The run this call comes from, if it comes from one; one that is over is no person either."""
-    return caller_of(fleet.queue, os.environ.get("FLEET_RUN_TOKEN"))
+    return caller_of(fleet, os.environ.get("FLEET_RUN_TOKEN"))
 
 
 def calling(home: Home) -> Caller | None:
     """The same, for a command that opens no queue of its own."""
-    if not os.environ.get("FLEET_RUN_TOKEN") or not home.exists:
+    if not is_agents(home.root) or not home.exists:
         return None
     with open_fleet(home) as fleet:
         return caller(fleet)

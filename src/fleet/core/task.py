@@ -326,3 +326,19 @@ class Caller(Record):
     def over(cls) -> Caller:
         """Whoever shows a token that is worth nothing: an agent whose run is over, with no task of its own."""
         return cls(task_id="(a run that is over)", run_id="(a run that is over)", epoch=0)
+
+    @classmethod
+    def unknown(cls) -> Caller:
+        """Whoever is an agent for sure, of a run that nothing proves: it may do as little."""
+        return cls(task_id="(a run that is not known)", run_id="(a run that is not known)", epoch=0)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its run still is, and is known."""
+        return self.epoch > 0
+
+    @property
+    def hint(self) -> str:
+        """What helps one that is not live."""
+        over = self == Caller.over()
+        return "end: the run is over." if over else "leave FLEET_RUN_TOKEN in the environment of what you start."

@@ -16,6 +16,7 @@ from fleet.actions.worker_terms import WorkerTerms
 from fleet.actions.workers import Worker
 from fleet.assembly import open_fleet
 from fleet.core.errors import FleetError
+from fleet.descent import is_agents
 from fleet.mcp.gathering import Gathering
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Desk:
         self.by = env.get("BEADS_ACTOR") or env.get("USER") or "mcp"
         self.trouble = ""  # why no supervisor could be started
         self._token = env.get("FLEET_RUN_TOKEN")
+        self._is_agents = is_agents(home.root)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
         self._own = threading.local()
         self._opened: list[Fleet] = []
@@ -57,7 +59,7 @@ class Desk:
 
     def caller(self, fleet: Fleet) -> Caller | None:
         """The run that this server belongs to, as the queue knows it by now; none for a person's."""
-        return caller_of(fleet.queue, self._token)
+        return caller_of(fleet, self._token)
 
     async def create_worker(self, repo_path: str, order: Order) -> dict[str, Any]:
         """A new worker; many that are asked for at the same time are made together."""
@@ -67,7 +69,7 @@ class Desk:
 
     def see_to_supervisor(self) -> None:
         """See that a supervisor runs, without waiting. An agent's own server starts none: it would die with it."""
-        if self._token or (self._starting is not None and not self._starting.done()):
+        if self._is_agents or (self._starting is not None and not self._starting.done()):
             return
         self._starting = asyncio.create_task(self._start())
 

@@ -140,6 +140,9 @@ class Queue(Protocol):
     def caller(self, token: str) -> Caller | None:
         """The live run that this token was given to."""
 
+    def caller_in(self, run_id: str) -> Caller | None:
+        """The live run of this id: for whoever knows it otherwise than by the caller's word."""
+
     def gave_out(self, token: str) -> bool:
         """Whether this token was ever given to a run here, be it worth something still or not."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.core.errors import StoreAway, StoreFault
 from fleet.core.jsontext import decode
 from fleet.core.redaction import Redactor
+from fleet.descent import descents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,7 +152,7 @@ def find_program(env: Mapping[str, str], *, known: str = "") -> str:
 
     An agent does not say where: only what was known before its run counts, and else PATH.
     """
-    said = "" if env.get("FLEET_RUN_TOKEN") else env.get("FLEET_BD", "")
+    said = "" if env.get("FLEET_RUN_TOKEN") or any(run for _, run in descents()) else env.get("FLEET_BD", "")
     folders = env.get("PATH", os.defpath).split(os.pathsep)
     for path in (said, known, *(f"{folder}/bd" for folder in folders if folder.startswith("/"))):
         if path and os.access(path, os.X_OK) and os.path.isfile(path) and not _is_ours(path):  # noqa: PTH113

@@ -274,7 +274,14 @@ class MemoryQueue:
             return token
 
     def caller(self, token: str) -> Caller | None:
-        caller = self.state.callers.get(hashed(token))
+        return self._live(self.state.callers.get(hashed(token)))
+
+    def caller_in(self, run_id: str) -> Caller | None:
+        return next(
+            filter(None, (self._live(each) for each in self.state.callers.values() if each.run_id == run_id)), None
+        )
+
+    def _live(self, caller: Caller | None) -> Caller | None:
         task = self.state.tasks.get(caller.task_id) if caller else None
         return caller if caller and task and task.epoch == caller.epoch and task.is_claimed else None
 

@@ -230,6 +230,12 @@ class SqlQueue:
             return caller_from(row)
         return None
 
+    def caller_in(self, run_id: str) -> Caller | None:
+        known = run_id.encode(errors="replace").decode()  # it may come from a command line
+        for row in self._rows("caller_in", run=known, task=known.rpartition("/")[0]):
+            return caller_from(row)
+        return None
+
     def gave_out(self, token: str) -> bool:
         return bool(self._rows("gave_out", token_hash=hashed(token)))
 

@@ -14,6 +14,7 @@ import stat
 import sys
 
 from fleet.core.errors import FleetError
+from fleet.descent import descents
 from fleet.home import find
 from fleet.warm import wire
 from fleet.warm.likeness import is_beside, program
@@ -64,7 +65,7 @@ def ask(args: list[str]) -> int | None:
 def _fits(args: list[str]) -> bool:
     """Whether a command can be run elsewhere. An agent's cannot: it would leave the place that its agent was put in."""
     env = os.environ
-    if not args or args[0] not in COMMANDS or "FLEET_RUN_TOKEN" in env or "_FLEET_COMPLETE" in env:
+    if not args or args[0] not in COMMANDS or "FLEET_RUN_TOKEN" in env or descents() or "_FLEET_COMPLETE" in env:
         return False
     if None in (sys.stdin, sys.stdout, sys.stderr) or getattr(sys.stdout, "write_through", True) or sys.flags.inspect:
         return False

@@ -9,6 +9,7 @@ from fleet.assembly import real_bd
 from fleet.cli.bd.arguments import split_verb
 from fleet.config.queue import BEADS, chosen
 from fleet.core.errors import FleetError, StoreAway
+from fleet.descent import is_agents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def is_forwarded(home: Home, argv: list[str]) -> bool:
 
     An agent's words never go there: its `bd close` hands in, and what it may touch is fleet's to say.
     """
-    if os.environ.get("FLEET_RUN_TOKEN") or not os.path.isdir(home.beads):  # noqa: PTH112
+    if is_agents(home.root) or not os.path.isdir(home.beads):  # noqa: PTH112
         return False
     if chosen(home, os.environ).kind != BEADS:
         return False

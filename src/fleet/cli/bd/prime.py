@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from fleet.cli.bd.text import clean
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import encode
+from fleet.descent import is_agents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _override(session: Session) -> str:
 
 def _own_task(session: Session) -> str:
     """Which task the asking run works on. A guide that cannot be had would stop an agent, so nothing here does."""
-    if not os.environ.get("FLEET_RUN_TOKEN") or not session.home.exists:
+    if not is_agents(session.home.root) or not session.home.exists:
         return ""
     try:
         caller = session.caller()

@@ -10,6 +10,7 @@ from fleet.assembly import open_fleet
 from fleet.cli.bd.text import shown
 from fleet.core.errors import BadInput, FleetError, TaskNotFound
 from fleet.core.jsontext import encode
+from fleet.descent import is_agents
 from fleet.home import find
 
 TYPE_CHECKING = False
@@ -73,12 +74,11 @@ class Session:
         return os.environ.get("GIT_AUTHOR_EMAIL") or git_identity()[1]
 
     def caller(self) -> Caller | None:
-        """The run this call comes from, if it comes from one: known by its token, not by its word."""
-        token = os.environ.get("FLEET_RUN_TOKEN")
-        if self._caller is None and token:
+        """The run this call comes from, if it comes from one: known by its token or its shim, not by its word."""
+        if self._caller is None and is_agents(self.home.root):
             from fleet.actions.rights import caller_of  # only for calls that come from a run
 
-            self._caller = caller_of(self.queue, token)
+            self._caller = caller_of(self.fleet, os.environ.get("FLEET_RUN_TOKEN"))
         return self._caller
 
     def find(self, text: str, *, guess: bool = True, doing: str = "") -> str:

@@ -271,6 +271,11 @@ select c.task, c.run, c.epoch, c.depth, c.budget_usd, c.repos
 from callers c join tasks t on t.id = c.task
 where c.token_hash = :token_hash and t.epoch = c.epoch and t.claim_owner <> ''
 
+-- caller_in --
+select c.task, c.run, c.epoch, c.depth, c.budget_usd, c.repos
+from callers c join tasks t on t.id = c.task
+where c.task = :task and c.run = :run and t.epoch = c.epoch and t.claim_owner <> ''
+
 -- gave_out --
 select 1 from callers where token_hash = :token_hash
 

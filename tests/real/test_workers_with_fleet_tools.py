@@ -1,0 +1,67 @@
+"""Real CLIs as agents of fleet that have fleet's own tools: whatever they keep from an MCP server, it is its run's."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model_server import ModelServer, Turn
+from real.cli_runs import program
+from real.test_claude_drives_fleet import DOCUMENT, LOOK
+from real.through_fleet import Real, RealFleet
+from repositories import make_repository
+
+DONE = Turn(text="All done.")
+PREFIX = {"claude": "mcp__fleet__", "codex": "mcp__fleet__", "gemini": "mcp_fleet_"}
+
+
+def calls(cli: str, tool: str, **given: str) -> list[Turn]:
+    """A call of one of fleet's tools, once they are there; codex has its model look for each by its description."""
+    name = PREFIX[cli] + tool
+    if cli != "codex":
+        return [Turn(tool=name, arguments=given, when=name)]
+    search = {"query": f"fleet {tool.replace('_', ' ')}", "limit": 3}
+    return [Turn(tool="tool_search", arguments=search, when="fleet runs"), Turn(tool=name, arguments=given)]
+
+
+def register(home: RealFleet) -> None:
+    """Do what the document says, word for word; but for where the program is, so that no PATH helps."""
+    lines = [each for each in DOCUMENT.read_text().splitlines() if each.startswith(f"{home.cli} mcp add")]
+    (line,) = [each for each in lines if "FLEET_" not in each]
+    own = shlex.quote(str(Path(sys.executable).with_name("fleet")))
+    _, *words = shlex.split(line.removesuffix("fleet mcp") + f"{own} mcp")
+    subprocess.run(
+        [str(program(home.cli)), *words], check=True, env=home.fleet.env, cwd=home.fleet.cwd, capture_output=True
+    )
+
+
+@pytest.mark.parametrize("cli", PREFIX)
+def test_a_worker_that_calls_fleets_tools_is_known_as_its_run(
+    cli: str, real: Real, server: ModelServer, tmp_path: Path
+) -> None:
+    repo, other = str(make_repository(tmp_path / "repo")), "w-of-a-person"
+    turns = [
+        LOOK,
+        *calls(cli, "healthcheck"),
+        *calls(cli, "create_worker", repo_path=repo, task_name="part", prompt="x", executor="demo"),
+        *calls(cli, "cancel_worker", worker_id=other),
+        DONE,
+    ]
+    home = real(cli, server.scenario(turns, name=f"{cli}-worker"))
+    register(home)
+    home.fleet.ok("bd", "create", "theirs", "--id", other, "--force")
+    home.fleet.ok("bd", "update", other, "--status", "blocked")
+    key = home.ask()
+    home.start()
+    home.done(key)
+    told = re.sub(r"\\|\s", "", "".join(text for each in home.scenario.turns() for text in each.said))
+    assert f'"base_dir":"{home.fleet.home}"' in told
+    assert f"anagentmaynotcancel{other}:{key}didnotmakeit" in told, told[-3000:]
+    (made,) = home.rows("select id, made_by, status from tasks where title = 'part'")
+    assert made["made_by"] == key
+    assert home.task(other)["status"] == "blocked" and not home.task(other)["cancel_requested_at"]
+    assert json.loads(home.fleet.ok("run", "status", "--json"))["pid"] == home.process.pid  # type: ignore[union-attr]
