@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from fleet import __version__
 from fleet.actions.coders import coders
 from fleet.actions.stats import Standing
+from fleet.actions.worker_warnings import warnings
 from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.engine.single import holder
+from fleet.engine.situation import unusable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from fleet.actions.worker_terms import WorkerTerms
     from fleet.assembly import Fleet
 
+#: It plays an agent and does no work: it counts only where it is asked for.
+DEMO = "demo"
 #: The three that codefleet's callers look for by name.
 EXECUTORS = ("codex", "gemini", "claude")
 ADVICE = {
@@ -38,14 +42,16 @@ RULES = (
 
 def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble: str = "") -> dict[str, Any]:
     """Whether workers can be made and run, with what codefleet's healthcheck tells, and what stands in the way."""
-    found = {each.name: each for each in coders(fleet, env=env)}
+    default = _default(fleet, terms)
+    found = {each.name: each for each in coders(fleet, env=env) if each.name != DEMO or default == DEMO}
+    told_of = warnings(fleet, {default})
     git = shutil.which("git", path=env.get("PATH"))
     note = holder(fleet.home)
     told: dict[str, Any] = {}
     for name in EXECUTORS:
         told |= _executor(name, found.get(name))
     return {
-        "ok": bool(git) and any(each.is_installed for each in found.values()) and not trouble,
+        "ok": bool(git) and not unusable(default, load(fleet.home, env=os.environ)) and not trouble,
         "app": "fleet",
         "version": __version__,
         "db_path": fleet.home.database,
@@ -54,7 +60,7 @@ def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble:
         "auth_check_mode": "local_artifact",
         "git_found": git is not None,
         "git_path": git or "",
-        "default_executor": _default(fleet, terms),
+        "default_executor": default,
         "default_model": terms.model("codex"),
         "default_gemini_model": terms.model("gemini"),
         "default_claude_model": terms.model("claude"),
@@ -67,6 +73,7 @@ def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble:
         "coders": [
             {"name": each.name, "installed": each.is_installed, "warnings": each.warnings} for each in found.values()
         ],
+        "warnings": told_of,
         "supervisor": {
             "running": note is not None,
             "pid": note.get("pid") if note else None,

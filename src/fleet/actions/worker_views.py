@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from fleet.actions import reading
 from fleet.actions.event_text import event_lines
 from fleet.actions.worker_making import KEY
+from fleet.actions.worker_warnings import why_waiting
 from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import decode
+from fleet.core.task import Status
 from fleet.engine.folder import home_of
 from fleet.engine.result_file import read_result
 from fleet.engine.workplace import worktree_path
@@ -36,6 +38,8 @@ LABELS = {
     "cancelled": "CANCELLED",
     "timed_out": "TIMED OUT",
 }
+#: Also what is just being tried: a supervisor that finds no program gives it back.
+STARTING = (Status.OPEN, Status.IN_PROGRESS)
 MOST_LINES = 2000
 LONGEST_TAIL = 64 * 1024  # characters
 
@@ -66,11 +70,21 @@ class Places:
 def views(fleet: Fleet, workers: Sequence[Worker]) -> list[dict[str, Any]]:
     """Workers as plain data; instants are seconds since 1970, as codefleet has them."""
     places, now = Places(fleet.home), fleet.queue.now().timestamp()
-    found = []
+    found, waits = [], reasons(fleet, workers)
     for each in workers:
-        told = {**_facts(fleet.home, each, places), **_paths(home_of(fleet.home, each.run), each.task.id)}
+        told = {
+            **_facts(fleet.home, each, places, waits.get(each.task.id, "")),
+            **_paths(home_of(fleet.home, each.run), each.task.id),
+        }
         found.append(told | _shown(told, now))
     return found
+
+
+def reasons(fleet: Fleet, workers: Sequence[Worker]) -> dict[str, str]:
+    """Why workers wait that could start but for their coder, or for a person, by their ids."""
+    waiting = [each.task for each in workers if each.status == "pending" and each.task.status in STARTING]
+    found = why_waiting(fleet, {task.coder for task in waiting})
+    return {task.id: found[task.coder] for task in waiting if task.coder in found}
 
 
 def view(fleet: Fleet, worker: Worker) -> dict[str, Any]:
@@ -78,7 +92,7 @@ def view(fleet: Fleet, worker: Worker) -> dict[str, Any]:
     return views(fleet, [worker])[0]
 
 
-def _facts(home: Home, worker: Worker, places: Places) -> dict[str, Any]:
+def _facts(home: Home, worker: Worker, places: Places, waits: str) -> dict[str, Any]:
     """What is known of a worker, without what follows from it."""
     task, run = worker.task, worker.run
     kept = task.metadata.get(KEY) or {}
@@ -106,9 +120,9 @@ def _facts(home: Home, worker: Worker, places: Places) -> dict[str, Any]:
         "metadata": kept.get("metadata", {}),
         "parent_worker_id": kept.get("parent_worker_id"),
         "error_message": task.reason if worker.is_over and worker.status != "succeeded" else None,
-        "heartbeat_message": _heartbeat(worker),
+        "heartbeat_message": _heartbeat(worker, waits),
         "finding": task.finding or None,
-        "reason": task.reason or task.close_reason or None,
+        "reason": task.reason or task.close_reason or waits or None,
         "question": {"id": worker.question.id, "text": worker.question.text} if worker.question else None,
         "tokens": run.tokens if run else 0,
         "cost_usd": run.cost_usd if run else None,
@@ -215,7 +229,7 @@ def _heard(worker: Worker) -> datetime | None:
     return (run.sampled_at or run.last_event_at or run.started_at) if run else None
 
 
-def _heartbeat(worker: Worker) -> str | None:
+def _heartbeat(worker: Worker, waits: str) -> str | None:
     task, run = worker.task, worker.run
     if worker.question is not None:
         return "waits for a person's answer"
@@ -224,7 +238,7 @@ def _heartbeat(worker: Worker) -> str | None:
     if task.cancel_requested_at is not None:
         return "is being stopped"
     if run is None or not run.is_live:
-        return task.reason or "waits for its turn"
+        return task.reason or waits or "waits for its turn"
     return f"{run.events} events, {run.tool_calls} tool calls"
 
 

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from fleet.actions import control, worker_views
+from fleet.actions import control, worker_views, worker_warnings
 from fleet.actions.rights import caller_of
 from fleet.actions.worker_making import Maker, make
 from fleet.actions.worker_terms import WorkerTerms
@@ -34,6 +34,11 @@ log = logging.getLogger(__name__)
 
 #: More calls at the same time wait for each other; those that wait for something to happen hold no thread.
 THREADS = 32
+
+
+def warning(told: list[str]) -> dict[str, Any]:
+    """Warnings as a part of an answer; nothing where there are none."""
+    return {"warning": "; ".join(told)} if told else {}
 
 
 class Desk:
@@ -65,7 +70,12 @@ class Desk:
         """A new worker; many that are asked for at the same time are made together."""
         found = await self._making.add(repo_path, order)
         self.see_to_supervisor()
-        return found | ({"warning": self.trouble} if self.trouble else {})
+        return self.warned(found)
+
+    def warned(self, found: dict[str, Any]) -> dict[str, Any]:
+        """An answer with all that stands in the way of what was made: what it says itself, and no supervisor."""
+        told = [each for each in (found.get("warning"), self.trouble) if each]
+        return found | ({"warning": "; ".join(told)} if told else {})
 
     def see_to_supervisor(self) -> None:
         """See that a supervisor runs, without waiting. An agent's own server starts none: it would die with it."""
@@ -101,8 +111,11 @@ class Desk:
         maker = Maker(self.by, self.caller(fleet))
         found = make(fleet, repo_path, orders, self.terms, maker)
         tasks = [each for each in found if not isinstance(each, FleetError)]
-        shown = iter(worker_views.views(fleet, [Worker(task, None, None, None) for task in tasks]))
-        return [each if isinstance(each, FleetError) else next(shown) for each in found]
+        shown = worker_views.views(fleet, [Worker(task, None, None, None) for task in tasks])
+        places = {task.coder: task.repo for task in tasks}
+        told = {coder: worker_warnings.warnings(fleet, {coder}, repo) for coder, repo in places.items()}
+        views = iter([view | warning(told[task.coder]) for view, task in zip(shown, tasks, strict=True)])
+        return [each if isinstance(each, FleetError) else next(views) for each in found]
 
     def _fleet(self) -> Fleet:
         fleet: Fleet | None = getattr(self._own, "fleet", None)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
 
-from fleet.actions import asking, workers, workflow_making, workflows
+from fleet.actions import asking, worker_views, workers, workflow_making, workflows
 from fleet.actions.worker_making import ORIGIN
+from fleet.actions.worker_warnings import why_waiting
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.task import RESOLVED, Status
@@ -125,14 +126,16 @@ def _answer(fleet: Fleet, ids: list[str], until: str, before: str) -> Answer:
     with fleet.queue.snapshot():
         look = _look(fleet, ids)
         found = workers.some(fleet, [task.id for task in look.tasks])
+        waits = worker_views.reasons(fleet, found)
+        stuck = {flow.workflow.id: _stuck(fleet, flow) for flow in look.flows}
     return {
         "timed_out": not look.meets(until, before),
         "changed": look.cursor != before,
         "over": look.over,
         "count": look.all,
         "cursor": look.cursor,
-        "tasks": [_shown(each) for each in found],
-        "workflows": [_flow(each, look.asked) for each in look.flows],
+        "tasks": [_shown(each, waits.get(each.task.id)) for each in found],
+        "workflows": [_flow(each, look.asked, stuck[each.workflow.id]) for each in look.flows],
     }
 
 
@@ -156,7 +159,15 @@ def _look(fleet: Fleet, ids: list[str]) -> Look:
     return Look(found, asked, flows)
 
 
-def _shown(worker: Worker) -> Answer:
+def _stuck(fleet: Fleet, flow: Flow) -> str:
+    """Why stages wait that could start but for their coder."""
+    state = workflows.State
+    starting = [seen for seen in flow.stages if seen.state in (state.READY, state.RUNNING) and seen.run is None]
+    ready = {seen.task.coder for seen in starting if seen.task}
+    return "; ".join(why_waiting(fleet, ready).values())
+
+
+def _shown(worker: Worker, waits: str | None) -> Answer:
     task, asked = worker.task, worker.question
     return {
         "id": task.id,
@@ -164,18 +175,18 @@ def _shown(worker: Worker) -> Answer:
         "status": worker.status,
         "task_status": task.status,
         "finding": task.finding or None,
-        "reason": task.reason or task.close_reason or None,
+        "reason": task.reason or task.close_reason or waits,
         "question": {"id": asked.id, "text": asked.text} if asked else None,
     }
 
 
-def _flow(flow: Flow, asked: dict[str, Question]) -> Answer:
+def _flow(flow: Flow, asked: dict[str, Question], stuck: str) -> Answer:
     asking = [asked[seen.task_id] for seen in flow.stages if seen.task_id in asked]
     return {
         "id": flow.workflow.id,
         "name": flow.workflow.name,
         "status": flow.status,
-        "reason": flow.trouble or None,
+        "reason": flow.trouble or stuck or None,
         "stages": {seen.stage.name: seen.state for seen in flow.stages},
         "questions": [{"id": each.id, "task": each.task_id, "text": each.text} for each in asking],
     }

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from fleet.actions import plans, workflow_making, workflow_views, workflows
+from fleet.actions import plans, worker_warnings, workflow_making, workflow_views, workflows
 from fleet.actions.worker_making import Maker
 from fleet.actions.workflow_making import Asked
+from fleet.mcp.desk import warning
 from fleet.mcp.tool import Given, Tool, off_loop
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class CollectWorkflow(OfWorkflow, frozen=True, kw_only=True):
 async def _create(desk: Desk, given: CreateWorkflow, _tell: Tell) -> Answer:
     found = await desk.ask(lambda fleet: _made(desk, fleet, given))
     desk.see_to_supervisor()
-    return found | ({"warning": desk.trouble} if desk.trouble else {})
+    return desk.warned(found)
 
 
 def _made(desk: Desk, fleet: Fleet, given: CreateWorkflow) -> Answer:
@@ -70,7 +71,9 @@ def _made(desk: Desk, fleet: Fleet, given: CreateWorkflow) -> Answer:
     plan = plans.plan_in_data(fleet.home, data, cwd=given.repo_path, env=desk.env)
     asked = Asked(directory=given.repo_path, prompt=given.task_prompt, base=given.base_ref)
     made = workflow_making.make(fleet, plan, asked, desk.terms, Maker(desk.by, desk.caller(fleet)))
-    return workflow_views.view(fleet, workflows.flow(fleet, made.id))
+    flow = workflows.flow(fleet, made.id)
+    coders = {seen.task.coder for seen in flow.stages if seen.task}
+    return workflow_views.view(fleet, flow) | warning(worker_warnings.warnings(fleet, coders, made.repo))
 
 
 def _status(_desk: Desk, fleet: Fleet, given: OfWorkflow) -> Answer:

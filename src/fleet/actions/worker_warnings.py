@@ -1,0 +1,64 @@
+"""What whoever gives work is told at once: why it does not start here, and why it may not get far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet import coders
+from fleet.coders.base import Order
+from fleet.config import coder_settings, load
+from fleet.core.errors import FleetError
+from fleet.core.task import Task
+from fleet.engine.hosting import settings_here
+from fleet.engine.single import PAUSED
+from fleet.engine.situation import unusable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from fleet.assembly import Fleet
+    from fleet.config import Settings
+
+
+def why_waiting(fleet: Fleet, names: Collection[str]) -> dict[str, str]:
+    """Of each of these coders, why none of its agents starts here now; those that can start are left out."""
+    if not names or fleet.queue.is_shared:  # others may have what is missing here
+        return {}
+    settings = settings_here(fleet.home)
+    paused = "paused; `fleet resume` goes on" if PAUSED in fleet.queue.config() else ""
+    told = {name: paused or _unusable(name, settings) for name in names}
+    return {name: why for name, why in told.items() if why}
+
+
+def warnings(fleet: Fleet, names: Collection[str], repo: str = "") -> list[str]:
+    """What stands in the way of work for these coders, each with what helps."""
+    found = [f"{why}; what is made for it waits" for why in why_waiting(fleet, sorted(names)).values()]
+    settings = load(fleet.home, repo or None, env={})
+    unsaid = [name for name in sorted(names) if _is_unsaid(name, settings) and _asks(fleet, name, settings)]
+    if unsaid:
+        found.append(
+            f"permissions were never chosen, so {' and '.join(unsaid)} may use only the tools that your own settings "
+            "of it allow, and nobody is there to be asked for more: `fleet init --permissions skip` lets agents use "
+            "all tools unasked, `fleet init --permissions user` leaves it so"
+        )
+    return found
+
+
+def _unusable(name: str, settings: Settings) -> str:
+    why = unusable(name or settings.coder, settings)
+    return f"{name or settings.coder} cannot be used: {why}" if why else ""
+
+
+def _is_unsaid(name: str, settings: Settings) -> bool:
+    return settings.permissions is None and coder_settings(settings, name).permissions is None
+
+
+def _asks(fleet: Fleet, name: str, settings: Settings) -> bool:
+    """Whether a coder asks before it uses tools: then it is started differently where it must not."""
+    try:
+        coder = coders.load(name, settings)
+    except FleetError:
+        return False
+    now = fleet.queue.now()
+    order = Order(task=Task(id="task", title="task", created_at=now, updated_at=now), prompt="")
+    return coder.command(order) != coder.command(order.replace(permissions="skip"))
