@@ -25,6 +25,7 @@ echo '{"summary": "'"$summary"'", "status": "'"$status"'", "next_steps": ['"$nex
 case $name in
 codex) echo '{"type": "thread.started", "thread_id": "0199a213-81c0-7800-8aa1-bbab2a035a53"}'
     echo '{"type": "item.completed", "item": {"id": "1", "type": "command_execution", "command": "ls", "exit_code": 0}}'
+    echo '{"type": "item.completed", "item": {"id": "2", "type": "agent_message", "text": "done"}}'
     echo '{"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}}' ;;
 claude) echo '{"type": "system", "subtype": "init", "session_id": "a3042909-fb0d-42a0-86fd-6f57da72a26d"}'
     tool='{"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "ls"}}'

@@ -33,7 +33,7 @@ PATIENT = {"FLEET_STALE_TIMEOUT": "3", "FLEET_STALE_MAX_RESTARTS": "1", "FLEET_D
 LIMITS = {"MAX_RETRIES": "3", "BASE_DELAY": "0.4", "MAX_DELAY": "0.9"}
 HASTY = {f"FLEET_RATE_LIMIT_{name}": value for name, value in LIMITS.items()} | {"FLEET_DEFAULT_TIMEOUT": "2"}
 OF_PATIENT = {"silent": {"prompt": "fall silent"}, "silent once": {"prompt": "take three seconds"}}
-OF_HASTY = {
+OF_HASTY: dict[str, dict[str, Any]] = {
     "usual": {"prompt": "go on for ever"},
     "longer": {"prompt": "go on for ever", "timeout_seconds": 3},
     "limited": {"prompt": "do: limit in=0.1", "executor": CODER, "timeout_seconds": 60},
