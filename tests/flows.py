@@ -15,49 +15,11 @@ MADE_UP = settings(deadline=None, max_examples=60, database=None)
 
 CODERS = ("claude", "codex", "gemini", "demo")
 
-# As codefleet's own documents have them.
-WRITE_REVIEW_REFINE = """{
-  "name": "write-review-refine",
-  "repo_path": "/path/to/your/repo",
-  "task_prompt": "Validate what users type",
-  "stages": [
-    {
-      "name": "implement",
-      "executor": "codex",
-      "prompt_template": "{task_prompt}",
-      "worktree_strategy": "new",
-      "depends_on": []
-    },
-    {
-      "name": "review",
-      "executor": "claude",
-      "prompt_template": "Look at this:\\n{stage_0_summary}\\nFiles: {stage_0_files}",
-      "worktree_strategy": "inherit",
-      "depends_on": [0]
-    },
-    {
-      "name": "refine",
-      "executor": "codex",
-      "prompt_template": "Do what it says:\\n{stage_1_summary}\\n{stage_1_next_steps}",
-      "worktree_strategy": "inherit",
-      "depends_on": [1]
-    }
-  ]
-}"""
-PARALLEL = """{
-  "stages": [
-    {"name": "module-a", "executor": "codex", "prompt_template": "{task_prompt}: A", "depends_on": []},
-    {"name": "module-b", "executor": "gemini", "prompt_template": "{task_prompt}: B", "depends_on": []},
-    {
-      "name": "review",
-      "executor": "claude",
-      "prompt_template": "Both:\\nA: {stage_0_summary}\\nB: {stage_1_summary}",
-      "worktree_strategy": "new",
-      "depends_on": [0, 1]
-    }
-  ]
-}"""
-COMPETITION = PARALLEL.replace("module-a", "codex-impl").replace("module-b", "claude-impl").replace("gemini", "claude")
+#: The three examples in codefleet's own document, letter for letter.
+EXAMPLES = Path(__file__).parent / "recordings" / "codefleet"
+WRITE_REVIEW_REFINE, PARALLEL, COMPETITION = (
+    (EXAMPLES / f"{name}.json").read_text() for name in ("write-review-refine", "parallel-review", "competition")
+)
 
 
 def a_stage(name: str, *needs: str | int, **more: Any) -> dict[str, Any]:

@@ -14,8 +14,12 @@ from supervised import wait_for
 TOOLS = (
     *("healthcheck", "executor_guide", "create_worker", "get_worker_status", "list_workers", "collect_worker_result"),
     *("cancel_worker", "cleanup_worker", "create_task", "list_tasks", "show_task", "prompt_agent", "diff"),
-    *("wait", "ask_human"),
+    *("wait", "ask_human", "create_workflow", "get_workflow_status", "list_workflows", "cancel_workflow"),
+    *("collect_workflow_result", "cleanup_workflow"),
 )
+
+
+OF_WORKFLOW = ("get_workflow_status", "cancel_workflow", "collect_workflow_result", "cleanup_workflow")
 
 
 class Shop(NamedTuple):
@@ -38,7 +42,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def test_the_tools_are_listed_with_what_they_take(shop: Shop) -> None:
     listed = shop.tools.start(shop.tools.client.list_tools()).result(30).tools
     by_name = {tool.name: tool for tool in listed}
-    assert set(by_name) >= set(TOOLS)
+    assert set(by_name) == set(TOOLS)
     for tool in listed:
         assert tool.description
         assert tool.input_schema["type"] == "object"
@@ -58,6 +62,8 @@ class Bad(NamedTuple):
 
 REPO = "<repo>"
 WORKER = {"repo_path": REPO, "task_name": "x", "prompt": "y"}
+STAGES = [{"name": "a", "prompt_template": "x"}]
+FLOW = {"repo_path": REPO, "name": "n", "task_prompt": "p", "stages": STAGES}
 BAD = [
     Bad("no_such_tool", {}, "BadInput: no tool 'no_such_tool'"),
     Bad("healthcheck", {"verbose": True}, "BadInput: healthcheck: object contains unknown field `verbose`"),
@@ -103,6 +109,33 @@ BAD = [
     Bad("wait", {"until": "dawn"}, "BadInput: until 'dawn' is not understood"),
     Bad("wait", {"timeout_seconds": 1e9}, "BadInput: the wait is too long"),
     Bad("ask_human", {"question": "May I?"}, "IllegalMove: only the agent of a task that runs can ask"),
+    Bad("create_workflow", {"repo_path": REPO, "name": "n"}, "object missing required field `task_prompt`"),
+    Bad("create_workflow", FLOW | {"stages": "a"}, "expected `array`, got `str` - at `$.stages`"),
+    Bad("create_workflow", FLOW | {"stages": ["a"]}, "expected `object`, got `str` - at `$.stages[0]`"),
+    Bad("create_workflow", FLOW | {"stages": [{"name": "a"}]}, "BadWorkflow: "),
+    Bad("create_workflow", FLOW | {"stages": [*STAGES, *STAGES]}, "BadWorkflow: "),
+    Bad("create_workflow", FLOW | {"stages": [STAGES[0] | {"depends_on": "b"}]}, "BadWorkflow: "),
+    Bad("create_workflow", FLOW | {"stages": [STAGES[0] | {"depends_on": ["b"]}]}, "there is no stage 'b'"),
+    Bad("create_workflow", FLOW | {"stages": [STAGES[0] | {"prompt_template": 7}]}, "BadWorkflow: "),
+    Bad("create_workflow", FLOW | {"stages": [STAGES[0] | {"timeout_seconds": -1}]}, "BadWorkflow: "),
+    Bad("create_workflow", FLOW | {"stages": [STAGES[0] | {"worktree_strategy": "old"}]}, "BadWorkflow: "),
+    Bad("create_workflow", FLOW | {"name": 7}, "expected `str`, got `int` - at `$.name`"),
+    Bad("create_workflow", FLOW | {"name": ""}, "BadWorkflow: "),
+    Bad("create_workflow", FLOW | {"task_prompt": "a\0b"}, "BadInput: the prompt is too long, or has a NUL in it"),
+    Bad("create_workflow", FLOW | {"timeout_seconds": "soon"}, "at `$.timeout_seconds`"),
+    Bad("create_workflow", FLOW | {"timeout_seconds": 0}, "timeout_seconds must be a time like"),
+    Bad("create_workflow", FLOW | {"base_ref": "--upload-pack=x"}, "BadInput: '--upload-pack=x' is not a commit"),
+    Bad("create_workflow", FLOW | {"repo_path": "/"}, "NoRepository: / is not in a git repository"),
+    Bad("create_workflow", FLOW | {"repo_path": "<other>"}, "is not an allowed repository"),
+    Bad("create_workflow", FLOW | {"colour": "red"}, "object contains unknown field `colour`"),
+    *(Bad(name, {"workflow_id": "wf_000000000000"}, "WorkflowNotFound: no workflow 'wf_0") for name in OF_WORKFLOW),
+    *(Bad(name, {"workflow_id": "../../etc"}, "WorkflowNotFound: no workflow '../../etc'") for name in OF_WORKFLOW),
+    *(Bad(name, {"workflow_id": 7}, "expected `str`, got `int` - at `$.workflow_id`") for name in OF_WORKFLOW),
+    *(Bad(name, {}, "object missing required field `workflow_id`") for name in OF_WORKFLOW),
+    Bad("collect_workflow_result", {"workflow_id": "wf_0", "include_logs": "much"}, "at `$.include_logs`"),
+    Bad("list_workflows", {"statuses": ["asleep"]}, "BadInput: unknown status 'asleep'"),
+    Bad("list_workflows", {"statuses": "failed"}, "expected `array | null`, got `str` - at `$.statuses`"),
+    Bad("list_workflows", {"limit": 0}, "BadInput: limit 0 is out of range"),
 ]
 
 

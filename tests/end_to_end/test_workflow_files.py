@@ -2,7 +2,7 @@
 
 import json
 
-from flows import PARALLEL, WRITE_REVIEW_REFINE
+from flows import COMPETITION, PARALLEL, WRITE_REVIEW_REFINE
 from program import Program
 
 BROKEN = """name: broken
@@ -80,7 +80,8 @@ def test_everything_that_is_wrong_is_told_with_its_place(fleet: Program) -> None
 
 
 def test_codefleets_files_are_taken_as_they_are(fleet: Program) -> None:
-    for name, text in [("write-review-refine.json", WRITE_REVIEW_REFINE), ("parallel.json", PARALLEL)]:
+    files = {"write-review-refine.json": WRITE_REVIEW_REFINE, "parallel.json": PARALLEL, "compete.json": COMPETITION}
+    for name, text in files.items():
         (fleet.cwd / name).write_text(text)
         assert fleet.ok("workflow", "validate", name) == f"{name}: ok, 3 stages\n"
     told = json.loads(fleet.ok("workflow", "show", "parallel.json", "--json"))

@@ -1,0 +1,131 @@
+"""What ends a worker that does not end by itself, and how often it begins again: codefleet's variables, kept small."""
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client import Tools, serving, stop, workshop
+from repositories import run_git
+from supervised import CODER, Supervised
+
+#: One that never ends, one that says nothing more after a while, one that does so only in its first run.
+AGENT = """\
+#!/bin/sh
+prompt=$(cat)
+echo line >> work.txt
+case "$prompt" in
+*"go on for ever"*) while :; do echo 'still at it'; sleep 0.2; done ;;
+*"fall silent"*) sleep 300 ;;
+*"take three seconds"*)
+    if [ ! -e once ]; then touch once; sleep 300; fi
+    for part in $(seq 16); do echo "part $part"; sleep 0.2; done ;;
+esac
+echo '{"summary": "wrote it", "status": "completed"}' > "$FLEET_ARTIFACT_DIR/result.json"
+"""
+
+
+#: Of two servers: one's workers may be silent for a while, the other's are short of time and meet limits.
+PATIENT = {"FLEET_STALE_TIMEOUT": "3", "FLEET_STALE_MAX_RESTARTS": "1", "FLEET_DEFAULT_TIMEOUT": "6"}
+LIMITS = {"MAX_RETRIES": "3", "BASE_DELAY": "0.4", "MAX_DELAY": "0.9"}
+HASTY = {f"FLEET_RATE_LIMIT_{name}": value for name, value in LIMITS.items()} | {"FLEET_DEFAULT_TIMEOUT": "2"}
+OF_PATIENT = {"silent": {"prompt": "fall silent"}, "silent once": {"prompt": "take three seconds"}}
+OF_HASTY: dict[str, dict[str, Any]] = {
+    "usual": {"prompt": "go on for ever"},
+    "longer": {"prompt": "go on for ever", "timeout_seconds": 3},
+    "limited": {"prompt": "do: limit in=0.1", "executor": CODER, "timeout_seconds": 60},
+    "limited once": {"prompt": "demo: limit=1 steps=1 pause=0", "executor": "demo", "timeout_seconds": 60},
+}
+
+
+class Shop(Supervised):
+    """A home with that agent and with the tests' own coder, and a repository."""
+
+    def __init__(self, base: Path) -> None:
+        self.fleet, self.repo = workshop(base)
+        self.audit = self.fleet.user / "audit"
+        tests = Path(__file__).parents[1]
+        self.fleet.env |= {"PYTHONPATH": f"{tests}:{tests / 'workers'}", "FLEET_DEFAULT_EXECUTOR": "plain"}
+        agent = base / "agent"
+        agent.write_text(AGENT)
+        agent.chmod(0o755)
+        with (self.fleet.home / "runtime.toml").open("a") as file:
+            file.write(f"\n[coders.plain]\nargv = [{json.dumps(str(agent))}]\n")
+        self.set(f'agent.env={{AUDIT = "{self.audit}"}}')
+
+    def asked(self, tools: Tools, orders: dict[str, dict[str, Any]]) -> dict[str, str]:
+        """New workers by their names; their ids."""
+        told = [{"repo_path": str(self.repo), "task_name": name} | order for name, order in orders.items()]
+        made = tools.at_once("create_worker", told)
+        return {name: each["worker_id"] for name, each in zip(orders, made, strict=True)}
+
+    def pauses(self, key: str) -> list[float]:
+        """Seconds between the runs of a worker."""
+        return [(after["started_at"] - before["ended_at"]) / 1e6 for before, after in pairwise(self.runs(key))]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    made = Shop(tmp_path_factory.mktemp("limits"))
+    yield made
+    stop(made.fleet)
+
+
+@pytest.fixture(scope="module")
+def ended(shop: Shop) -> dict[str, dict[str, Any]]:
+    """What came of each worker; all of them are waited for at the same time."""
+    with serving(shop.fleet, **PATIENT) as patient, serving(shop.fleet, **HASTY) as hasty:
+        keys = shop.asked(patient, OF_PATIENT) | shop.asked(hasty, OF_HASTY)
+        hasty.wait_over(*keys.values())
+        return {name: hasty.ok("collect_worker_result", worker_id=key) for name, key in keys.items()}
+
+
+def test_a_worker_past_its_time_is_timed_out_and_what_it_had_done_is_kept(
+    shop: Shop, ended: dict[str, dict[str, Any]]
+) -> None:
+    for worker, seconds in ((ended["usual"], 2.0), (ended["longer"], 3.0)):
+        assert (worker["status"], worker["status_label"], worker["retry_count"]) == ("timed_out", "[TIMED OUT]", 0)
+        assert worker["timeout_seconds"] == seconds
+        (run,) = shop.runs(worker["worker_id"])
+        assert run["ended_at"] - run["started_at"] >= seconds * 1e6
+        assert worker["error_message"]
+        kept = run_git(shop.repo, "show", f"{worker['branch_name']}:work.txt")
+        assert kept == "line", "though it committed nothing"
+    with serving(shop.fleet) as tools:
+        listed = tools.ok("list_workers", statuses=["timed_out"])["workers"]
+        assert {each["worker_id"] for each in listed} == {ended[name]["worker_id"] for name in ("usual", "longer")}
+        gone = tools.ok("cleanup_worker", worker_id=ended["usual"]["worker_id"])
+    assert (gone["worktree_removed"], gone["errors"]) == (True, [])
+    assert run_git(shop.repo, "show", f"{gone['branch_kept_at']}:work.txt") == "line"
+
+
+def test_a_silent_worker_begins_again_at_most_so_often(shop: Shop, ended: dict[str, dict[str, Any]]) -> None:
+    worker = ended["silent"]
+    assert (worker["status"], worker["retry_count"]) == ("failed", 1)
+    assert {run["ending"] for run in shop.runs(worker["worker_id"])} <= {"stalled", "start_hang"}
+    kept = run_git(shop.repo, "show", f"{worker['branch_name']}:work.txt")
+    assert kept.split() == ["line", "line"], "each goes on where the one before it ended, and all is kept"
+
+
+def test_the_time_of_a_worker_that_begins_again_begins_again_too(shop: Shop, ended: dict[str, dict[str, Any]]) -> None:
+    """Each run has some three seconds to spare, both together have none."""
+    worker = ended["silent once"]
+    assert (worker["status"], worker["retry_count"]) == ("succeeded", 1), shop.runs(worker["worker_id"])
+    first, second = shop.runs(worker["worker_id"])
+    assert second["ended_at"] - first["started_at"] > 6e6, "both together took longer"
+
+
+def test_a_worker_that_meets_a_limit_waits_longer_each_time_and_then_goes_on_or_gives_up(
+    shop: Shop, ended: dict[str, dict[str, Any]]
+) -> None:
+    worker = ended["limited"]
+    assert (worker["status"], worker["retry_count"]) == ("failed", 3)
+    assert worker["error_message"].startswith("waited for account limits 3 times; the last time: ")
+    pauses = shop.pauses(worker["worker_id"])
+    assert [pause >= least for pause, least in zip(pauses, (0.4, 0.8, 0.9), strict=True)] == [True] * 3, pauses
+    worker = ended["limited once"]
+    assert (worker["status"], worker["result"]["status"]) == ("succeeded", "completed")
+    assert 1 <= worker["retry_count"] <= 3

@@ -1,0 +1,178 @@
+"""The workflows that ship, as `fleet workflow new` writes them: each runs to its end, and does what it promises."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mcp_client import stop, workshop
+from program import Program, Result
+from repositories import make_repository, run_git
+from stub_clis import heard, play, with_stub_clis
+
+TASK = "Mend the roof"
+#: Who is told to change nothing does so; anybody else adds a file.
+USUAL = """
+case $heard in
+*"Change nothing."*) status=completed_no_changes; ls > "$FLEET_TASK_DIR/seen" ;;
+*) echo "by $name" > "made-$FLEET_TASK_ID.txt" ;;
+esac
+"""
+CONTENT = USUAL + "next=\n"
+PLANS = (
+    USUAL + """case $heard in *"Split this task into"*) next='"lay it", "nail it", "seal it"' ;; *) next= ;; esac\n"""
+)
+#: The last one puts together what the branches before it have.
+JOINS = """
+case $heard in
+*"Merge the other branches"*)
+    branches=$(git for-each-ref --format='%(refname)' 'refs/heads/codex/split-and-conquer-part*/*')
+    git -c user.name=a -c user.email=a@example.invalid merge --quiet --no-edit $branches >&2 ;;
+esac
+"""
+#: A test that the first round of the code does not pass, and the second does.
+DRIVEN = """
+next=
+case $heard in
+*"Write the tests for this task"*) echo 'test "$(cat roof)" = tight' > roof.test ;;
+*"Make the tests on this branch pass"*) if [ -e roof ]; then echo tight > roof; else echo leaks > roof; fi ;;
+*) status=completed_no_changes ;;
+esac
+"""
+MAKEFILE = 'test:\n\t@for each in *.test; do [ ! -e "$$each" ] || sh "$$each" || exit 1; done\n'
+
+
+class Shop(NamedTuple):
+    """A home that finds stubs of the CLIs, and a repository."""
+
+    fleet: Program
+    repo: Path
+
+    def run(self, name: str, repo: Path) -> Result:
+        """Write a template, and run it as it is."""
+        written = self.fleet.user / f"{name}.toml"
+        if not written.exists():
+            self.fleet.ok("workflow", "new", name, "--out", str(written))
+        return self.fleet("workflow", "run", str(written), "-p", TASK, "--repo", str(repo), "--wait", "--json")
+
+    def ran(self, name: str, part: str) -> dict[str, Any]:
+        """The stages of a template that succeeds, by their names."""
+        play(self.fleet, part)
+        done = self.run(name, self.repo)
+        assert done.code == 0, done
+        flow = json.loads(done.out)
+        assert flow["status"] == "succeeded"
+        return by_name(flow)
+
+    def heard(self, stage: dict[str, Any]) -> str:
+        return heard(self.fleet, str(stage["task"]))
+
+    def has(self, branch: str, *makers: dict[str, Any]) -> bool:
+        """Whether a branch has just what these stages made."""
+        files = run_git(self.repo, "ls-tree", "--name-only", branch).split()
+        return {file for file in files if file.startswith("made-")} == {f"made-{each['task']}.txt" for each in makers}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    fleet, repo = workshop(tmp_path_factory.mktemp("templates"))
+    with_stub_clis(fleet)
+    yield Shop(fleet, repo)
+    stop(fleet)
+
+
+def by_name(flow: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each for each in flow["stages"]}
+
+
+def states(stages: dict[str, Any]) -> dict[str, str]:
+    return {name: each["state"] for name, each in stages.items()}
+
+
+def test_what_is_written_is_reviewed_and_refined(shop: Shop) -> None:
+    stages = shop.ran("write-review-refine", USUAL)
+    assert states(stages) == {"implement": "done", "review": "done", "refine": "done"}
+    assert [each["coder"] for each in stages.values()] == ["codex", "claude", "codex"]
+    assert f"made-{stages['implement']['task']}.txt" in shop.heard(stages["review"])
+    assert "as claude says" in shop.heard(stages["refine"])
+    assert shop.has(stages["refine"]["branch"], stages["implement"], stages["refine"])
+
+
+def test_nothing_is_refined_where_the_reviewer_is_content(shop: Shop) -> None:
+    stages = shop.ran("write-review-refine", CONTENT)
+    assert states(stages) == {"implement": "done", "review": "done", "refine": "skipped"}
+
+
+def test_parts_are_made_side_by_side_and_reviewed_together(shop: Shop) -> None:
+    stages = shop.ran("parallel-review", CONTENT)
+    *parts, review = stages.values()
+    assert len(parts) == 3 and set(states(stages).values()) == {"done"}
+    for part, own in zip(parts, ("the code", "the tests", "the documentation"), strict=True):
+        assert shop.heard(part).endswith(f"Your part, and only yours: {own}")
+        assert part["branch"] in shop.heard(review)
+        assert shop.has(part["branch"], part)
+
+
+def test_two_do_the_same_and_a_judge_looks_at_both(shop: Shop) -> None:
+    stages = shop.ran("competition-judge", CONTENT)
+    one, other, judge = stages.values()
+    assert shop.heard(one) == shop.heard(other) == TASK
+    assert (one["coder"], other["coder"]) == ("codex", "claude")
+    assert one["branch"] in shop.heard(judge) and other["branch"] in shop.heard(judge)
+    assert "codex wrote it" in shop.heard(judge) and "claude wrote it" in shop.heard(judge)
+
+
+def test_a_task_is_split_and_its_parts_are_put_together(shop: Shop) -> None:
+    stages = shop.ran("split-and-conquer", PLANS + JOINS)
+    _plan, *parts, integrate = stages.values()
+    assert len(parts) == 3 and set(states(stages).values()) == {"done"}
+    for number, part in enumerate(parts, 1):
+        assert all(words in shop.heard(part) for words in ("lay it", "nail it", "seal it", f"Do part {number} of"))
+        assert part["branch"] in shop.heard(integrate)
+    assert shop.has(integrate["branch"], *parts, integrate)
+
+
+def test_tests_come_first_and_fail_until_the_code_is_there(shop: Shop, tmp_path: Path) -> None:
+    repo = with_its_tests(tmp_path / "driven")
+    play(shop.fleet, DRIVEN)
+    done = shop.run("test-driven", repo)
+    assert done.code == 0, done
+    stages = by_name(json.loads(done.out))
+    assert states(stages) == {
+        **{"write-test": "done", "implement": "failed", "implement#2": "done", "implement#3": "skipped"},
+        "check": "done",
+    }
+    findings = {name: finding(shop, each) for name, each in stages.items() if name != "implement#3"}
+    assert findings["write-test"] == "verified", "fleet has seen the new test fail"
+    assert (findings["implement"], findings["implement#2"]) == ("failed_verify", "verified")
+    assert run_git(repo, "show", f"{stages['check']['branch']}:roof") == "tight"
+    assert "roof.test" in run_git(repo, "ls-tree", "--name-only", stages["check"]["branch"])
+
+
+def test_a_test_that_fails_nowhere_is_the_end_of_it(shop: Shop, tmp_path: Path) -> None:
+    repo = with_its_tests(tmp_path / "lenient")
+    play(shop.fleet, DRIVEN.replace('" = tight', '" != tight'))
+    done = shop.run("test-driven", repo)
+    assert done.code == 1
+    flow = json.loads(done.out)
+    assert flow["status"] == "failed" and flow["reason"].startswith("stage write-test failed: its work does not pass")
+    assert "! make test" in flow["reason"]
+    assert set(states(by_name(flow)).values()) == {"failed"}
+
+
+def with_its_tests(path: Path) -> Path:
+    """A repository with a command for its tests, and no test yet; nothing is tried again within a stage."""
+    repo = make_repository(path)
+    (repo / "Makefile").write_text(MAKEFILE)
+    (repo / ".fleet").mkdir()
+    (repo / ".fleet" / "config.toml").write_text("[findings]\nverify_retries = 0\n")
+    run_git(repo, "add", "--all")
+    run_git(repo, "commit", "--quiet", "--message=tests")
+    return repo
+
+
+def finding(shop: Shop, stage: dict[str, Any]) -> str:
+    (task,) = json.loads(shop.fleet.ok("bd", "show", str(stage["task"]), "--json"))
+    return str(task["metadata"]["fleet.finding"])
