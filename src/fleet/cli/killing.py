@@ -108,12 +108,18 @@ def _tell_removed(done: Removal) -> None:
     for words in (done.why_not, done.note):
         if words:
             click.echo(f"  {clean(words)}", err=True)
-    if done.saved.commands:
-        click.echo("  what was not committed is saved; this brings it back:")
-        for command in done.saved.commands:
+    if done.commands:
+        click.echo(f"  {_kept(done)}; this brings it back:")
+        for command in done.commands:
             click.echo(f"    {clean(command)}")
     for each in done.saved.left_out:
         click.echo(f"  not saved: {clean(each.path)} ({clean(each.why)})", err=True)
+
+
+def _kept(done: Removal) -> str:
+    parts = ["what was not committed"] if done.saved.commands else []
+    parts = ["the branch", *parts] if done.branch_kept else parts
+    return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} kept"
 
 
 def _later(fleet: Fleet, gone: list[Removal]) -> None:
