@@ -84,8 +84,10 @@ def _branches(fleet: Fleet, scope: Scope) -> Iterator[str]:
 
 def _restored(fleet: Fleet, work: Work) -> str:
     space, gone = work.workspace, f"{work.workspace.branch}: its branch was gone"
-    if head_of(work.admin)[0] != space.branch:
-        return f"{gone}, and another is checked out; `git branch {space.branch} COMMIT` in {space.path} makes it again"
+    if not work.admin or head_of(work.admin)[0] != space.branch:
+        return (
+            f"{gone}, and is not what is checked out; `git branch {space.branch} COMMIT` in {space.path} makes it again"
+        )
     known = [space.base_commit, *(run.leftover or "" for run in fleet.history.runs(space.task_id))]
     found = restore_branch(work.view, space.branch, work.admin, known)
     if len(found) == 1:
