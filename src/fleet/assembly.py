@@ -194,11 +194,18 @@ def terminal_attach(socket: str, session: str) -> list[str]:
     return attach_argv(socket, session)
 
 
-def dead_terminals(socket: str) -> list[str]:
-    """The terminals whose program has ended."""
+def terminal_version() -> str:
+    """What the program of terminals says that it is; empty where there is none."""
+    from fleet.launchers.tmux_command import version
+
+    return version()
+
+
+def terminals(socket: str) -> dict[str, bool]:
+    """The terminals there are, each with whether its program lives."""
     from fleet.launchers.tmux_command import sessions
 
-    return [name for name, facts in sessions(socket).items() if facts.dead]
+    return {name: not facts.dead for name, facts in sessions(socket).items()}
 
 
 def close_terminal(socket: str, session: str) -> None:

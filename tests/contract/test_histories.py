@@ -198,6 +198,22 @@ def test_runs_are_told_oldest_first(queue: Queue, history: History) -> None:
     assert history.live() == history.runs("nope") == []
 
 
+def test_the_last_runs_of_many_tasks_are_told_at_once(queue: Queue, history: History) -> None:
+    never = a_claim(queue).task.id
+    last = {}
+    for count in (1, 2, 11):  # past 9, where text would sort otherwise
+        claim = a_claim(queue)
+        for _ in range(count):
+            last[claim.task.id] = history.begin(claim, a_run())
+            history.end(last[claim.task.id])
+            last[claim.task.id] = history.runs(claim.task.id)[-1]
+    live = a_claim(queue)
+    last[live.task.id] = history.begin(live, a_run())
+    assert history.last_runs([*last, never, "nope"]) == last
+    assert history.last_runs([live.task.id]) == {live.task.id: last[live.task.id]}
+    assert history.last_runs([]) == {}
+
+
 def test_live_runs_are_told_oldest_first_of_one_owner_or_of_all(queue: Queue, history: History) -> None:
     begun = [
         history.begin(a_claim(queue, owner=owner), a_run(started_at=NOON - minutes * MINUTE))

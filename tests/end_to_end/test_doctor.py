@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
+import shutil
 from datetime import timedelta
 
 from builders import a_task
 from fleet.engine.single import Single
 from live_runs import Store, store
 from program import Program
+from repositories import make_repository
 
 __all__ = ["store"]
 
@@ -78,6 +81,28 @@ def test_floors_of_disk_and_memory(store: Store) -> None:
 def test_no_git(store: Store) -> None:
     store.fleet.env["PATH"] = ""
     assert found(store.fleet, "git", 1)["remedy"] == "install git."
+
+
+def test_tmux_is_told_with_its_version_and_missed_where_it_is_not(store: Store) -> None:
+    healthy(store)
+    told = found(store.fleet, "tmux", 0)
+    assert told["state"] == "ok" and re.fullmatch(r"tmux [0-9a-z.-]+", told["fact"])
+    git = store.fleet.user / "git-only"
+    git.mkdir()
+    (git / "git").symlink_to(str(shutil.which("git")))
+    store.fleet.env["PATH"] = str(git)
+    told = found(store.fleet, "tmux")
+    assert told["state"] == "warning" and "run headless" in told["fact"] and "install tmux" in told["remedy"]
+
+
+def test_of_two_project_files_the_one_that_counts_is_named(store: Store) -> None:
+    healthy(store)
+    project = make_repository(store.fleet.user / "project")
+    for name in (".fleet", ".aifleet"):
+        (project / name).mkdir()
+        (project / name / "config.toml").write_text("")
+    done = store.fleet("doctor", cwd=project)
+    assert f"{project}/.aifleet/config.toml is ignored: {project}/.fleet/config.toml counts" in done.out
 
 
 def test_claims_that_ran_out_and_work_without_an_agent(store: Store) -> None:

@@ -1,7 +1,9 @@
 """`fleet gc` on worktrees and saved work: what nobody needs any more goes, all else stays and is named."""
 
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,29 @@ def test_saved_work_goes_when_it_is_old_enough(home: Terminals) -> None:
     save_by_hand(home, old, "2020-01-01")
     home.set("saving.days=36500")
     assert collected(home) == {}
+
+
+def test_the_tips_of_deleted_branches_go_when_they_are_old_enough(home: Terminals) -> None:
+    for branch in ("old", "fresh"):
+        home.told("create", branch, "--prompt", "work")
+    home.wait_alive("old", "fresh")
+    gone = {each["branch"]: each["branch_kept"] for each in home.told("kill", "old", "fresh", "--delete-branch")}
+    by_hand = "refs/fleet/deleted/of-nobody/0123456789ab"
+    save_by_hand(home, by_hand, "2020-01-01")
+    assert collected(home) == {}, "a tip may be older than its branch's end"
+    age(home, "old", days=91)
+    planned = collected(home, "--dry-run")
+    assert planned.keys() == {gone["old"]} and planned[gone["old"]]["why"] == "deleted more than 90 days ago"
+    assert f"removed deleted branch {gone['old']}" in home.fleet.ok("gc")
+    left = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/fleet/deleted").splitlines()
+    assert left == sorted([gone["fresh"], by_hand]) and collected(home) == {}
+
+
+def age(home: Terminals, branch: str, *, days: int) -> None:
+    """Let so many days pass since the worktree of a branch went."""
+    with closing(sqlite3.connect(f"{home.fleet.home}/fleet.db", timeout=30)) as database, database:
+        micros = days * 24 * 3600 * 10**6
+        database.execute("update workspaces set removed_at = removed_at - ? where branch = ?", (micros, branch))
 
 
 @pytest.mark.parametrize("what", ["gc", "list --repair"])

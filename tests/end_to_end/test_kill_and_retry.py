@@ -61,8 +61,8 @@ def test_a_glob_means_what_could_run(store: Store) -> None:
     assert store.queue.get(over).status == Status.CLOSED
 
 
-@pytest.mark.parametrize(("typed", "status"), [("n\n", Status.OPEN), ("y\n", Status.BLOCKED)])
-def test_a_glob_asks_on_a_terminal(store: Store, typed: str, status: str) -> None:
+@pytest.mark.parametrize(("typed", "status", "code"), [("n\n", Status.OPEN, 1), ("y\n", Status.BLOCKED, 0)])
+def test_a_glob_asks_on_a_terminal(store: Store, typed: str, status: str, code: int) -> None:
     task = store.create("a task")
     ours, theirs = pty.openpty()
     try:
@@ -72,8 +72,9 @@ def test_a_glob_asks_on_a_terminal(store: Store, typed: str, status: str) -> Non
     finally:
         os.close(ours)
         os.close(theirs)
-    assert f"stop {task}? [y/N]" in done.stderr
-    assert store.queue.get(task).status == status
+    assert f"  a task ({task}): it does not start\nstop it? [y/N]" in done.stderr
+    assert (store.queue.get(task).status, done.returncode) == (status, code)
+    assert ("nothing was stopped" in done.stderr) == (code == 1)
 
 
 def test_names_that_mean_nothing_or_too_much_change_nothing(store: Store) -> None:

@@ -3,6 +3,7 @@
 Before that, whatever git holds only by its reflogs is thrown away, as git itself does in time.
 """
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,58 +15,64 @@ from terminals import Terminals, home
 
 __all__ = ["home"]
 
+#: Lets git clone a submodule from this machine.
+LOCAL = ("-c", "protocol.file.allow=always")
+
 
 class Work(NamedTuple):
-    """What must be there again: files that the printed commands bring back, and commits and texts that refs hold."""
+    """What must be there again: texts in files, somewhere beside the repository, and branches at commits."""
 
-    files: dict[str, str]
-    held: tuple[str, ...] = ()  # object ids
+    files: tuple[tuple[str, str], ...] = ()
+    branches: tuple[tuple[str, str], ...] = ()
 
 
 def dirty(tree: Path) -> Work:
     (tree / "file1.txt").write_text("changed, not committed\n")
-    return Work({"file1.txt": "changed, not committed\n"})
+    return Work((("file1.txt", "changed, not committed\n"),))
 
 
 def untracked(tree: Path) -> Work:
     name = 'new folder/it\'s "new".txt'
     (tree / name).parent.mkdir()
     (tree / name).write_text("never added\n")
-    return Work({name: "never added\n"})
+    return Work(((name, "never added\n"),))
 
 
 def ignored(tree: Path) -> Work:
     (tree / ".env").write_text("KEY=worth-keeping\n")
-    return Work({".env": "KEY=worth-keeping\n"})
+    return Work(((".env", "KEY=worth-keeping\n"),))
 
 
 def staged(tree: Path) -> Work:
     (tree / "file1.txt").write_text("staged\n")
     run_git(tree, "add", "file1.txt")
     (tree / "file1.txt").write_text("and changed again\n")
-    return Work({"file1.txt": "and changed again\n"}, (run_git(tree, "hash-object", "--stdin", stdin=b"staged\n"),))
+    return Work((("file1.txt", "staged\n"), ("file1.txt", "and changed again\n")))
 
 
 def stashed(tree: Path) -> Work:
     (tree / "file1.txt").write_text("stashed\n")
     run_git(tree, "stash", "push", "--quiet")
-    return Work({}, (run_git(tree, "hash-object", "--stdin", stdin=b"stashed\n"),))
+    return Work((("file1.txt", "stashed\n"),))
 
 
 def detached(tree: Path) -> Work:
     run_git(tree, "checkout", "--quiet", "--detach")
-    return Work({}, (commit(tree, "detached.txt", "on no branch\n"),))
+    commit(tree, "detached.txt", "on no branch\n")
+    return Work((("detached.txt", "on no branch\n"),))
 
 
 def unpushed(tree: Path) -> Work:
-    return Work({}, (commit(tree, "unpushed.txt", "on the branch alone\n"),))
+    return Work(branches=(("work", commit(tree, "unpushed.txt", "on the branch alone\n")),))
 
 
 def submodule(tree: Path) -> Work:
-    inner = make_repository(tree / "inner")
-    tip = commit(inner, "inner.txt", "committed inside\n")
+    inner = tree / "library"
+    run_git(tree, *LOCAL, "submodule", "--quiet", "update", "--init")
+    assert (inner / ".git").is_file(), "a submodule's git folder is elsewhere"
+    commit(inner, "inner.txt", "committed inside\n")
     (inner / "file1.txt").write_text("changed inside\n")
-    return Work({"inner/file1.txt": "changed inside\n"}, (tip,))
+    return Work((("inner.txt", "committed inside\n"), ("library/file1.txt", "changed inside\n")))
 
 
 def rebasing(tree: Path) -> Work:
@@ -76,7 +83,7 @@ def rebasing(tree: Path) -> Work:
     run_git(tree, "rebase", "side-of-rebase", check=False)
     text = (tree / "file1.txt").read_text()
     assert "<<<<<<<" in text
-    return Work({"file1.txt": text}, (theirs, ours))
+    return Work((("file1.txt", text),), (("work", ours), ("side-of-rebase", theirs)))
 
 
 def hooked(tree: Path) -> Work:
@@ -84,34 +91,69 @@ def hooked(tree: Path) -> Work:
     assert (common / "hooks" / "pre-commit").exists()
     (tree / "file2.txt").write_text("no hook lets it in\n")
     run_git(tree, "add", "file2.txt")
-    return Work({"file2.txt": "no hook lets it in\n"})
+    return Work((("file2.txt", "no hook lets it in\n"),))
 
 
 STATES = [dirty, untracked, ignored, staged, stashed, detached, unpushed, submodule, rebasing, hooked]
 
 
-@pytest.mark.parametrize("leave", STATES, ids=lambda leave: str(leave.__name__))
-def test_what_kill_prints_brings_the_work_back(home: Terminals, leave: Callable[[Path], Work]) -> None:
-    commit(home.repo, ".gitignore", ".env\n")
+def prepare(repo: Path, leave: Callable[[Path], Work]) -> None:
+    """What a state needs of the repository before there is a worktree."""
+    commit(repo, ".gitignore", ".env\n")
+    if leave is submodule:
+        library = make_repository(repo.parent / "of-others" / "library")
+        run_git(repo, *LOCAL, "submodule", "--quiet", "add", str(library), "library")
+        run_git(repo, "commit", "--quiet", "--message=with a submodule")
     if leave is hooked:
-        hook = home.repo / ".git" / "hooks" / "pre-commit"
+        hook = repo / ".git" / "hooks" / "pre-commit"
         hook.parent.mkdir(exist_ok=True)
         hook.write_text("#!/bin/sh\nexit 1\n")
         hook.chmod(0o755)
+
+
+def missing(repo: Path, work: Work) -> list[object]:
+    """What of it is neither in a file beside the repository nor a branch."""
+    lost: list[object] = []
+    for name, text in work.files:
+        found = [path for path in repo.parent.glob(f"**/{name}") if path.read_text() == text]
+        lost += [] if found else [(name, text)]
+    for branch, tip in work.branches:
+        at = run_git(repo, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", check=False)
+        lost += [] if at == tip else [(branch, tip)]
+    return lost
+
+
+def thrown_away(repo: Path) -> None:
+    """Whatever git holds only by its logs goes, as it does in time."""
+    run_git(repo, "reflog", "expire", "--expire=now", "--all")
+    run_git(repo, "gc", "--quiet", "--prune=now")
+
+
+@pytest.mark.parametrize("leave", STATES, ids=lambda leave: str(leave.__name__))
+def test_what_kill_prints_brings_the_work_back(home: Terminals, leave: Callable[[Path], Work]) -> None:
+    prepare(home.repo, leave)
     made = home.told("create", "work")
     home.wait_listed("work", "idle", "working")
     work = leave(Path(made["worktree"]))
-    (killed,) = home.told("kill", "work", "--force", "--delete-branch")
-    assert not Path(made["worktree"]).exists() and home.worktrees() == set()
-    run_git(home.repo, "reflog", "expire", "--expire=now", "--all")
-    run_git(home.repo, "gc", "--quiet", "--prune=now")
-    reachable = {line.split()[0] for line in run_git(home.repo, "rev-list", "--objects", "--all").splitlines()}
-    assert set(work.held) <= reachable, killed
-    for command in killed["commands"]:
+    printed = home.fleet.ok("kill", "work", "--force", "--delete-branch")
+    assert not Path(made["worktree"]).exists() and home.worktrees() == set() and "work" not in home.branches()
+    thrown_away(home.repo)
+    assert missing(home.repo, work), "it is only kept"
+    commands = [line.strip() for line in printed.splitlines() if line.startswith("    ")]
+    for command in commands:
         home.typed(command)
-    for name, text in work.files.items():
-        found = [path for path in home.repo.parent.glob(f"**/{name}") if path.read_text() == text]
-        assert found, (name, killed)
+    assert missing(home.repo, work) == [], printed
+
+
+def test_the_printed_commands_are_in_the_json_too(home: Terminals) -> None:
+    made = home.told("create", "work")
+    home.wait_listed("work", "idle", "working")
+    tip = commit(Path(made["worktree"]), "own.txt", "committed\n")
+    (killed,) = home.told("kill", "work", "--delete-branch")
+    (command,) = killed["commands"]
+    assert shlex.split(command) == ["git", "-C", str(home.repo), "branch", "work", killed["branch_kept"]]
+    home.typed(command)
+    assert run_git(home.repo, "rev-parse", "work") == tip
 
 
 def test_kill_says_where_nothing_is_at_stake(home: Terminals) -> None:

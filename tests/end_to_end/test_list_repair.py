@@ -31,6 +31,19 @@ def repaired(home: Terminals) -> str:
     return result.err
 
 
+def said_of(home: Terminals) -> str:
+    """What a repair says that leaves something to a person."""
+    result = home.fleet("list", "--repair", "--json")
+    assert result.code == 0, result
+    return result.err
+
+
+def end_supervisor(home: Terminals) -> None:
+    """The supervisor dies, and its agents live on."""
+    os.kill(home.status()["pid"], signal.SIGKILL)
+    wait_for(lambda: not home.status()["running"], "its end")
+
+
 def finished(home: Terminals, branch: str = "work") -> Path:
     """A task whose agent is done and whose worktree is still there."""
     made = home.told("create", branch, "--prompt", "work")
@@ -163,13 +176,90 @@ def test_a_worktree_that_was_never_finished_is_taken_back(home: Terminals) -> No
     can_be_made_again(home)
 
 
-def test_a_strangers_worktree_in_fleets_place_is_named_and_left(home: Terminals) -> None:
+@pytest.mark.parametrize("root", ["", "../trees"])
+def test_a_strangers_worktree_in_fleets_place_is_named_and_left(home: Terminals, root: str) -> None:
+    if root:
+        home.fleet.ok("config", "set", "--project", f"project.worktree_root={root}")
+    tree = finished(home).resolve()
+    beside = home.repo.parent / "beside"
+    for stranger in (tree.with_name("stranger"), beside):
+        run_git(home.repo, "worktree", "add", "--quiet", str(stranger))
+    said = said_of(home)
+    assert str(tree.with_name("stranger")) in said and "git worktree remove" in said
+    assert str(beside) not in said, "where people keep theirs is no place of fleet's"
+    assert tree.with_name("stranger").exists() and tree.exists()
+
+
+def test_a_living_session_that_is_nobodys_is_named_and_left(home: Terminals) -> None:
+    finished(home)
+    for name in ("ai_ghost", "mine"):
+        home.tmux("new-session", "-d", "-s", name, "sleep 300")
+    said = said_of(home)
+    assert "session ai_ghost: lives, and is no task's here" in said and "kill-session" in said and "mine" not in said
+    assert home.sessions() == {"ai_ghost", "mine"}
+    (command,) = [part for part in said.split("`") if "kill-session" in part]
+    home.typed(command)
+    assert home.sessions() == {"mine"} and repaired(home) == NOTHING
+
+
+def test_a_branch_deleted_below_its_worktree_is_made_again(home: Terminals) -> None:
     tree = finished(home)
-    stranger = tree.with_name("stranger")
-    run_git(home.repo, "worktree", "add", "--quiet", str(stranger))
-    said = home.fleet("list", "--repair", "--json").err
-    assert str(stranger) in said and "git worktree remove" in said
-    assert stranger.exists() and tree.exists()
+    left = run_git(home.repo, "rev-parse", "work")
+    assert left != run_git(home.repo, "rev-parse", "main"), "fleet committed what the agent left"
+    run_git(home.repo, "update-ref", "-d", "refs/heads/work")
+    assert f"work: its branch was gone, made it again at {left[:12]}" in repaired(home)
+    assert run_git(home.repo, "rev-parse", "work") == left
+    tip = commit(tree, "own.txt", "committed by a person\n")
+    run_git(home.repo, "update-ref", "-d", "refs/heads/work")
+    assert f"made it again at {tip[:12]}" in repaired(home)
+    assert run_git(home.repo, "rev-parse", "work") == tip and run_git(tree, "status", "--porcelain") == ""
+
+
+def test_a_deleted_branch_that_was_at_nobody_knows_which_commit_is_named(home: Terminals) -> None:
+    tree = finished(home)
+    run_git(tree, "checkout", "--quiet", "--orphan", "fresh")
+    run_git(tree, "commit", "--quiet", "--message=unrelated")
+    run_git(home.repo, "update-ref", "-d", "refs/heads/work")
+    run_git(tree, "symbolic-ref", "HEAD", "refs/heads/work")
+    said = said_of(home)
+    assert "work: its branch was gone, and it was at one of" in said and "git branch work COMMIT" in said
+    assert "work" not in home.branches()
+
+
+def test_done_without_a_supervisor_is_seen_where_that_cannot_be_started(home: Terminals) -> None:
+    home.told("create", "work", "--prompt", "work")
+    home.wait_alive("work")
+    end_supervisor(home)
+    task = home.listed()["work"]["task"]
+    home.fleet.ok("bd", "close", task, "--force")  # which starts none, unlike `fleet done`
+    said = said_of(home)
+    assert "work: closed, and its agent goes on; `fleet run start` ends it" in said and home.sessions() == {"ai_work"}
+    home.fleet.ok("run", "start")
+    wait_for(lambda: home.sessions() == set() and home.agents() == [], "its end", home.describe)
+    wait_for(lambda: home.runs(task)[-1]["ended_at"], "its settling", home.describe)
+    repaired(home)
+
+
+def test_an_agent_whose_folder_is_gone_is_named(home: Terminals) -> None:
+    made = home.told("create", "work", "--prompt", "work")
+    home.wait_alive("work")
+    shutil.rmtree(made["worktree"])
+    said = said_of(home)
+    assert "work: its folder is gone, and its agent goes on; `fleet kill work` stops it" in said
+    home.fleet.ok("kill", "work")
+    assert home.sessions() == home.worktrees() == set()
+    can_be_made_again(home)
+
+
+def test_of_a_worktree_that_was_never_finished_and_is_gone_nothing_is_invented(home: Terminals) -> None:
+    set_up(home, commands=["exit 1"])
+    made = home.told("create", "work", "--prompt", "work", "--no-wait")
+    home.wait_status(made["task"], "blocked")
+    (tree,) = home.worktrees()
+    shutil.rmtree(tree)
+    assert repaired(home) == "work: took back its worktree, which was never finished\n"
+    assert home.worktrees() == home.branches() == set()
+    assert run_git(home.repo, "for-each-ref", "refs/fleet") == ""
 
 
 def test_a_removal_cut_short_within_teardown_is_brought_to_its_end(home: Terminals) -> None:

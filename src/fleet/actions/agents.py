@@ -174,7 +174,8 @@ def _stop(fleet: Fleet, task: Task, live: bool, reason: str) -> Stopped:
     if live or task.is_supervised:
         return Stopped(fleet.queue.request_cancel(task.id, reason), asked=True)
     if task.status == Status.CLOSED:
-        if fleet.history.workspace(task.id) is not None:
+        space = fleet.history.workspace(task.id)
+        if space is not None and not space.is_gone:
             return Stopped(task, asked=False)  # it is its worktree that is to go
         raise IllegalMove(f"{task.id} is closed already", hint=f"`fleet retry {task.id}` opens it again.")
     stopped = task.freed(fleet.queue.now(), status=Status.BLOCKED).replace(reason=reason, defer_until=None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions import doctor_running, doctor_store
 from fleet.actions.settings import validate
-from fleet.assembly import open_fleet
+from fleet.assembly import open_fleet, terminal_version
 from fleet.config import load
 from fleet.core.errors import FleetError, HomeRefused
 from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
@@ -45,6 +45,7 @@ def examine(home: Home, *, cwd: str) -> list[Check]:
         ("wake pipe", lambda: _made(doctor_running.wake_pipe(home))),
         ("machine", lambda: _machine(home)),
         ("git", _git),
+        ("tmux", _tmux),
         ("containment", lambda: _made(doctor_running.containment())),
         ("coders", lambda: _coders(home)),
         ("tasks", lambda: _tasks(home)),
@@ -117,6 +118,14 @@ def _git() -> Iterator[Check]:
         yield Check("git", OK, found)
     else:
         yield Check("git", WRONG, "there is no git on PATH", "install git.")
+
+
+def _tmux() -> Iterator[Check]:
+    found = terminal_version()
+    if found:
+        yield Check("tmux", OK, found)
+    else:
+        yield Check("tmux", WARNING, "there is no tmux on PATH: agents run headless", "install tmux for terminals.")
 
 
 def _coders(home: Home) -> Iterator[Check]:

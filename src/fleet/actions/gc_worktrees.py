@@ -13,9 +13,11 @@ from fleet.core.filter import Filter
 from fleet.core.task import MERGED, Status
 from fleet.engine.work import Work
 from fleet.workspaces.landed import landed_in
-from fleet.workspaces.saving import forget, saved_refs
+from fleet.workspaces.saving import deleted_refs, forget, saved_refs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
     from typing import Any
 
     from fleet.assembly import Fleet
@@ -29,7 +31,7 @@ UNMERGED = "finished, not merged"
 class Old(NamedTuple):
     """One thing that gc found."""
 
-    what: str  # worktree or saved
+    what: str  # worktree, saved, or deleted branch
     name: str  # its branch, or its ref
     task_id: str
     why: str
@@ -46,7 +48,8 @@ class Old(NamedTuple):
 
 def collect(fleet: Fleet, *, dry_run: bool, finished: bool = False) -> list[Old]:
     """Remove worktrees of finished tasks whose work is merged or that changed nothing, and of tasks that are gone; and
-    what was saved longer ago than `saving.days`. With `finished`, worktrees of all finished tasks.
+    what was saved, or deleted with its tip kept, longer ago than `saving.days`. With `finished`, worktrees of all
+    finished tasks.
     """
     found = [*_worktrees(fleet, finished=finished), *_saved(fleet)]
     return found if dry_run else [_gone(fleet, each) if each.goes else each for each in found]
@@ -83,10 +86,11 @@ def _saved(fleet: Fleet) -> list[Old]:
     days = load(fleet.home, env={}).saving.days
     before = fleet.queue.now() - timedelta(days=days)
     repositories = {space.common: space for space in here(fleet, fleet.history.workspaces(gone=True))}
-    found = []
+    found: list[Old] = []
     for space in repositories.values():
         try:
             refs = saved_refs(Work(fleet.home, space).view)
+            found += _deleted(fleet, space, before, days)
         except FleetError:  # the repository itself is gone
             continue
         found += [
@@ -95,6 +99,17 @@ def _saved(fleet: Fleet) -> list[Old]:
             if each.at < before
         ]
     return found
+
+
+def _deleted(fleet: Fleet, space: Workspace, before: datetime, days: int) -> Iterator[Old]:
+    """Tips of branches that were deleted long ago: with their last worktree, since a ref says nothing of when."""
+    last: dict[str, Workspace] = {
+        each.branch: each for each in fleet.history.workspaces(common=space.common, gone=True)
+    }
+    for ref, branch in deleted_refs(Work(fleet.home, space).view):
+        gone = last.get(branch)
+        if gone is not None and gone.removed_at is not None and gone.removed_at < before:
+            yield Old("deleted branch", ref, gone.task_id, f"deleted more than {days} days ago", True, gone)
 
 
 def _gone(fleet: Fleet, old: Old) -> Old:

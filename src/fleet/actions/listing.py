@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
     task: Task
     run: Run | None
-    workspace: Workspace | None
+    workspace: Workspace | None  # as long as it is there
     asks: bool  # a question of its waits for an answer
     now: datetime
     collides: tuple[Clash, ...] = ()  # as last seen
@@ -161,20 +161,15 @@ def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
             known = {task.id for task in found}
             kept = tuple(key for key in spaces if key not in known)
             found += fleet.queue.find(where.replace(ids=kept), sort="created", reverse=True) if kept else []
+        ended = fleet.history.last_runs([task.id for task in found if task.id not in live])
         now, clashes = fleet.queue.now(), _clashes(fleet, spaces, {task.id: task for task in found})
+        last = ended | live
         made = [
-            _row(fleet, task, live.get(task.id), spaces.get(task.id), task.id in asked, now)._replace(
-                collides=tuple(clashes.get(task.id, ()))
-            )
+            Row(task, last.get(task.id), spaces.get(task.id), task.id in asked, now, tuple(clashes.get(task.id, ())))
             for task in found
         ]
     shown = [row for row in made if everything or row.status != Doing.STOPPED or row.task.id in spaces]
     return sorted(shown, key=lambda row: (row.task.created_at, row.task.id))
-
-
-def _row(fleet: Fleet, task: Task, run: Run | None, space: Workspace | None, asks: bool, now: datetime) -> Row:
-    last = run or next(reversed(fleet.history.runs(task.id)), None)
-    return Row(task, last, space or fleet.history.workspace(task.id), asks, now)
 
 
 def _clashes(fleet: Fleet, spaces: Mapping[str, Workspace], tasks: Mapping[str, Task]) -> dict[str, list[Clash]]:

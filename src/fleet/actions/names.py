@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,13 +14,15 @@ from fleet.core.filter import Filter
 from fleet.core.task import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fleet.assembly import Fleet
     from fleet.core.task import Task
 
 WILD = frozenset("*?[")
 MOST_SHOWN = 5
+#: Whoever names a branch looks for an agent.
+HINT = "`fleet list --all` shows the agents and their branches; `fleet bd list --all` the whole queue."
 #: A task in one of these may have left its branch to another.
 OVER = (Status.CLOSED, Status.BLOCKED)
 
@@ -54,15 +57,15 @@ def find_tasks(
 ) -> list[str]:
     """The ids that names mean: an exact id, a branch, an id without its prefix or a unique part of it, or a glob.
 
-    A glob is over what is `among` others. Each id once, in the order named. Raises TaskNotFound, Usage for an ambiguous
-    one, FleetError for a glob that fits nothing.
+    A glob is over what is `among` others, in the order of its branches. Each id once, in the order named. Raises
+    TaskNotFound, Usage for an ambiguous one, FleetError for a glob that fits nothing.
     """
     found: dict[str, None] = {}
     for name in names:
         if is_pattern(fleet, name):
             fitting = _fitting(fleet, name, among or Filter(), scope)
             if not fitting:
-                raise FleetError(f"no task fits {name!r}", hint=TaskNotFound.hint)
+                raise FleetError(f"no task fits {name!r}", hint=HINT)
             found |= dict.fromkeys(fitting)
         else:
             found[_one(fleet, name, scope)] = None
@@ -73,13 +76,31 @@ def find_task(fleet: Fleet, name: str, *, among: Filter | None = None, scope: Sc
     """The id of the one task that a name means. Raises as `find_tasks`, and Usage where it fits several."""
     found = find_tasks(fleet, [name], among=among, scope=scope)
     if len(found) > 1:
-        raise Usage(f"{name!r} fits {len(found)} tasks: {_shown(found)}", hint="name one of them.")
+        raise Usage(
+            f"{name!r} fits {len(found)} tasks: {_shown(_with_branches(fleet, found))}", hint="name one of them."
+        )
     return found[0]
 
 
 def _fitting(fleet: Fleet, pattern: str, among: Filter, scope: Scope) -> list[str]:
     tasks = [task for task in fleet.queue.find(among, sort="id") if scope.repo in (None, task.repo) or not task.repo]
-    return [task.id for task in tasks if fnmatchcase(task.id, pattern) or fnmatchcase(task.branch, pattern)]
+    fitting = (task for task in tasks if fnmatchcase(task.id, pattern) or fnmatchcase(task.branch, pattern))
+    return [task.id for task in by_branch(fitting)]
+
+
+def by_branch(tasks: Iterable[Task]) -> list[Task]:
+    """Tasks in the order of their branches as people count them, -A2 before -A10; those without one come last."""
+    return sorted(tasks, key=lambda task: (not task.branch, _counted(task.branch), task.id))
+
+
+def _counted(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def _with_branches(fleet: Fleet, ids: Sequence[str]) -> list[str]:
+    """Ids with their branches, where they have one."""
+    branches = {task.id: task.branch for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")}
+    return [f"{key} ({branches[key]})" if branches.get(key) else key for key in ids]
 
 
 def _one(fleet: Fleet, name: str, scope: Scope) -> str:
@@ -91,7 +112,11 @@ def _one(fleet: Fleet, name: str, scope: Scope) -> str:
     try:
         return find_id(fleet.queue, name)
     except AmbiguousId as error:
-        raise Usage(str(error), hint="type more of the id.") from error
+        shown = _shown(_with_branches(fleet, error.candidates))
+        raise Usage(f"ambiguous id {name!r} fits {shown}", hint="type more of the id.") from error
+    except TaskNotFound as error:
+        error.hint = HINT
+        raise
 
 
 def _by_id(fleet: Fleet, name: str) -> list[Task]:

@@ -17,6 +17,7 @@ from fleet.core.jsontext import encode
 from fleet.engine.environment import setup_environment
 from fleet.engine.trusting import untrusted_commands
 from fleet.engine.work import Work
+from fleet.home import quoted
 from fleet.workspaces.saving import Saved, save
 from fleet.workspaces.worktree import delete_branch, sweep_away, take_away
 
@@ -45,6 +46,15 @@ class Removal(NamedTuple):
     branch_kept: str = ""  # the ref that keeps the tip of a branch that was deleted
     note: str = ""  # what was not done besides
 
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Lines for a shell, each of which brings a part of it back, a deleted branch included."""
+        if not self.branch_kept:
+            return self.saved.commands
+        space = self.workspace
+        back = f"git -C {quoted(space.repo)} branch {quoted(space.branch)} {quoted(self.branch_kept)}"
+        return (back, *self.saved.commands)
+
     def view(self) -> dict[str, Any]:
         """What every face shows of it, as plain data."""
         return {
@@ -55,7 +65,7 @@ class Removal(NamedTuple):
             "why_not": self.why_not or None,
             "note": self.note or None,
             "saved": list(self.saved.refs),
-            "commands": list(self.saved.commands),
+            "commands": list(self.commands),
             "left_out": [f"{each.path} ({each.why})" for each in self.saved.left_out],
             "branch_deleted": bool(self.branch_kept),
             "branch_kept": self.branch_kept or None,

@@ -6,20 +6,24 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.actions import removal
+from fleet.actions.agents import Choice
 from fleet.actions.elsewhere import here, is_elsewhere
 from fleet.actions.merge_records import repair_merges
 from fleet.actions.rights import refuse_agents
-from fleet.assembly import close_terminal, dead_terminals
+from fleet.assembly import close_terminal, terminals
 from fleet.config import load
+from fleet.core.branch import session_name
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.engine.single import holder
 from fleet.engine.tidying import tidy
 from fleet.engine.work import Work
+from fleet.engine.workplace import worktree_path
 from fleet.home import Home
 from fleet.launchers.lock import is_locked
-from fleet.workspaces.admin import worktrees
+from fleet.workspaces.admin import head_of, worktrees
+from fleet.workspaces.branches import restore_branch
 from fleet.workspaces.worktree import undo
 
 if TYPE_CHECKING:
@@ -27,16 +31,18 @@ if TYPE_CHECKING:
 
     from fleet.actions.names import Scope
     from fleet.assembly import Fleet
+    from fleet.config import Settings
     from fleet.core.run import Run
-    from fleet.core.task import Caller
+    from fleet.core.task import Caller, Task
     from fleet.core.workspace import Workspace
+    from fleet.workspaces.repository import Repository
 
 
 def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[str]:
     """Bring everything in line for one repository, or for all; what was done, a line each."""
     refuse_agents(caller, "repair worktrees")
-    done = [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_strangers(fleet, scope)]
-    done += [*_sessions(fleet), *_runs(fleet)]
+    done = [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_branches(fleet, scope)]
+    done += [*_strangers(fleet, scope), *_sessions(fleet, scope), *_runs(fleet)]
     tidy(fleet.home, here(fleet, fleet.history.workspaces(gone=True)))
     return done
 
@@ -44,22 +50,61 @@ def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[
 def _workspaces(fleet: Fleet, scope: Scope) -> Iterator[str]:
     """What is on record: half made, half removed, or gone from the disk."""
     held = _held(fleet)
-    for space in here(fleet, fleet.history.workspaces()):
-        if scope.repo not in (None, space.repo) or space.task_id in held:
-            continue
-        if space.removing_at is not None:
+    for space in _spaces(fleet, scope):
+        is_there = os.path.isdir(space.path)  # noqa: PTH112
+        if space.task_id in held:
+            if space.ready_at is not None and not is_there:
+                kill = f"`fleet kill {space.branch}` stops it, and saves what git still holds"
+                yield f"{space.branch}: its folder is gone, and its agent goes on; {kill}"
+        elif space.removing_at is not None:
             yield from _remove(fleet, space, "its removal had been cut short")
-        elif not os.path.isdir(space.path):  # noqa: PTH112
-            yield from _remove(fleet, space, "its folder was gone")
         elif space.ready_at is None:
             yield _undone(fleet, space)
+        elif not is_there:
+            yield from _remove(fleet, space, "its folder was gone")
+
+
+def _spaces(fleet: Fleet, scope: Scope) -> list[Workspace]:
+    """The worktrees of this host that are not gone."""
+    return [space for space in here(fleet, fleet.history.workspaces()) if scope.repo in (None, space.repo)]
+
+
+def _branches(fleet: Fleet, scope: Scope) -> Iterator[str]:
+    """Branches that somebody deleted below their worktrees."""
+    held = _held(fleet)
+    for space in _spaces(fleet, scope):
+        work = Work(fleet.home, space)
+        if space.task_id in held or not os.path.isdir(space.path) or work.tip is not None:  # noqa: PTH112
+            continue
+        try:
+            yield _restored(fleet, work)
+        except FleetError as error:
+            yield f"{space.branch}: its branch is gone, and cannot be made again: {error}"
+
+
+def _restored(fleet: Fleet, work: Work) -> str:
+    space, gone = work.workspace, f"{work.workspace.branch}: its branch was gone"
+    if not work.admin or head_of(work.admin)[0] != space.branch:
+        return (
+            f"{gone}, and is not what is checked out; `git branch {space.branch} COMMIT` in {space.path} makes it again"
+        )
+    known = [space.base_commit, *(run.leftover or "" for run in fleet.history.runs(space.task_id))]
+    found = restore_branch(work.view, space.branch, work.admin, known)
+    if len(found) == 1:
+        return f"{gone}, made it again at {found[0][:12]}, where its worktree is"
+    told = f"it was at one of {', '.join(commit[:12] for commit in found)}" if found else "nobody knows where it was"
+    return f"{gone}, and {told}; `git branch {space.branch} COMMIT` makes it again"
 
 
 def _held(fleet: Fleet) -> set[str]:
     """The tasks that somebody is at work on."""
     live = {run.task_id for run in fleet.history.live()}
+    return live | {task.id for task in _claimed(fleet)}
+
+
+def _claimed(fleet: Fleet) -> list[Task]:
     claimed = fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
-    return live | {task.id for task in claimed if task.is_supervised}
+    return [task for task in claimed if task.is_supervised]
 
 
 def _remove(fleet: Fleet, space: Workspace, why: str) -> Iterator[str]:
@@ -97,36 +142,62 @@ def _undone(fleet: Fleet, space: Workspace) -> str:
 def _strangers(fleet: Fleet, scope: Scope) -> Iterator[str]:
     """Worktrees in fleet's own place that are not on record."""
     known = {os.path.realpath(space.path) for space in fleet.history.workspaces()}
-    root = os.path.realpath(os.path.join(fleet.home.root, "worktrees"))  # noqa: PTH118
+    choice = Choice(fleet)
     spaces = here(fleet, [*fleet.history.workspaces(), *fleet.history.workspaces(gone=True)])
     seen = {space.common: space for space in spaces}
     for space in seen.values():
         if scope.repo not in (None, space.repo):
             continue
         repository = Work(fleet.home, space).repository
+        roots = _roots(fleet.home, repository, choice.settings(space.repo))
         for _, path in worktrees(repository):
             place = os.path.realpath(path)
-            if place.startswith(f"{root}/") and place not in known:
+            if place.startswith(roots) and place not in known:
                 yield f"{path}: is no task's; look at it, then `git worktree remove --force` takes it away"
 
 
-def _sessions(fleet: Fleet) -> Iterator[str]:
+def _roots(home: Home, repository: Repository, settings: Settings) -> tuple[str, ...]:
+    """The folders below which worktrees are fleet's, each with a slash at its end."""
+    own = os.path.dirname(worktree_path(home, repository, settings, "any"))  # noqa: PTH120
+    around = f"{os.path.realpath(os.path.dirname(own))}/"  # noqa: PTH120
+    # One that holds the repository too holds what people put beside it.
+    ours = f"{os.path.realpath(own)}/" if repository.top.startswith(around) else around
+    return f"{os.path.realpath(home.root)}/worktrees/", ours
+
+
+def _sessions(fleet: Fleet, scope: Scope) -> Iterator[str]:
     """Sessions whose agent has ended, or is not on record."""
     runs = [run for run in fleet.history.live() if run.session_name]
     sockets = {run.launcher.partition(":")[2] for run in runs} | {load(fleet.home, env={}).tmux.socket}
-    for socket in sockets:
+    prefix = Choice(fleet).settings(scope.repo or "").tmux.prefix
+    starting = {session_name(prefix, task.branch) for task in _claimed(fleet) if task.branch}
+    for socket in sorted(sockets):
         names = {run.session_name for run in runs if run.launcher.partition(":")[2] == socket}
-        for name in dead_terminals(socket):
-            if name not in names:
+        for name, lives in terminals(socket).items():
+            if name in names:
+                continue
+            if not lives:
                 close_terminal(socket, name)
                 yield f"session {name}: closed, its agent has ended"
+            elif prefix and name.startswith(prefix) and name not in starting:
+                # It may be a person's, or another home's: whoever looks at it knows.
+                look = (
+                    f"`tmux -L {socket} attach -t ={name}` shows it, `tmux -L {socket} kill-session -t ={name}` ends it"
+                )
+                yield f"session {name}: lives, and is no task's here; {look}"
 
 
 def _runs(fleet: Fleet) -> Iterator[str]:
-    """Runs that are on record as live, and have no agent: a supervisor settles them."""
-    lost = [run for run in fleet.history.live() if not is_elsewhere(fleet, run.owner) and not _lives(fleet, run)]
-    if lost and holder(fleet.home) is None:
-        yield f"{', '.join(run.task_id for run in lost)}: no agent any more; `fleet run start` settles what it left"
+    """Runs that are on record as live, and have no agent, or one whose task is closed: a supervisor settles them."""
+    if holder(fleet.home) is not None:
+        return
+    runs = [run for run in fleet.history.live() if not is_elsewhere(fleet, run.owner)]
+    lost = [run.task_id for run in runs if not _lives(fleet, run)]
+    if lost:
+        yield f"{', '.join(lost)}: no agent any more; `fleet run start` settles what it left"
+    ids = tuple(run.task_id for run in runs if run.task_id not in lost)
+    for task in fleet.queue.find(Filter(ids=ids, statuses=(Status.CLOSED,)), sort="id") if ids else ():
+        yield f"{task.branch or task.id}: closed, and its agent goes on; `fleet run start` ends it, and keeps its work"
 
 
 def _lives(fleet: Fleet, run: Run) -> bool:

@@ -19,7 +19,8 @@ def gc(dry_run: bool, finished: bool, as_json: bool) -> int:
     """Remove what is kept for some time only.
 
     The raw output of runs that ended more than supervisor.raw_days ago; worktrees of finished tasks whose work is
-    merged, after what only they hold was saved; and what was saved more than saving.days ago.
+    merged, after what only they hold was saved; and what was saved, or deleted with its tip kept, more than saving.days
+    ago.
     """
     with open_fleet(find()) as fleet:
         done = collecting.gc(fleet, dry_run=dry_run, finished=finished, caller=person.caller(fleet))

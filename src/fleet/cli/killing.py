@@ -5,18 +5,20 @@ import sys
 
 import click
 
-from fleet.actions import agents, control, removal
+from fleet.actions import agents, removal
 from fleet.actions.agents import Stopped
 from fleet.actions.elsewhere import here
-from fleet.actions.names import Scope, find_tasks, is_pattern
+from fleet.actions.names import Scope, by_branch, find_tasks, is_pattern
 from fleet.actions.removal import Removal
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
+from fleet.cli.asking import agreed, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.errors import FleetError, Usage
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
+from fleet.core.task import Status, Task
 from fleet.engine.single import holder
 from fleet.home import find
 
@@ -43,13 +45,13 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     with open_fleet(find()) as fleet:
         ids = _meant(fleet, names, batch, person.scope(all_projects=given["all_projects"]))
         several = bool(batch) or any(is_pattern(fleet, name) for name in names)
-        if several and not given["sure"] and sys.stdin.isatty():
-            click.confirm(f"stop {', '.join(ids)}?", abort=True, err=True)
+        if several and not given["sure"] and sys.stdin.isatty() and not _agreed(fleet, ids, given["with_branch"]):
+            return 1
         stopped = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
         spaces = [space for key in ids if (space := fleet.history.workspace(key)) and not space.is_gone]
         held = [space.task_id for space in spaces]
-        if any(each.asked for each in stopped) and holder(find()) is None and here(fleet, spaces):
-            control.ensure(find())
+        if any(each.asked for each in stopped) and here(fleet, spaces):
+            see_to_supervisor(find())
         left = removal.wait_for_end(fleet, held, PATIENCE) if held else []
         if left:
             raise FleetError(f"{', '.join(left)} did not end in {PATIENCE:g} s", hint="look at `fleet log`; try again.")
@@ -66,13 +68,31 @@ def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> li
     named = {key for name in names if not is_pattern(fleet, name) for key in find_tasks(fleet, [name], scope=scope)}
     ids = [key for key in found if key in named or key in stoppable or key in kept]
     if batch:
-        members = [task.id for task in fleet.queue.find(Filter(batch=batch), sort="id")]
+        members = [task.id for task in by_branch(fleet.queue.find(Filter(batch=batch), sort="id"))]
         if not members:
             raise FleetError(f"there is no batch {batch!r}", hint="`fleet list --grouped` shows them.")
         ids += [key for key in members if key not in ids and (key in stoppable or key in kept)]
     if not ids:
         raise FleetError("nothing of it is there any more", hint="`fleet list --all` shows what was.")
     return ids
+
+
+def _agreed(fleet: Fleet, ids: list[str], with_branch: bool) -> bool:
+    """Whether the person at the terminal wants it, having seen what would happen to each."""
+    tasks = {task.id: task for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")}
+    for key in ids:
+        click.echo(_outlook(fleet, tasks[key], with_branch=with_branch), err=True)
+    return agreed(f"stop {'it' if len(ids) == 1 else f'these {len(ids)}'}?", "nothing was stopped")
+
+
+def _outlook(fleet: Fleet, task: Task, *, with_branch: bool) -> str:
+    """What would happen to a task, in a line."""
+    space = fleet.history.workspace(task.id)
+    parts = [] if task.status == Status.CLOSED else ["its agent ends" if task.is_supervised else "it does not start"]
+    if space is not None and not space.is_gone:
+        parts.append("its worktree is removed, after what only it holds was saved")
+        parts.append("its branch is deleted, its tip is kept" if with_branch else "its branch stays")
+    return f"  {clean(task.branch or task.title)} ({task.id}): {'; '.join(parts)}"
 
 
 def _tell(fleet: Fleet, stopped: list[Stopped], gone: list[Removal], reason: str, *, as_json: bool) -> None:
@@ -108,12 +128,18 @@ def _tell_removed(done: Removal) -> None:
     for words in (done.why_not, done.note):
         if words:
             click.echo(f"  {clean(words)}", err=True)
-    if done.saved.commands:
-        click.echo("  what was not committed is saved; this brings it back:")
-        for command in done.saved.commands:
+    if done.commands:
+        click.echo(f"  {_kept(done)}; this brings it back:")
+        for command in done.commands:
             click.echo(f"    {clean(command)}")
     for each in done.saved.left_out:
         click.echo(f"  not saved: {clean(each.path)} ({clean(each.why)})", err=True)
+
+
+def _kept(done: Removal) -> str:
+    parts = ["what was not committed"] if done.saved.commands else []
+    parts = ["the branch", *parts] if done.branch_kept else parts
+    return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} kept"
 
 
 def _later(fleet: Fleet, gone: list[Removal]) -> None:

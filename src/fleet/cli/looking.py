@@ -4,6 +4,7 @@ import os
 import select
 import sys
 import time
+from difflib import SequenceMatcher
 
 import click
 
@@ -16,6 +17,7 @@ from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.cli.bd.text import shown as safe
 from fleet.cli.completion import complete_names
+from fleet.cli.steering import arrived
 from fleet.core.errors import FleetError, Usage
 from fleet.core.task import Status
 from fleet.home import find
@@ -23,6 +25,8 @@ from fleet.home import find
 PAUSE_SECONDS = 0.3
 #: Another host is not asked as often.
 FAR_PAUSE_SECONDS = 1.0
+#: So long a typed line is watched on its way before its events go on.
+TOLD_SECONDS = 2.0
 
 with_name = click.argument("name", metavar="NAME", shell_complete=complete_names)
 
@@ -101,7 +105,7 @@ def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
     while True:
         found = looking.seen(fleet, found.task.id)
         lines, told = _lines(fleet, found, max(len(shown), 200))
-        for line in _new(shown, lines):
+        for line in new_lines(shown, lines):
             click.echo(clean(line))
         shown = lines
         if found.task.status in (Status.CLOSED, Status.BLOCKED) and not (found.run and found.run.is_live):
@@ -109,14 +113,10 @@ def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
         time.sleep(FAR_PAUSE_SECONDS if told else PAUSE_SECONDS)
 
 
-def _new(before: list[str], now: list[str]) -> list[str]:
-    """The lines of `now` that come after what `before` ended with."""
-    for size in range(min(len(before), len(now)), 0, -1):
-        if before[-size:] == now[:size]:
-            return now[size:]
-    last = before[-1] if before else None
-    at = len(now) - 1 - now[::-1].index(last) if last is not None and last in now else -1
-    return now[at + 1 :]
+def new_lines(before: list[str], now: list[str]) -> list[str]:
+    """The lines of `now` that `before` did not have there: below it, or above a prompt that stays at the bottom."""
+    changes = SequenceMatcher(None, before, now, autojunk=False).get_opcodes()
+    return [line for kind, _, _, start, end in changes if kind != "equal" for line in now[start:end]]
 
 
 def _talk(found: Seen) -> None:
@@ -127,7 +127,7 @@ def _talk(found: Seen) -> None:
         reading = True
         while True:
             lines, told = _lines(fleet, found, max(len(shown), 200))
-            for line in _new(shown, lines):
+            for line in new_lines(shown, lines):
                 click.echo(clean(line))
             shown = lines
             found = looking.seen(fleet, found.task.id)
@@ -144,8 +144,8 @@ def _told(fleet: Fleet, found: Seen) -> bool:
     if not line:
         return False
     if line.strip():
-        steering.prompt(fleet, found.task.id, line, by=person.name(), caller=person.caller(fleet))
-        click.echo("told", err=True)
+        told = steering.prompt(fleet, found.task.id, line, by=person.name(), caller=person.caller(fleet))
+        click.echo(clean(arrived(steering.watch(fleet, told, TOLD_SECONDS))), err=True)
     return True
 
 

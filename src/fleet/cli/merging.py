@@ -5,11 +5,12 @@ from typing import Any
 
 import click
 
-from fleet.actions import control, merging
+from fleet.actions import merging
 from fleet.actions.merge_choice import Chosen, choose
 from fleet.actions.merging import Merging, Terms
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
+from fleet.cli.asking import agreed, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.errors import Usage
@@ -66,8 +67,8 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
             caller=person.caller(fleet),
             tell=lambda line: click.echo(clean(line), err=True),
         )
-        if done.handed and (started := control.ensure(fleet.home)):
-            click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)
+        if done.handed:
+            see_to_supervisor(fleet.home)
     _tell(done, as_json=as_json)
     return 0 if done.is_whole else 1
 
@@ -75,8 +76,8 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
 def _asked(fleet: Fleet, chosen: Chosen, terms: Terms, *, sure: bool) -> Terms:
     """The same, after the person at the terminal was asked."""
     several = [key for key in chosen.ids if key not in chosen.exact]
-    if several and not sure:
-        click.confirm(f"merge {', '.join(chosen.ids)}?", abort=True, err=True)
+    if several and not sure and not agreed(f"merge {', '.join(chosen.ids)}?", "nothing was merged"):
+        raise click.exceptions.Exit(1)
     if terms.unverified or not chosen.exact:
         return terms
     unproven = [item for item in merging.unproven(fleet, chosen.ids, terms) if item.task.id in chosen.exact]

@@ -11,11 +11,13 @@ from fleet.actions.steering import Told, Way
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.amounts import instant
+from fleet.cli.asking import see_to_supervisor
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.jsontext import encode
 from fleet.core.run import Delivery
+from fleet.engine.single import holder
 from fleet.home import find
 
 LINE = "----- What you want to tell the agent goes above this line. -----"
@@ -45,6 +47,9 @@ def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> 
     with open_fleet(find()) as fleet:
         text = " ".join(words) or _typed(find_task(fleet, name, scope=person.scope()))
         told = steering.prompt(fleet, name, text, by=person.name(), caller=person.caller(fleet), scope=person.scope())
+        if told.task.branch and not told.supervised:
+            see_to_supervisor(find())
+            told = told._replace(supervised=holder(find()) is not None)
         told = steering.watch(fleet, told, seconds)
     _print(told, as_json)
 
@@ -74,12 +79,12 @@ def _print(told: Told, as_json: bool) -> None:
     if as_json:
         click.echo(encode(told.view(), 2))
         return
-    click.echo(f"{told.task.id}: {clean(_stopped(told) if told.is_order_to_stop else _arrived(told))}")
+    click.echo(f"{told.task.id}: {clean(_stopped(told) if told.is_order_to_stop else arrived(told))}")
     if not told.supervised:
         click.echo("no supervisor runs: nobody passes it on; `fleet run start` starts one", err=True)
 
 
-def _arrived(told: Told) -> str:
+def arrived(told: Told) -> str:
     """How far a message came, in a sentence."""
     message = told.message
     match message.state:

@@ -5,11 +5,13 @@ import sys
 import click
 
 from fleet.actions import agents, control
+from fleet.actions.elsewhere import here
 from fleet.actions.names import find_tasks
 from fleet.actions.waiting import Progress
 from fleet.actions.waiting import wait as wait_for
 from fleet.assembly import open_fleet
 from fleet.cli import person
+from fleet.cli.asking import see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.errors import Usage
@@ -40,6 +42,9 @@ def done(names: tuple[str, ...], reason: str) -> None:
         ids = find_tasks(fleet, names, among=agents.STOPPABLE, scope=person.scope())
         for task in agents.done(fleet, ids, reason=reason, by=person.name(), caller=person.caller(fleet)):
             click.echo(f"{task.branch or task.id}: closed ({clean(reason)})")
+        live = {run.task_id for run in fleet.history.live()}
+        if here(fleet, [space for key in ids if key in live and (space := fleet.history.workspace(key))]):
+            see_to_supervisor(find())  # it ends their agents, and commits what they left
 
 
 @click.command()

@@ -13,6 +13,7 @@ from fleet.actions.workflow_making import Asked
 from fleet.actions.workflows import Flow
 from fleet.assembly import open_fleet
 from fleet.cli import person
+from fleet.cli.asking import agreed
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.errors import tell
 from fleet.core.errors import Usage
@@ -141,7 +142,8 @@ def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
             if as_json or not sys.stdin.isatty():
                 raise Usage("nobody can be asked here", hint="--yes goes ahead.")
             count = len(workflows.flow(fleet, workflow_id).stages)
-            click.confirm(f"Remove the worktrees of {count} stages of {workflow_id}?", abort=True)
+            if not agreed(f"remove the worktrees of {count} stages of {workflow_id}?", "nothing was removed"):
+                return 1
         done = workflows.cleanup(fleet, workflow_id, with_branches=branches, caller=person.caller(fleet))
     if as_json:
         click.echo(encode([each.view() for each in done], 2))

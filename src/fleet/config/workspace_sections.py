@@ -80,7 +80,7 @@ class Saving(Section, frozen=True):
     ] = 64
     days: Annotated[
         Annotated[int, Meta(ge=1, le=36_500)],
-        Meta(description="For how many days saved work is kept under refs/fleet/."),
+        Meta(description="For how many days saved work and the tips of deleted branches are kept under refs/fleet/."),
     ] = 90
     skip: Annotated[
         tuple[Line, ...],

@@ -38,6 +38,7 @@ class AmbiguousId(FleetError):
 
     def __init__(self, part: str, candidates: list[str]) -> None:
         super().__init__(f"ambiguous id {part!r} fits {', '.join(candidates[:5])}{' …' if len(candidates) > 5 else ''}")
+        self.candidates = candidates
 
 
 class TaskExists(FleetError):

@@ -5,6 +5,7 @@ because it lives longer than whoever starts it and shows it to every pane.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from typing import NamedTuple
@@ -16,6 +17,8 @@ ANSWER_SECONDS = 15.0
 #: More of a screen with its history is not read.
 MOST_TEXT = 8 * 1024 * 1024
 
+#: What tmux itself writes into a pane whose command has ended.
+_DEAD = re.compile(r"\n*(?:^|\n)Pane is dead(?: \([^\n]*\))?\Z")
 _KEPT = ("PATH", "HOME", "TERM", "LANG", "TMUX_TMPDIR")
 _SESSIONS = "#{pane_id} #{session_created} #{session_attached} #{pane_dead} #{pane_pid} #{session_name}"
 
@@ -32,6 +35,17 @@ class SessionFacts(NamedTuple):
 def has_tmux() -> bool:
     """Whether there is a tmux to call."""
     return shutil.which("tmux") is not None
+
+
+def version() -> str:
+    """What tmux says that it is; empty where there is none. FleetError: it does not answer."""
+    if not has_tmux():
+        return ""
+    try:
+        done = subprocess.run(["tmux", "-V"], capture_output=True, timeout=ANSWER_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise FleetError(f"tmux does not answer: {error}", hint="look at `tmux -V`.") from error
+    return done.stdout.decode(errors="replace").strip()
 
 
 def tmux_argv(socket: str, *words: str, config: str | None = None) -> list[str]:
@@ -108,6 +122,7 @@ def capture_words(target: str, lines: int) -> tuple[str, ...]:
 
 
 def text_of(data: bytes) -> str:
-    """A captured screen as text: its newest part, without the blanks that fill it up."""
+    """A captured screen as text: its newest part, without the blanks that fill it up and tmux's word on its end."""
     text = data[-MOST_TEXT:].decode("utf-8", "replace")
-    return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")
+    text = "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")
+    return _DEAD.sub("", text).rstrip("\n")

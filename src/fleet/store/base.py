@@ -189,6 +189,9 @@ class History(Protocol):
     def runs(self, task_id: str) -> list[Run]:
         """Every attempt at a task, oldest first."""
 
+    def last_runs(self, task_ids: Sequence[str]) -> dict[str, Run]:
+        """The newest run of each of these tasks that has one, asked for at once."""
+
     def live(self, owner: str | None = None) -> list[Run]:
         """The runs that have not ended, of one owner or of all, oldest first."""
 

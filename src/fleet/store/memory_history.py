@@ -79,6 +79,9 @@ class MemoryHistory(MemoryHosts):
         found = [run for run in self._queue.state.runs.values() if run.task_id == task_id]
         return sorted(found, key=lambda run: run.number)
 
+    def last_runs(self, task_ids: Sequence[str]) -> dict[str, Run]:
+        return {key: runs[-1] for key in task_ids if (runs := self.runs(key))}
+
     def live(self, owner: str | None = None) -> list[Run]:
         found = [run for run in self._queue.state.runs.values() if run.is_live and owner in (None, run.owner)]
         return sorted(found, key=lambda run: (run.started_at, run.task_id, run.number))

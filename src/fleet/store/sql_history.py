@@ -80,6 +80,9 @@ class SqlHistory(SqlHosts):
     def runs(self, task_id: str) -> list[Run]:
         return self._runs("of_task", task=task_id)
 
+    def last_runs(self, task_ids: Sequence[str]) -> dict[str, Run]:
+        return {run.task_id: run for run in self._runs("last_of_tasks", ids=self._db.listed(task_ids))}
+
     def live(self, owner: str | None = None) -> list[Run]:
         return self._runs("live") if owner is None else self._runs("live_of_owner", owner=owner)
 

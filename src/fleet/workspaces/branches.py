@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from fleet.core.branch import check_branch
 from fleet.core.errors import BadInput, BranchInUse
 from fleet.workspaces.admin import branches_checked_out, head_of, worktrees
+from fleet.workspaces.kept import DELETED, LOG_BYTES, commits_among, sound, unheld
+from fleet.workspaces.place import read_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
@@ -64,10 +68,27 @@ def delete_branch(view: View, branch: str, keep_ref: str = "") -> str:
     tip = view.text("for-each-ref", "--format=%(objectname)", "--count=1", ref)
     if not tip:
         raise BadInput(f"there is no branch {branch!r}", hint=_near(view, branch))
-    keep = keep_ref or f"refs/fleet/deleted/{branch}/{tip[:12]}"
+    keep = keep_ref or f"{DELETED}{branch}/{tip[:12]}"
     orders = f"update {keep} {tip}\ndelete {ref} {tip}\n"
     view.git("update-ref", "--stdin", stdin=orders.encode())
     return keep
+
+
+def restore_branch(view: View, branch: str, admin: str, known: Collection[str]) -> tuple[str, ...]:
+    """Make a branch again that was deleted below its worktree, at the newest commit that is known to have been on it.
+
+    That is what the worktree's own log or somebody else `known` says. Several, of which none holds the others: the
+    branch is not made. None: nothing is known.
+    """
+    check_branch(branch)
+    log = read_plain(os.path.join(admin, "logs", "HEAD"), LOG_BYTES).splitlines()  # noqa: PTH118
+    told = [log[-1].partition(b" ")[2].partition(b" ")[0]] if log else []
+    found = sound(view, commits_among(view, [*told, *(commit.encode() for commit in known if commit)]))
+    newest = tuple(unheld(view, found, ()))
+    if len(newest) == 1:
+        orders = f"create refs/heads/{branch} {newest[0]}\n"
+        view.git("update-ref", "--stdin", stdin=orders.encode())
+    return newest
 
 
 def _admin_around(repository: Repository, cwd: str) -> str:

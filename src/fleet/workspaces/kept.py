@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Where what was saved is kept.
 SAVED = "refs/fleet/saved/"
+#: And the tips of branches that were deleted: the branch's name and the beginning of the commit's follow.
+DELETED = "refs/fleet/deleted/"
 #: Files of a worktree's git folder that name commits.
 NAMING = (
     *("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD"),

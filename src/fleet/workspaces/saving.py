@@ -21,7 +21,7 @@ from fleet.home import quoted
 from fleet.workspaces.gathering import Parts, gather
 from fleet.workspaces.ignored import SKIPPED
 from fleet.workspaces.index_tree import tree_of_index
-from fleet.workspaces.kept import SAVED, named_commits, refs_of, stashed_on, unheld
+from fleet.workspaces.kept import DELETED, SAVED, named_commits, refs_of, stashed_on, unheld
 from fleet.workspaces.listing import LeftOut
 from fleet.workspaces.nested import pack
 from fleet.workspaces.repository import locked
@@ -147,9 +147,15 @@ def saved_refs(view: View) -> list[SavedRef]:
     return found
 
 
+def deleted_refs(view: View) -> list[tuple[str, str]]:
+    """The refs that keep the tips of deleted branches, each with its branch's name."""
+    told = view.text("for-each-ref", "--format=%(refname)", DELETED)
+    return [(ref, ref.removeprefix(DELETED).rpartition("/")[0]) for ref in told.splitlines()]
+
+
 def forget(view: View, ref: str) -> None:
     """Let go of something that was saved, with what was saved of nested repositories beside it."""
-    if not ref.startswith(SAVED):
+    if not ref.startswith((SAVED, DELETED)):
         raise FleetError(f"{ref} is nothing that fleet saved", hint="`fleet gc --dry-run` lists what is saved.")
     told = view.text("for-each-ref", "--format=%(refname)", ref, f"{ref}-nested/")
     lines = "".join(f"delete {name}\n" for name in told.splitlines())

@@ -1,14 +1,22 @@
 """What `fleet list` calls that which an agent does, from what was observed of it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builders import HOUR, MINUTE, NOON, a_task
-from fleet.actions.listing import Row
+from contract.history_builders import a_run, a_workspace, removed
+from fleet.actions.listing import Row, rows
+from fleet.actions.names import ANYWHERE
+from fleet.assembly import Fleet
+from fleet.core.filter import Lane
 from fleet.core.run import Run
-from fleet.core.task import HEADLESS, INTERACTIVE, Status
+from fleet.core.task import HEADLESS, INTERACTIVE, WORKTREE, Status, Verdict
 from fleet.core.workspace import Workspace
+from fleet.home import Home
+from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite_history import SqliteHistory
 
 LONG_AGO = NOON - HOUR
 
@@ -115,3 +123,49 @@ def test_a_worktree_that_is_gone_is_shown_neither_with_a_place_nor_with_ports() 
     assert (there["worktree"], there["ports"]) == ("/w", [20, 23])
     gone = row._replace(workspace=space.replace(removed_at=NOON)).view()
     assert (gone["worktree"], gone["ports"]) == (None, None)
+
+
+class Asked:
+    """A queue in a file, and the statements that were sent to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.queue = SqliteQueue(str(path / "fleet.db"), make=True)
+        self.fleet = Fleet(Home(str(path)), self.queue, lambda: SqliteHistory(self.queue))
+        self.statements: list[str] = []
+        self.queue.connection._db.exec_trace = self._note  # what reaches the database, whoever sent it
+
+    def _note(self, _: Any, sql: str, __: Any) -> bool:
+        self.statements.append(sql)
+        return True
+
+    def add(self, count: int) -> None:
+        """Agents at work, and as many that are over, with and without their worktree."""
+        for _ in range(count):
+            for over, standing in ((False, True), (True, True), (True, False)):
+                task = a_task(workspace=WORKTREE)
+                self.queue.add(task.replace(branch=task.id, repo="/r"))
+                (claim,) = self.queue.claim("here", [Lane(room=1)], room=1, ttl=HOUR)
+                run = self.fleet.history.begin(claim, a_run())
+                self.fleet.history.lease(a_workspace(claim.task.id))
+                if over:
+                    self.fleet.history.end(run)
+                    self.queue.settle(claim, Verdict(status=Status.CLOSED))
+                if not standing:
+                    removed(self.fleet.history, claim.task.id)
+
+    def count(self, *, everything: bool) -> tuple[int, int]:
+        """How many rows a list has, and what it asked for them."""
+        self.statements.clear()
+        found = rows(self.fleet, ANYWHERE, everything=everything)
+        assert all(row.run for row in found)
+        return len(found), len(self.statements)
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_list_asks_the_database_as_often_for_fifty_agents_as_for_one(tmp_path: Path, everything: bool) -> None:
+    asked = Asked(tmp_path)
+    asked.add(1)
+    few, statements = asked.count(everything=everything)
+    asked.add(49)
+    assert asked.count(everything=everything) == (few * 50, statements) and statements < 12
+    asked.queue.close()

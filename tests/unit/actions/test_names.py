@@ -106,7 +106,7 @@ def test_a_glob_is_over_what_is_asked_for_and_a_name_is_not(fleet: Fleet) -> Non
 def test_a_glob_that_fits_several_is_not_one_task(fleet: Fleet) -> None:
     for number in range(7):
         add(fleet, f"fleet-{number}", branch=f"fix-{number}")
-    with pytest.raises(Usage, match=r"fits 7 tasks: fleet-0, .*fleet-4 …"):
+    with pytest.raises(Usage, match=r"fits 7 tasks: fleet-0 .*fleet-4 \(fix-4\) …"):
         find_task(fleet, "fix-*")
     assert find_task(fleet, "fix-[3]") == "fleet-3"
 
@@ -130,3 +130,26 @@ def test_the_scope_of_a_directory_is_the_main_checkout_of_its_repository(tmp_pat
     assert Scope(str(top / "deep" / "inside")).repo == str(top)
     assert Scope(str(tmp_path)).repo is None
     assert Scope().repo is None
+
+
+def test_a_glob_is_told_in_the_order_of_its_branches_as_people_count(fleet: Fleet) -> None:
+    for number, branch in enumerate(["w-A10", "w-A2", "v", "w-A1"]):
+        add(fleet, f"fleet-{number}", branch)
+    add(fleet, "fleet-w-x")
+    assert find_tasks(fleet, ["*w-*"], scope=In("/one")) == ["fleet-3", "fleet-1", "fleet-0", "fleet-w-x"]
+
+
+def test_where_several_are_meant_their_branches_are_named_too(fleet: Fleet) -> None:
+    add(fleet, "fleet-aab1", "one")
+    add(fleet, "fleet-aab2")
+    with pytest.raises(Usage, match=r"'aab' fits fleet-aab1 \(one\), fleet-aab2"):
+        find_task(fleet, "aab")
+    with pytest.raises(Usage, match=r"fits 2 tasks: fleet-aab1 \(one\), fleet-aab2"):
+        find_task(fleet, "fleet-aab*")
+
+
+@pytest.mark.parametrize("name", ["nope", "nope*"])
+def test_whoever_names_what_is_not_there_is_told_where_branches_are_listed(fleet: Fleet, name: str) -> None:
+    with pytest.raises(FleetError) as raised:
+        find_task(fleet, name)
+    assert raised.value.hint.startswith("`fleet list --all` shows")

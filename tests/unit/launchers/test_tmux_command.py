@@ -81,3 +81,11 @@ def test_a_path_for_a_shell_has_nothing_that_means_something() -> None:
 
 def test_a_screen_is_text_without_what_fills_it_up() -> None:
     assert text_of(b"one   \n  two \xff\n\n   \n\n") == "one\n  two \ufffd"
+
+
+@pytest.mark.parametrize(
+    "end", ["Pane is dead", "Pane is dead (status 0, Tue Nov 17 12:00:00 2026)", "Pane is dead (signal 9)"]
+)
+def test_a_screen_has_nothing_of_what_tmux_says_of_its_end(end: str) -> None:
+    assert text_of(f"one\ntwo\n\n\n\n{end}\n".encode()) == "one\ntwo"
+    assert text_of(f"{end}\n".encode()) == "" and text_of(f"{end}\none\n".encode()) == f"{end}\none"

@@ -15,6 +15,10 @@ where r.id = :id
 -- of_task --
 where r.task = :task order by r.number
 
+-- last_of_tasks --
+where r.task in (select value from json_each(:ids))
+    and r.number = (select max(newest.number) from runs newest where newest.task = r.task)
+
 -- live --
 where r.ended_at is null order by r.started_at, r.task, r.number
 

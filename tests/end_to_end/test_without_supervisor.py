@@ -1,0 +1,61 @@
+"""`fleet done`, `kill` and `prompt` with no supervisor: they start one, say so, and what they promise happens."""
+
+import os
+import signal
+from pathlib import Path
+
+from repositories import run_git
+from supervised import wait_for
+from terminals import Terminals, home
+
+__all__ = ["home"]
+
+
+def left_alone(home: Terminals) -> tuple[str, Path]:
+    """An agent at its prompt whose supervisor died; its task, and its worktree."""
+    made = home.told("create", "work", "--prompt", "work")
+    home.wait_alive("work")
+    os.kill(home.status()["pid"], signal.SIGKILL)
+    wait_for(lambda: not home.status()["running"], "its end")
+    return made["task"], Path(made["worktree"])
+
+
+def test_done_starts_one_that_ends_the_agent_and_commits_what_it_left(home: Terminals) -> None:
+    task, tree = left_alone(home)
+    (tree / "left.txt").write_text("left\n")
+    done = home.fleet("done", "work")
+    assert done.code == 0 and "work: closed" in done.out and "supervisor started: pid" in done.err
+    wait_for(lambda: home.runs(task)[-1]["ended_at"], "its end", home.describe)
+    assert home.sessions() == set() and home.agents() == []
+    assert run_git(home.repo, "show", "work:left.txt") == "left"
+    assert home.task(task)["status"] == "closed"
+
+
+def test_kill_starts_one_and_says_so(home: Terminals) -> None:
+    left_alone(home)
+    done = home.fleet("kill", "work")
+    assert done.code == 0 and "work: removed" in done.out and "supervisor started: pid" in done.err
+    assert home.sessions() == home.worktrees() == set() and home.agents() == []
+
+
+def test_prompt_starts_one_and_says_so(home: Terminals) -> None:
+    task, _ = left_alone(home)
+    done = home.fleet("prompt", "work", "and this too", "--wait", "30")
+    assert done.code == 0 and "supervisor started: pid" in done.err and "delivered" in done.out
+    assert home.heard(task)[-1] == "and this too"
+
+
+def test_where_nothing_is_to_be_done_none_is_started(home: Terminals) -> None:
+    task, _ = left_alone(home)
+    home.fleet.ok("kill", "work")
+    home.fleet.ok("run", "stop")
+    done = home.fleet("done", "work")
+    assert (done.code, done.err, home.task(task)["status"]) == (0, "", "closed") and not home.status()["running"]
+
+
+def test_a_closed_task_without_a_worktree_is_not_said_to_be_stopped(home: Terminals) -> None:
+    task, _ = left_alone(home)
+    home.fleet.ok("kill", "work")
+    home.fleet.ok("done", "work")
+    again = home.fleet("kill", "work")
+    assert again.code == 1 and f"{task} is closed already" in again.err and "blocked" not in again.out
