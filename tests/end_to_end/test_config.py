@@ -132,6 +132,13 @@ def test_values_are_read_by_the_type_of_their_key(made: Program, repo: Path) -> 
     assert made.ok("config", "get", "setup.commands") == '["make a", "make b"]\n'
 
 
+@pytest.mark.parametrize("said", ["setup.commands=make a", "verify.command=make test", 'agent.env={A = "1"}'])
+def test_what_a_project_has_run_is_said_to_need_trust(made: Program, repo: Path, said: str) -> None:
+    result = made("config", "set", "--project", said, "project.name=mine")
+    assert result.code == 0 and "Updated" in result.out, result
+    assert result.err == f"{said.partition('=')[0]} counts only once you have trusted it: `fleet trust`, here\n"
+
+
 def test_a_project_keeps_its_own_file_and_spelling(made: Program, repo: Path) -> None:
     (repo / ".aifleet").mkdir()
     file = repo / ".aifleet" / "config.toml"

@@ -47,6 +47,7 @@ HOSTILE = [
 ]
 #: Odd, and allowed.
 ODD = ["a.b.c", "A/b/C-9", "kill", "list", "v1.0-rc.2", "x-A1", "1", "main-2", "head", "feature/_x"]
+ODD += ["fix/#432", "user@feat", "_x", "c++"]
 PROMPTS = {
     "apostrophe": "don't 'break' it's 'quoted",
     "double": 'say "hello" and "$HOME"',

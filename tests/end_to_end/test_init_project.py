@@ -104,6 +104,8 @@ def test_a_file_that_is_there_is_never_written_over(fleet: Program, repo: Path) 
     file.write_text('[setup]\ncommands = ["make mine"] # ours\n')
     before = file.read_bytes()
     out = fleet.ok("init", "--type", "node")
+    assert "Project initialized" not in out and "nothing for a node project was put into it" in out
+    assert "`fleet init --type node --force` writes it anew" in out
     assert ".fleet/config.toml is there already" in out and "not trusted: setup.commands: make mine" in out
     assert file.read_bytes() == before
     assert trusted(fleet) == {"setup.commands: make mine": False}, "it came with the repository"

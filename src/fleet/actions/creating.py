@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet import coders
@@ -20,13 +21,16 @@ from fleet.core.host import PIN, required
 from fleet.core.record import Record
 from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
 from fleet.core.unique import new_uuid
+from fleet.engine.installed import not_installed
 from fleet.wake import wake
 from fleet.workspaces.admin import branches_checked_out
 from fleet.workspaces.branches import base_name, checked_base
+from fleet.workspaces.refs import in_the_way
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from fleet.assembly import Fleet
@@ -65,6 +69,7 @@ class Created(NamedTuple):
     tasks: list[Task]
     batch: str
     notes: list[str]  # what the user should know: branches that were there, programs that are not
+    lacking: dict[str, str]  # why nobody can take one of them yet, by its id
 
 
 class Maker(Record):
@@ -78,13 +83,14 @@ class Maker(Record):
 def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker: Maker) -> Created:
     """Make a task for each wish, all or none, in the repository of a directory, and have their agents started.
 
-    Raises BadInput, BranchTaken, NoRepository, FleetError where the project's commands are not trusted.
+    Raises Usage, BranchTaken, NoRepository, FleetError where the project's commands are not trusted.
     """
     repository = find_repository(directory)
     settings = load(fleet.home, repository.top)
     check_names(wishes)
-    for wish in wishes:
-        _check(wish, settings)
+    with _typed():
+        for wish in wishes:
+            _check(wish, settings)
     refuse_untrusted(fleet, repository, settings, quick=terms.quick)
     _refuse_taken(fleet, repository, wishes)
     view = View(fleet.home, repository)
@@ -115,7 +121,8 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
     wake(fleet.home)
     notes += [f"branch {branch} was there already and is gone on with" for branch in reused]
     notes += [f"the work {note}" for note in ticket.notes]
-    return Created(made, batch, notes)
+    lacks = [_lacks(fleet, wish, settings) for wish in wishes]
+    return Created(made, batch, notes, {task.id: why for task, why in zip(made, lacks, strict=True) if why})
 
 
 def _kept_here(fleet: Fleet, fields: dict[str, str], reused: list[str], ticket: travelling.Ticket) -> dict[str, str]:
@@ -133,14 +140,14 @@ def batch_name(origin: str, now: datetime) -> str:
 
 
 def fanout(count: int, prefix: str, prompt: str, agents: str, coder: str, model: str) -> list[Wish]:
-    """The same prompt for several agents; `agents` spreads it over coders: claude:2,codex:1. Raises BadInput."""
+    """The same prompt for several agents; `agents` spreads it over coders: claude:2,codex:1. Raises Usage."""
     spread = _spread(agents) if agents else [coder] * count
     if agents and count and count != len(spread):
-        raise BadInput(
+        raise Usage(
             f"--agents names {len(spread)} agents, and not {count}", hint="leave the count out, or let both agree."
         )
     if not 1 <= len(spread) <= MOST:
-        raise BadInput(f"{len(spread)} agents at once", hint=f"1 to {MOST} can be made at once.")
+        raise Usage(f"{len(spread)} agents at once", hint=f"1 to {MOST} can be made at once.")
     prefix = prefix or f"fanout-{new_uuid()[:8]}"
     branches = names.fanout_names(prefix, len(spread))
     return [
@@ -150,15 +157,15 @@ def fanout(count: int, prefix: str, prompt: str, agents: str, coder: str, model:
 
 
 def multi(pairs: list[str], coder: str, model: str) -> list[Wish]:
-    """Agents from `branch:prompt` pairs. Raises BadInput."""
+    """Agents from `branch:prompt` pairs. Raises Usage."""
     wishes = []
     for pair in pairs:
         branch, colon, prompt = pair.partition(":")
         if not colon or not branch.strip() or not prompt.strip():
-            raise BadInput(f"{pair[:80]!r} is not BRANCH:PROMPT", hint='write fix-auth:"Fix the login bug".')
+            raise Usage(f"{pair[:80]!r} is not BRANCH:PROMPT", hint='write fix-auth:"Fix the login bug".')
         wishes.append(Wish(branch=branch.strip(), prompt=prompt.strip(), coder=coder, model=model))
     if not 1 <= len(wishes) <= MOST:
-        raise BadInput(f"{len(wishes)} agents at once", hint=f"1 to {MOST} can be made at once.")
+        raise Usage(f"{len(wishes)} agents at once", hint=f"1 to {MOST} can be made at once.")
     return wishes
 
 
@@ -167,7 +174,7 @@ def _spread(agents: str) -> list[str]:
     for part in agents.split(","):
         coder, _, count = part.strip().partition(":")
         if not coder or not (count or "1").isdecimal():
-            raise BadInput(f"--agents {agents!r} is not understood", hint="write claude:2,codex:1.")
+            raise Usage(f"--agents {agents!r} is not understood", hint="write claude:2,codex:1.")
         spread += [coder] * int(count or 1)
         if len(spread) > MOST:
             break
@@ -175,12 +182,32 @@ def _spread(agents: str) -> list[str]:
 
 
 def check_names(wishes: list[Wish]) -> None:
-    """Raise BadInput for a name that no branch can have, or one that is named twice."""
-    for wish in wishes:
-        names.check_branch(wish.branch)
+    """Raise Usage for a name that no branch can have, one that is named twice, or one that is a folder of another."""
+    with _typed():
+        for wish in wishes:
+            names.check_branch(wish.branch)
     branches = [wish.branch for wish in wishes]
     if twice := next((branch for branch in branches if branches.count(branch) > 1), ""):
-        raise BadInput(f"branch {twice!r} is named twice", hint="each agent needs a branch of its own.")
+        raise Usage(f"branch {twice!r} is named twice", hint="each agent needs a branch of its own.")
+    for branch in branches:
+        if below := next((each for each in branches if each.startswith(f"{branch}/")), ""):
+            raise _in_the_way(below, branch)
+
+
+@contextmanager
+def _typed() -> Iterator[None]:
+    """What is refused in here stands on the command line."""
+    try:
+        yield
+    except BadInput as error:
+        raise Usage(str(error), hint=error.hint) from error
+
+
+def _in_the_way(branch: str, other: str) -> Usage:
+    return Usage(
+        f"branch {other!r} is in the way of {branch!r}: to git the name of one is a folder of the other's",
+        hint="choose another name.",
+    )
 
 
 def _check(wish: Wish, settings: Settings) -> None:
@@ -201,9 +228,11 @@ def _resolved(
     repository: Repository, view: View, directory: str, base: str, branches: list[str]
 ) -> tuple[str, list[str]]:
     """The commit to begin at, and those of the branches that are there already; none may be checked out anywhere."""
-    name = base_name(repository, base, cwd=directory)
+    with _typed():
+        name = base_name(repository, base, cwd=directory)
     found, *tips = view.resolve(name, *(f"refs/heads/{branch}" for branch in branches))
-    commit = checked_base(repository, view, base, found)
+    with _typed() if base else nullcontext():
+        commit = checked_base(repository, view, base, found)
     there = [branch for branch, tip in zip(branches, tips, strict=True) if tip is not None]
     out = branches_checked_out(repository) if there else {}
     for branch in there:
@@ -211,6 +240,14 @@ def _resolved(
             raise BadInput(
                 f"branch {branch!r} is checked out in {out[branch]}", hint="choose another name, or leave it there."
             )
+    if base and there:
+        raise Usage(
+            f"branch {there[0]!r} is there already: it goes on where it is, and not from {base}",
+            hint="leave --base out, or choose another name.",
+        )
+    for branch in branches:
+        if branch not in there and (other := in_the_way(repository, branch)):
+            raise _in_the_way(branch, other)
     return commit, there
 
 
@@ -218,10 +255,23 @@ def _refuse_taken(fleet: Fleet, repository: Repository, wishes: list[Wish]) -> N
     branches = tuple(wish.branch for wish in wishes)
     under_way = Filter(branches=branches, repo=repository.top, not_statuses=(Status.CLOSED, Status.BLOCKED))
     for task in fleet.queue.find(under_way, sort="id", limit=1):
-        raise BranchTaken(task.branch, task.id)
+        raise BranchTaken(task.branch, task.id, hint="" if task.is_claimed else _instead(task))
     for workspace in fleet.history.workspaces(common=repository.common):
         if workspace.branch in branches:
-            raise BranchTaken(workspace.branch, workspace.task_id)
+            found = fleet.queue.find(Filter(ids=(workspace.task_id,)), sort="id")
+            raise BranchTaken(workspace.branch, workspace.task_id, hint=_instead(found[0]) if found else "")
+
+
+def _instead(task: Task) -> str:
+    """What can be done about a task that has a branch, but no agent."""
+    frees = f"`fleet kill {task.id}` frees the branch, with all that is committed on it"
+    match task.status:
+        case Status.CLOSED:
+            return f"it is finished: `fleet merge {task.id}` takes its work home, {frees}."
+        case Status.BLOCKED:
+            return f"`fleet retry {task.id}` has its agent go on; {frees}."
+        case _:
+            return f"it waits for its turn: `fleet tasks` says why; {frees}."
 
 
 def _mode(settings: Settings, terms: Terms) -> tuple[str, list[str]]:
@@ -242,6 +292,13 @@ def _mode_of(wish: Wish, settings: Settings, usual: str, notes: list[str]) -> st
     note = f"{coder.name} runs headless: fleet has no terminal for it"
     notes += [] if note in notes else [note]
     return HEADLESS
+
+
+def _lacks(fleet: Fleet, wish: Wish, settings: Settings) -> str:
+    """Why this host cannot start its agent; where others share the queue, one of them may."""
+    name = _coder_of(wish) or settings.coder
+    why = "" if fleet.queue.is_shared else not_installed(name, settings)
+    return f"{name} is not installed: {why}" if why else ""
 
 
 def _coder_of(wish: Wish) -> str:

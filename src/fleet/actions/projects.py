@@ -61,10 +61,13 @@ def init_project(
         raise FleetError(f"{File(path).parent} is a link", hint="make it a directory of the repository.")
     taken = legacy.read(top) if migrate else Taken({}, [], "")
     found = project_files(top, fleet.home)
-    kind = kind or detect(lambda name: File(top, name).exists())
+    asked, kind = kind, kind or detect(lambda name: File(top, name).exists())
     is_new = force if found[:1] == [path] else migrate or not found
     made = _written(top, kind, path, found, taken) if is_new else _left(top, kind, found[0], taken)
     notes = [*made.notes, *taken.notes]
+    if asked and not is_new:
+        anew = f": `fleet init --type {asked} --force` writes it anew" if found[:1] == [path] else ""
+        notes.append(f"nothing for a {asked} project was put into it{anew}")
     if taken.path:
         notes.append(f"{taken.path} is kept as {legacy.keep(taken.path)}")
     changes, untrusted = _trust(fleet, repository, top, by if made.is_ours else "")

@@ -10,7 +10,7 @@ from fleet.coders import known as known_coder
 from fleet.coders import load as load_coder
 from fleet.config import described_coders
 from fleet.config.assign import assignment
-from fleet.config.check import Problem, check, key_at, path_of
+from fleet.config.check import Problem, check, dotted, key_at, path_of
 from fleet.config.keys import HOME, PROJECT, Path, Scope
 from fleet.config.listing import Row as Row
 from fleet.config.listing import row
@@ -19,6 +19,7 @@ from fleet.config.load import Settings, load, model_for, read_table
 from fleet.config.save import create, keep_copy, read_bytes, save
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.task import Caller
+from fleet.engine.trusting import needs_trust
 from fleet.home import PROJECT_FILES, Home, find_project, project_files
 
 
@@ -27,6 +28,14 @@ class Place(NamedTuple):
 
     path: str
     scope: Scope
+
+
+class Changed(NamedTuple):
+    """What a change did."""
+
+    place: Place  # the file that was written
+    made_home: bool  # whether the home had to be made for it
+    to_trust: list[str]  # the keys whose values count only once the user trusted them
 
 
 class Report(NamedTuple):
@@ -62,17 +71,15 @@ def raw(home: Home) -> bytes:
     return data
 
 
-def change(
-    home: Home, assignments: Sequence[str], *, cwd: str, project: bool, caller: Caller | None = None
-) -> tuple[Place, bool]:
-    """Set all of `key=value …`, or nothing. The file that was written, and whether the home had to be made for it."""
+def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool, caller: Caller | None = None) -> Changed:
+    """Set all of `key=value …`, or nothing."""
     refuse_agents(caller, "change settings")
     place = place_to_write(home, cwd=cwd, project=project)
     changes = dict(assignment(text, place.scope) for text in assignments)
     _refuse_change(home, place, changes)
     made = ensure(home) if place.scope == HOME else False
     save(place.path, place.scope, changes)
-    return place, made
+    return Changed(place, made, [dotted(path) for path in changes if place.scope == PROJECT and needs_trust(path)])
 
 
 def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:

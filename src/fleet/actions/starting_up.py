@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control import ensure
@@ -13,7 +14,7 @@ from fleet.home import Home
 from fleet.launchers.lock import is_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from fleet.assembly import Fleet
@@ -46,6 +47,7 @@ class Start(NamedTuple):
     run: Run | None
     workspace: Workspace | None
     state: str
+    lacks: str = ""  # why nobody can take it yet
 
     def view(self) -> dict[str, Any]:
         """What every face shows of it, as plain data."""
@@ -54,7 +56,7 @@ class Start(NamedTuple):
             "task": self.task.id,
             "branch": self.task.branch,
             "status": self.state,
-            "reason": self.task.reason or None,
+            "reason": self.task.reason or self.lacks or None,
             "worktree": space.path if space else None,
             "session": (run.session_name or None) if run else None,
             "batch": self.task.batch,
@@ -65,14 +67,24 @@ class Start(NamedTuple):
         }
 
 
-def watch(fleet: Fleet, ids: Sequence[str], *, seconds: float, tell: Callable[[list[Start]], None]) -> list[Start]:
-    """Wait until every one of these tasks has its agent, or has none for a reason, or so many seconds have passed."""
+def watch(
+    fleet: Fleet,
+    ids: Sequence[str],
+    *,
+    seconds: float,
+    tell: Callable[[list[Start]], None],
+    lacking: Mapping[str, str] = MappingProxyType({}),
+) -> list[Start]:
+    """Wait until every one of these tasks has its agent, or has none for a reason, or so many seconds have passed.
+
+    `lacking` tells of those that nobody can take yet why.
+    """
     began, looked = time.monotonic(), 0.0
     while True:
-        found = look(fleet, ids)
+        found = [_with_reason(each, lacking) for each in look(fleet, ids)]
         tell(found)
         waited = time.monotonic() - began
-        moving = [each for each in found if each.state in (State.WAITING, State.SETTING_UP)]
+        moving = [each for each in found if each.state in (State.WAITING, State.SETTING_UP) and not each.lacks]
         claimed = any(each.state == State.SETTING_UP for each in moving)
         if not moving or waited >= seconds or (waited >= CLAIM_SECONDS and not claimed):
             return found
@@ -80,6 +92,10 @@ def watch(fleet: Fleet, ids: Sequence[str], *, seconds: float, tell: Callable[[l
             looked = waited
             ensure(fleet.home)  # the one that was there may have been killed
         time.sleep(min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 10)))
+
+
+def _with_reason(start: Start, lacking: Mapping[str, str]) -> Start:
+    return start._replace(lacks=lacking.get(start.task.id, "")) if start.state == State.WAITING else start
 
 
 def look(fleet: Fleet, ids: Sequence[str]) -> list[Start]:

@@ -36,7 +36,7 @@ ALSO = {
 }
 MOST = 300
 # Bash puts what is chosen on the command line as it is: a branch called `x;reboot` would be a command there.
-_PLAIN = re.compile(r"[\w.@+%][\w./@+%=,-]*")
+_PLAIN = re.compile(r"[\w.@+%][\w./@+%=,#-]*")
 
 
 @click.command()

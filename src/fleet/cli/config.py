@@ -82,12 +82,14 @@ def get_one(key: str, show_origin: bool, as_json: bool) -> None:
 def set_values(assignments: tuple[str, ...], project: bool) -> None:
     """Change settings: all that are named, or none if one of them is wrong."""
     home = find()
-    place, made = settings.change(
+    done = settings.change(
         home, assignments, cwd=person.current_directory(), project=project, caller=person.calling(home)
     )
-    if made:
+    if done.made_home:
         click.echo(f"Fleet home initialized at {home.root}", err=True)
-    click.echo(f"Updated {place.path}")
+    click.echo(f"Updated {done.place.path}")
+    for key in done.to_trust:
+        click.echo(f"{key} counts only once you have trusted it: `fleet trust`, here", err=True)
 
 
 @config.command()

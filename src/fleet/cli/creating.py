@@ -53,29 +53,34 @@ def with_terms(command: Callable[..., int]) -> Callable[..., int]:
 
 @click.command()
 @click.argument("branch")
-@click.argument("dash", metavar="[-]", required=False, type=click.Choice(["-"]))
+@click.argument("more", metavar="[-]", nargs=-1)
 @with_prompt
 @with_file
 @with_terms
-def create(branch: str, dash: str | None, prompt: str | None, prompt_file: str | None, **given: Any) -> int:
+def create(branch: str, more: tuple[str, ...], prompt: str | None, prompt_file: str | None, **given: Any) -> int:
     """Start an agent on BRANCH, in a worktree of its own: in a terminal that `fleet attach` shows, or headless.
 
     Without a prompt its terminal waits for you. A branch that is there and checked out nowhere is gone on with.
     """
-    text = _prompt(dash or prompt, prompt_file)
+    if more not in ((), ("-",)):
+        raise Usage(
+            f"{more[0]!r} is a word too many after the branch",
+            hint='a prompt is one word after its option, -p "Fix the login"; options stand before `--`.',
+        )
+    text = _prompt("-" if more else prompt, prompt_file)
     wish = Wish(branch=branch, prompt=text, coder=given["coder"], model=given["model"])
     return _make([wish], given, CREATE)
 
 
 @click.command()
-@click.argument("count", type=click.IntRange(0, creating.MOST))
-@click.argument("prefix", required=False, default="")
+@click.argument("words", metavar="[COUNT] [PREFIX]", nargs=-1)
 @with_prompt
 @with_file
 @click.option("--agents", default="", metavar="CODER:N,…", help="Spread the prompt over coders: claude:2,codex:1.")
 @with_terms
-def fanout(count: int, prefix: str, prompt: str | None, prompt_file: str | None, agents: str, **given: Any) -> int:
-    """Start COUNT agents on the same prompt, on branches PREFIX-A1, PREFIX-A2 … With --agents COUNT may be 0."""
+def fanout(words: tuple[str, ...], prompt: str | None, prompt_file: str | None, agents: str, **given: Any) -> int:
+    """Start COUNT agents on the same prompt, on branches PREFIX-A1, PREFIX-A2 … With --agents COUNT can be left out."""
+    count, prefix = _count_and_prefix(words, agents)
     text = _prompt(prompt, prompt_file)
     if not text:
         raise Usage("a fanout needs a prompt", hint="say what to do: -p PROMPT.")
@@ -92,6 +97,16 @@ def multi(pairs: tuple[str, ...], path: str | None, **given: Any) -> int:
     if not texts:
         raise Usage("nothing to start", hint='write BRANCH:PROMPT, like fix-auth:"Fix the login bug".')
     return _make(creating.multi(texts, given["coder"], given["model"]), given, MULTI)
+
+
+def _count_and_prefix(words: tuple[str, ...], agents: str) -> tuple[int, str]:
+    count, *rest = words if words and words[0].isdecimal() else ("", *words)
+    if len(rest) > 1:
+        raise Usage(f"{rest[1]!r} is a word too many", hint="write COUNT PREFIX; a prompt stands after -p.")
+    if not count and not agents:
+        said = f"{rest[0]!r} is not a number of agents" if rest else "a fanout needs a number of agents"
+        raise Usage(said, hint="write fanout 3 jwt, or spread it: --agents claude:2,codex:1.")
+    return int(count[:9] or 0), "".join(rest)
 
 
 def _prompt(given: str | None, path: str | None) -> str:
@@ -131,7 +146,8 @@ def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
             click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)
         show = Progress(quiet=given["as_json"])
         seconds = 0 if given["no_wait"] else SECONDS
-        starts = watch(fleet, [task.id for task in made.tasks], seconds=seconds, tell=show.tell)
+        ids = [task.id for task in made.tasks]
+        starts = watch(fleet, ids, seconds=seconds, tell=show.tell, lacking=made.lacking)
     show.end()
     _tell(starts, made.batch, alone=origin == CREATE, as_json=given["as_json"])
     return 1 if any(start.state == State.FAILED for start in starts) else 0
@@ -160,6 +176,8 @@ def _line(start: Start) -> str:
             words = f"not started: {clean(task.reason)}"
         case State.SETTING_UP:
             words = "is being set up"
+        case State.WAITING if start.lacks:
+            words = f"waits until it can run: {clean(start.lacks)}"
         case _:
             words = "waits for its turn: `fleet tasks` says why"
     return f"{task.branch} ({task.id}): {words}"

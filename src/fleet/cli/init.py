@@ -103,7 +103,8 @@ def _tell_home(home: Home, made: Made) -> None:
 
 
 def _tell(made: MadeProject) -> None:
-    click.echo(f"Project initialized at {clean(made.top)}")
+    top = clean(made.top)
+    click.echo(f"Project initialized at {top}" if made.changes else f"Project at {top} stays as it is")
     lines = [*made.changes, *(f"note: {note}" for note in made.notes)]
     for line in lines or ["nothing to change"]:
         click.echo(f"  {clean(line)}")

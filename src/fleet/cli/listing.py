@@ -5,10 +5,11 @@ from itertools import groupby
 
 import click
 
-from fleet.actions.listing import Row, rows
+from fleet.actions.listing import Doing, Row, rows
 from fleet.assembly import open_fleet
 from fleet.cli import columns, person
 from fleet.cli.amounts import NOTHING, count, duration, money
+from fleet.cli.bd.text import clean
 from fleet.core.jsontext import encode
 from fleet.home import find
 
@@ -57,6 +58,9 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> 
             click.echo()
     else:
         columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut="Branch")
+    for row in [] if as_json else found:
+        if row.status == Doing.QUEUED and row.task.reason:
+            click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
     if not as_json and any(row.collides for row in found):
         click.echo(f"{MARK} collides with another branch: `fleet conflicts` says with which, and where")
 

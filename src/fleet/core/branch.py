@@ -11,8 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
-HINT = "use up to 100 letters, digits, '.', '_', '-' and '/', beginning with a letter or digit: fix/login-2."
+LONGEST = 100
+#: Nothing that a shell, a glob or tmux reads in the midst of a word; what is more special stands inside of a name only.
+REFUSED = re.compile(r"[^A-Za-z0-9._/#@+-]")
+FIRST = re.compile(r"[A-Za-z0-9_]")
+HINT = (
+    "use up to 100 letters, digits, '.', '_', '-', '/', '#', '@' and '+', beginning with a letter, digit or '_': "
+    "fix/login-2."
+)
 #: What git means something else by: its own pointers (HEAD, ORIG_HEAD …) and names of commits.
 POINTER = re.compile(r"[A-Z_]*HEAD")
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -69,12 +75,14 @@ def folder_of(branch: str) -> str:
 
 
 def _wrong_with(name: str) -> str:
-    if not ALLOWED.fullmatch(name):
-        return (
-            "it is empty" if not name else "it is too long" if len(name) > 100 else "a character in it is not allowed"
-        )
-    if ".." in name or "//" in name or name.endswith(("/", ".")):
-        return "'..', '//' and a last '/' or '.' are not allowed"
+    if not name or len(name) > LONGEST:
+        return "it is too long" if name else "it is empty"
+    if found := REFUSED.search(name):
+        return f"{found[0]!a} is not allowed in it"
+    if not FIRST.match(name):
+        return f"it cannot begin with {name[0]!r}"
+    if any(word in name for word in ("..", "//", "@{")) or name.endswith(("/", ".")):
+        return "'..', '//', '@{' and a last '/' or '.' are not allowed"
     if any(part.startswith(".") or part.endswith(".lock") for part in name.split("/")):
         return "no part of it may begin with '.' or end with '.lock'"
     if name.startswith("refs/") or POINTER.fullmatch(name) or COMMIT.fullmatch(name):

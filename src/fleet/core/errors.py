@@ -101,11 +101,10 @@ class IllegalMove(FleetError):
 class BranchTaken(IllegalMove):
     """Another task works on that branch, or in that place."""
 
-    def __init__(self, branch: str, task_id: str, *, path: str = "") -> None:
+    def __init__(self, branch: str, task_id: str, *, path: str = "", hint: str = "") -> None:
         fact = f"{path} is the worktree of {task_id}" if path else f"branch {branch!r} belongs to {task_id}"
-        super().__init__(
-            fact, hint=f"`fleet attach {task_id}` goes to its agent; for another agent choose another branch."
-        )
+        usual = f"`fleet attach {task_id}` goes to its agent; for another agent choose another branch."
+        super().__init__(fact, hint=hint or usual)
         self.branch = branch
         self.task_id = task_id
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from fleet import coders
-from fleet.config import program_for
 from fleet.core.errors import FleetError
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine.admission import Ramp, Situation
 from fleet.engine.hosting import offers
+from fleet.engine.installed import not_installed
 from fleet.engine.pool import ORIGINS, POOLED, USUAL
 from fleet.engine.single import PAUSED
 from fleet.engine.starting import NOT_INSTALLED_SECONDS
@@ -107,13 +106,6 @@ def unknown(name: str, settings: Settings) -> str:
     except FleetError as error:
         return str(error)
     return ""
-
-
-def not_installed(name: str, settings: Settings) -> str:
-    """Why a coder's program cannot be started from here; empty when it can."""
-    coder = coders.load(name, settings)
-    program = program_for(settings, coder.name) or coder.program
-    return "" if not program or shutil.which(program) else f"no program {program!r} is on the PATH"
 
 
 def free_disk_mb(*paths: str) -> float | None:

@@ -40,6 +40,11 @@ def project_commands(settings: Settings, *, quick: bool = False) -> tuple[str, .
     return (*(() if quick else _commands(settings)), *_levers(settings))
 
 
+def needs_trust(path: Path) -> bool:
+    """Whether a project's value for a setting counts only once the user trusted it."""
+    return path in (*COMMANDS, *LEVERS) or (path[0] == "coders" and path[-1] in CODER_LEVERS)
+
+
 def untrusted_commands(
     history: History, repository: Repository, settings: Settings, *, quick: bool = False
 ) -> list[str]:

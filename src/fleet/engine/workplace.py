@@ -14,6 +14,7 @@ from fleet.core.errors import BranchTaken, FleetError, IllegalMove
 from fleet.core.jsontext import encode
 from fleet.core.task import MADE_HERE, WORKTREE
 from fleet.core.workspace import Workspace
+from fleet.engine.beginnings import beginning, own_beginning
 from fleet.engine.commands import run_command
 from fleet.engine.environment import Place, setup_environment
 from fleet.engine.spares import SPARES, Wanted
@@ -67,7 +68,7 @@ class Furnished(NamedTuple):
 
     admin: str  # git's folder about it
     copied: Copied
-    tree: str  # what is checked out
+    tree: str  # what is in the commit that its work is held against
 
 
 async def open_place(
@@ -136,10 +137,10 @@ class _Opening:
     async def open(self) -> Place:
         office, task = self._office, self._task
         repository = await asyncio.to_thread(repository_of, office.home, task)
-        self._task, known = await office.ask(self._known, repository)
+        self._task, known, own = await office.ask(self._known, repository)
         if known is not None:
             return Place(known.path, known)
-        wanted, tip = await asyncio.to_thread(self._wanted, repository, View(office.home, repository))
+        wanted, tip = await asyncio.to_thread(self._wanted, repository, View(office.home, repository), own)
         leased = await self._lease(wanted)
         # One that is not new may have been begun and left by a supervisor that was killed.
         self._is_new = leased.made_at == wanted.made_at
@@ -156,14 +157,17 @@ class _Opening:
         except IllegalMove as error:  # somebody is just removing it
             raise NotNow(str(error), seconds=REMOVAL_SECONDS) from error
 
-    def _known(self, repository: Repository) -> tuple[Task, Workspace | None]:
-        """The task with all that it names, and its worktree if that is ready; else it may be made. Raises NotReady."""
+    def _known(self, repository: Repository) -> tuple[Task, Workspace | None, str]:
+        """The task with all that it names, and its worktree if that is ready; else it may be made. Raises NotReady.
+
+        Then also where the task once began on its branch, if it did.
+        """
         task, office = self._placed(repository), self._office
         known = office.history.workspace(task.id)
         if known is not None and not known.is_gone and known.is_ready and is_there(known.path):
-            return task, known
+            return task, known, ""
         self._check_trust(repository)
-        return task, None
+        return task, None, own_beginning(office.history, repository, task, known)
 
     def _placed(self, repository: Repository) -> Task:
         """The task with its repository and branch, which one that was made with `bd create` does not name."""
@@ -197,12 +201,11 @@ class _Opening:
     def _is_quick(self) -> bool:
         return bool(self._settings.setup.quick or self._task.metadata.get("quick"))
 
-    def _wanted(self, repository: Repository, view: View) -> tuple[Workspace, str | None]:
+    def _wanted(self, repository: Repository, view: View, own: str) -> tuple[Workspace, str | None]:
         """The worktree to be made, and where its branch is, if that is there."""
         task = self._task
         tip = branch_tip(repository, task.branch)
-        # `create` has found the commit already, while the user could still be told.
-        base = task.base if task.origin in MADE_HERE else self._base(repository, view)
+        base = self._base(repository, view) if tip is None else beginning(view, tip, own)
         wanted = Workspace(
             task_id=task.id,
             repo=repository.top,
@@ -227,7 +230,10 @@ class _Opening:
         return {"host": office.owner, "remote": remote, "mirror": mirrored}
 
     def _base(self, repository: Repository, view: View) -> str:
+        """The commit that a new branch begins at."""
         task = self._task
+        if task.origin in MADE_HERE:  # `create` has found it already, while the user could still be told
+            return task.base
         (found,) = view.resolve(base_name(repository, task.base))
         return checked_base(repository, view, task.base, found)
 

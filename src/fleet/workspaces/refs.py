@@ -4,7 +4,7 @@ A branch is made by linking a whole file to its name, which nobody else can do t
 Anything doubtful is left to git, which says what is wrong; so is every move of a branch that is there.
 """
 
-# ruff: noqa: PTH103, PTH108, PTH112, PTH118, PTH120
+# ruff: noqa: PTH103, PTH108, PTH112, PTH113, PTH118, PTH120
 from __future__ import annotations
 
 import contextlib
@@ -53,14 +53,35 @@ def new_branch(repository: Repository, branch: str, commit: str, *, draft: str, 
     return True
 
 
+def in_the_way(repository: Repository, branch: str) -> str:
+    """A branch whose name is a folder of this one's, or lies below it: git cannot keep both. Empty: there is none."""
+    heads = os.path.join(repository.common, "refs", "heads")
+    if found := next((each for each in _above(branch) if os.path.isfile(os.path.join(heads, each))), ""):
+        return found
+    for folder, _, names in os.walk(os.path.join(heads, branch)):
+        if name := next((each for each in sorted(names) if not each.endswith(".lock")), ""):
+            return os.path.relpath(os.path.join(folder, name), heads)
+    return _packed(repository, _above(branch), branch)
+
+
 def _is_in_the_way(repository: Repository, branch: str) -> bool:
     """Whether a packed branch has this name, or one that is a folder of it, or lies below it; loose ones show."""
+    return bool(_packed(repository, [*_above(branch), branch], branch))
+
+
+def _above(branch: str) -> list[str]:
+    parts = branch.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _packed(repository: Repository, names: list[str], folder: str) -> str:
+    """A packed branch that has one of these names, or lies below a folder."""
     packed = read(os.path.join(repository.common, "packed-refs"), MOST_PACKED)
     if " refs/heads/" not in packed:
-        return False
-    parts = branch.split("/")
-    above = "|".join(re.escape("/".join(parts[:count])) for count in range(1, len(parts) + 1))
-    return re.search(rf" refs/heads/(?:(?:{above})$|{re.escape(branch)}/)", packed, re.MULTILINE) is not None
+        return ""
+    exact = "".join(f"{re.escape(each)}|" for each in names)
+    found = re.search(rf" refs/heads/({exact}{re.escape(folder)}/.+)$", packed, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _log(common: str, branch: str, line: str) -> None:

@@ -27,8 +27,10 @@ HOSTILE = [
         "fleet/$(id)",
     ),
     *("a;rm -rf x", "a`id`", "a|b", "a&b", "'a'", '"a"', "näh", "a\u202eb", "x" * 101, "a" * 40, "0" * 64, "a\n"),
+    *("#1", "+x", "@x", "a@{", "x@{1}", "_HEAD", "a#{pid}", "a%b", "a,b", "a=b", "a!b"),
 ]
 FINE = ["main", "fix/login-2", "x-A1", "a.b", "a_b", "0day", "v1.2.x", "a/b/c", "heads/x", "a" * 39, "x" * 100, "Head"]
+FINE += ["fix/#432", "user@feat", "_x", "c++", "a/@", "a/+b", "_", "@".join("ab"), "feat/#1@you+me"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -37,6 +39,13 @@ def test_a_hostile_name_is_refused_with_what_is_allowed(name: str) -> None:
         check_branch(name)
     assert "letters, digits" in refused.value.hint
     assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize(("name", "said"), [("fix auth", "' '"), ("a:b", "':'"), ("#1", "'#'"), ("näh", "'\\xe4'")])
+def test_what_is_refused_of_a_name_is_named(name: str, said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_branch(name)
+    assert said in str(refused.value).partition(": ")[2]
 
 
 @pytest.mark.parametrize("name", FINE)
