@@ -14,12 +14,15 @@ from fleet.core import checks
 from fleet.core.dependency import Edge
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.flow import StageOf, Workflow
+from fleet.core.host import required
 from fleet.core.jsontext import encode
 from fleet.core.record import Record
 from fleet.core.task import HEADLESS, WORKTREE, Task
+from fleet.engine.situation import unusable
 from fleet.wake import wake
 from fleet.workflows.ids import new_workflow_id, task_of
-from fleet.workspaces.repository import find_repository
+from fleet.workflows.references import TASK_PROMPT
+from fleet.workspaces.repository import NoRepository, find_repository
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from fleet.actions.travelling import Ticket
     from fleet.actions.worker_making import Maker
     from fleet.actions.worker_terms import WorkerTerms
+    from fleet.actions.workflows import Flow
     from fleet.assembly import Fleet
     from fleet.config import Settings
     from fleet.core.rules import Rules
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 ORIGIN = "workflow"
 LONGEST_PROMPT = 1024 * 1024
 LONGEST_TITLE = 200
+MOST_NAMED = 5
+ABOUT = f"{{{TASK_PROMPT}}}"
 
 
 class Asked(Record):
@@ -68,11 +74,19 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
         raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
     if "\0" in asked.directory or not os.path.isdir(asked.directory):  # noqa: PTH112
         raise BadInput(f"{asked.directory[:200]!r} is no directory", hint="name a checkout of a git repository.")
-    repository = find_repository(asked.directory)
+    try:
+        repository = find_repository(asked.directory)
+    except NoRepository as error:
+        raise NoRepository(str(error), hint="go into one, or name one with --repo (repo_path in a call).") from error
     rules = rules_for(fleet, repository.top, terms, maker.caller)
     settings = load(fleet.home, repository.top)
     refuse_untrusted(fleet, repository, settings)
     prompt = _prompt(asked.prompt or plan.task_prompt)
+    if not prompt.strip() and (asking := [stage.stage for stage in plan.stages if ABOUT in stage.prompt]):
+        raise BadInput(
+            f"nothing is said of what the workflow is about, and stage {asking[0]!r} asks for {ABOUT}",
+            hint='say it: -p "…" on the command line, task_prompt in the file or the call.',
+        )
     now = fleet.queue.now()
     workflow = Workflow(
         id=new_workflow_id(),
@@ -99,6 +113,21 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
         fleet.history.add_workflow(workflow, _stages(workflow, plan))
     wake(fleet.home)
     return workflow
+
+
+def hindrances(fleet: Fleet, flow: Flow) -> list[str]:
+    """Why stages that were just made stay queued: their coders are not installed here, say."""
+    settings = load(fleet.home, flow.workflow.repo)
+    by_coder: dict[str, list[str]] = {}
+    for seen in flow.stages:
+        if seen.task is not None and not required(seen.task.requires):
+            by_coder.setdefault(seen.task.coder, []).append(seen.stage.name)
+    missing = {coder: why for coder in by_coder if (why := unusable(coder, settings))}
+    return [
+        f"coder {coder!r} cannot be used here: {why}; until it can, these stay queued: "
+        f"{', '.join(by_coder[coder][:MOST_NAMED])}{' …' if len(by_coder[coder]) > MOST_NAMED else ''}"
+        for coder, why in missing.items()
+    ]
 
 
 def _stages(workflow: Workflow, plan: Plan) -> list[StageOf]:

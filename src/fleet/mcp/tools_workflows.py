@@ -34,7 +34,9 @@ class CreateWorkflow(Given, frozen=True, kw_only=True):
     ]
     base_ref: Annotated[str, Meta(description="The branch, tag or commit that stages start from.")] = "HEAD"
     timeout_seconds: Annotated[float | None, Meta(description="Of each stage that says none.")] = None
-    on_failure: Annotated[str, Meta(description="continue, or stop: nothing more begins once a stage failed.")] = ""
+    on_failure: Annotated[
+        str, Meta(description="continue; stop: nothing more begins once a stage failed; cancel: those at work end too.")
+    ] = ""
 
 
 class OfWorkflow(Given, frozen=True, kw_only=True):
