@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from fleet.core.workflow import Plan
+from fleet.workflows.checking import Known
 from fleet.workflows.faults import BadWorkflow, Fault
 from fleet.workflows.planning import plan_from_data, plan_from_file
 
@@ -29,7 +30,7 @@ def a_stage(name: str, *needs: str | int, **more: Any) -> dict[str, Any]:
 
 def a_plan(*stages: dict[str, Any], **more: Any) -> Plan:
     """The plan of these stages."""
-    return plan_from_data({"stages": list(stages), **more}, name="test", knows=CODERS.__contains__)
+    return plan_from_data({"stages": list(stages), **more}, name="test", known=Known(CODERS.__contains__))
 
 
 def faults_of(*stages: Any, **more: Any) -> list[Fault]:
@@ -43,7 +44,7 @@ def plan_in_file(folder: Path, name: str, text: str | bytes) -> Plan:
     """The plan in a file with this text."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return plan_from_file(str(path), knows=CODERS.__contains__)
+    return plan_from_file(str(path), known=Known(CODERS.__contains__))
 
 
 def faults_in_file(folder: Path, name: str, text: str | bytes) -> list[str]:

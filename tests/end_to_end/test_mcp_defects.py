@@ -76,9 +76,8 @@ def test_1_a_worker_that_ends_at_once_is_not_running_for_ever(shop: Shop) -> Non
     over = shop.tools.wait_over(*ids)
     assert {each["status"] for each in over} == {"failed"}
     found = shop.tools.ok("collect_worker_result", worker_id=ids[0])
-    assert (found["exit_code"], found["result"]) == (3, None)
+    assert (found["exit_code"], found["result"]["status"], found["result_made_by"]) == (3, "failed", "fleet")
     assert found["error_message"]
-    assert "there is no result" in found["result_error"]
     assert shop.tools.ok("list_workers", statuses=["running", "pending"])["count"] == 0, "none counts as running"
     assert shop.tools.ok("cleanup_worker", worker_id=ids[0])["errors"] == []
 

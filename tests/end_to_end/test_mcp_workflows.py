@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from flows import COMPETITION, PARALLEL, WRITE_REVIEW_REFINE
-from mcp_client import Tools, serving, stop, workshop
+from mcp_client import Tools, is_alive, serving, stop, workshop
 from program import Program
 from repositories import branches, run_git, worktrees
 from supervised import wait_for
@@ -92,8 +92,11 @@ def test_a_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
     assert "is pending" in (told := shop.tools.refused("cleanup_workflow", workflow_id=key)) or "is running" in told
     slow = made["stage_summary"][0]["worker_id"]
     wait_for(lambda: shop.tools.ok("get_worker_status", worker_id=slow)["status"] == "running", "its agent")
+    working = shop.tools.ok("get_worker_status", worker_id=slow)
+    assert is_alive(working["pid"]) and Path(working["prompt_path"]).read_text() == "demo: hang=middle"
     shop.tools.ok("cancel_workflow", workflow_id=key)
     assert shop.over(made)["status"] == "cancelled"
+    assert shop.tools.ok("get_worker_status", worker_id=slow)["pid"] is None
     assert shop.tools.refused("cancel_workflow", workflow_id=key).startswith("IllegalMove: ")
     listed = shop.tools.ok("list_workflows", statuses=["cancelled"], limit=1)
     assert [each["workflow_id"] for each in listed["workflows"]] == [key]
@@ -133,6 +136,24 @@ def test_a_workflow_is_waited_for_and_a_cancelled_one_asks_nothing_any_more(shop
     assert shop.fleet("answer", over["id"], "green").code == 1, "it is too late"
     assert shop.tools.ok("wait", ids=[key], until="all")["workflows"][0]["status"] == "cancelled"
     assert "WorkflowNotFound" in shop.tools.refused("wait", ids=["wf_000000000000"])
+
+
+def test_a_stage_that_times_out_is_told_alike_and_what_it_did_is_collected(shop: Shop) -> None:
+    slow = {"name": "slow", "prompt_template": "demo: steps=2 pause=0 hang=middle", "timeout_seconds": 5}
+    waits = {"name": "waits", "prompt_template": "demo: hang=middle"}
+    made = shop.make([slow, waits], on_failure="cancel")
+    done = shop.over(made)
+    first, second = done["stage_summary"]
+    assert (done["status"], first["status"], second["status"]) == ("failed", "timed_out", "cancelled")
+    assert done["progress"] == "0/2 stages complete (1 failed, 1 cancelled)"
+    for stage in (first, second):
+        found = shop.tools.ok("collect_worker_result", worker_id=stage["worker_id"])
+        assert found["status"] == stage["status"]
+        assert (found["result_made_by"], found["result"]["status"]) == ("fleet", "failed"), found
+        assert found["result"]["branch"] == stage["branch_name"] and found["result"]["summary"]
+    every = shop.tools.ok("collect_workflow_result", workflow_id=made["workflow_id"], include_all_stages=True)
+    assert [each["status"] for each in every["stages"]] == ["timed_out", "cancelled"]
+    assert all(each["result"]["status"] == "failed" for each in every["stages"])
 
 
 @pytest.mark.parametrize(

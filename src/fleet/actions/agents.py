@@ -9,7 +9,7 @@ from fleet.actions.tasks import close
 from fleet.config import load, model_for
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
-from fleet.core.flow import NOT_BEGUN
+from fleet.core.flow import CUT_SHORT, NOT_BEGUN
 from fleet.core.task import Status
 from fleet.wake import wake
 
@@ -95,6 +95,11 @@ class Stopped(NamedTuple):
 
     task: Task
     asked: bool  # its agent is asked to stop; otherwise it waited, and is blocked now
+
+
+def was_stopped(task: Task) -> bool:
+    """Whether a task that is blocked was stopped: by a person, or with the workflow it is a stage of."""
+    return task.reason.startswith((BY_HAND, NOT_BEGUN, CUT_SHORT))
 
 
 def running(fleet: Fleet) -> list[Running]:
@@ -198,10 +203,10 @@ def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
 
 def _open_stages(fleet: Fleet, task: Task) -> None:
     """Let those stages of its workflow go on that were stopped since this one failed."""
-    why = f"{NOT_BEGUN} {task.stage} failed"
+    why = tuple(f"{word} {task.stage} failed" for word in (NOT_BEGUN, CUT_SHORT))
     for stage in fleet.history.stages(task.workflow):
         other = fleet.queue.get(stage.task_id)
-        if other.status == Status.BLOCKED and other.reason.startswith(why):
+        if other.status == Status.BLOCKED and other.reason.startswith(why) and not other.is_supervised:
             fleet.queue.save(_opened(fleet, other, live=False))
 
 

@@ -9,6 +9,7 @@ from fleet.coders import known
 from fleet.config import load
 from fleet.core.errors import BadInput, FleetError
 from fleet.workflows import templates
+from fleet.workflows.checking import Known
 from fleet.workflows.planning import plan_from_data, plan_from_file
 
 if TYPE_CHECKING:
@@ -22,13 +23,31 @@ if TYPE_CHECKING:
 
 def plan_of(home: Home, path: str, *, cwd: str, env: Mapping[str, str]) -> Plan:
     """The plan in a workflow file. Raises BadWorkflow with every fault, BadInput where it is no such file."""
-    return plan_from_file(path, knows=knows_coders(load(home, cwd, env)))
+    return plan_from_file(path, known=known_in(load(home, cwd, env)))
 
 
 def plan_in_data(home: Home, data: dict[str, Any], *, cwd: str, env: Mapping[str, str]) -> Plan:
     """The plan in plain data, as a caller of a tool gives it. Raises BadWorkflow with every fault."""
     settings = load(home, cwd if os.path.isdir(cwd) else None, env)  # noqa: PTH112
-    return plan_from_data(data, name="workflow", knows=knows_coders(settings))
+    return plan_from_data(data, name="workflow", known=known_in(settings))
+
+
+def known_in(settings: Settings) -> Known:
+    """The coders and accounts that there are by these settings."""
+    return Known(knows_coders(settings), knows_accounts(settings))
+
+
+def knows_accounts(settings: Settings) -> Callable[[str, str], bool]:
+    """Whether a coder has an account of this name; where none is said, whether any has.
+
+    Of a queue that hosts share nobody knows what accounts the others have.
+    """
+    is_shared = (settings.queue or "").startswith("postgres") or bool(settings.queue_command)
+
+    def knows(coder: str, name: str) -> bool:
+        return is_shared or any(each.name == name and coder in ("", each.coder) for each in settings.accounts)
+
+    return knows
 
 
 def knows_coders(settings: Settings) -> Callable[[str], bool]:

@@ -10,11 +10,12 @@ from fleet.actions import reading
 from fleet.actions.event_text import event_lines
 from fleet.actions.worker_making import KEY
 from fleet.actions.worker_warnings import why_waiting
+from fleet.assembly import open_launcher
 from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import decode
 from fleet.core.task import Status
-from fleet.engine.folder import home_of
+from fleet.engine.folder import PROMPT, TaskFolder, home_of
 from fleet.engine.result_file import read_result
 from fleet.engine.workplace import worktree_path
 from fleet.workspaces.repository import find_repository
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fleet.actions.workers import Worker
     from fleet.assembly import Fleet
     from fleet.config import Settings
+    from fleet.core.run import Run
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
 
@@ -113,13 +115,15 @@ def _facts(home: Home, worker: Worker, places: Places, waits: str) -> dict[str, 
         "last_heartbeat_at": _stamp(_heard(worker)),
         "last_activity_at": _stamp((run.last_event_at or run.started_at) if run else None),
         "timeout_seconds": _timeout(task.limits),
-        "pid": None,
+        "pid": _pid(home_of(home, run), run) if run else None,
         "exit_code": run.exit_status if run else None,
         "retry_count": max(0, run.number - 1) if run else 0,
         "tags": kept.get("tags", []),
         "metadata": kept.get("metadata", {}),
         "parent_worker_id": kept.get("parent_worker_id"),
-        "error_message": task.reason if worker.is_over and worker.status != "succeeded" else None,
+        "error_message": (task.reason or task.close_reason)
+        if worker.is_over and worker.status != "succeeded"
+        else None,
         "heartbeat_message": _heartbeat(worker, waits),
         "finding": task.finding or None,
         "reason": task.reason or task.close_reason or waits or None,
@@ -127,6 +131,11 @@ def _facts(home: Home, worker: Worker, places: Places, waits: str) -> dict[str, 
         "tokens": run.tokens if run else 0,
         "cost_usd": run.cost_usd if run else None,
     }
+
+
+def _pid(home: Home, run: Run) -> int | None:
+    """The process that its agent lives below: of one on another host nothing is known here."""
+    return open_launcher().pid(TaskFolder(home, run.task_id).run_folder(run.number)) if run.is_live else None
 
 
 def summary(views: Sequence[dict[str, Any]], what: str = "workers") -> str:
@@ -186,6 +195,7 @@ def _complained(home: Home, task_id: str, lines: int) -> str:
 def _paths(home: Home, task_id: str) -> dict[str, str]:
     folder = home.task(task_id)
     return {
+        "prompt_path": f"{folder}/{PROMPT}",
         "result_json_path": f"{folder}/{reading.PARTS['result']}",
         "stdout_path": f"{folder}/{reading.PARTS['events']}",
         "stderr_path": f"{folder}/{reading.PARTS['stderr']}",

@@ -8,6 +8,7 @@ from fleet import coders
 from fleet.coders.base import Order
 from fleet.config import coder_settings, load
 from fleet.core.errors import FleetError
+from fleet.core.host import required
 from fleet.core.task import Task
 from fleet.engine.hosting import settings_here
 from fleet.engine.single import PAUSED
@@ -16,6 +17,7 @@ from fleet.engine.situation import unusable
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from fleet.actions.workflows import Flow
     from fleet.assembly import Fleet
     from fleet.config import Settings
 
@@ -42,6 +44,12 @@ def warnings(fleet: Fleet, names: Collection[str], repo: str = "") -> list[str]:
             "all tools unasked, `fleet init --permissions user` leaves it so"
         )
     return found
+
+
+def of_stages(fleet: Fleet, flow: Flow) -> list[str]:
+    """The same for a workflow that was just made; what only other hosts may do is theirs."""
+    here = [seen.task for seen in flow.stages if seen.task is not None and not required(seen.task.requires)]
+    return warnings(fleet, {task.coder for task in here}, flow.workflow.repo)
 
 
 def _unusable(name: str, settings: Settings) -> str:

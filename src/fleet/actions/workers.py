@@ -11,6 +11,7 @@ from fleet.core.errors import BadInput, FleetError, IllegalMove, TaskNotFound
 from fleet.core.filter import Filter
 from fleet.core.run import Ending
 from fleet.core.task import RESOLVED, Status
+from fleet.engine.staging import has_failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,9 +67,9 @@ class Worker(NamedTuple):
         """How far it is, by its task and its last run."""
         task, run = self.task, self.run
         if task.status in RESOLVED:
-            return WorkerStatus.SUCCEEDED
+            return WorkerStatus.FAILED if has_failed(task) else WorkerStatus.SUCCEEDED
         if task.status == Status.BLOCKED:
-            return WorkerStatus.PENDING if self.question and not _by_hand(task) else _stopped(task, run)
+            return WorkerStatus.PENDING if self.question and not agents.was_stopped(task) else _stopped(task, run)
         if run is not None and run.is_live:
             return WorkerStatus.RUNNING
         return WorkerStatus.PENDING
@@ -207,10 +208,6 @@ def _seen(fleet: Fleet, tasks: Sequence[Task]) -> list[Worker]:
     return found
 
 
-def _by_hand(task: Task) -> bool:
-    return task.reason.startswith(agents.BY_HAND)
-
-
 def _may_ask(task: Task) -> bool:
     return task.status in (Status.BLOCKED, Status.IN_PROGRESS)
 
@@ -219,7 +216,7 @@ def _stopped(task: Task, run: Run | None) -> str:
     """Of a task that is blocked and asks nothing: by its last run, or by whoever kept it from having one."""
     if run is not None and run.ending == Ending.TIMED_OUT:
         return WorkerStatus.TIMED_OUT
-    if _by_hand(task) or (run is not None and run.ending == Ending.CANCELLED):
+    if agents.was_stopped(task) or (run is not None and run.ending == Ending.CANCELLED):
         return WorkerStatus.CANCELLED
     return WorkerStatus.FAILED
 

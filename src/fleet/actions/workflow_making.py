@@ -19,7 +19,8 @@ from fleet.core.record import Record
 from fleet.core.task import HEADLESS, WORKTREE, Task
 from fleet.wake import wake
 from fleet.workflows.ids import new_workflow_id, task_of
-from fleet.workspaces.repository import find_repository
+from fleet.workflows.references import TASK_PROMPT
+from fleet.workspaces.repository import NoRepository, find_repository
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 ORIGIN = "workflow"
 LONGEST_PROMPT = 1024 * 1024
 LONGEST_TITLE = 200
+ABOUT = f"{{{TASK_PROMPT}}}"
 
 
 class Asked(Record):
@@ -68,11 +70,19 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
         raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
     if "\0" in asked.directory or not os.path.isdir(asked.directory):  # noqa: PTH112
         raise BadInput(f"{asked.directory[:200]!r} is no directory", hint="name a checkout of a git repository.")
-    repository = find_repository(asked.directory)
+    try:
+        repository = find_repository(asked.directory)
+    except NoRepository as error:
+        raise NoRepository(str(error), hint="go into one, or name one with --repo (repo_path in a call).") from error
     rules = rules_for(fleet, repository.top, terms, maker.caller)
     settings = load(fleet.home, repository.top)
     refuse_untrusted(fleet, repository, settings)
     prompt = _prompt(asked.prompt or plan.task_prompt)
+    if not prompt.strip() and (asking := [stage.stage for stage in plan.stages if ABOUT in stage.prompt]):
+        raise BadInput(
+            f"nothing is said of what the workflow is about, and stage {asking[0]!r} asks for {ABOUT}",
+            hint='say it: -p "…" on the command line, task_prompt in the file or the call.',
+        )
     now = fleet.queue.now()
     workflow = Workflow(
         id=new_workflow_id(),

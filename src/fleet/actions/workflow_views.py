@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.actions import worker_views, workers, workflows
 from fleet.actions.worker_views import span
 from fleet.actions.workflows import State
+from fleet.core.task import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +37,7 @@ def view(fleet: Fleet, flow: Flow) -> dict[str, Any]:
     """One workflow as plain data; instants are seconds since 1970, as codefleet has them."""
     made, now = flow.workflow, fleet.queue.now().timestamp()
     ended = _ended(flow)
-    stages = [_stage(index, seen, now) for index, seen in enumerate(flow.stages)]
+    stages = [_stage(fleet, index, seen, now) for index, seen in enumerate(flow.stages)]
     elapsed = span((ended or now) - made.made_at.timestamp())
     progress = _progress([stage["status"] for stage in stages])
     return {
@@ -63,10 +64,12 @@ def listed(fleet: Fleet, statuses: Iterable[str] | None, limit: int) -> dict[str
 def collected(fleet: Fleet, flow: Flow, *, all_stages: bool, logs: bool) -> dict[str, Any]:
     """A workflow with what its last stage handed on, or all of them: in short, and with the whole worker."""
     wanted = list(enumerate(flow.stages)) if all_stages else [(len(flow.stages) - 1, flow.stages[-1])]
-    told = view(fleet, flow) | {"stages": [_handed_on(seen) for _, seen in wanted]}
+    told = view(fleet, flow)
+    words = [told["stage_summary"][index]["status"] for index, _ in wanted]
+    told["stages"] = [_handed_on(seen, word) for (_, seen), word in zip(wanted, words, strict=True)]
     found = [
-        {"index": index, "name": seen.stage.name, "status": WORDS[seen.state], "result": _collected(fleet, seen, logs)}
-        for index, seen in wanted
+        {"index": index, "name": seen.stage.name, "status": word, "result": _collected(fleet, seen, logs)}
+        for (index, seen), word in zip(wanted, words, strict=True)
     ]
     return told | ({"stage_results": found} if all_stages else {"final_result": found[0]["result"]})
 
@@ -84,8 +87,16 @@ def cleaned(workflow_id: str, done: Sequence[Removal]) -> dict[str, Any]:
     }
 
 
-def _stage(index: int, seen: Seen, now: float) -> dict[str, Any]:
-    task, status = seen.task, WORDS[seen.state]
+def _word(fleet: Fleet, seen: Seen) -> str:
+    """How far a stage is; of one that failed by itself its worker says how."""
+    task = seen.task
+    if seen.state == State.FAILED and task is not None and task.status == Status.BLOCKED:
+        return workers.worker(fleet, task.id).status
+    return WORDS[seen.state]
+
+
+def _stage(fleet: Fleet, index: int, seen: Seen, now: float) -> dict[str, Any]:
+    task, status = seen.task, _word(fleet, seen)
     began = task.started_at.timestamp() if task and task.started_at else None
     ended = (task.closed_at or task.updated_at).timestamp() if task and seen.state in workflows.OVER else now
     return {
@@ -102,10 +113,10 @@ def _stage(index: int, seen: Seen, now: float) -> dict[str, Any]:
     }
 
 
-def _handed_on(seen: Seen) -> dict[str, Any]:
+def _handed_on(seen: Seen, word: str) -> dict[str, Any]:
     told = {
         "name": seen.stage.name,
-        "status": WORDS[seen.state],
+        "status": word,
         "worker_id": seen.task_id,
         "branch_name": seen.task.branch if seen.task else None,
         "result": seen.result.told if seen.result else None,
@@ -124,7 +135,7 @@ def _collected(fleet: Fleet, seen: Seen, logs: bool) -> dict[str, Any] | None:
 
 def _progress(statuses: Sequence[str]) -> str:
     """As codefleet says it: 2/4 stages complete (2 done, 1 running, 1 pending)."""
-    counts = {"done": 0, "skipped": 0, "running": 0, "pending": 0, "failed": 0}
+    counts = {"done": 0, "skipped": 0, "running": 0, "pending": 0, "failed": 0, "cancelled": 0}
     for status in statuses:
         word = "done" if status == "succeeded" else status if status in counts else "failed"
         counts[word] += 1

@@ -7,12 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions import agents, asking, control, removal
-from fleet.core.errors import BadInput, IllegalMove
+from fleet.core.errors import BadInput, IllegalMove, Usage
 from fleet.core.filter import Filter
-from fleet.core.flow import NOT_BEGUN
 from fleet.core.task import RESOLVED, Status
 from fleet.core.workflow import plan_in
 from fleet.engine.staging import has_failed
+from fleet.workflows.ids import is_workflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Caller, Task
     from fleet.core.workflow import Plan, Stage
 
-MOST_LISTED = 1000
+MOST_LISTED, MOST_SHOWN = 1000, 5
 CANCELLED_HERE = "stopped by hand: its workflow was cancelled"
 #: How long the agents of a workflow that is cleaned up may take to be gone.
 END_SECONDS = 30.0
@@ -147,6 +147,18 @@ def flow(fleet: Fleet, workflow_id: str) -> Flow:
         return _seen(fleet, fleet.history.workflow(workflow_id))
 
 
+def meant(fleet: Fleet, said: str) -> Flow:
+    """The workflow of this id, or the only one whose id begins so. Raises WorkflowNotFound, Usage for several."""
+    if not is_workflow(said):
+        kept = fleet.history.workflows(limit=MOST_LISTED)
+        fitting = [each.id for each in kept if said and each.id.startswith(said)]
+        if len(fitting) > 1:
+            shown = ", ".join(fitting[:MOST_SHOWN]) + (" …" if len(fitting) > MOST_SHOWN else "")
+            raise Usage(f"{said!r} fits {len(fitting)} workflows: {shown}", hint="type more of the id.")
+        said = fitting[0] if fitting else said
+    return flow(fleet, said)
+
+
 def flows(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 25) -> list[Flow]:
     """The newest workflows, newest first; with statuses those that are in one of them. Raises BadInput."""
     wanted = None if statuses is None else set(statuses)
@@ -166,7 +178,7 @@ def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flo
     while True:
         found = flow(fleet, workflow_id)
         tell(found)
-        if found.rests():
+        if found.rests({each.task_id for each in fleet.history.questions(unanswered=True)}):
             return found
         if time.monotonic() - looked > HOLDER_SECONDS:
             looked = time.monotonic()
@@ -277,8 +289,7 @@ def _state(task: Task | None, result: Result | None, asks: bool) -> tuple[str, s
     if task.status == Status.BLOCKED and not task.is_supervised:
         if asks:
             return State.NEEDS_YOU, task.reason
-        by_hand = task.reason.startswith((agents.BY_HAND, NOT_BEGUN))
-        return State.STOPPED if by_hand else State.FAILED, task.reason
+        return State.STOPPED if agents.was_stopped(task) else State.FAILED, task.reason
     if task.status == Status.IN_PROGRESS or task.is_supervised:
         return State.RUNNING, ""
     return State.READY, task.reason

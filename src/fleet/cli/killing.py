@@ -15,6 +15,7 @@ from fleet.cli import person
 from fleet.cli.asking import agreed, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
+from fleet.cli.removed import tell_removed
 from fleet.core.errors import FleetError, Usage
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
@@ -110,36 +111,9 @@ def _tell(fleet: Fleet, stopped: list[Stopped], gone: list[Removal], reason: str
         if task.id not in by_task:
             click.echo(f"{task.id}: {'its agent is asked to stop' if asked else 'blocked'} ({clean(reason)})")
         else:
-            _tell_removed(by_task[task.id])
+            tell_removed(by_task[task.id], "stopped, but its worktree stays", without_ignored=True)
     if any(asked for _, asked in stopped) and not gone and holder(fleet.home) is None:
         click.echo("no supervisor runs: agents go on until one does (`fleet run start`)", err=True)
-
-
-def _tell_removed(done: Removal) -> None:
-    space = done.workspace
-    if not done.removed:
-        click.echo(f"{space.branch}: stopped, but its worktree stays: {clean(done.why_not)}", err=True)
-        click.echo(
-            f"  {space.path}; `fleet kill --without-ignored {space.branch}` goes without ignored files", err=True
-        )
-        return
-    branch = f"branch deleted, its tip is {done.branch_kept}" if done.branch_kept else "its branch stays"
-    click.echo(f"{space.branch}: removed ({branch})")
-    for words in (done.why_not, done.note):
-        if words:
-            click.echo(f"  {clean(words)}", err=True)
-    if done.commands:
-        click.echo(f"  {_kept(done)}; this brings it back:")
-        for command in done.commands:
-            click.echo(f"    {clean(command)}")
-    for each in done.saved.left_out:
-        click.echo(f"  not saved: {clean(each.path)} ({clean(each.why)})", err=True)
-
-
-def _kept(done: Removal) -> str:
-    parts = ["what was not committed"] if done.saved.commands else []
-    parts = ["the branch", *parts] if done.branch_kept else parts
-    return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} kept"
 
 
 def _later(fleet: Fleet, gone: list[Removal]) -> None:

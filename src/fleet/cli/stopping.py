@@ -9,6 +9,7 @@ from fleet.actions.elsewhere import here
 from fleet.actions.names import find_tasks
 from fleet.actions.waiting import Progress
 from fleet.actions.waiting import wait as wait_for
+from fleet.actions.workflows import flow
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.asking import see_to_supervisor
@@ -17,6 +18,7 @@ from fleet.cli.completion import complete_names
 from fleet.core.errors import Usage
 from fleet.engine.single import holder
 from fleet.home import find
+from fleet.workflows.ids import is_workflow
 
 TIMED_OUT = 124  # as timeout(1) has it
 
@@ -62,7 +64,7 @@ def resume() -> None:
 
 
 @click.command()
-@click.argument("names", metavar="[ID|GLOB…]", nargs=-1)
+@click.argument("names", metavar="[ID|GLOB|WORKFLOW…]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Wait for every task that is not closed.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up after so long: exit code 124."
@@ -73,7 +75,9 @@ def wait(names: tuple[str, ...], everything: bool, timeout: float | None) -> int
         raise Usage("name the tasks to wait for, or say --all", hint="`fleet wait --help` shows how it is used.")
     display = Display()
     with open_fleet(find()) as fleet:
-        ids = None if everything else find_tasks(fleet, names, scope=person.scope())
+        tasks = find_tasks(fleet, [name for name in names if not is_workflow(name)], scope=person.scope())
+        stages = [seen.task_id for name in names if is_workflow(name) for seen in flow(fleet, name).stages]
+        ids = None if everything else list(dict.fromkeys((*tasks, *stages)))
         progress = wait_for(fleet, ids, timeout=timeout, tell=display.tell)
     display.end(progress)
     if not progress.is_over:

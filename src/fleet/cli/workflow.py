@@ -7,27 +7,28 @@ import sys
 import click
 
 from fleet.actions import plans
-from fleet.actions.workflows import Flow, flow
-from fleet.assembly import open_fleet
+from fleet.actions.workflows import Flow, meant
 from fleet.cli import person
 from fleet.cli.bd.text import shown
-from fleet.cli.workflow_runs import cancel, cleanup, listed, results, run, status, tell_faults
+from fleet.cli.workflow_runs import cancel, cleanup, listed, opened, results, run, status, tell_faults
 from fleet.core.jsontext import encode
 from fleet.core.workflow import Plan, Stage
 from fleet.home import find
 from fleet.workflows import templates
 from fleet.workflows.drawing import draw
 from fleet.workflows.faults import BadWorkflow
-from fleet.workflows.ids import is_workflow
 
 WIDE = 240  # where nobody looks at a screen
 
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group()
-def workflow() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def workflow(context: click.Context) -> None:
     """Agents that work together: a graph of stages, written in a JSON, TOML or YAML file."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @workflow.command()
@@ -102,10 +103,10 @@ for command in (run, status, listed, results, cancel, cleanup):
 
 def _flow(name: str) -> Flow | None:
     """The workflow of this id; none where the name is that of a file."""
-    if not is_workflow(name) or os.path.exists(name):  # noqa: PTH110
+    if not name.startswith("wf_") or os.path.exists(name):  # noqa: PTH110
         return None
-    with open_fleet(find()) as fleet:
-        return flow(fleet, name)
+    with opened() as fleet:
+        return meant(fleet, name)
 
 
 def _plan(file: str) -> Plan:

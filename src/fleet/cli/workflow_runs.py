@@ -2,24 +2,29 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
-from fleet.actions import control, homes, plans, workflow_making, workflows
-from fleet.actions.removal import Removal
+from fleet.actions import control, homes, plans, worker_warnings, workflow_making, workflows
 from fleet.actions.worker_making import Maker
 from fleet.actions.worker_terms import WorkerTerms
 from fleet.actions.workflow_making import Asked
 from fleet.actions.workflows import Flow
-from fleet.assembly import open_fleet
+from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.asking import agreed
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.errors import tell
-from fleet.core.errors import Usage
+from fleet.cli.removed import tell_removed
+from fleet.core.errors import HomeMissing, Usage
 from fleet.core.jsontext import encode
 from fleet.home import find
 from fleet.workflows.faults import BadWorkflow
+
+#: A stage in one of these may have had an agent.
+WORKED = (workflows.State.DONE, workflows.State.FAILED, workflows.State.STOPPED)
 
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -29,7 +34,11 @@ with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-p", "--prompt", help="What the workflow is about: {task_prompt} in its file. - reads stdin.")
 @click.option("--repo", metavar="DIR", help="A checkout of the repository to work on; if not said, where you are.")
 @click.option("--base", metavar="REF", help="The branch, tag or commit that stages start from.")
-@click.option("--wait", is_flag=True, help="Wait until it is over; exit 1 unless it succeeded.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until it is over, or goes on only once you answer; exit 1 unless it succeeded.",
+)
 @with_json
 def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait: bool, as_json: bool) -> int:
     """Run a workflow FILE. Each stage becomes a task; a supervisor is started to run them if there is none."""
@@ -50,14 +59,16 @@ def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait:
         if started := (control.ensure(home) if maker.caller is None else None):
             click.echo(f"supervisor started: pid {started}", err=True)
         found = workflows.flow(fleet, made.id)
-        if not wait:
-            click.echo(
-                encode(found.view(), 2) if as_json else f"{made.id}: {len(found.stages)} stages of {clean(made.name)}"
-            )
-            return 0
+        for reason in worker_warnings.of_stages(fleet, found):
+            click.echo(f"warning: {clean(reason)}", err=True)
         if not as_json:
             click.echo(f"{made.id}: {len(found.stages)} stages of {clean(made.name)}")
+        if not wait:
+            click.echo(encode(found.view(), 2) if as_json else _what_next(made.id), err=not as_json)
+            return 0
         over = workflows.wait(fleet, made.id, tell=(lambda _: None) if as_json else Told().tell)
+        if not over.is_over:
+            _tell_questions(fleet, over)
     click.echo(encode(over.view(), 2) if as_json else _headline(over))
     return 0 if over.status == workflows.SUCCEEDED else 1
 
@@ -67,8 +78,8 @@ def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait:
 @with_json
 def status(workflow_id: str, as_json: bool) -> None:
     """Show how far a workflow is, stage by stage."""
-    with open_fleet(find()) as fleet:
-        found = workflows.flow(fleet, workflow_id)
+    with opened() as fleet:
+        found = workflows.meant(fleet, workflow_id)
     if as_json:
         click.echo(encode(found.view(), 2))
         return
@@ -85,7 +96,7 @@ def status(workflow_id: str, as_json: bool) -> None:
 @with_json
 def listed(limit: int, status: tuple[str, ...], as_json: bool) -> None:
     """List workflows, the newest first."""
-    with open_fleet(find()) as fleet:
+    with opened() as fleet:
         found = workflows.flows(fleet, status or None, limit=limit)
     if as_json:
         click.echo(encode([flow.view() for flow in found], 2))
@@ -103,19 +114,19 @@ def listed(limit: int, status: tuple[str, ...], as_json: bool) -> None:
 @with_json
 def results(workflow_id: str, as_json: bool) -> None:
     """Show what the stages of a workflow handed on."""
-    with open_fleet(find()) as fleet:
-        found = workflows.flow(fleet, workflow_id)
+    with opened() as fleet:
+        found = workflows.meant(fleet, workflow_id)
     if as_json:
         click.echo(encode(workflows.results_view(found), 2))
         return
     for seen in found.stages:
-        by_fleet = seen.result is not None and seen.result.made_by == "fleet" and seen.state == workflows.State.DONE
+        by_fleet = seen.result is not None and seen.result.made_by == "fleet" and seen.state in WORKED
         mark = "; it left no result: made from what it said and changed" if by_fleet else ""
         click.echo(f"{clean(seen.stage.name)}: {seen.state}{mark}")
         body = seen.result.told if seen.result else {}
-        for name in ("branch", "finding", "summary", "files_changed", "next_steps"):
+        for name in ("branch", "finding", "summary", "files_changed", "tests", "commits", "next_steps"):
             value = body.get(name)
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+            text = ", ".join(map(_entry, value)) if isinstance(value, list) else str(value or "")
             if text:
                 click.echo(f"  {name.replace('_', ' ')}: {clean(text)}")
 
@@ -126,7 +137,8 @@ def results(workflow_id: str, as_json: bool) -> None:
 def cancel(workflow_id: str, as_json: bool) -> None:
     """Stop a workflow. Agents at work are asked to end, nothing more begins or is asked; what was done stays."""
     with open_fleet(find()) as fleet:
-        found = workflows.cancel(fleet, workflow_id, caller=person.caller(fleet))
+        key = workflows.meant(fleet, workflow_id).workflow.id
+        found = workflows.cancel(fleet, key, caller=person.caller(fleet))
     click.echo(encode(found.view(), 2) if as_json else _headline(found))
 
 
@@ -138,18 +150,33 @@ def cancel(workflow_id: str, as_json: bool) -> None:
 def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
     """Remove the worktrees of a workflow that is over. What only they hold is saved first."""
     with open_fleet(find()) as fleet:
+        found = workflows.meant(fleet, workflow_id)
         if not yes:
             if as_json or not sys.stdin.isatty():
                 raise Usage("nobody can be asked here", hint="--yes goes ahead.")
-            count = len(workflows.flow(fleet, workflow_id).stages)
-            if not agreed(f"remove the worktrees of {count} stages of {workflow_id}?", "nothing was removed"):
+            count, key = len(found.stages), found.workflow.id
+            if not agreed(f"remove the worktrees of {count} stages of {key}?", "nothing was removed"):
                 return 1
-        done = workflows.cleanup(fleet, workflow_id, with_branches=branches, caller=person.caller(fleet))
+        done = workflows.cleanup(fleet, found.workflow.id, with_branches=branches, caller=person.caller(fleet))
     if as_json:
         click.echo(encode([each.view() for each in done], 2))
     else:
-        _tell_removed(done)
+        for each in done:
+            tell_removed(each, "its worktree stays")
+        if not done:
+            click.echo("nothing to remove")
     return 0 if all(each.removed for each in done) else 1
+
+
+@contextmanager
+def opened() -> Iterator[Fleet]:
+    """The home, to look at workflows in. Raises HomeMissing."""
+    try:
+        opening = open_fleet(find())
+    except HomeMissing as error:
+        raise HomeMissing(str(error), hint="no workflow was run yet: `fleet workflow run FILE` makes it.") from error
+    with opening as fleet:
+        yield fleet
 
 
 def tell_faults(error: BadWorkflow) -> int:
@@ -159,34 +186,42 @@ def tell_faults(error: BadWorkflow) -> int:
     return error.exit_code
 
 
+def _entry(entry: object) -> str:
+    """An element of a result: a test is told by its command and how it ended."""
+    return f"{entry.get('command')} ({entry.get('status')})" if isinstance(entry, dict) else str(entry)
+
+
 class Told:
-    """Tells each change of a stage once."""
+    """Tells each change of a stage once, and each new reason why it is where it is."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._known: dict[str, tuple[str, str]] = {}
 
     def tell(self, flow: Flow) -> None:
         """Tell what has changed since."""
         for seen in flow.stages:
-            if self._known.get(seen.stage.name, workflows.State.WAITING) != seen.state:
+            state, reason = self._known.get(seen.stage.name, (workflows.State.WAITING, ""))
+            if state != seen.state or (seen.reason and reason != seen.reason):
                 why = f": {clean(seen.reason)}" if seen.reason else ""
                 click.echo(f"{clean(seen.stage.name)} {seen.state}{why}")
-            self._known[seen.stage.name] = seen.state
+            self._known[seen.stage.name] = seen.state, seen.reason
 
 
 def _headline(flow: Flow) -> str:
-    done = sum(seen.state in workflows.OVER for seen in flow.stages)
+    done = sum(seen.state in (workflows.State.DONE, workflows.State.SKIPPED) for seen in flow.stages)
     why = f"  {clean(flow.trouble)}" if flow.trouble else ""
     return shown(f"{flow.workflow.id}  {flow.status:<9}  {done}/{len(flow.stages)}  {flow.workflow.name}{why}")
 
 
-def _tell_removed(done: list[Removal]) -> None:
-    for each in done:
-        if each.removed:
-            click.echo(f"removed {clean(each.workspace.path)} ({clean(each.workspace.branch)})")
-        if each.why_not:
-            tell(clean(f"{each.workspace.branch}: {each.why_not}"), "")
-        for command in each.saved.commands:
-            click.echo(f"  saved: {clean(command)}")
-    if not done:
-        click.echo("nothing to remove")
+def _what_next(workflow_id: str) -> str:
+    here, there = f"`fleet workflow status {workflow_id}`", f"`fleet workflow results {workflow_id}`"
+    return f"{here} says how far it is, {there} what came of it"
+
+
+def _tell_questions(fleet: Fleet, flow: Flow) -> None:
+    names = {seen.task_id: seen.stage.name for seen in flow.stages}
+    for each in fleet.history.questions(unanswered=True):
+        if each.task_id in names:
+            first = (each.text.strip().splitlines() or [""])[0]
+            click.echo(clean(f"{names[each.task_id]} asks: {first}"), err=True)
+            click.echo(f"`fleet answer {each.id} TEXT` lets it go on; `fleet questions` shows all of it", err=True)

@@ -31,6 +31,8 @@ class TaskNotFound(FleetError):
     def __init__(self, task_id: str) -> None:
         super().__init__(f"no task {task_id!r}")
         self.task_id = task_id
+        if task_id.startswith("wf_"):
+            self.hint = f"that looks like a workflow: `fleet workflow status {task_id}` names the tasks of its stages."
 
 
 class AmbiguousId(FleetError):

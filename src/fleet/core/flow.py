@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: How the reason of a stage's task begins that was stopped since another failed; `fleet retry` of that one opens it.
 NOT_BEGUN = "not begun, since stage"
+#: And of one that was at work.
+CUT_SHORT = "cancelled, since stage"
 #: And of one that is over though it failed.
 MAY_FAIL = "failed, as this round may: "
 

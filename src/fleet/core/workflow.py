@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     Chain = tuple[str, ...]
 
 #: What becomes of the other stages when one fails.
-CONTINUE, STOP = "continue", "stop"
+CONTINUE, STOP, CANCEL = "continue", "stop", "cancel"
+ON_FAILURE = (CONTINUE, STOP, CANCEL)
 
 
 class Stage(Record):
@@ -45,8 +46,9 @@ class Stage(Record):
     ] = ()  # what an heir starts from, in turn, where the first thing it comes after was skipped
     reads: dict[str, tuple[Chain, ...]] = {}  # noqa: RUF012 - what its variables mean, by their first part
     when: str = ""  # it runs only where this holds
-    unless: str = ""  # of a later round: it runs only where this does not hold for the round before
+    unless: str = ""  # of a later round, as the file has it: it runs only where this does not hold for the one before
     may_fail: bool = False  # its failing fails nothing else: the next round follows
+    on_failure: str = ""  # what its failing means to the others, as the plan has it; empty: ask the plan
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from fleet.engine.evidence.verified import verified
 from fleet.engine.outcome import outcome_of
 from fleet.engine.scope import primary
 from fleet.engine.settling import seen_of
+from fleet.engine.staging import is_cut_short
 from fleet.engine.trusting import changed_repository
 from fleet.engine.work import Work
 from fleet.engine.workplace import is_there
@@ -60,7 +61,7 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
             return found.replace(not_verified="it worked in a plain directory, where others work too")
         # A person decides what becomes of one that was stopped, and `kill` saves it first; or it goes on.
         by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
-        by_hand = by_hand and not live.workspace.is_mirrored
+        by_hand = by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm)
         if by_hand or not is_there(live.workspace.path):
             return found.replace(tree=Tree(kind=WORKTREE))
         return await _of_worktree(office, task.id, live, found, (exit, alarm))
@@ -81,7 +82,7 @@ async def _of_worktree(
     task = await office.ask(office.queue.get, task_id)
     outcome = outcome_of(seen_of(live, task, *end, found))
     # On a host where nobody looks for it, what was begun is sent on with the branch: another may go on with it.
-    goes_on = outcome.ending in UNDER_WAY and not work.workspace.is_mirrored
+    goes_on = outcome.ending in UNDER_WAY and not work.workspace.is_mirrored and not is_cut_short(outcome)
     left = None if goes_on else await asyncio.to_thread(_commit, live, work)
     if left is not None:
         _note_left(live, left)

@@ -39,6 +39,7 @@ EVENTS, LOG, STDERR, TASK, QA, RESULT = (
     *("events.jsonl", "log.jsonl", "log.stderr", "task.json"),
     *("Q&A.md", "result.json"),
 )
+PROMPT = "prompt.txt"
 HAND_MADE = ("cwd", "coder", "model")
 #: What the shim keeps in the folder of a run.
 RUN_FILES = (
@@ -107,7 +108,8 @@ class TaskFolder:
         AgentFiles(self._tasks, self.task_id, "runs", str(run)).write(name, text.encode("utf-8", "replace"))
 
     def write_task_json(self, task: Task, coder: str, model: str, *, depends_on: Sequence[str] = ()) -> None:
-        """A readable copy of the task; its cwd, coder and model may be changed there by hand until the next claim."""
+        """A readable copy of the task, and of what it says alone; its cwd, coder and model may be changed there by hand
+        until the next claim."""
         given = {"cwd": task.cwd, "coder": coder, "model": model}
         copy = {
             "id": task.id,
@@ -121,6 +123,7 @@ class TaskFolder:
         }
         text = json.dumps(self._redactor.redact(copy), indent=2, ensure_ascii=False) + "\n"
         self._own.write(TASK, text.encode("utf-8", "replace"))
+        self._own.write(PROMPT, str(self._redactor.redact(task.description or task.title)).encode("utf-8", "replace"))
 
     def read_task_json(self) -> dict[str, str]:
         """What somebody changed there since it was written, of cwd, coder and model. What cannot be used is logged."""

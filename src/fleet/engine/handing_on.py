@@ -50,7 +50,10 @@ def body_of(run: Run, outcome: Outcome, found: Gathered) -> dict[str, Any]:
 
 def keep(office: Office, live: Live, outcome: Outcome, found: Gathered, *, failed: bool) -> None:
     """Put what a task hands on into the history, within the caller's transaction."""
-    body = live.folder.cleaned(body_of(live.run, outcome, found) | ({"status": FAILED} if failed else {}))
+    told = body_of(live.run, outcome, found)
+    if failed and told["status"] in (COMPLETED, NO_CHANGES):
+        told["status"] = FAILED  # whatever its agent says
+    body = live.folder.cleaned(told)
     result = Result(
         task_id=live.run.task_id,
         run_id=live.run.id,

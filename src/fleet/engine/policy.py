@@ -9,6 +9,7 @@ import msgspec
 
 from fleet.config.proof_sections import Findings
 from fleet.core.finding import DONE, Finding
+from fleet.core.flow import CUT_SHORT
 from fleet.core.record import Record
 from fleet.core.rules import Rules
 from fleet.core.run import Ending
@@ -219,7 +220,9 @@ def _again(before: int, limit: int, said: str, reason: str) -> Verdict:
 
 def _stopped_by_hand(reason: str) -> str:
     said = "stopped by hand"
-    return said if reason in (Ending.CANCELLED, said) else reason if reason.startswith(said) else f"{said}: {reason}"
+    if reason.startswith((said, CUT_SHORT)):  # which is nobody's hand
+        return reason
+    return said if reason == Ending.CANCELLED else f"{said}: {reason}"
 
 
 def _nth(count: int) -> str:

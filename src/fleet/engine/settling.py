@@ -62,8 +62,10 @@ async def settle(
             _record_questions(office, task, live.run, asked)
             rules = _rules(task, found)
             settled = _write(office, claim, live, outcome, judgement, pieces, rules)
-            failed = staging.has_failed(settled)
-            if outcome.ending in DONE or failed:
+            failed = staging.has_failed(settled) or settled.status == Status.BLOCKED
+            # A run that is followed by another hands on nothing; of one that a person stopped nothing was looked at.
+            by_hand = outcome.ending == Ending.CANCELLED and not staging.is_cut_short(outcome)
+            if outcome.ending in DONE or (failed and not by_hand):
                 handing_on.keep(office, live, outcome, found, failed=failed)
             return settled, outcome
 

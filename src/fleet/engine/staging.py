@@ -9,10 +9,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
-from fleet.core.flow import MAY_FAIL, NOT_BEGUN
+from fleet.core.filter import Filter
+from fleet.core.flow import CUT_SHORT, MAY_FAIL, NOT_BEGUN
 from fleet.core.run import Ending
 from fleet.core.task import Status, Verdict
-from fleet.core.workflow import STOP, plan_in, stage_in
+from fleet.core.workflow import CANCEL, CONTINUE, plan_in, stage_in
 from fleet.engine import handing_on
 from fleet.engine.arrival import tip_of, travels
 from fleet.workflows.conditions import is_to_run
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 #: Endings after which a person decides, whatever the stage may do.
 BY_A_PERSON = (Ending.CANCELLED, Ending.INTERRUPTED, Ending.RELEASED)
+GOING = (Status.OPEN, Status.DEFERRED, Status.IN_PROGRESS, Status.HOOKED)
 
 
 class Skipped(FleetError):
@@ -79,21 +81,45 @@ def has_failed(task: Task) -> bool:
     return task.status == Status.CLOSED and task.close_reason.startswith(MAY_FAIL)
 
 
+def is_cut_short(outcome: Outcome | None) -> bool:
+    """Whether a run was ended with its workflow, by nobody's hand: then nobody decides what becomes of its work."""
+    return outcome is not None and outcome.ending == Ending.CANCELLED and outcome.reason.startswith(CUT_SHORT)
+
+
 def after(office: Office, task: Task) -> None:
-    """A stage was settled: where its failing is to stop the others, those that have not begun are kept from it.
+    """A stage was settled: where its failing is to stop the others, those that have not begun are kept from it, and
+    where it is to cancel them, those at work are asked to end.
 
     Within the transaction that settled it.
     """
-    if task.status != Status.BLOCKED or _asks(office, task):
+    if task.status != Status.BLOCKED or task.reason.startswith(CUT_SHORT) or _asks(office, task):
         return
-    workflow = office.history.workflow(task.workflow)
-    if plan_in(workflow.plan).on_failure != STOP:
+    on_failure = _on_failure(office, task)
+    if on_failure == CONTINUE:
         return
-    now, why = office.now(), f"{NOT_BEGUN} {task.stage} failed: {task.reason}"
-    for other in office.history.stages(task.workflow):
-        kept = office.queue.get(other.task_id)
-        if kept.status in (Status.OPEN, Status.DEFERRED) and not kept.is_claimed and not _has_begun(office, kept):
-            office.queue.save(kept.freed(now, status=Status.BLOCKED).replace(reason=why, defer_until=None))
+    why = f"{task.stage} failed: {task.reason}"
+    ids = tuple(stage.task_id for stage in office.history.stages(task.workflow) if stage.task_id != task.id)
+    for other in office.queue.find(Filter(ids=ids, statuses=GOING), sort="id") if ids else ():
+        if other.status != Status.IN_PROGRESS and not other.is_claimed and not _has_begun(office, other):
+            stopped = other.freed(office.now(), status=Status.BLOCKED)
+            office.queue.save(stopped.replace(reason=f"{NOT_BEGUN} {why}", defer_until=None))
+        elif on_failure == CANCEL:
+            _cut_short(office, other, f"{CUT_SHORT} {why}")
+
+
+def _on_failure(office: Office, task: Task) -> str:
+    """What a stage's own plan says; the whole plan is read only where an earlier fleet made it."""
+    found = office.history.stage_of(task.id)
+    said = stage_in(found.spec).on_failure if found else CONTINUE
+    return said or plan_in(office.history.workflow(task.workflow).plan).on_failure
+
+
+def _cut_short(office: Office, task: Task, why: str) -> None:
+    """Have the agent of a stage end, as `fleet kill` does; one that waits for another try does not get it."""
+    if task.is_supervised or any(run.is_live for run in office.history.runs(task.id)):
+        office.queue.request_cancel(task.id, why)
+    else:
+        office.queue.save(task.freed(office.now(), status=Status.BLOCKED).replace(reason=why, defer_until=None))
 
 
 def _has_begun(office: Office, task: Task) -> bool:

@@ -131,6 +131,9 @@ class Launcher(Protocol):
     def is_alive(self, folder: str) -> bool:
         """Whether anything of this folder's agent lives."""
 
+    def pid(self, folder: str) -> int | None:
+        """The shim's process, with which all of this folder's agent ends; none where none lives or nobody tells."""
+
     def was_started(self, folder: str) -> bool:
         """Whether there ever was an agent in this folder."""
 

@@ -27,7 +27,7 @@ from fleet.core.record import Record
 from fleet.launchers.base import Exit, LaunchSpec
 from fleet.launchers.detached import shim_command, start_detached
 from fleet.launchers.lock import is_locked
-from fleet.launchers.shim_call import freeze_all
+from fleet.launchers.shim_call import freeze_all, pid_of
 from fleet.launchers.shim_client import ShimAgent
 from fleet.launchers.shim_link import read_exit
 from fleet.launchers.starter import NotStarted, Starter
@@ -88,6 +88,10 @@ class HeadlessLauncher:
     def is_alive(self, folder: str) -> bool:
         """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
         return is_locked(folder)
+
+    def pid(self, folder: str) -> int | None:
+        """The shim's process, with which all of this folder's agent ends."""
+        return pid_of(folder)
 
     def was_started(self, folder: str) -> bool:
         """Whether there ever was an agent in this folder: its shim makes the file of its output first."""

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from fleet.launchers.lock import is_locked
-from fleet.launchers.shim_link import short_name
+from fleet.launchers.shim_link import peer_of, short_name
 
 #: How long all of them together may take to answer, and each at least has.
 ANSWER_SECONDS, LEAST_SECONDS = 2.0, 0.05
@@ -28,6 +28,15 @@ def freeze_all(folders: Collection[str]) -> set[str]:
                 calls[-1].ask("freeze")
         done = {call.folder for call in calls if call.is_done(give_up)}
     return done | {folder for folder in folders if folder not in done and not _lives(folder)}
+
+
+def pid_of(folder: str) -> int | None:
+    """The process of the shim in a folder; none where none lives, or this system does not tell."""
+    try:
+        with Call(folder) as call:
+            return call.pid
+    except OSError:
+        return None
 
 
 class Call:
@@ -51,6 +60,11 @@ class Call:
 
     def __exit__(self, *_: object) -> None:
         self._link.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The process at the other end."""
+        return peer_of(self._link)
 
     def ask(self, what: str, **values: object) -> None:
         """Say what is to be done."""

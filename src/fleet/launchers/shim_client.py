@@ -6,15 +6,13 @@ import json
 import os
 import signal as signals
 import socket
-import struct
-import sys
 from typing import Any
 
 from fleet.core.clock import machine_seconds
 from fleet.core.errors import FleetError
 from fleet.launchers.base import Exit, Usage
 from fleet.launchers.lock import is_locked
-from fleet.launchers.shim_link import Link, connect, exit_of, read_exit
+from fleet.launchers.shim_link import Link, connect, exit_of, peer_of, read_exit
 
 #: A shim answers in milliseconds; a machine may be very busy.
 ANSWER_SECONDS = 15.0
@@ -55,11 +53,7 @@ class ShimAgent:
     @property
     def shim_pid(self) -> int | None:
         """The process that listens, by this system's own word; where that can be had."""
-        if self._link is None or sys.platform != "linux":
-            return None
-        peer = self._link.writer.get_extra_info("socket")
-        pid, _, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        return int(pid)
+        return peer_of(self._link.writer.get_extra_info("socket")) if self._link else None
 
     async def signal(self, number: int) -> None:
         """Send a signal to the agent's process group. No error when it is gone."""

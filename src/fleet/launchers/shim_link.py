@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import socket
+import struct
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -92,6 +93,14 @@ def _connected(sock: socket.socket, name: str) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def peer_of(sock: socket.socket) -> int | None:
+    """The process that listens at the other end, by this system's own word; where that can be had."""
+    if sys.platform != "linux":
+        return None
+    pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(pid) or None
 
 
 @contextlib.contextmanager

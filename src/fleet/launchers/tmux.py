@@ -30,7 +30,7 @@ from fleet.launchers.headless import (
     take_lock,
 )
 from fleet.launchers.lock import is_locked
-from fleet.launchers.shim_call import freeze_all
+from fleet.launchers.shim_call import freeze_all, pid_of
 from fleet.launchers.shim_link import Link, connect, read_exit
 from fleet.launchers.spare_terminal import Server, SpareTerminal
 from fleet.launchers.spare_terminals import SpareTerminals
@@ -95,6 +95,10 @@ class TmuxLauncher:
     def is_alive(self, folder: str) -> bool:
         """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
         return is_locked(folder)
+
+    def pid(self, folder: str) -> int | None:
+        """The shim's process, with which all of this folder's agent ends."""
+        return pid_of(folder)
 
     def was_started(self, folder: str) -> bool:
         """Whether there ever was an agent in this folder: its shim says so before it starts it."""

@@ -35,7 +35,9 @@ class CreateWorkflow(Given, frozen=True, kw_only=True):
     ]
     base_ref: Annotated[str, Meta(description="The branch, tag or commit that stages start from.")] = "HEAD"
     timeout_seconds: Annotated[float | None, Meta(description="Of each stage that says none.")] = None
-    on_failure: Annotated[str, Meta(description="continue, or stop: nothing more begins once a stage failed.")] = ""
+    on_failure: Annotated[
+        str, Meta(description="continue; stop: nothing more begins once a stage failed; cancel: those at work end too.")
+    ] = ""
 
 
 class OfWorkflow(Given, frozen=True, kw_only=True):
@@ -72,8 +74,7 @@ def _made(desk: Desk, fleet: Fleet, given: CreateWorkflow) -> Answer:
     asked = Asked(directory=given.repo_path, prompt=given.task_prompt, base=given.base_ref)
     made = workflow_making.make(fleet, plan, asked, desk.terms, Maker(desk.by, desk.caller(fleet)))
     flow = workflows.flow(fleet, made.id)
-    coders = {seen.task.coder for seen in flow.stages if seen.task}
-    return workflow_views.view(fleet, flow) | warning(worker_warnings.warnings(fleet, coders, made.repo))
+    return workflow_views.view(fleet, flow) | warning(worker_warnings.of_stages(fleet, flow))
 
 
 def _status(_desk: Desk, fleet: Fleet, given: OfWorkflow) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.finding import FINDINGS
 from fleet.workflows import conditions
@@ -21,31 +21,32 @@ MOST_VARIABLES = 500
 #: Of the plan, with all rounds and items: a queue can bear it, and nobody meant more.
 LARGEST_PLAN = 10_000
 MOST_EDGES = 200_000
-#: Words for what a loop can wait for.
-UNTIL = {
-    "verify": 'finding == "verified"',
-    "content": '(status == "completed" or status == "completed_no_changes") and not next_steps',
-}
 _SETS = {"status": (*STATUSES, conditions.MIXED), "finding": (*FINDINGS, conditions.MIXED)}
 
 
-def check(graph: Graph, knows: Callable[[str], bool], faults: Faults) -> None:
+class Known(NamedTuple):
+    """What there is here, beside the file."""
+
+    coder: Callable[[str], bool]
+    account: Callable[[str, str], bool] = lambda coder, account: True  # of a coder, which may be left unsaid
+
+
+def check(graph: Graph, known: Known, faults: Faults) -> None:
     """Note what is wrong with each stage."""
+    knows = known.coder
     unknown = {coder for coder in {stage.coder for stage in graph.stages} if coder and not knows(coder)}
     for number, stage in enumerate(graph.stages):
         if stage.coder in unknown:
             faults.add(
                 (*stage.path, stage.spelled["coder"]), f"unknown coder {stage.coder!r}", "`fleet coders` lists them."
             )
+        elif stage.account and not stage.requires and not stage.host and not known.account(stage.coder, stage.account):
+            whose = f"{stage.coder} has no account" if stage.coder else "no coder has an account"
+            faults.add((*stage.path, "account"), f"{whose} {stage.account!r}", "`fleet accounts` lists them.")
         _check_prompt(graph, number, faults)
         _check_conditions(graph, number, faults)
     if graph.is_sound and not faults:
         _check_size(graph, faults)
-
-
-def until_of(text: str) -> str:
-    """What a loop waits for, as a condition."""
-    return UNTIL.get(text, text)
 
 
 def _check_prompt(graph: Graph, number: int, faults: Faults) -> None:
@@ -54,13 +55,13 @@ def _check_prompt(graph: Graph, number: int, faults: Faults) -> None:
     if sum(1 for _ in VARIABLE.finditer(stage.prompt)) > MOST_VARIABLES:
         faults.add(path, f"more than {MOST_VARIABLES} variables in one prompt")
         return
-    for reference in dict.fromkeys(in_template(stage.prompt)):
-        name = f"the variable {{{reference}}}"
+    for reference, said in in_template(stage.prompt).items():
+        name = f"the variable {said}"
         target = _target(graph, reference)
         if target is not None and reference.field not in FIELDS:
-            faults.add(path, f"{name} asks for what no stage has", nearest(reference.field, FIELDS))
+            faults.add(path, f"{name} asks for what no stage has", nearest(reference.field, FIELDS), words=said)
         elif reference.field in FIELDS:
-            _check_reference(graph, number, reference, (path, name), faults)
+            _check_reference(graph, number, reference, (path, name, said), faults)
 
 
 def _check_conditions(graph: Graph, number: int, faults: Faults) -> None:
@@ -68,7 +69,7 @@ def _check_conditions(graph: Graph, number: int, faults: Faults) -> None:
     if stage.when:
         _check_condition(graph, number, stage.when, (*stage.path, "when"), faults)
     if stage.repeat is not None and stage.repeat.until:
-        text = until_of(stage.repeat.until)
+        text = conditions.until_of(stage.repeat.until)
         _check_condition(graph, number, text, (*stage.path, "repeat", "until"), faults)
 
 
@@ -77,7 +78,8 @@ def _check_condition(graph: Graph, number: int, text: str, path: Path, faults: F
     try:
         found = list(conditions.references(conditions.parse(text)))
     except BadCondition as error:
-        faults.add(path, f"bad condition {text[:60]!r}: {error}", 'write it like: stages.review.status == "completed"')
+        hint = 'write it like: stages.review.status == "completed", or stages["a b"].status where a name has blanks'
+        faults.add(path, f"bad condition {text[:60]!r}: {error}", hint)
         return
     for reference, compared in found:
         words = _SETS.get(reference.field)
@@ -87,16 +89,18 @@ def _check_condition(graph: Graph, number: int, text: str, path: Path, faults: F
             other = "of the stage itself: write it without a stage's name" if is_until else "of another stage"
             faults.add(path, f"the condition asks for {reference.field}, but can only ask for fields {other}")
         elif not is_until:
-            _check_reference(graph, number, reference, (path, f"the condition's {reference}"), faults)
+            _check_reference(graph, number, reference, (path, f"the condition's {reference}", ""), faults)
 
 
-def _check_reference(graph: Graph, number: int, reference: Reference, said: tuple[Path, str], faults: Faults) -> None:
+def _check_reference(
+    graph: Graph, number: int, reference: Reference, said: tuple[Path, str, str], faults: Faults
+) -> None:
     """A stage can know only what is over before it starts, or what an earlier round of its own loop brought."""
-    path, name = said
+    path, name, words = said
     target = _target(graph, reference)
     if target is None:
         message, hint = graph.unknown(reference.name if reference.number is None else reference.number)
-        faults.add(path, f"{name}: {message}", hint)
+        faults.add(path, f"{name}: {message}", hint, words=words)
         return
     graph.asks[number][reference.head] = target
     if not graph.is_sound or graph.is_above(target, number):
@@ -105,7 +109,8 @@ def _check_reference(graph: Graph, number: int, reference: Reference, said: tupl
         return
     own, other = graph.stages[number].name, graph.stages[target].name
     whose = "the stage itself" if target == number else f"stage {other!r}, on which {own!r} does not depend"
-    faults.add(path, f"{name} is about {whose}", f"add {other!r} to depends_on." if target != number else "")
+    remedy = f"add {other!r} to depends_on." if target != number else ""
+    faults.add(path, f"{name} is about {whose}", remedy, words=words)
 
 
 def _target(graph: Graph, reference: Reference) -> int | None:

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.workflows import results as told
-from fleet.workflows.references import FIELDS, THIS, Reference
+from fleet.workflows.references import FIELDS, QUOTED, THIS, Reference, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,11 +24,16 @@ LONGEST = 4096
 DEEPEST = 50
 #: What a field is where the items of a fan do not agree.
 MIXED = "mixed"
+#: Words for what a loop can wait for.
+UNTIL = {
+    "verify": 'finding == "verified"',
+    "content": '(status == "completed" or status == "completed_no_changes") and not next_steps',
+}
 
 _FIELD = "|".join(FIELDS)
 _TOKEN = re.compile(
     rf"\s*(?:(?P<text>\"[^\"]*\"|'[^']*')|(?P<op>==|!=|\(|\))"
-    rf"|(?P<ref>stages\.[^\s()\"'=!{{}}]+\.(?:{_FIELD})|stage_[0-9]{{1,6}}_(?:{_FIELD}))(?![\w.-])"
+    rf"|(?P<ref>(?:stages\.[^\s()\"'=!{{}}]+|{QUOTED})\.(?:{_FIELD})|stage_[0-9]{{1,6}}_(?:{_FIELD}))(?![\w.-])"
     r"|(?P<word>[A-Za-z_][\w.-]*)|(?P<end>\Z)|(?P<other>.))",
     re.DOTALL,
 )
@@ -60,6 +65,11 @@ class Joined(NamedTuple):
 
 
 Condition = Comparison | Joined
+
+
+def until_of(text: str) -> str:
+    """What a loop waits for, as a condition."""
+    return UNTIL.get(text, text)
 
 
 def parse(text: str) -> Condition:
@@ -107,7 +117,7 @@ def is_to_run(stage: Stage, results: Results) -> tuple[bool, str]:
         before = stage.reads[THIS][0][0]
         if results.get(before, {}).get("status") == told.SKIPPED:
             return False, "the loop ended in an earlier round"
-        if holds(parse(stage.unless), _looking(stage, results)):
+        if holds(parse(until_of(stage.unless)), _looking(stage, results)):
             return False, f"the loop ended with {before}: {stage.unless}"
     if stage.when:
         if holds(parse(stage.when), _looking(stage, results)):
@@ -216,7 +226,7 @@ def _split(word: str) -> tuple[str, str]:
     """Head and field of a reference, at the last place where a field begins."""
     separator = "_" if word.startswith("stage_") else "."
     field = next(each for each in FIELDS if word.endswith(f"{separator}{each}"))
-    return word.removesuffix(f"{separator}{field}"), field
+    return head_of(word.removesuffix(f"{separator}{field}")), field
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.core.errors import BadInput
@@ -74,6 +76,7 @@ class Document(NamedTuple):
     values: Mapping[Path, Place]
     keys: Mapping[Path, Place]
     doubles: tuple[Path, ...] = ()  # keys that are there twice
+    text: str = ""
 
 
 class Faults:
@@ -86,13 +89,16 @@ class Faults:
         for twice in document.doubles:
             self.add(twice, f"key {twice[-1]!r} is there twice", "keep one of them.", at_key=True)
 
-    def add(self, path: Path, message: str, hint: str | Callable[[], str] = "", *, at_key: bool = False) -> None:
-        """Note a fault of the value at this path, or of its key. A hint that takes time is a function."""
+    def add(
+        self, path: Path, message: str, hint: str | Callable[[], str] = "", *, at_key: bool = False, words: str = ""
+    ) -> None:
+        """Note a fault of the value at this path, of its key, or of these words in it. A hint that takes time is a
+        function."""
         if len(self._found) >= MOST_FAULTS:
             self._more += 1
             return
         told = hint if isinstance(hint, str) else hint()
-        self._found[Fault(self._document.file, self._place(path, at_key), shown(path), message, told)] = None
+        self._found[Fault(self._document.file, self._place(path, at_key, words), shown(path), message, told)] = None
 
     def refuse(self) -> None:
         """Raise BadWorkflow if anything was noted, in the order of the file."""
@@ -102,14 +108,33 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def _place(self, path: Path, at_key: bool) -> Place:
+    def _place(self, path: Path, at_key: bool, words: str) -> Place:
         """Where it is, or the nearest thing around it that has a place."""
         if at_key and path in self._document.keys:
             return self._document.keys[path]
         for end in range(len(path), -1, -1):
             if path[:end] in self._document.values:
-                return self._document.values[path[:end]]
+                place = self._document.values[path[:end]]
+                return self._found_in(place, words) if words and end == len(path) else place
         return NOWHERE
+
+    def _found_in(self, start: Place, words: str) -> Place:
+        """The line on which words of a long text stand, if the file has them as they are; else where it begins."""
+        after = bisect_right(self._starts, start)
+        last = self._starts[after].line if after < len(self._starts) else len(self._lines)
+        for line in range(start.line + 1, last + 1):
+            column = self._lines[line - 1].find(words) if line <= len(self._lines) else -1
+            if column >= 0 and (after >= len(self._starts) or Place(line, column + 1) < self._starts[after]):
+                return Place(line, column + 1)
+        return start
+
+    @cached_property
+    def _starts(self) -> list[Place]:
+        return sorted({*self._document.values.values(), *self._document.keys.values()})
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self._document.text.split("\n")
 
 
 def shown(path: Path) -> str:

@@ -14,29 +14,29 @@ from fleet.workflows.unrolling import unrolled
 from fleet.workflows.written import LONGEST_NAME, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from fleet.workflows.checking import Known
 
 
-def plan_from_file(path: str, *, knows: Callable[[str], bool]) -> Plan:
-    """The plan in a file; `knows` tells which coders there are. Raises BadWorkflow with all its faults, or BadInput."""
+def plan_from_file(path: str, *, known: Known) -> Plan:
+    """The plan in a file; `known` tells what there is beside it. Raises BadWorkflow with every fault, or BadInput."""
     stem = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122 - paths of users are strings
-    return _plan(reading.read(path), name=stem, knows=knows)
+    return _plan(reading.read(path), name=stem, known=known)
 
 
-def plan_from_data(data: Any, *, name: str, knows: Callable[[str], bool]) -> Plan:
+def plan_from_data(data: Any, *, name: str, known: Known) -> Plan:
     """The plan in plain data that was never a file. Raises BadWorkflow, whose faults name the way to each value."""
-    return _plan(Document("", data, {}, {}), name=name, knows=knows)
+    return _plan(Document("", data, {}, {}), name=name, known=known)
 
 
-def _plan(document: Document, *, name: str, knows: Callable[[str], bool]) -> Plan:
+def _plan(document: Document, *, name: str, known: Known) -> Plan:
     faults = Faults(document)
     flow = written(document.data, faults)
     graph = Graph(flow.stages, faults)
-    check(graph, knows, faults)
+    check(graph, known, faults)
     faults.refuse()
     return Plan(
         name=flow.name or _plain(name),
-        stages=unrolled(graph, timeout_seconds=flow.timeout_seconds),
+        stages=unrolled(graph, on_failure=flow.on_failure, timeout_seconds=flow.timeout_seconds),
         description=flow.description,
         task_prompt=flow.task_prompt,
         on_failure=flow.on_failure,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 #: What can be asked of a stage.
 FIELDS = ("summary", "files", "next_steps", "status", "result", "finding", "branch", "commit")
@@ -14,9 +11,12 @@ TASK_PROMPT, ITEM = "task_prompt", "item"
 #: The stage that a loop's `until` speaks of.
 THIS = "this"
 
+#: A name in quotes, which may have blanks and dots in it: stages["a b"].
+QUOTED = r"stages\[(?:\"[^\"{}\n]{1,200}\"|'[^'{}\n]{1,200}')\]"
 #: A stage's name cannot have braces, so the last dot is the one before the field.
 VARIABLE = re.compile(
-    r"\{(?:(task_prompt|item)|(stage_[0-9]{1,6})_([a-z_]{1,20})|(stages\.[^{}\n]{1,200})\.([a-z_]{1,20}))\}"
+    r"\{(?:(task_prompt|item)|(stage_[0-9]{1,6})_([a-z_]{1,20})"
+    rf"|(stages\.[^{{}}\n]{{1,200}}|{QUOTED})\.([a-z_]{{1,20}}))\}}"
 )
 
 
@@ -44,11 +44,19 @@ def reference_of(match: re.Match[str]) -> Reference | None:
     """What a variable of a template asks of a stage; None for the variables that are about none."""
     _, numbered, field, named, own_field = match.groups()
     if numbered or named:
-        return Reference(numbered or named, field or own_field)
+        return Reference(numbered or head_of(named), field or own_field)
     return None
 
 
-def in_template(text: str) -> Iterator[Reference]:
-    """Every reference to a stage in a template, fields that no stage has included."""
-    found = (reference_of(match) for match in VARIABLE.finditer(text))
-    yield from (reference for reference in found if reference is not None)
+def head_of(written: str) -> str:
+    """The first part of a reference, in the one way that fleet writes it: stages["review"] is stages.review."""
+    return f"stages.{written[8:-2]}" if written.startswith("stages[") else written
+
+
+def in_template(text: str) -> dict[Reference, str]:
+    """Every reference to a stage in a template, fields that no stage has included, and how the first is written."""
+    found: dict[Reference, str] = {}
+    for match in VARIABLE.finditer(text):
+        if reference := reference_of(match):
+            found.setdefault(reference, match[0])
+    return found

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.core.host_words import wanted
 from fleet.core.workflow import Stage
-from fleet.workflows.checking import until_of
 from fleet.workflows.references import THIS
 
 if TYPE_CHECKING:
@@ -28,9 +27,10 @@ class _Copy(NamedTuple):
     item: int = 0  # from 1; 0 where there is no list
 
 
-def unrolled(graph: Graph, *, timeout_seconds: float | None = None) -> tuple[Stage, ...]:
+def unrolled(graph: Graph, *, on_failure: str, timeout_seconds: float | None = None) -> tuple[Stage, ...]:
     """The plain stages of a sound graph, each after those it needs."""
     stages = {copy.name: copy for copy in (_stage(graph, each, timeout_seconds) for each in _copies(graph))}
+    stages = {name: stage.replace(on_failure=on_failure) for name, stage in stages.items()}
     skippable: set[str] = set()
     for stage in stages.values():
         if stage.when or stage.unless or (stage.after and all(chain[0] in skippable for chain in stage.after)):
@@ -107,7 +107,7 @@ def _stage(graph: Graph, copy: _Copy, timeout_seconds: float | None) -> Stage:
         item=written.each[copy.item - 1] if written.each else None,
         after=_after(graph, copy),
         reads=reads,
-        unless=until_of(loop.until) if loop is not None and is_again else "",
+        unless=loop.until if loop is not None and is_again else "",
         may_fail=loop is not None and copy.number == loop.last and copy.round < loop.rounds,
         inherits=written.inherits or (loop is not None and is_again and copy.number == loop.first),
         **_plain(written, timeout_seconds),

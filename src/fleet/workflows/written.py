@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.core import host_words
 from fleet.core.errors import BadInput
+from fleet.core.jsontext import encode
 from fleet.core.record import Record
-from fleet.core.workflow import CONTINUE, STOP
+from fleet.core.workflow import CONTINUE, ON_FAILURE
 from fleet.workflows.faults import nearest, short
 
 if TYPE_CHECKING:
@@ -239,6 +240,8 @@ def _requires(value: Any) -> tuple[str, ...]:
 
 
 def _stages_named(value: Any) -> tuple[str | int, ...]:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        raise ValueError(f"write [{encode(value)}]")
     if not isinstance(value, list | tuple):
         raise ValueError
     for each in value:
@@ -279,7 +282,7 @@ WORKFLOW_KEYS = {
     "name": Key("name", _NAME_SHAPE, _name),
     "description": Key("description", "text", _text),
     "task_prompt": Key("task_prompt", "text", _text),
-    "on_failure": Key("on_failure", f"{CONTINUE!r} or {STOP!r}", _choice(CONTINUE, STOP)),
+    "on_failure": Key("on_failure", " or ".join(map(repr, ON_FAILURE)), _choice(*ON_FAILURE)),
     "timeout": _TIMEOUT,
     "timeout_seconds": _TIMEOUT,
     "repo_path": Key("repo_hint", _A_LINE, _maybe_line),

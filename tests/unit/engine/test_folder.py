@@ -65,6 +65,7 @@ def test_task_json_is_a_copy_anyone_can_read(folder: TaskFolder) -> None:
     task = a_task(id="fleet-1", title="paint it", description=f"with {SECRET}", cwd="/project", priority=1)
     folder.write_task_json(task, "demo", "demo-1", depends_on=["fleet-0"])
     copy = json.loads(Path(folder.path, "task.json").read_text())
+    assert Path(folder.path, "prompt.txt").read_text() == copy["description"]
     assert copy["title"] == "paint it"
     assert copy["description"] == f"with {MARK}"
     assert (copy["cwd"], copy["coder"], copy["model"], copy["priority"]) == ("/project", "demo", "demo-1", 1)

@@ -15,6 +15,7 @@ BODIES = {
     "stages.review": {"status": "completed", "summary": 'Looks "good", LGTM', "next_steps": ""},
     "stage_0": {"status": "blocked", "summary": "", "next_steps": "a\nb"},
     "stages.my.stage": {"status": "skipped"},
+    "stages.a b": {"status": "failed"},
 }
 
 
@@ -37,6 +38,8 @@ def look_up(reference: Reference) -> str:
         ("stage_0_next_steps", True),
         ('stage_0_status == "blocked"', True),
         ('stages.my.stage.status == "skipped"', True),
+        ('stages["a b"].status == "failed" and not stages["a b"].summary', True),
+        ("stages['review'].status == \"completed\" and stages['my.stage'].status == 'skipped'", True),
         ("stage_0_summary or stage_0_next_steps", True),
         ("stage_0_summary and stage_0_next_steps", False),
         ("stage_0_next_steps or stage_0_next_steps and stage_0_summary", True),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.core.workflow import CONTINUE, STOP
+from fleet.workflows.checking import Known
 from fleet.workflows.faults import MOST_FAULTS, BadWorkflow
 from fleet.workflows.planning import plan_from_data
 from flows import (
@@ -189,7 +190,7 @@ def test_a_value_of_the_wrong_kind_is_refused(key: str, values: list[Any]) -> No
 @pytest.mark.parametrize("data", [None, [], "x", {}, {"stages": []}, {"stages": {}}, {"stages": [1]}, {"stages": [{}]}])
 def test_what_is_no_workflow_at_all_is_refused(data: Any) -> None:
     with pytest.raises(BadWorkflow):
-        plan_from_data(data, name="x", knows=CODERS.__contains__)
+        plan_from_data(data, name="x", known=Known(CODERS.__contains__))
 
 
 def test_a_key_said_in_two_spellings_is_a_fault() -> None:
@@ -204,7 +205,7 @@ def test_a_coder_is_asked_for_once_whatever_the_size() -> None:
         asked.append(name)
         return True
 
-    plan_from_data({"stages": [a_stage(f"s{n}", executor="claude") for n in range(50)]}, name="x", knows=knows)
+    plan_from_data({"stages": [a_stage(f"s{n}", executor="claude") for n in range(50)]}, name="x", known=Known(knows))
     assert asked == ["claude"]
 
 
@@ -219,3 +220,47 @@ def test_the_error_itself_names_the_first_fault_and_its_remedy() -> None:
         a_plan(a_stage("review"), a_stage("b", "reviw"), a_stage("c", "d"))
     assert str(caught.value) == "stages[1].depends_on[0]: there is no stage 'reviw' (and 1 more)"
     assert caught.value.hint == "did you mean 'review'?"
+
+
+def test_a_name_with_blanks_is_meant_in_quotes_by_prompts_and_conditions() -> None:
+    plan = a_plan(
+        a_stage("a b"),
+        a_stage("c", "a b", prompt_template='{stages["a b"].summary}', when="stages['a b'].status == 'completed'"),
+        a_stage("d", "a b", prompt_template="{stages.a b.summary}"),
+    )
+    assert [stage.reads for stage in plan.stages[1:]] == [{"stages.a b": (("a b",),)}] * 2
+    (fault,) = faults_of(a_stage("a b"), a_stage("c", "a b", when='stages.a b.status == "completed"'))
+    assert 'stages["a b"].status where a name has blanks' in fault.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "places"),
+    [
+        (
+            "x.toml",
+            '[[stages]]\nname = "a"\nprompt = """\nDo {stages.b.summary}\n\nand {stages.a.nope}"""\n'
+            '[[stages]]\nname = "c"\nprompt = "{stages.b.summary}"\n',
+            ["4:4", "6:5", "9:10"],
+        ),
+        (
+            "x.yaml",
+            "stages:\n- name: a\n  prompt: |\n    Do\n    it {stages.b.summary}\n"
+            "- name: c\n  prompt: '{stages.b.files}'\n",
+            ["5:8", "7:11"],
+        ),
+        (
+            "x.json",
+            '{"stages": [\n{"name": "a",\n"prompt": "Do\\n{stages.b.summary}"}]}',
+            ["3:11"],
+        ),
+    ],
+)
+def test_a_wrong_variable_of_a_long_prompt_has_its_own_line(
+    tmp_path: Path, name: str, text: str, places: list[str]
+) -> None:
+    assert [":".join(fault.split(":")[:2]) for fault in faults_in_file(tmp_path, name, text)] == places
+
+
+def test_a_single_name_to_depend_on_is_told_how_it_is_written() -> None:
+    (fault,) = faults_of(a_stage("a"), {**a_stage("b"), "depends_on": "a"})
+    assert fault.message.endswith("not 'a': write [\"a\"]")

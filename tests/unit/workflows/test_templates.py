@@ -7,6 +7,7 @@ import pytest
 from fleet.core.errors import BadInput
 from fleet.core.workflow import Plan
 from fleet.workflows import templates
+from fleet.workflows.checking import Known
 from fleet.workflows.conditions import is_to_run
 from fleet.workflows.filling import prompt_of
 from fleet.workflows.planning import plan_from_file
@@ -15,7 +16,7 @@ from flows import CODERS
 
 
 def plan_of(name: str) -> Plan:
-    return plan_from_file(str(templates.FOLDER / f"{name}.toml"), knows=CODERS.__contains__)
+    return plan_from_file(str(templates.FOLDER / f"{name}.toml"), known=Known(CODERS.__contains__))
 
 
 def test_the_five_that_were_promised_are_there() -> None:

@@ -37,10 +37,11 @@ def read(path: str) -> Document:
         raise BadInput(f"{path!r} is no workflow file", hint=f"their names end in {', '.join(READERS)}.")
     reader: Reader = import_module(READERS[suffix])
     try:
-        tree = reader.read(_text(path))
+        text = _text(path)
+        tree = reader.read(text)
     except Malformed as error:
         raise BadWorkflow([Fault(path, error.place, "", str(error))]) from error
-    return Document(path, tree.data, tree.values, tree.keys, tuple(tree.doubles))
+    return Document(path, tree.data, tree.values, tree.keys, tuple(tree.doubles), text)
 
 
 def _text(path: str) -> str:

@@ -1,0 +1,54 @@
+"""Workflows in which something fails: what is handed on all the same, and what becomes of the others."""
+
+from flowing import at_home, branch_of, home, ran, results, stage, states, task_of, written
+from repositories import run_git
+from terminals import Terminals
+
+__all__ = ["at_home", "home"]
+
+
+def test_a_stage_that_times_out_or_fails_hands_on_what_it_did(home: Terminals) -> None:
+    flow = ran(
+        home,
+        stage("slow", "echo 1 > a", "git add a", "git commit -qm one", "echo said so", "sleep 300", timeout=4),
+        stage("bad", "echo 2 > b", "exit 3"),
+        stage("after", "echo 3 > c", depends_on=["slow"]),
+        code=1,
+    )
+    assert states(flow) == {"slow": "failed", "bad": "failed", "after": "failed"}
+    handed = results(home, flow)
+    assert [handed[name]["made_by"] for name in ("slow", "bad", "after")] == ["fleet", "fleet", None]
+    slow, bad = handed["slow"]["result"], handed["bad"]["result"]
+    assert (slow["status"], slow["files_changed"], slow["branch"]) == ("failed", ["a"], branch_of(flow, "slow"))
+    assert slow["commits"] == [run_git(home.repo, "rev-parse", branch_of(flow, "slow"))] and slow["summary"]
+    assert (bad["status"], bad["files_changed"], len(bad["commits"])) == ("failed", ["b"], 1)
+    told = home.fleet.ok("workflow", "results", flow["id"])
+    assert "slow: failed; it left no result: made from what it said and changed\n" in told
+    assert not home.rows("select * from runs where task = ?", task_of(flow, "after")), "those behind it do not run"
+
+
+def test_where_a_failure_cancels_the_others_those_at_work_end_and_keep_their_work(home: Terminals) -> None:
+    mark, began = home.fleet.user / "mended", home.fleet.user / "began"
+    file = written(
+        home,
+        stage("bad", f"while ! test -e {began}; do sleep 0.02; done", f"test -e {mark} || exit 3", "echo 2 > b"),
+        stage(
+            "slow",
+            *("echo 1 > a", "git add a", "git commit -qm a", "echo 2 > kept"),
+            f"touch {began}",
+            f"while ! test -e {mark}; do sleep 0.02; done",
+        ),
+        stage("after", "echo 3 > c", depends_on=["slow"]),
+        on_failure="cancel",
+    )
+    flow = home.told("workflow", "run", file)
+    home.wait_all([task_of(flow, "slow"), task_of(flow, "after")], "blocked")
+    flow = home.told("workflow", "status", flow["id"])
+    assert states(flow) == {"bad": "failed", "slow": "stopped", "after": "stopped"} and flow["status"] == "failed"
+    assert home.task(task_of(flow, "slow"))["reason"].startswith("cancelled, since stage bad failed: ")
+    assert run_git(home.repo, "show", f"{branch_of(flow, 'slow')}:kept") == "2", "fleet committed what was left"
+    assert results(home, flow)["slow"]["result"]["files_changed"] == ["a", "kept"]
+    mark.touch()
+    home.fleet.ok("retry", task_of(flow, "bad"))
+    home.wait_all([task_of(flow, name) for name in ("bad", "slow", "after")], "closed")
+    assert home.told("workflow", "status", flow["id"])["status"] == "succeeded"
