@@ -25,6 +25,7 @@ from postgres import server
 from program import Program
 
 TEXT = "quotes ' \" $(x) ünï 🚀 \u2028 tab\t end"
+TITLE = "quotes ' \" $(x) ünï 🚀 end"
 #: Between these it is moved; PostgreSQL is a database of its own each time.
 KINDS = ("sqlite", "postgresql", "beads")
 DYING = Path(__file__).parent / "workers" / "dying.py"
@@ -34,8 +35,8 @@ def fill(fleet: Fleet) -> None:
     """Tasks that need each other in several ways, what was said of them, labels, metadata, and history."""
     queue, history = fleet.queue, fleet.history
     tasks = [
-        a_task(id="fleet-epic", type="epic", title=TEXT, description=TEXT, notes="n\n\n", design="d", acceptance="a"),
-        a_task(id="fleet-epic.1", labels=("a", "b c"), metadata={"own": {"deep": [1, None, TEXT]}}, priority=0),
+        a_task(id="fleet-epic", type="epic", title=TITLE, description=TEXT, notes="n\n\n", design="d", acceptance="a"),
+        a_task(id="fleet-epic.1", labels=("a", "b c"), metadata={"own": {"deep": [1, None, "ünï 🚀"]}}, priority=0),
         a_task(id="fleet-epic.2", coder="demo", model="m", description="demo: steps=1", estimated_minutes=90),
         a_task(id="fleet-shut", status="closed", close_reason=TEXT, external_ref="gh-1", assignee="ada"),
         a_task(id="fleet-late", status="deferred", defer_until=NOON + 9000 * HOUR, due_at=NOON + 9001 * HOUR),
@@ -65,7 +66,7 @@ def fill(fleet: Fleet) -> None:
     with queue.atomic():
         kept = history.keep_receipt(a_receipt(run.id, coder="demo"))
         history.end(run.replace(finding=kept.finding, receipt=kept.hash, ended_at=queue.now()))
-        queue.settle(claim, Verdict(status="open", reason=TEXT))
+        queue.settle(claim, Verdict(status="open", reason=TITLE))
     history.ask(a_question("fleet-ran", TEXT, run_id=run.id))
     history.lease(a_workspace("fleet-ran"))
     history.trust("repository", "/r/.git", TEXT, "ada")
@@ -151,7 +152,9 @@ def ask_bd(fleet: Program, *words: str) -> str:
     """What the real bd answers, asked without fleet."""
     env = os.environ | {"BEADS_DIR": f"{fleet.home}/.beads", "BD_DISABLE_METRICS": "1", "BEADS_ACTOR": "human"}
     argv = [fleet.env["FLEET_BD"], *words]
-    return subprocess.run(argv, env=env, cwd=fleet.home, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(argv, env=env, cwd=fleet.home, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    return done.stdout
 
 
 def real(fleet: Program) -> dict[str, Any]:
