@@ -27,16 +27,14 @@ UNSEALED = [
     ("sqlite", "postgresql", COPYING),
     ("sqlite", "postgresql", FINISHED),
     ("sqlite", "beads", IMPORTED),
-    ("postgresql", "beads", IMPORTED),
     ("postgresql", "sqlite", COMPARING),
-    ("beads", "postgresql", COPIED),
 ]
 #: The others, for the long run.
 LONG = [
     *(("sqlite", "postgresql", point) for point in (COMPARING, COPIED)),
     *(("postgresql", "sqlite", point) for point in (COPYING, COPIED, FINISHED)),
-    *(("beads", "postgresql", point) for point in (COPYING, COMPARING, FINISHED)),
-    *(("postgresql", "beads", point) for point in (COPYING, NAMED, FILLED, FINISHED)),
+    *(("beads", "postgresql", point) for point in (COPYING, COMPARING, COPIED, FINISHED)),
+    *(("postgresql", "beads", point) for point in (COPYING, NAMED, IMPORTED, FILLED, FINISHED)),
     *(("sqlite", "beads", point) for point in (NAMED, FILLED)),
 ]
 
