@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from fleet.core.errors import StoreFault
 from fleet.core.jsontext import encode
+from fleet.files import atomic_write
 from fleet.store.sqlite import SqliteQueue
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.launchers.base import Launcher
     from fleet.store.base import History, Queue
+    from fleet.store.beads_program import Bd
 
 DRIVER = "install it: pip install 'fleet[postgres]'."
 
@@ -112,17 +114,37 @@ def open_beads(home: Home, *, make: bool, migrate: bool) -> Fleet:
     return Fleet(home, queue, lambda: SqliteHistory(queue))
 
 
-def fill_beads(home: Home, fleet: Fleet, tell: Callable[[str, int], None]) -> None:
-    """Have bd know every task of the home's own file, its folder made first where there is none. Raises StoreAway."""
-    from fleet.store import beads_folder
-    from fleet.store.beads_filling import fill
+def fill_beads(home: Home, fleet: Fleet, name: str, stamp: str, tell: Callable[[str, int], None]) -> str:
+    """Have bd know every task of the home's own file, and none else, its folder made first where there is none.
+
+    Where what bd had before is kept; empty for a bd that had nothing else. Raises IllegalMove, StoreFault, StoreAway.
+    """
+    from fleet.store import beads_filling, beads_folder
+
+    bd, kept = _bd(home), f"{home.beads}.before-{stamp}.jsonl"
+    assert isinstance(fleet.queue, SqliteQueue)
+    with beads_folder.turn(home.beads) as file:
+        bd.held = (file,)  # a bd that outlives us goes on: the next call waits for it
+        if not os.path.isdir(home.beads):  # noqa: PTH112
+            beads_folder.make(bd, fleet.queue.config().get(beads_filling.PREFIX) or beads_folder.PREFIX)
+        beads_filling.fill(bd, fleet.queue, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
+    return kept if os.path.exists(kept) else ""  # noqa: PTH110
+
+
+def leave_beads(home: Home, fleet: Fleet, name: str) -> None:
+    """See that the home's file has all that bd has, and have bd say whose it was. Raises StoreFault, StoreAway."""
+    from fleet.store.beads_filling import compare, sign
+
+    bd = _bd(home)
+    assert isinstance(fleet.queue, SqliteQueue)
+    compare(bd, fleet.queue)
+    sign(bd, name)
+
+
+def _bd(home: Home) -> Bd:
     from fleet.store.beads_program import Bd, find_program
 
-    bd = Bd(find_program(os.environ), home.beads)
-    if not os.path.isdir(home.beads):  # noqa: PTH112
-        beads_folder.make(bd)
-    assert isinstance(fleet.queue, SqliteQueue)
-    fill(bd, fleet.queue, tell)
+    return Bd(find_program(os.environ), home.beads)
 
 
 def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fleet:

@@ -1,4 +1,4 @@
-"""One story on every queue: dependencies, a run, a question, a failure and a retry, a close. It reads the same."""
+"""One story on every queue: dependencies, a run, a question, a failure and a retry, closes. It reads the same."""
 
 import json
 import re
@@ -16,11 +16,12 @@ PASSING = ("elapsed", "seconds", "age", "cost_usd", "rss_kb", "cpu_pct", "pid", 
 
 def test_the_story_of_a_task_is_told_the_same_on_every_queue(fleet: Program) -> None:
     told = {}
-    for kind, queue in (("sqlite", ""), ("postgresql", server().make_database()), ("beads", "beads")):
+    kinds = (("sqlite", ""), ("postgresql", server().make_database()), ("beads", "beads"), ("older-beads", "beads"))
+    for kind, queue in kinds:
         told[kind] = story(fleet, kind, queue)
-    assert [len(each) for each in told.values()] == [4, 4, 4]
+    assert [len(each) for each in told.values()] == [5, 5, 5, 5]
     assert {row["host"] for each in told.values() for (row,) in each} == {"box"}
-    for kind in ("postgresql", "beads"):
+    for kind in ("postgresql", "beads", "older-beads"):
         assert told[kind] == told["sqlite"], kind
 
 
@@ -31,15 +32,16 @@ def story(base: Program, kind: str, queue: str) -> list[Any]:
     fleet = Program(place)
     if queue:
         fleet.env["FLEET_QUEUE"] = queue
-    if kind == "beads":
-        fleet.env["FLEET_BD"] = beads.program()
+    if queue == "beads":
+        fleet.env["FLEET_BD"] = beads.program(beads.OLD if kind == "older-beads" else beads.NEW)
     fleet.ok("init", "--home", "--permissions", "skip")
     fleet.ok("config", "set", "host.name=box")
     first = made(fleet, "first", "demo: steps=1 pause=0")
     asks = made(fleet, "asks", 'demo: ask="Which colour?" steps=1 pause=0', "--deps", first, "-l", "a,b")
     fails = made(fleet, "fails", "demo: exit=3", "--priority", "1")
     last = made(fleet, "last", "demo: steps=1 pause=0", "--deps", asks)
-    ids = {first: "<first>", asks: "<asks>", fails: "<fails>", last: "<last>"}
+    by_hand = made(fleet, "by hand", "for a person", "--assignee", "ada", "--defer", "+1d")
+    ids = {first: "<first>", asks: "<asks>", fails: "<fails>", last: "<last>", by_hand: "<by hand>"}
     fleet.ok("bd", "comment", first, "said about it")
     fleet.ok("config", "set", "coder=demo", "limits.retry_limit=1")
     fleet.ok("run", "start")
@@ -52,6 +54,7 @@ def story(base: Program, kind: str, queue: str) -> list[Any]:
         wait_for(lambda: status(fleet, last) == "closed", "the last", lambda: describe(fleet))
         fleet.ok("bd", "update", fails, "--description", "demo: steps=1 pause=0", BEADS_ACTOR="ada")
         fleet.ok("retry", fails)
+        fleet.ok("bd", "close", by_hand, "--reason", "done by hand", BEADS_ACTOR="ada")
         wait_for(lambda: status(fleet, fails) == "closed", "the retry", lambda: describe(fleet))
     finally:
         fleet.ok("run", "stop", "--stop-agents")

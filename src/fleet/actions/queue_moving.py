@@ -5,22 +5,31 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.hosts import State, hosts
 from fleet.actions.rights import refuse_agents
 from fleet.actions.travelling import stay
-from fleet.assembly import fill_beads, open_fleet
+from fleet.assembly import fill_beads, leave_beads, open_fleet
 from fleet.config.keys import HOME
 from fleet.config.queue import BEADS, POSTGRES, SQLITE, chosen, kind_of
 from fleet.config.save import save
-from fleet.core.errors import BadInput, FleetError, IllegalMove, StoreFault
-from fleet.engine.single import holder
+from fleet.core.errors import (
+    BadInput,
+    FleetError,
+    HomeMissing,
+    IllegalMove,
+    SchemaMismatch,
+    StoreFault,
+    SupervisorRunning,
+)
+from fleet.engine.single import Single
 from fleet.store import moving
 from fleet.workspaces.mirror import mark_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from fleet.assembly import Fleet
@@ -69,6 +78,20 @@ def migrate(
     """
     refuse_agents(caller, "move the queue")
     kinds = kind_of(source), kind_of(target)
+    _refuse_places(home, source, target, kinds)
+    with _unsupervised(home):
+        if not dry_run and set(kinds) != SAME_FILE and _is_gone(home, kinds, source):
+            return _go_over(home, kinds, source, target)
+        with open_fleet(home, migrate=True, queue=source) as there:
+            _refuse_busy(there)
+            if dry_run:
+                return Moved(*kinds, moving.contents(_connection(there)), done=False)
+            if set(kinds) == SAME_FILE:
+                return _in_place(home, there, kinds, tell)
+            return _elsewhere(home, there, kinds, target, tell)
+
+
+def _refuse_places(home: Home, source: str, target: str, kinds: tuple[str, str]) -> None:
     if source == target or (kinds[0] == kinds[1] != POSTGRES):
         raise BadInput(f"the tasks are in {kinds[0]} already", hint="name another kind: sqlite, beads, postgresql://…")
     now = chosen(home, os.environ)
@@ -76,26 +99,37 @@ def migrate(
         if now.kind == kinds[1] and (now.kind != POSTGRES or now.url == target):
             raise BadInput(f"this home's tasks are in {kinds[1]} already", hint="`fleet queue` shows where they are.")
         raise BadInput(f"this home's tasks are not in {kinds[0]} but in {now.kind}", hint="move them from there.")
-    if holder(home) is not None:
-        raise IllegalMove("a supervisor runs here", hint="`fleet run stop --stop-agents`, then move the queue.")
-    with open_fleet(home, migrate=True, queue=source) as there:
-        _refuse_live(there)
-        if dry_run:
-            return Moved(*kinds, moving.contents(_connection(there)), done=False)
-        if set(kinds) == SAME_FILE:
-            return _in_place(home, there, kinds, tell)
-        return _elsewhere(home, there, kinds, target, tell)
+
+
+@contextmanager
+def _unsupervised(home: Home) -> Iterator[None]:
+    """While inside, no supervisor starts in this home. Raises IllegalMove where one runs."""
+    single = Single(home)
+    try:
+        single.take()
+    except SupervisorRunning as error:
+        hint = "`fleet run stop --stop-agents`, then move the queue."
+        raise IllegalMove("a supervisor runs here", hint=hint) from error
+    try:
+        yield
+    finally:
+        single.release()
 
 
 def _in_place(home: Home, there: Fleet, kinds: tuple[str, str], tell: Callable[[str, int], None]) -> Moved:
     """Between the home's file and bd, which has a copy of it: only bd has to be told, or asked a last time."""
-    before = moving.contents(_connection(there))  # reading it asks bd for what is new
-    if kinds[1] == BEADS:
-        fill_beads(home, there, tell)
-        with open_fleet(home, migrate=True, queue=BEADS) as here:
-            _compare(before, moving.contents(_connection(here)), ("tasks", "edges", "labels", "comments"))
-    _switch(home, kinds[1])
-    return Moved(*kinds, before)
+    source, aside = _connection(there), ""
+    with source.writing():
+        name = moving.name_of(source)  # bd is told of it, and a kill must not take it back
+    with source.writing():  # a queue in bd asks it for what is new
+        _refuse_busy(there)
+        before = moving.contents(source)
+        if kinds[1] == BEADS:
+            aside = fill_beads(home, there, name, _stamp(there), tell)
+        else:
+            leave_beads(home, there, name)
+        _switch(home, kinds[1])
+    return Moved(*kinds, before, aside)
 
 
 def _elsewhere(
@@ -104,21 +138,46 @@ def _elsewhere(
     source = _connection(there)
     with source.writing():
         name = moving.name_of(source)
-    aside = _room(home, kinds, target, name, there)
-    with ExitStack() as stack:
-        # A queue of bd's is told when all of it is there, so that until then it is a file like any other.
-        into = SQLITE if kinds[1] == BEADS else target
-        here = stack.enter_context(open_fleet(home, make=True, migrate=True, queue=into))
-        stack.enter_context(source.writing())  # nobody writes there until it is sealed
-        moving.copy(source, _connection(here), tell)
-        found = moving.contents(source)
-        _compare(found, moving.contents(_connection(here)), tuple(found))
-        if kinds[1] == BEADS:
-            fill_beads(home, here, tell)
-        moving.finish(_connection(here), lambda: _settle_in(home, _connection(here), kinds))
-        moving.seal(source)
-        _switch(home, target)
-    return Moved(*kinds, found, aside)
+    # A queue of bd's is told when all of it is there, so that until then it is a file like any other.
+    into = SQLITE if kinds[1] == BEADS else target
+    aside = [_room(home, kinds, into, name, there)]
+    with open_fleet(home, make=True, migrate=True, queue=into) as here:
+        with source.writing():  # nobody writes there until it is sealed
+            moving.take_time(source)
+            _refuse_busy(there)
+            if kinds[0] == BEADS:
+                leave_beads(home, there, name)
+            found = moving.copy(source, _connection(here), tell)
+            _compare(found, moving.contents(_connection(here)), tuple(found))
+            if kinds[1] == BEADS:
+                aside.append(fill_beads(home, here, name, _stamp(there), tell))
+            moving.finish(_connection(here), lambda: _settle_in(home, _connection(here), kinds))
+            moving.seal(source)
+        moving.let_go(_connection(here))
+    _switch(home, target)
+    return Moved(*kinds, found, ", ".join(filter(None, aside)))
+
+
+def _is_gone(home: Home, kinds: tuple[str, str], source: str) -> bool:
+    """Whether all was moved already, and only the home does not know: a kill came between the two."""
+    # The file alone is asked: one that is sealed takes nothing that is new in bd.
+    with open_fleet(home, migrate=True, queue=SQLITE if kinds[0] == BEADS else source) as there:
+        return moving.is_sealed(_connection(there))
+
+
+def _go_over(home: Home, kinds: tuple[str, str], source: str, target: str) -> Moved:
+    """Have the home know that all of it is elsewhere. Raises IllegalMove where that is another place."""
+    with open_fleet(home, queue=SQLITE if kinds[0] == BEADS else source) as there:
+        name, found = moving.name_of(_connection(there)), moving.contents(_connection(there))
+    try:
+        with open_fleet(home, queue=SQLITE if kinds[1] == BEADS else target) as here:
+            if moving.is_named(_connection(here), name) and not moving.is_sealed(_connection(here)):
+                moving.let_go(_connection(here))
+                _switch(home, target)
+                return Moved(*kinds, found)
+    except (HomeMissing, SchemaMismatch):
+        pass
+    raise IllegalMove(f"what was in {kinds[0]} was moved, and not there", hint="name the place that it was moved to.")
 
 
 def _settle_in(home: Home, here: SqlConnection, kinds: tuple[str, str]) -> None:
@@ -131,18 +190,16 @@ def _settle_in(home: Home, here: SqlConnection, kinds: tuple[str, str]) -> None:
         moving.bind(here, lambda requires: stay(home, requires))
 
 
-def _room(home: Home, kinds: tuple[str, str], target: str, name: str, there: Fleet) -> str:
+def _room(home: Home, kinds: tuple[str, str], into: str, name: str, there: Fleet) -> str:
     """See that there is room at the target: nothing, a part of this very copy, or what was moved away from there."""
-    stamp = there.queue.now().strftime("%Y%m%d%H%M%S")
     if kinds[1] != POSTGRES and not os.path.exists(home.database):
         return ""
-    into = SQLITE if kinds[1] == BEADS else target
+    stamp = _stamp(there)
     with open_fleet(home, make=True, migrate=True, queue=into) as here:
         connection = _connection(here)
-        is_ours = moving.state_of(connection).get("of") == name
-        if is_ours or (moving.is_empty(connection) and not moving.is_sealed(connection)):
-            return ""
         if not moving.is_sealed(connection):
+            if moving.state_of(connection).get("of") == name or moving.is_empty(connection):
+                return ""
             raise IllegalMove(
                 f"there are tasks in {kinds[1]} already, which are not these",
                 hint="export them (`fleet bd export`), or name an empty place.",
@@ -151,6 +208,10 @@ def _room(home: Home, kinds: tuple[str, str], target: str, name: str, there: Fle
             moving.set_aside(connection, stamp)
             return f"schema fleet_before_{stamp}"
     return _rename(home, stamp)
+
+
+def _stamp(there: Fleet) -> str:
+    return there.queue.now().strftime("%Y%m%d%H%M%S")
 
 
 def _rename(home: Home, stamp: str) -> str:
@@ -168,12 +229,19 @@ def _switch(home: Home, target: str) -> None:
         os.unlink(home.kept_queue)
 
 
-def _refuse_live(fleet: Fleet) -> None:
+def _refuse_busy(fleet: Fleet) -> None:
+    """Raise IllegalMove while agents work, or a host is about to let some: asked again with the queue's lock."""
     live = fleet.history.live()
     if live:
         raise IllegalMove(
             f"{len(live)} agents are at work, the first on {live[0].task_id}",
             hint="wait for them, or stop them: `fleet run stop --stop-agents` on every host.",
+        )
+    others = [each.host.name for each in hosts(fleet) if not each.is_this and each.state != State.GONE]
+    if others:
+        raise IllegalMove(
+            f"other hosts have this queue open: {', '.join(others[:5])}",
+            hint="`fleet run stop --stop-agents` there; one that died is gone when its claims are.",
         )
 
 

@@ -22,10 +22,10 @@ LOOK_EVERY = 0.5
 TURN_SECONDS = 30.0
 
 
-def make(bd: Bd) -> None:
-    """Let bd make its folder. Raises HomeRefused when it did not."""
+def make(bd: Bd, prefix: str = PREFIX) -> None:
+    """Let bd make its folder, with what ids in it begin with. Raises HomeRefused when it did not."""
     # Of git, of agents' files and of hooks in a repository fleet keeps track itself.
-    bd.run("init", "--prefix", PREFIX, "--skip-hooks", "--skip-agents", "--quiet")
+    bd.run("init", "--prefix", prefix, "--skip-hooks", "--skip-agents", "--quiet")
     if not os.path.isdir(bd.folder):  # noqa: PTH112
         raise HomeRefused(f"bd made no {bd.folder}", hint="run `bd init` there yourself, and look at what it says.")
 
@@ -64,11 +64,11 @@ def take_turn(folder: str, *, seconds: float = TURN_SECONDS) -> int:
 
 
 @contextmanager
-def turn(folder: str) -> Iterator[None]:
-    """While inside, nobody of fleet's writes with bd."""
+def turn(folder: str) -> Iterator[int]:
+    """While inside, nobody of fleet's writes with bd; the file that says so."""
     file = take_turn(folder)
     try:
-        yield
+        yield file
     finally:
         os.close(file)
 

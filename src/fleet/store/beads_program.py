@@ -82,6 +82,7 @@ class Bd:
     def __init__(self, program: str, folder: str, *, patience: float = PATIENCE) -> None:
         self.program = program
         self.folder = folder
+        self.held: tuple[int, ...] = ()  # files that stay open, and locked, as long as a call lasts
         self._patience = patience
 
     def run(self, *argv: str, actor: str = "fleet", text: str = "") -> str:
@@ -122,6 +123,7 @@ class Bd:
                     stderr=err,
                     cwd=os.path.dirname(self.folder),  # noqa: PTH120 - homes are plain strings
                     env=self.environment(actor),
+                    pass_fds=self.held,
                     start_new_session=True,  # Ctrl-C is for the supervisor, which ends in order
                 )
             except OSError as error:

@@ -86,10 +86,10 @@ class Puller:
 
     def _put_edges(self, have: dict[tuple[str, str], Edge], told: dict[tuple[str, str], Edge]) -> None:
         for ends, edge in have.items():
-            if ends not in told or not _is_same(edge, told[ends]):
+            if ends not in told or not is_same_edge(edge, told[ends]):
                 self._queue.unlink(*ends)
         for ends, edge in told.items():
-            if ends not in have or not _is_same(have[ends], edge):
+            if ends not in have or not is_same_edge(have[ends], edge):
                 try:
                     self._queue.link(edge, check_cycles=False)
                 except FleetError as error:  # bd allows what fleet cannot make sense of
@@ -108,7 +108,12 @@ class Puller:
             self._queue.comment(each)
 
 
-def _is_same(known: Edge, told: Edge) -> bool:
+def issues_in(text: str) -> list[dict[str, Any]]:
+    """The tasks of an export."""
+    return [found for line in text.splitlines() if is_issue(found := _parsed(line))]
+
+
+def is_same_edge(known: Edge, told: Edge) -> bool:
     """Whether bd's edge is the one that is known; a bd before 1.3 forgets the gate of one that it imports."""
     return known.type == told.type and (known.gate == told.gate or told.metadata == "{}")
 

@@ -72,13 +72,13 @@ def state_of(queue: SqlConnection) -> dict[str, Any]:
 
 
 def is_named(queue: SqlConnection, name: str) -> bool:
-    """Whether this queue has the contents of that name."""
-    return _settings(queue).get(NAME) == name
+    """Whether this queue has the contents of that name, whole."""
+    return _settings(queue).get(NAME) == name and state_of(queue).get("whole", True)
 
 
 def is_empty(queue: SqlConnection) -> bool:
-    """Whether there is no task in it."""
-    return _count(queue, "tasks") == 0
+    """Whether there is no task in it, and never was one that ran."""
+    return _count(queue, "tasks") == _count(queue, "runs") == 0
 
 
 def is_sealed(queue: SqlConnection) -> bool:
@@ -86,35 +86,49 @@ def is_sealed(queue: SqlConnection) -> bool:
     return bool(queue.rows(queue.blocks("moving")["is_sealed"])[0][0])
 
 
-def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int], None]) -> None:
-    """Copy all rows, going on where an earlier copy of the same contents stopped. `tell` hears of each part.
+def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int], None]) -> dict[str, Contents]:
+    """Copy all rows, going on where an earlier copy of the same contents stopped; what the source has.
 
+    A table that changed in the source since is emptied at the target and copied anew. `tell` hears of each part.
     Call it with the source's lock: nobody else may write there until the end. Raises StoreFault.
     """
     name, state = name_of(source), state_of(target)
     if state.get("of") != name:
         state = {"of": name, "done": [], "after": None}
+    state = {**state, "whole": False}
+    found = {}
     for table in tables():
-        if table.name in state["done"]:
-            continue
-        for rows in _parts(source, table, state["after"]):
-            state = {**state, "after": [rows[-1][table.columns.index(key)] for key in table.keys]}
-            with target.writing():
-                for row in rows:
-                    _put(target, table, row)
-                _set(target, STATE, encode(state))
-            tell(table.name, len(rows))
-        state = {**state, "done": [*state["done"], table.name], "after": None}
-        if "id" in table.keys and "after_copy" in target.blocks("moving"):
-            _count_on(target, table)
+        if table.name not in state["done"]:
+            for rows in _parts(source, table, state["after"]):
+                state = {**state, "after": [rows[-1][table.columns.index(key)] for key in table.keys]}
+                _put_part(target, table, rows, state, tell)
+            state = {**state, "done": [*state["done"], table.name], "after": None}
+        found[table.name] = _mended(source, target, table, state, tell)  # at once: others refer to what is there
+    return found
 
 
 def finish(target: SqlConnection, settle_in: Callable[[], None] | None = None) -> None:
-    """Say that the copy is whole, in one transaction with what has to be done for it to mean the same there."""
+    """Say that the copy is whole, in one transaction with what has to be done for it to mean the same there.
+
+    Until `let_go` it counts as a copy: called again, it is compared and done anew.
+    """
     with target.writing():
         if settle_in is not None:
             settle_in()
+        _set(target, STATE, encode({**state_of(target), "whole": True}))
+
+
+def let_go(target: SqlConnection) -> None:
+    """Have the copy be a queue like any other: its source is sealed."""
+    with target.writing():
         target.rows(target.blocks("queries")["unset_config"], {"key": STATE})
+
+
+def take_time(queue: SqlConnection) -> None:
+    """Have the open transaction last as long as what others are told meanwhile: a database may end idle ones."""
+    words = queue.blocks("moving").get("take_time")
+    if words is not None:
+        queue.rows(words)
 
 
 def trust_again(queue: SqlConnection, before: str, after: str) -> None:
@@ -131,17 +145,7 @@ def bind(queue: SqlConnection, bound: Callable[[str], str]) -> None:
 
 def contents(queue: SqlConnection) -> dict[str, Contents]:
     """What every table holds."""
-    found = {}
-    for table in tables():
-        total, count = 0, 0
-        for rows in _parts(queue, table, None):
-            for row in rows:
-                if table.name == "config" and row[0] in LOCAL:
-                    continue
-                count += 1
-                total ^= int.from_bytes(hashlib.sha256(encode(list(map(_plain, row))).encode()).digest(), "big")
-        found[table.name] = Contents(count, f"{total:064x}")
-    return found
+    return {table.name: _contents(queue, table) for table in tables()}
 
 
 def seal(queue: SqlConnection) -> None:
@@ -183,6 +187,55 @@ def _parts(queue: SqlConnection, table: Table, after: list[Any] | None) -> Itera
         if len(rows) < PART:
             return
         after = [rows[-1][table.columns.index(key)] for key in table.keys]
+
+
+def _contents(queue: SqlConnection, table: Table) -> Contents:
+    total, count = 0, 0
+    for rows in _parts(queue, table, None):
+        for row in rows:
+            if table.name == "config" and row[0] in LOCAL:
+                continue
+            count += 1
+            total ^= int.from_bytes(hashlib.sha256(encode(list(map(_plain, row))).encode()).digest(), "big")
+    return Contents(count, f"{total:064x}")
+
+
+def _mended(
+    source: SqlConnection, target: SqlConnection, table: Table, state: dict[str, Any], tell: Callable[[str, int], None]
+) -> Contents:
+    """What a table of the source holds, once the target's is like it."""
+    found = _contents(source, table)
+    if found != _contents(target, table):
+        with target.writing():
+            _empty(target, table)
+        for rows in _parts(source, table, None):
+            _put_part(target, table, rows, state, tell)
+    if "id" in table.keys and "after_copy" in target.blocks("moving"):
+        _count_on(target, table)
+    return found
+
+
+def _empty(queue: SqlConnection, table: Table) -> None:
+    """Take every row out, and with tasks what belongs to them; what this place says of itself stays."""
+    if table.name != "config":
+        queue.rows(queue.blocks("moving")["empty"].format(table=table.name))
+        return
+    for key in set(_settings(queue)) - set(LOCAL):
+        queue.rows(queue.blocks("queries")["unset_config"], {"key": key})
+
+
+def _put_part(
+    target: SqlConnection,
+    table: Table,
+    rows: list[tuple[Any, ...]],
+    state: dict[str, Any],
+    tell: Callable[[str, int], None],
+) -> None:
+    with target.writing():
+        for row in rows:
+            _put(target, table, row)
+        _set(target, STATE, encode(state))
+    tell(table.name, len(rows))
 
 
 def _put(queue: SqlConnection, table: Table, row: tuple[Any, ...]) -> None:

@@ -4,6 +4,9 @@ select {columns} from {table} {after} order by {keys} limit :limit
 -- put --
 insert into {table} ({columns}) values ({values}) on conflict do nothing
 
+-- empty --
+delete from {table}
+
 -- count --
 select count(*) from {table}
 

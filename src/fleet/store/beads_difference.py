@@ -1,0 +1,100 @@
+"""What bd's export says otherwise than the home's file: found by reading alone, nothing is written to either."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core.dependency import EXTERNAL
+from fleet.core.filter import Filter
+from fleet.store.beads_issue import comments_from, edges_from, task_from
+from fleet.store.beads_pull import is_same_edge, issues_in
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.core.dependency import Edge
+    from fleet.core.task import Comment, Task
+    from fleet.store.sqlite import SqliteQueue
+
+SECOND = timedelta(seconds=1)
+
+
+class Known(NamedTuple):
+    """All that the file has of one task."""
+
+    task: Task
+    edges: list[Edge]
+    comments: list[Comment]
+
+
+class Difference(NamedTuple):
+    """The tasks that bd lacks, those that it has otherwise, and those that it alone has."""
+
+    missing: list[str]
+    other: dict[str, list[Comment]]  # with what was said of each and bd can be told besides
+    foreign: list[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.other or self.foreign)
+
+    def __str__(self) -> str:
+        parts = (("{} are not in bd", self.missing), ("{} are others there", self.other))
+        told = [(words, list(ids)) for words, ids in (*parts, ("{} are only there", self.foreign)) if ids]
+        return "; ".join(f"{words.format(len(ids))} ({', '.join(ids[:3])})" for words, ids in told)
+
+
+def known_in(queue: SqliteQueue) -> dict[str, Known]:
+    """Every task of the file, with what it needs and what was said of it, as bd can have it."""
+    found = {task.id: Known(task, [], []) for task in queue.find(Filter(), sort="id")}
+    for edge in queue.edges():
+        found[edge.task].edges.append(edge)
+    said: set[tuple[Any, ...]] = set()
+    for comment in queue.comments(list(found)):
+        found[comment.task_id].comments.append(_apart(comment, said))
+    return found
+
+
+def difference(export: str, known: dict[str, Known]) -> Difference:
+    """What would change in the file if it were brought up to date with bd; what is empty would change nothing."""
+    told = {found["id"]: found for found in issues_in(export)}
+    other = {}
+    for key, mine in known.items():
+        if key in told:
+            unsaid = _unsaid(mine, told[key])
+            if unsaid or not _is_same(mine, told[key], known):
+                taken = {each.id for each in comments_from(told[key], mine.task.created_at)}
+                other[key] = [each for each in unsaid if each.id not in taken]
+    return Difference([key for key in known if key not in told], other, [key for key in told if key not in known])
+
+
+def _is_same(mine: Known, found: dict[str, Any], known: dict[str, Known]) -> bool:
+    now = mine.task.created_at
+    if task_from(found, mine.task, now) != mine.task or len(comments_from(found, now)) != len(mine.comments):
+        return False
+    have, told = {(each.task, each.needs): each for each in mine.edges}, edges_from(found, now)
+    if any(ends not in told or not is_same_edge(edge, told[ends]) for ends, edge in have.items()):
+        return False
+    # What needs a task that is nowhere cannot be here.
+    return not any(ends not in have and (ends[1] in known or ends[1].startswith(EXTERNAL)) for ends in told)
+
+
+def _apart(comment: Comment, said: set[tuple[Any, ...]]) -> Comment:
+    """What bd takes for a word of its own: two that are the same within a second are one to it."""
+    at = comment.created_at.replace(microsecond=0)
+    while (same := (comment.task_id, comment.author, comment.text, at)) in said:
+        at += SECOND
+    said.add(same)
+    return comment if at <= comment.created_at else comment.replace(created_at=at)
+
+
+def _unsaid(mine: Known, found: dict[str, Any]) -> list[Comment]:
+    """What was said of a task and bd has not; it gives comments ids and times of its own."""
+    said = Counter((each.author, each.text) for each in comments_from(found, mine.task.created_at))
+    unsaid = []
+    for each in mine.comments:
+        said[each.author, each.text] -= 1
+        if said[each.author, each.text] < 0:
+            unsaid.append(each)
+    return unsaid

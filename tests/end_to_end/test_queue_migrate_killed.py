@@ -1,0 +1,131 @@
+"""Moves killed by -9 at every step that leaves something behind, the tasks changed before the next try: it goes on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import beads
+import moves
+from fleet.assembly import open_fleet
+from fleet.core.host import Host
+from program import Program
+
+#: Where a move is killed: in the copy, in a comparison, when all is there, before and after the seal.
+COPYING = ("fleet.store.moving:_put_part", "after", 2)
+COMPARING = ("fleet.store.moving:_mended", "after", 3)
+COPIED = ("fleet.store.moving:finish", "before", 1)
+FINISHED = ("fleet.store.moving:seal", "before", 1)
+SEALED = ("fleet.store.moving:let_go", "before", 1)
+LET_GO = ("fleet.actions.queue_moving:_switch", "before", 1)
+#: And where bd is told: before anything is there, when all is, and when that was seen.
+NAMED = ("fleet.store.beads_filling:_import", "before", 1)
+IMPORTED = ("fleet.store.beads_filling:_import", "after", 1)
+FILLED = ("fleet.store.beads_filling:fill", "after", 1)
+
+UNSEALED = [
+    ("sqlite", "postgresql", COPYING),
+    ("sqlite", "postgresql", FINISHED),
+    ("sqlite", "beads", IMPORTED),
+    ("postgresql", "sqlite", COMPARING),
+]
+#: The others, for the long run.
+LONG = [
+    *(("sqlite", "postgresql", point) for point in (COMPARING, COPIED)),
+    *(("postgresql", "sqlite", point) for point in (COPYING, COPIED, FINISHED)),
+    *(("beads", "postgresql", point) for point in (COPYING, COMPARING, COPIED, FINISHED)),
+    *(("postgresql", "beads", point) for point in (COPYING, NAMED, IMPORTED, FILLED, FINISHED)),
+    *(("sqlite", "beads", point) for point in (NAMED, FILLED)),
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Program:
+    return moves.a_home(tmp_path)
+
+
+def begun(home: Program, first: str) -> str:
+    """The home with its tasks in a queue of a kind; which."""
+    source = moves.place(first)
+    if first != "sqlite":
+        moves.move(home, source)
+    return source
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "point"), [*UNSEALED, *(pytest.param(*each, marks=pytest.mark.soak) for each in LONG)]
+)
+def test_what_was_changed_between_two_tries_arrives_too(
+    home: Program, first: str, second: str, point: tuple[str, str, int]
+) -> None:
+    source, target = begun(home, first), moves.place(second)
+    moves.killed_move(home, target, *point)
+    assert json.loads(home.ok("queue", "--json"))["kind"] == first, "nothing was switched"
+    moves.change(home, source)
+    before = moves.contents(home, source)
+    moves.move(home, target)
+    moves.check(home, target, before)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "point"),
+    [
+        ("sqlite", "postgresql", SEALED),
+        ("postgresql", "sqlite", LET_GO),
+        *(
+            pytest.param(*each, marks=pytest.mark.soak)
+            for each in (
+                ("postgresql", "beads", SEALED),
+                ("postgresql", "beads", LET_GO),
+                ("beads", "postgresql", SEALED),
+            )
+        ),
+    ],
+)
+def test_what_was_moved_before_a_kill_is_only_gone_over_to(
+    home: Program, first: str, second: str, point: tuple[str, str, int]
+) -> None:
+    source, target = begun(home, first), moves.place(second)
+    before = moves.contents(home, source)
+    moves.killed_move(home, target, *point)
+    elsewhere = home("queue", "migrate", moves.place("postgresql"))
+    assert elsewhere.code != 0 and "was moved, and not there" in elsewhere.err, elsewhere
+    moves.move(home, target)
+    moves.check(home, target, before)
+    home.ok("bd", "create", "and it can be written to")
+
+
+def test_a_bd_that_is_killed_with_everything_leaves_the_file_as_it_is(home: Program) -> None:
+    moves.killed_move(home, "beads", *IMPORTED)
+    moves.change(home, "sqlite")
+    before = moves.contents(home, "sqlite")
+    broken = home.user / "bd"
+    broken.write_text(
+        f'#!/bin/sh\n[ "$1" = import ] && {{ echo Error: no >&2; exit 1; }}\nexec {beads.program()} "$@"\n'
+    )
+    broken.chmod(0o700)
+    told = home("queue", "migrate", "beads", FLEET_BD=str(broken))
+    assert told.code != 0 and "bd refused: Error: no" in told.err, told
+    moves.check(home, "sqlite", before)
+
+
+def test_a_move_does_not_wait_for_whoever_it_moves_from(home: Program) -> None:
+    url = begun(home, "postgresql")
+    slow = home.user / "bd"
+    slow.write_text(f'#!/bin/sh\n[ "$1" = import ] && sleep 3\nexec {beads.program()} "$@"\n')
+    slow.chmod(0o700)
+    before = moves.contents(home, url)
+    home.ok("config", "set", "supervisor.claim_seconds=6")  # idle transactions are ended after 1.6 s
+    home.ok("queue", "migrate", "beads", FLEET_BD=str(slow))
+    moves.check(home, "beads", before)
+
+
+def test_another_host_that_has_the_queue_open_is_named(home: Program) -> None:
+    url = begun(home, "postgresql")
+    with open_fleet(moves.home_of(home), queue=url) as opened:
+        host = opened.history.keep_host(Host(id="far-1", name="far", slots=2, seen_at=opened.queue.now()))
+    told = home("queue", "migrate", "sqlite")
+    assert told.code != 0 and "other hosts have this queue open: far" in told.err, told
+    with open_fleet(moves.home_of(home), queue=url) as opened:
+        opened.history.keep_host(host.replace(slots=0))
+    moves.move(home, "sqlite")
