@@ -34,7 +34,7 @@ class PostgresQueue(SqlQueue):
     """Tasks in one database of a PostgreSQL server, under its schema `fleet`.
 
     A `lease` is how long claims last here. Silent connections are given up within a third of it. What others let expire
-    is not touched before the server was within reach for a whole one: after an outage they come back first.
+    is not touched before the server was within reach, and its clock not set, for a whole one: they come back first.
     """
 
     is_shared = True
@@ -89,15 +89,21 @@ class PostgresQueue(SqlQueue):
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
         with self._db.writing(durable=False):
+            now = self.now()
             if self.get(task_id).claim_owner != owner and not self._may_take():
                 raise ClaimLost(task_id, epoch)
-            return super().adopt(task_id, owner, epoch=epoch, ttl=ttl)
+            return self._adopt(task_id, owner, epoch, now, ttl)
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
-        return super().reap(spare=spare) if self._may_take() else []
+        with self._db.writing():
+            now = self.now()
+            return self._reap(now, spare) if self._may_take() else []
 
     def _may_take(self) -> bool:
-        """Whether what is expired is so because its owner is gone, and not because the database was."""
+        """Whether what is expired is so because its owner is gone, and not because the database was, or its clock.
+
+        Asked after the time was: one that came with a clock that was set is then known for it.
+        """
         return self._server.reached_for() >= self._grace.total_seconds()
 
     def _first_in(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
