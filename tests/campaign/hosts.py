@@ -90,6 +90,11 @@ class Host:
         if self._process is not None:
             self._process.wait()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its supervisor has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def said(self) -> str:
         """The end of what its supervisor printed."""
         file = self.disk / "supervisor.out"

@@ -213,6 +213,25 @@ def _can_add(queue: PostgresQueue) -> bool:
     return True
 
 
+def test_however_many_claims_are_renewed_the_server_is_asked_as_often(queue: PostgresQueue) -> None:
+    with queue.atomic():
+        for _ in range(30):
+            queue.add(a_task())
+    claims = queue.claim("host", [Lane(room=30)], room=30, ttl=HOUR)
+    stale = [claims[0].replace(epoch=0), claims[1].replace(owner="other"), *claims[2:]]
+    asked, ask = [], queue.connection.rows
+
+    def counted(sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        asked.append(sql)
+        return ask(sql, values)
+
+    queue.connection.rows = counted  # type: ignore[method-assign]
+    renewed = queue.renew(stale, ttl=2 * HOUR)
+    assert len(asked) == 2
+    assert {claim.task.id for claim in renewed} == {claim.task.id for claim in claims[2:]}
+    assert all(claim.expires_at > queue.now() + HOUR for claim in renewed)
+
+
 def test_threads_of_one_process_have_transactions_of_their_own(queue: PostgresQueue) -> None:
     inside, over = threading.Event(), threading.Event()
 

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fleet.core import clock
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
 from fleet.core.matching import matches
 from fleet.store.postgres_connection import Connection
 from fleet.store.postgres_health import health
 from fleet.store.postgres_listening import Listener
-from fleet.store.sql_queue import SqlQueue
+from fleet.store.sql_queue import SqlQueue, claim_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -86,6 +87,17 @@ class PostgresQueue(SqlQueue):
         if by == "label":
             return dict(Counter(label for task in found for label in task.labels))
         return dict(Counter(str(getattr(task, by)) for task in found))
+
+    def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
+        held = list(claims)
+        with self._db.writing(durable=False, alone=False):
+            columns = {
+                "ids": [claim.task.id for claim in held],
+                "owners": [claim.owner for claim in held],
+                "epochs": [claim.epoch for claim in held],
+            }
+            kept = tuple(self._first("renew", expires=clock.to_micros(self.now() + ttl), **columns)) if held else ()
+            return [claim_of(task) for task in self.find(Filter(ids=kept), sort="id")] if kept else []
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
         with self._db.writing(durable=False):
