@@ -30,6 +30,7 @@ class Said(Record):
     coder: str = ""
     name: str = ""
     labels: tuple[str, ...] | None = None
+    listen: str = ""
     slots: int | None = None
 
     def over(self, settings: Settings) -> Settings:
@@ -39,6 +40,8 @@ class Said(Record):
             host = msgspec.structs.replace(host, name=self.name)
         if self.labels is not None:
             host = msgspec.structs.replace(host, labels=self.labels)
+        if self.listen:
+            host = msgspec.structs.replace(host, listen=self.listen)
         slots = settings.max_concurrent if self.slots is None else self.slots
         return msgspec.structs.replace(settings, host=host, max_concurrent=slots)
 
