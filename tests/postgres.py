@@ -37,13 +37,14 @@ _numbers = count(1)
 class Server:
     """One server. It lives as long as this process, unless it is stopped before."""
 
-    def __init__(self, *, tcp: bool = False, on_disk: bool = False) -> None:
+    def __init__(self, *, tcp: bool = False, on_disk: bool = False, faked: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="fleet-pg-", dir=None if on_disk else _quick_folder()))
         self.user = _unprivileged()
         self.host, self.port = str(self.folder), 5432
         if tcp:
             self.host, self.port = "127.0.0.1", _free_port()
         self._data = self.folder / "data"
+        self._start = [*_with_a_clock(self.folder / "clock"), _program("postgres")] if faked else [_program("postgres")]
         self._process: subprocess.Popen[bytes] | None = None
         if self.user:
             os.chown(self.folder, *_ids(self.user))
@@ -72,7 +73,7 @@ class Server:
         words += ["-c", f"listen_addresses={self.host if self.host == '127.0.0.1' else ''}"]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [_program("postgres"), "-D", str(self._data), *words],
+                [*self._start, "-D", str(self._data), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -98,6 +99,12 @@ class Server:
         self._process.wait(START_SECONDS)
         self._process = None
 
+    def set_clock(self, ahead: str) -> None:
+        """Let its clock show another time from now on, of one that was made for it: "+3600", "-3600"."""
+        new = self.folder / "clock.new"
+        new.write_text(f"{ahead}\n")
+        new.replace(self.folder / "clock")
+
     @property
     def pid(self) -> int:
         """The process of the server itself."""
@@ -117,6 +124,22 @@ class Server:
 
     def _as_user(self) -> dict[str, Any]:
         return {"user": self.user, "group": _ids(self.user)[1], "extra_groups": []} if self.user else {}
+
+
+def _with_a_clock(file: Path) -> list[str]:
+    """Begins the command of a server whose clock is as a file says; the steady clocks stay as they are."""
+    file.write_text("+0\n")
+    steady = ("FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1")
+    return ["env", f"LD_PRELOAD={faketime()}", f"FAKETIME_TIMESTAMP_FILE={file}", "FAKETIME_NO_CACHE=1", *steady]
+
+
+@functools.cache
+def faketime() -> str:
+    """The library that sets the clock of a program; without it its tests are left out."""
+    needs.require(shutil.which("faketime") and shutil.which("unshare"), "faketime")
+    inside = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
+    told = subprocess.run([*inside, "faketime", "-f", "+0", "env"], capture_output=True, text=True, check=True).stdout
+    return next(line.partition("=")[2] for line in told.splitlines() if line.startswith("LD_PRELOAD="))
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from fleet.config import HOME
 from fleet.config.check import check
 from fleet.core.redaction import Redactor
+from needs import require
 from program import Program, fleet
 
 __all__ = ["fleet"]
@@ -26,6 +28,8 @@ DEPLOY = ROOT / "deploy"
 SCHEMAS = Path(__file__).parent / "schemas"
 UNIT = DEPLOY / "systemd" / "fleet.service"
 HOWTO = ROOT / "docs" / "howto" / "run-on-many-machines.md"
+#: The program, with schemas made from the API of Kubernetes; the Makefile says where it is.
+VALIDATE = os.environ.get("FLEET_TEST_KUBERNETES", "")
 JOB = DEPLOY / "nomad" / "fleet.nomad.json"
 
 #: The keys of systemd that the unit may have, and what each takes.
@@ -112,8 +116,8 @@ def test_the_unit_has_only_what_systemd_knows() -> None:
             assert re.fullmatch(UNIT_KEYS[section][key], value), f"{key}={value}"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="not exercised: systemd-analyze verify")
 def test_systemd_itself_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    require(shutil.which("systemd-analyze"), "systemd-analyze verify")
     copied = tmp_path / "fleet.service"
     # The program is not where it will be.
     copied.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", UNIT.read_text("utf-8")))
@@ -133,6 +137,26 @@ def test_every_manifest_fits_its_schema(kind: str) -> None:
     assert faults(manifests()[kind], "kubernetes") == []
 
 
+def validated(*files: Path) -> tuple[int, str]:
+    """What the schemas of Kubernetes itself say: those of its API, with nothing allowed beside them."""
+    require(VALIDATE, "kubernetes-validate")
+    words = [VALIDATE, "--strict", *map(str, files)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_every_manifest_fits_the_schemas_of_kubernetes_itself(tmp_path: Path) -> None:
+    files = sorted((DEPLOY / "kubernetes").glob("*"))
+    code, told = validated(*files)
+    assert code == 0 and told.count("passed") == len(files), told
+    slipped = manifests()["DaemonSet"]
+    slipped["spec"]["replicas"] = 3
+    (tmp_path / "slip.yaml").write_text(yaml.safe_dump(slipped))
+    code, told = validated(tmp_path / "slip.yaml")
+    assert code == 1 and "replicas" in told
+
+
+# Nomad publishes no schema: ours has of its API's `Job` what this job may use, written down from its documentation.
 def test_the_job_fits_its_schema() -> None:
     assert faults(job(), "nomad") == []
 

@@ -12,7 +12,13 @@ import subprocess
 import sys
 
 #: The package that has a program, where it is not called the same.
-PACKAGES = {"postgres": "postgresql", "gcc": "build-essential", "ip": "iproute2", "setpriv": "util-linux"}  # type: dict[str, str]
+PACKAGES = {
+    "postgres": "postgresql",
+    "gcc": "build-essential",
+    "ip": "iproute2",
+    "setpriv": "util-linux",
+    "systemd-analyze": "systemd",
+}  # type: dict[str, str]
 #: Where a program lies that Debian keeps off the PATH.
 ELSEWHERE = {"postgres": "/usr/lib/postgresql/*/bin/postgres"}  # type: dict[str, str]
 

@@ -7,17 +7,17 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from campaign.network import Network
-from postgres import START_SECONDS, Server, _ids, _program
+from postgres import START_SECONDS, Server, _ids
 
 ADDRESSES = "10.77.0.0/24"
 
 
 class Database(Server):
-    """A server that listens in a network namespace."""
+    """A server that listens in a network namespace, and whose clock can be set."""
 
     def __init__(self, network: Network, machine: str) -> None:
         self._network, self._machine = network, machine
-        super().__init__()
+        super().__init__(faked=True)
 
     def start(self) -> None:
         """Start it on its machine, and wait until it answers."""
@@ -26,7 +26,7 @@ class Database(Server):
         if rule not in rules.read_text():
             with rules.open("a") as file:
                 file.write(rule)
-        words = [_program("postgres"), "-D", str(self._data), "-c", f"unix_socket_directories={self.folder}"]
+        words = [*self._start, "-D", str(self._data), "-c", f"unix_socket_directories={self.folder}"]
         words += ["-c", f"listen_addresses={self._network.address(self._machine)}", "-c", "fsync=off"]
         if self.user:
             user, group = _ids(self.user)

@@ -18,6 +18,8 @@ from campaign.network import Network
 LEASES = (2.2, 1.3, 0.5, 0.5)
 #: How long there is peace between two.
 PEACE_SECONDS = (0.1, 0.6)
+#: How far the database's clock is set, in leases: every claim looks expired, and nothing that is put off takes long.
+SET_LEASES = (2.0, 4.0)
 Back = Callable[[], None]
 
 
@@ -54,6 +56,13 @@ class Faults:
         """Stop its server."""
         self._database.stop()
         return self._database.start
+
+    def set_database_clock(self, _: list[Host], chance: random.Random) -> Back:
+        """Set the clock of its machine, forward or back; then right again."""
+        ahead = chance.choice((-1, 1)) * chance.uniform(*SET_LEASES) * self._lease
+        self.told.append(f"clock set by {ahead:+.1f} s")
+        self._database.set_clock(f"{ahead:+.1f}")
+        return lambda: self._database.set_clock("+0")
 
     def kill_host(self, victims: list[Host], _: random.Random) -> Back:
         """Pull the plug of a host."""
@@ -97,6 +106,7 @@ OF_THE_NETWORK: dict[str, Fault] = {
     "two cut off": Faults.cut,
     "database cut off": Faults.cut_database,
     "database stopped": Faults.stop_database,
+    "database clock set": Faults.set_database_clock,
 }
 OF_HOSTS: dict[str, Fault] = {
     "host killed": Faults.kill_host,

@@ -1,6 +1,5 @@
 """Hosts of a campaign: each has a machine, a disk that the others do not see, and a supervisor."""
 
-import functools
 import os
 import signal
 import subprocess
@@ -8,6 +7,7 @@ import sys
 from pathlib import Path
 
 from campaign.network import Network
+from postgres import faketime
 
 CODER = "campaign.coder:CampaignCoder"
 #: Lays a host's own disk over the place where every host has one, then becomes the command. What faketime leaves of
@@ -38,7 +38,7 @@ class Host:
         }
         if skew:
             self._env |= {
-                "LD_PRELOAD": _faketime(),
+                "LD_PRELOAD": faketime(),
                 "FAKETIME": skew,
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                 "DONT_FAKE_MONOTONIC": "1",
@@ -90,6 +90,11 @@ class Host:
         if self._process is not None:
             self._process.wait()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its supervisor has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def said(self) -> str:
         """The end of what its supervisor printed."""
         file = self.disk / "supervisor.out"
@@ -100,11 +105,3 @@ class Host:
         inside = ["sh", "-c", ENTER, "sh", str(self.disk), str(self.here)]
         moved = ["env", "-C", cwd] if cwd else []
         return self._network.inside(self.name, *inside, *moved, fleet, *words)
-
-
-@functools.cache
-def _faketime() -> str:
-    """The library that sets the clock of a program."""
-    inside = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
-    told = subprocess.run([*inside, "faketime", "-f", "+0", "env"], capture_output=True, text=True, check=True).stdout
-    return next(line.partition("=")[2] for line in told.splitlines() if line.startswith("LD_PRELOAD="))

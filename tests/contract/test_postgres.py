@@ -30,14 +30,21 @@ WORKER = Path(__file__).parent.parent / "workers" / "claimer.py"
 SECOND = timedelta(seconds=1)
 FILES = ("queries", "filters", "orders", "history", "flows", "receipts", "workspaces", "hosts")
 HOLD = """
-import sys, time
+import sys
+from datetime import timedelta
+from fleet.core.errors import StoreAway
 from fleet.store.postgres import PostgresQueue
 from builders import a_task
-queue = PostgresQueue(sys.argv[1])
-with queue.atomic():
-    queue.add(a_task(id="t-held"))
-    print("held", flush=True)
-    time.sleep(600)
+queue = PostgresQueue(sys.argv[1], lease=timedelta(seconds=int(sys.argv[2])))
+try:
+    with queue.atomic():
+        queue.add(a_task(id="t-held"))
+        print("held", flush=True)
+        sys.stdin.readline()
+        queue.add(a_task(id="t-more"))
+except StoreAway as away:
+    print(f"away: {away}", flush=True)
+queue.add(a_task(id="t-after"))
 """
 
 
@@ -141,17 +148,49 @@ def test_a_host_that_hangs_in_its_transaction_loses_its_turn(queue: PostgresQueu
     holder.send_signal(signal.SIGSTOP)
     try:
         until(lambda: _can_add(quick), 10)
+        holder.send_signal(signal.SIGCONT)
+        said, _ = holder.communicate("go on\n", timeout=30)
     finally:
         holder.kill()
         holder.communicate(timeout=30)
-    assert "t-held" not in [task.id for task in queue.find(Filter())]
+    assert said.startswith("away: the database cannot be reached")  # so its supervisor waits, and counts no failure
+    assert holder.returncode == 0
+    found = [task.id for task in queue.find(Filter())]
+    assert "t-after" in found and not {"t-held", "t-more"} & set(found)
     quick.close()
 
 
+@pytest.mark.parametrize(
+    "does",
+    [
+        "set transaction read only; insert into tasks select * from tasks",
+        "do $$ begin raise exception sqlstate '57P01'; end $$",  # it is being shut down
+        "do $$ begin raise exception sqlstate '57P02'; end $$",  # it crashed
+        "do $$ begin raise exception sqlstate '57P03'; end $$",  # it is starting
+        "do $$ begin raise exception sqlstate '57P05'; end $$",  # idle for too long
+        "do $$ begin raise exception sqlstate '57014'; end $$",  # a limit of time was reached
+        "do $$ begin raise exception sqlstate '55P03'; end $$",  # somebody else has what is needed
+        "do $$ begin raise exception sqlstate '53300'; end $$",  # too many connections
+        "do $$ begin raise exception sqlstate '53200'; end $$",  # no memory
+        "do $$ begin raise exception sqlstate '53400'; end $$",  # another limit of its settings
+        "do $$ begin raise exception sqlstate '25P03'; end $$",  # idle for too long, in a transaction
+        "do $$ begin raise exception sqlstate '25P04'; end $$",  # a transaction that took too long
+        "do $$ begin raise exception sqlstate '25006'; end $$",  # a primary that became a standby
+        "do $$ begin raise exception sqlstate '08006'; end $$",  # the connection broke
+    ],
+)
+def test_a_server_that_cannot_now_is_away_and_refuses_nothing(queue: PostgresQueue, does: str) -> None:
+    with pytest.raises(StoreAway), queue.atomic():
+        for statement in does.split("; ") if "$$" not in does else [does]:
+            queue.connection.rows(statement)
+    assert queue.connection.reached_for() < 5
+    assert queue.find(Filter()) == []
+
+
 def holding(url: str, lease: int = 60) -> subprocess.Popen[str]:
-    code = HOLD.replace("sys.argv[1])", f"sys.argv[1], lease=__import__('datetime').timedelta(seconds={lease}))")
     holder = subprocess.Popen(
-        [sys.executable, "-c", code, url],
+        [sys.executable, "-c", HOLD, url, str(lease)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": f"{Path(__file__).parent.parent}:{os.environ.get('PYTHONPATH', '')}"},
@@ -172,6 +211,25 @@ def _can_add(queue: PostgresQueue) -> bool:
     except StoreAway:
         return False
     return True
+
+
+def test_however_many_claims_are_renewed_the_server_is_asked_as_often(queue: PostgresQueue) -> None:
+    with queue.atomic():
+        for _ in range(30):
+            queue.add(a_task())
+    claims = queue.claim("host", [Lane(room=30)], room=30, ttl=HOUR)
+    stale = [claims[0].replace(epoch=0), claims[1].replace(owner="other"), *claims[2:]]
+    asked, ask = [], queue.connection.rows
+
+    def counted(sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        asked.append(sql)
+        return ask(sql, values)
+
+    queue.connection.rows = counted  # type: ignore[method-assign]
+    renewed = queue.renew(stale, ttl=2 * HOUR)
+    assert len(asked) == 2
+    assert {claim.task.id for claim in renewed} == {claim.task.id for claim in claims[2:]}
+    assert all(claim.expires_at > queue.now() + HOUR for claim in renewed)
 
 
 def test_threads_of_one_process_have_transactions_of_their_own(queue: PostgresQueue) -> None:
@@ -250,6 +308,16 @@ def test_a_server_that_hangs_is_given_up_within_a_third_of_the_lease(url: str) -
         assert queue.find(Filter()) == []  # by another connection
     finally:
         os.kill(backend, signal.SIGCONT)
+    queue.close()
+
+
+@pytest.mark.parametrize(("said", "most"), [("", 800), ("600000", 800), ("0", 800), ("300", 300)])
+def test_the_network_is_given_up_in_less_than_a_third_of_the_lease_whatever_was_said(
+    url: str, said: str, most: int
+) -> None:
+    queue = PostgresQueue(f"{url}&tcp_user_timeout={said}" if said else url, lease=3 * SECOND)
+    with queue.connection.link() as link:
+        assert int(link.info.get_parameters()["tcp_user_timeout"]) == most
     queue.close()
 
 

@@ -13,7 +13,7 @@ from fleet.actions.hosts import is_served, is_wanted
 from fleet.actions.rights import refuse_agents
 from fleet.assembly import open_fleet
 from fleet.core import host_words
-from fleet.core.errors import FleetError, SupervisorRunning
+from fleet.core.errors import BadInput, FleetError, SupervisorRunning
 from fleet.engine.hosting import Said, name_here, owner_of, said_in, settings_here
 from fleet.engine.single import PAUSED, holder
 from fleet.wake import wake
@@ -107,11 +107,13 @@ def restart(home: Home, *, said: Said) -> int:
     return start(home, said=before.replace(**said.note()))
 
 
-def told(*, coder: str = "", name: str = "", labels: str | None = None, slots: int | None = None) -> Said:
+def told(
+    *, coder: str = "", name: str = "", labels: str | None = None, listen: str = "", slots: int | None = None
+) -> Said:
     """What `fleet run` is told, the labels of its host separated by commas. Raises BadInput."""
     words = None if labels is None else tuple(part.strip() for part in labels.split(",") if part.strip())
     host_words.wanted(words or (), name)
-    return Said(coder=coder, name=name, labels=words, slots=slots)
+    return Said(coder=coder, name=name, labels=words, listen=_place(listen), slots=slots)
 
 
 def ensure(home: Home) -> int | None:
@@ -149,9 +151,17 @@ def _is_for_others(home: Home) -> bool:
         return fleet.queue.is_shared and is_served(fleet) and not is_wanted(fleet, name_here(home))
 
 
+def _place(listen: str) -> str:
+    host, _, port = listen.rpartition(":")
+    if listen and not (host and port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise BadInput(f"{listen!r} is no address and port", hint="say it like 10.0.0.7:7717.")
+    return listen
+
+
 def _flags(said: Said) -> list[str]:
     """What was said, as the command line of a supervisor takes it."""
     flags = ["--coder", said.coder] if said.coder else []
     flags += ["--name", said.name] if said.name else []
+    flags += ["--listen", said.listen] if said.listen else []
     flags += ["--labels", ",".join(said.labels)] if said.labels is not None else []
     return flags + (["--slots", str(said.slots)] if said.slots is not None else [])

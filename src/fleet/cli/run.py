@@ -20,13 +20,14 @@ def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--coder", help="The default coder of this supervisor, over the settings' own."),
         click.option("--name", metavar="NAME", help="What this host is called; the machine's name unless said."),
         click.option("--labels", metavar="LABEL,…", help="What this host offers to tasks that require it."),
+        click.option("--listen", metavar="HOST:PORT", help="Where other hosts are answered about logs of runs here."),
         click.option("--slots", type=click.IntRange(1, 1000), help="How many agents may work here at the same time."),
     )
 
     @functools.wraps(command)
     def called(**given: Any) -> Any:
         context = click.get_current_context()
-        said = {name: given.pop(name) for name in ("coder", "name", "labels", "slots")}
+        said = {name: given.pop(name) for name in ("coder", "name", "labels", "listen", "slots")}
         context.obj = (context.obj or {}) | {name: value for name, value in said.items() if value is not None}
         return command(told=context.obj, **given)
 

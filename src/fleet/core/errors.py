@@ -96,6 +96,10 @@ class SupervisorRunning(FleetError):
     """Another supervisor has this home."""
 
 
+class HostTaken(FleetError):
+    """Another machine is at work as the host that this one would be."""
+
+
 class IllegalMove(FleetError):
     """A move the state machine does not allow."""
 

@@ -27,6 +27,7 @@ class Host(Record):
     load: float = 0.0
     version: str = ""
     address: str = ""  # where its supervisor answers other hosts; empty: nowhere
+    machine: str = ""  # which machine told it, since its last start; empty: an older fleet
     seen_at: datetime
     drained_at: datetime | None = None
 

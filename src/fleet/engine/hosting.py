@@ -30,6 +30,7 @@ class Said(Record):
     coder: str = ""
     name: str = ""
     labels: tuple[str, ...] | None = None
+    listen: str = ""
     slots: int | None = None
 
     def over(self, settings: Settings) -> Settings:
@@ -39,6 +40,8 @@ class Said(Record):
             host = msgspec.structs.replace(host, name=self.name)
         if self.labels is not None:
             host = msgspec.structs.replace(host, labels=self.labels)
+        if self.listen:
+            host = msgspec.structs.replace(host, listen=self.listen)
         slots = settings.max_concurrent if self.slots is None else self.slots
         return msgspec.structs.replace(settings, host=host, max_concurrent=slots)
 
@@ -81,6 +84,13 @@ def owner_of(home: Home, settings: Settings) -> str:
     return f"fleet@{settings.host.name or _hostname()}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
 
 
+def machine_mark(home: Home) -> str:
+    """What tells this machine, since its last start, from another that has its name: a clone has the same id."""
+    place = os.stat(home.root)  # noqa: PTH116 - paths of the home are strings
+    parts = (_read("/etc/machine-id"), _read("/proc/sys/kernel/random/boot_id"), f"{place.st_dev}:{place.st_ino}")
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+
+
 def offers(settings: Settings) -> tuple[str, ...]:
     """The words that tasks may require and find here."""
     return Host(id="", name=name_of(settings), labels=settings.host.labels, seen_at=EPOCH).offers
@@ -89,6 +99,14 @@ def offers(settings: Settings) -> tuple[str, ...]:
 def is_seen(host: Host, now: datetime, seconds: float) -> bool:
     """Whether a host has told of itself within so many seconds, and has not said goodbye."""
     return host.slots > 0 and (now - host.seen_at).total_seconds() <= seconds
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            return file.read().strip()
+    except OSError:  # not every system has it
+        return ""
 
 
 def _hostname() -> str:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FOLD_SECONDS = 1.0
+#: How often it is looked whether another machine still tells of itself as this host.
+ARRIVE_SECONDS = 0.5
 
 
 class Supervisor:
@@ -64,7 +66,10 @@ class Supervisor:
         self._at_once = pool.USUAL  # what the tasks of the pool last said
 
     async def serve(self) -> None:
-        """Recover what an earlier supervisor left, then claim and follow until `stop`."""
+        """Recover what an earlier supervisor left, then claim and follow until `stop`. Raises HostTaken."""
+        await self._arrive()
+        if self._stopping.is_set():
+            return
         pipe = wake.listen(self._office.home)
         loop = asyncio.get_running_loop()
         loop.add_reader(pipe, self._on_wake, pipe)
@@ -122,6 +127,17 @@ class Supervisor:
             if reason not in self._told:
                 log.info("not claiming: %s", reason)
         self._told = lasting
+
+    async def _arrive(self) -> None:
+        """Before anything is touched: be the only machine with this host's id. Raises HostTaken."""
+        while not self._stopping.is_set():
+            wait = ARRIVE_SECONDS
+            with contextlib.suppress(StoreAway):
+                wait = await self._office.ask(self._presence.arrive)
+                if not wait:
+                    return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), min(wait, ARRIVE_SECONDS))
 
     async def _recover(self) -> None:
         recovery = Recovery(self._office)

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fleet.core import clock
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
 from fleet.core.matching import matches
 from fleet.store.postgres_connection import Connection
 from fleet.store.postgres_health import health
 from fleet.store.postgres_listening import Listener
-from fleet.store.sql_queue import SqlQueue
+from fleet.store.sql_queue import SqlQueue, claim_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +35,7 @@ class PostgresQueue(SqlQueue):
     """Tasks in one database of a PostgreSQL server, under its schema `fleet`.
 
     A `lease` is how long claims last here. Silent connections are given up within a third of it. What others let expire
-    is not touched before the server was within reach for a whole one: after an outage they come back first.
+    is not touched before the server was within reach, and its clock not set, for a whole one: they come back first.
     """
 
     is_shared = True
@@ -87,17 +88,34 @@ class PostgresQueue(SqlQueue):
             return dict(Counter(label for task in found for label in task.labels))
         return dict(Counter(str(getattr(task, by)) for task in found))
 
+    def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
+        held = list(claims)
+        with self._db.writing(durable=False, alone=False):
+            columns = {
+                "ids": [claim.task.id for claim in held],
+                "owners": [claim.owner for claim in held],
+                "epochs": [claim.epoch for claim in held],
+            }
+            kept = tuple(self._first("renew", expires=clock.to_micros(self.now() + ttl), **columns)) if held else ()
+            return [claim_of(task) for task in self.find(Filter(ids=kept), sort="id")] if kept else []
+
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
         with self._db.writing(durable=False):
+            now = self.now()
             if self.get(task_id).claim_owner != owner and not self._may_take():
                 raise ClaimLost(task_id, epoch)
-            return super().adopt(task_id, owner, epoch=epoch, ttl=ttl)
+            return self._adopt(task_id, owner, epoch, now, ttl)
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
-        return super().reap(spare=spare) if self._may_take() else []
+        with self._db.writing():
+            now = self.now()
+            return self._reap(now, spare) if self._may_take() else []
 
     def _may_take(self) -> bool:
-        """Whether what is expired is so because its owner is gone, and not because the database was."""
+        """Whether what is expired is so because its owner is gone, and not because the database was, or its clock.
+
+        Asked after the time was: one that came with a clock that was set is then known for it.
+        """
         return self._server.reached_for() >= self._grace.total_seconds()
 
     def _first_in(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:

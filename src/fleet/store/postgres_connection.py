@@ -116,9 +116,13 @@ class Connection:
         return link
 
     def reached_for(self) -> float:
-        """For how many seconds the server has been there: since it started, and since it last did not do as asked."""
+        """For how many seconds the server has been there, and its clock to be relied on.
+
+        That is since it started, since it last did not do as asked, and since its clock was set.
+        """
         uptime = self._facts()[1] / 1e6
-        return min(uptime, time.monotonic() - self._reached_since)
+        reached = time.monotonic() - self._reached_since
+        return reached if uptime < 0 else min(uptime, reached)  # by a clock set back it has not started yet
 
     def _script(self, name: str, **values: Any) -> bytes:
         return self.blocks("connection")[name].format(**values).encode()
@@ -127,10 +131,16 @@ class Connection:
         def call(link: Link) -> tuple[int, int, str, bool]:
             found: tuple[int, int, str, bool] | None = link.execute(self._script("facts")).fetchone()
             assert found is not None
-            self.clock.told(found[0])
+            self._told(found[0])
             return found
 
         return self._in_words(call, self._here.link) if self._here.link is not None else self._on_any(call)
+
+    def _told(self, micros: int) -> None:
+        """Go by the server's clock. Where it was set, claims look expired whose owners are there: they renew first."""
+        if self.clock.is_set(micros):
+            self._reached_since = time.monotonic()  # before anybody can see the new time
+        self.clock.told(micros)
 
     def _version(self) -> int:
         *_, version, is_standby = self._facts()
@@ -178,7 +188,7 @@ class Connection:
                 pass
             (now,) = cursor.fetchone() or (None,)
             assert now is not None
-            self.clock.told(now)
+            self._told(now)
             here.link = link
 
         try:
@@ -250,6 +260,9 @@ class Connection:
         with self._noting():
             try:
                 return call(link)
+            except psycopg.errors.ReadOnlySqlTransaction as error:
+                link.close()  # the next connection may find who writes instead
+                raise translated(error) from error
             except psycopg.Error as error:
                 raise translated(error) from error
 

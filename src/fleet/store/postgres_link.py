@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 AGAIN = "look at the server and the way to it; a supervisor tries again by itself."
 #: How a server says that it is busy with somebody else: it is there, and what was asked can be asked again.
 _BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected, errors.SerializationFailure)
+#: How it says that a connection is of no more use: we were silent in a transaction for too long, asleep maybe, or the
+#: server writes no more, since another took its place.
+_CUT_OFF = ("25P03", "25P04", "25006")
+#: Of the patience, for what the network itself gives up: the rest is for noticing that it did.
+NETWORK_SHARE = 0.8
 
 
 class Link(psycopg.Connection[tuple[Any, ...]]):
@@ -43,21 +48,21 @@ class Link(psycopg.Connection[tuple[Any, ...]]):
 def connect(url: str, patience: timedelta) -> Link:
     """A new connection. Raises StoreAway when the server cannot be reached, StoreFault when it refuses.
 
-    A network that swallows everything is noticed within `patience`, whoever has to answer.
+    A network that swallows everything is noticed within `patience`, whoever has to answer, and whatever the connection
+    string says.
     """
     seconds = patience.total_seconds()
     said = parsed(url)
+    limits = {"connect_timeout": max(2, round(seconds)), "tcp_user_timeout": int(seconds * 1000 * NETWORK_SHARE)}
+    wishes = {
+        "application_name": "fleet",
+        "keepalives_idle": max(1, int(seconds / 3)),
+        "keepalives_interval": max(1, int(seconds / 3)),
+        "keepalives_count": 2,
+    }
     try:
         link = Link.connect(
-            **{
-                "application_name": "fleet",
-                "connect_timeout": max(2, round(seconds)),
-                "keepalives_idle": max(1, int(seconds / 3)),
-                "keepalives_interval": max(1, int(seconds / 3)),
-                "keepalives_count": 2,
-                "tcp_user_timeout": int(seconds * 1000),
-                **said,
-            },
+            **{**wishes, **said, **{name: _capped(said.get(name), most) for name, most in limits.items()}},
             autocommit=True,
         )
     except psycopg.Error as error:
@@ -65,6 +70,12 @@ def connect(url: str, patience: timedelta) -> Link:
     link.patience = seconds
     link.adapters.register_dumper(str, StrDumper)
     return link
+
+
+def _capped(said: Any, most: int) -> int:
+    """What was said where it is a limit, and no more than that; to libpq nothing, or zero, is for ever."""
+    wanted = int(said) if str(said).isdigit() else 0
+    return min(wanted or most, most)
 
 
 def parsed(url: str) -> dict[str, Any]:
@@ -87,6 +98,6 @@ def translated(error: psycopg.Error) -> StoreFault:
         )
     if isinstance(error, errors.InsufficientPrivilege | errors.InvalidAuthorizationSpecification):
         return StoreFault(f"the database refused: {words}", hint="look at the user and its rights in the database.")
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) or error.sqlstate in _CUT_OFF:
         return StoreAway(f"the database cannot be reached: {words}", hint=AGAIN)
     return StoreFault(f"the database refused: {words}")

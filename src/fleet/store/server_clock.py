@@ -13,13 +13,19 @@ if TYPE_CHECKING:
 
 #: Goes on while a laptop sleeps, and nobody sets it.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+#: A difference that no clock runs up between two words, and hardly an answer that was slow to arrive: it was set.
+SET_MICROS = 1_000_000
 
 
 class ServerClock:
     """Answers from the last word of the server and the time since then."""
 
     def __init__(self) -> None:
-        self._ahead = 0  # in microseconds, of our steady clock
+        self._ahead: int | None = None  # in microseconds, of our steady clock
+
+    def is_set(self, micros: int) -> bool:
+        """Whether what the server just said is another time than was to be expected: somebody set its clock."""
+        return self._ahead is not None and abs(micros - _steady_micros() - self._ahead) > SET_MICROS
 
     def told(self, micros: int) -> None:
         """Take over what the server just said its clock shows."""
@@ -27,7 +33,7 @@ class ServerClock:
 
     def now(self) -> datetime:
         """The server's time, to within the time an answer takes to arrive."""
-        return EPOCH + timedelta(microseconds=_steady_micros() + self._ahead)
+        return EPOCH + timedelta(microseconds=_steady_micros() + (self._ahead or 0))
 
 
 def _steady_micros() -> int:

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from datetime import timedelta
+    from datetime import datetime, timedelta
     from typing import Any
 
     from fleet.core.clock import Clock
@@ -195,21 +195,11 @@ class SqlQueue:
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
         with self._db.writing(durable=False):
-            now = self.now()
-            self.save(self.get(task_id).adopted(owner, epoch, now, now + ttl))
-            self._rows("move_callers", id=task_id, before=epoch, after=epoch + 1)
-            self._rows("move_runs", id=task_id, before=epoch, after=epoch + 1, owner=owner)
-            return claim_of(self.get(task_id))
+            return self._adopt(task_id, owner, epoch, self.now(), ttl)
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
-        spared = set(spare)
         with self._db.writing():
-            now = self.now()
-            expired = [key for key in self._first("expired", now=clock.to_micros(now)) if key not in spared]
-            reaped = [self.get(key).freed(now) for key in expired]
-            for task in reaped:
-                self.save(task)
-            return reaped
+            return self._reap(self.now(), spare)
 
     def request_cancel(self, task_id: str, reason: str) -> Task:
         with self._db.writing():
@@ -248,6 +238,20 @@ class SqlQueue:
                 self._rows("unset_config", key=key)
             else:
                 self._rows("set_config", key=key, value=value)
+
+    def _adopt(self, task_id: str, owner: str, epoch: int, now: datetime, ttl: timedelta) -> Claim:
+        self.save(self.get(task_id).adopted(owner, epoch, now, now + ttl))
+        self._rows("move_callers", id=task_id, before=epoch, after=epoch + 1)
+        self._rows("move_runs", id=task_id, before=epoch, after=epoch + 1, owner=owner)
+        return claim_of(self.get(task_id))
+
+    def _reap(self, now: datetime, spare: Iterable[str]) -> list[Task]:
+        spared = set(spare)
+        expired = [key for key in self._first("expired", now=clock.to_micros(now)) if key not in spared]
+        reaped = [self.get(key).freed(now) for key in expired]
+        for task in reaped:
+            self.save(task)
+        return reaped
 
     def _with_room(self, lanes: Sequence[Lane], room: int) -> Iterator[tuple[Lane, int]]:
         """The lanes that may take something, and how much."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 60_000
 _loaded: dict[str, dict[str, str]] = {}
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 
 class Connection:

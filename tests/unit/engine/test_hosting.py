@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from builders import MINUTE, NOON, FakeClock, a_task
+from fleet.actions.control import told
 from fleet.assembly import open_launcher
 from fleet.config import load
+from fleet.core.errors import BadInput
 from fleet.core.host import Host
 from fleet.engine.admission import Situation, admit
 from fleet.engine.hosting import (
@@ -86,18 +88,26 @@ def test_a_machine_with_an_odd_name_is_a_host_all_the_same(
 def test_what_the_supervisor_was_told_counts_before_the_settings_and_is_read_from_its_note(place: Place) -> None:
     write(place.home, 'max_concurrent = 9\n[host]\nname = "settings"\nlabels = ["gpu"]\nlisten = "127.0.0.1:0"\n')
     assert name_here(place.home) == "settings"
-    said = Said(coder="codex", name="flag", labels=(), slots=2)
+    said = Said(coder="codex", name="flag", labels=(), listen="10.0.0.7:7717", slots=2)
     single = Single(place.home)
     single.take(said=said.note())
     try:
         assert said_in(holder(place.home)) == said
         settings = settings_here(place.home)
         assert (name_here(place.home), settings.host.labels, settings.max_concurrent) == ("flag", (), 2)
-        assert settings.host.listen == "127.0.0.1:0"
+        assert settings.host.listen == "10.0.0.7:7717"
     finally:
         single.release()
     assert settings_here(place.home).max_concurrent == 9
+    assert settings_here(place.home).host.listen == "127.0.0.1:0"
     assert said_in(None) == said_in({"pid": 1}) == Said()
+
+
+@pytest.mark.parametrize("place", ["7717", ":7717", "box:", "box:http", "box:70000"])
+def test_where_to_listen_is_an_address_and_a_port(place: str) -> None:
+    assert told(listen="10.0.0.7:7717").listen == "10.0.0.7:7717"
+    with pytest.raises(BadInput, match="no address and port"):
+        told(listen=place)
 
 
 def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:

@@ -89,3 +89,10 @@ where id >= :parent || '.' and id < :parent || '/' and substr(id, length(:parent
 -- keep_child_number --
 insert into child_counters (parent, last) values (:parent, :number)
 on conflict (parent) do update set last = greatest(child_counters.last, :number)
+
+-- renew --
+-- All that a host holds at once: however many agents it has, it asks as often.
+update tasks t set claim_expires_at = :expires
+from unnest(:ids::text[], :owners::text[], :epochs::bigint[]) as held (id, owner, epoch)
+where t.id = held.id and t.claim_owner = held.owner and t.epoch = held.epoch
+returning t.id

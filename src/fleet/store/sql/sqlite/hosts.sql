@@ -1,15 +1,15 @@
 -- hosts --
 -- The columns stand in the order of Host's fields.
-select h.id, h.name, h.labels, h.slots, h.agents, h.load, h.version, h.address, h.seen_at, h.drained_at
+select h.id, h.name, h.labels, h.slots, h.agents, h.load, h.version, h.address, h.machine, h.seen_at, h.drained_at
 from hosts h order by h.name, h.id
 
 -- keep_host --
 -- Whether it takes work is a person's to say: it stays as it is.
-insert into hosts (id, name, labels, slots, agents, load, version, address, seen_at, drained_at)
-values (:id, :name, :labels, :slots, :agents, :load, :version, :address, :seen_at, null)
+insert into hosts (id, name, labels, slots, agents, load, version, address, machine, seen_at, drained_at)
+values (:id, :name, :labels, :slots, :agents, :load, :version, :address, :machine, :seen_at, null)
 on conflict (id) do update set name = excluded.name, labels = excluded.labels, slots = excluded.slots,
     agents = excluded.agents, load = excluded.load, version = excluded.version, address = excluded.address,
-    seen_at = excluded.seen_at
+    machine = excluded.machine, seen_at = excluded.seen_at
 returning drained_at
 
 -- drain_host --

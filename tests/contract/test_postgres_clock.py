@@ -1,0 +1,107 @@
+"""A database whose clock somebody sets: claims go by it, and nobody loses one by that."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+
+from builders import HOUR, a_task
+from fleet.core.errors import ClaimLost, StoreAway
+from fleet.core.filter import Lane
+from fleet.core.task import Claim
+from fleet.store.postgres import PostgresQueue
+from postgres import Server, server
+
+SECOND = timedelta(seconds=1)
+LEASE = 3 * SECOND
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Server]:
+    """A server whose clock can be set."""
+    server()  # or the test is left out
+    made = Server(faked=True)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def hosts(own: Server) -> Iterator[tuple[PostgresQueue, PostgresQueue]]:
+    """One that works and one that looks for what it could take, both there for a lease already."""
+    own.set_clock("+0")
+    url = own.make_database()
+    one, other = PostgresQueue(url, make=True, lease=LEASE), PostgresQueue(url, lease=LEASE)
+    until(lambda: patiently(other.connection.reached_for) >= LEASE.total_seconds())
+    yield one, other
+    one.close()
+    other.close()
+
+
+def until(holds: Callable[[], object], seconds: float = 30.0) -> float:
+    """Wait for something to hold; how long that took."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < seconds, "it never came"
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """What the server answers. It goes by the same clock for its own limits: one that was set may end a connection."""
+    answer: list[T] = []
+
+    def is_there() -> bool:
+        with suppress(StoreAway):
+            answer.append(call())
+        return bool(answer)
+
+    until(is_there)
+    return answer[0]
+
+
+def a_claim(queue: PostgresQueue, owner: str, ttl: timedelta = LEASE) -> Claim:
+    queue.add(a_task())
+    (claim,) = queue.claim(owner, [Lane(room=1)], room=1, ttl=ttl)
+    return claim
+
+
+def test_a_clock_that_is_set_forward_robs_nobody_who_renews(
+    own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
+) -> None:
+    one, other = hosts
+    claim = a_claim(one, "one")
+    own.set_clock("+3600")
+    assert patiently(other.reap) == []
+    assert other.now() > claim.expires_at  # it knows the new time, and takes nothing
+    with pytest.raises(ClaimLost):
+        patiently(lambda: other.adopt(claim.task.id, "other", epoch=claim.epoch, ttl=LEASE))
+    assert [each.epoch for each in patiently(lambda: one.renew([claim], ttl=HOUR))] == [claim.epoch]
+    until(lambda: patiently(other.connection.reached_for) >= LEASE.total_seconds())
+    assert patiently(other.reap) == []
+
+
+def test_who_does_not_renew_after_that_is_reaped_a_lease_later(
+    own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
+) -> None:
+    one, other = hosts
+    claim = a_claim(one, "one")
+    own.set_clock("+3600")
+    assert until(lambda: patiently(other.reap)) >= LEASE.total_seconds() - 0.1
+    assert patiently(lambda: one.renew([claim], ttl=LEASE)) == []
+
+
+def test_a_clock_that_is_set_back_robs_nobody_and_those_who_claim_then_are_reaped_as_ever(
+    own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
+) -> None:
+    one, other = hosts
+    claim = a_claim(one, "one")
+    own.set_clock("-3600")
+    assert patiently(other.reap) == []
+    assert [each.epoch for each in patiently(lambda: one.renew([claim], ttl=HOUR))] == [claim.epoch]
+    late = patiently(lambda: a_claim(one, "one", ttl=SECOND / 10))
+    until(lambda: late.task.id in [task.id for task in patiently(other.reap)])
+    assert [each.epoch for each in patiently(lambda: one.renew([claim], ttl=HOUR))] == [claim.epoch]
