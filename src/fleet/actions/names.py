@@ -115,7 +115,7 @@ def _one(fleet: Fleet, name: str, scope: Scope) -> str:
         shown = _shown(_with_branches(fleet, error.candidates))
         raise Usage(f"ambiguous id {name!r} fits {shown}", hint="type more of the id.") from error
     except TaskNotFound as error:
-        error.hint = HINT
+        error.hint = HINT if error.hint == TaskNotFound.hint else error.hint
         raise
 
 
