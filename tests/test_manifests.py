@@ -156,7 +156,8 @@ def test_every_manifest_fits_the_schemas_of_kubernetes_itself(tmp_path: Path) ->
     assert code == 1 and "replicas" in told
 
 
-# A schema of Nomad was not found in a package registry: ours has of its API's `Job` what this job may use, written down from its documentation.
+# A schema of Nomad was not found in a package registry: ours has of its API's `Job` what this job may use, written down
+# from its documentation.
 def test_the_job_fits_its_schema() -> None:
     assert faults(job(), "nomad") == []
 
