@@ -164,7 +164,7 @@ def test_how_work_is_done_is_told_apart_from_the_prompt(cli: str, opened: Open) 
     screen.wait(lambda shown: "Well done." in shown, "the reply")
     assert screen.scenario.turns()[0].holds(protocol)
     assert "make it so" in received(screen)
-    assert screen.told(Kind.DELIVERED) == ["make it so"]
+    wait_for(lambda: screen.told(Kind.DELIVERED) == ["make it so"], "the prompt in its session's file")
 
 
 @pytest.mark.parametrize("cli", CLIS)

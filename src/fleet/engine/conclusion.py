@@ -88,6 +88,7 @@ async def _of_worktree(
         _note_left(live, left)
     found, size = await asyncio.to_thread(_measured, live, work, task, found, not goes_on)
     live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
+    outcome = outcome_of(seen_of(live, task, *end, found))  # a session's end is judged by what it left
     if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
         return found  # another look at it would change nothing
     return await verified(office, task, live, work, found)

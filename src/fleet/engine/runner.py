@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 END_SECONDS = 15.0
 #: How long an agent that handed in may go on talking.
 LAST_WORD_SECONDS = 30.0
+#: How long a message that is just being typed may keep its supervisor from ending.
+STILL_SECONDS = 5.0
 #: How often it is looked whether a frozen agent may go on.
 FENCED_SECONDS = 0.25
 #: How an agent in a terminal is asked to stop: there SIGINT is a key like any other.
@@ -56,6 +58,7 @@ class Runner:
         self.is_settled = False  # its claim was given back with all that was to be said
         self._inbox: dict[str, Message] = {}  # messages still to be given to the agent
         self._sent: dict[str, Message] = {}  # and those whose arrival was not seen yet
+        self._telling = asyncio.Lock()  # what is said or seen to arrive is on record before anybody else follows it
 
     async def start(self) -> None:
         """Begin a run of the claimed task and follow it to its end."""
@@ -189,6 +192,11 @@ class Runner:
             with contextlib.suppress(OSError, FleetError):
                 await self.live.agent.kill_tree()
 
+    async def hold_still(self) -> None:
+        """From here on nothing is read from the agent or told to it; what is just being told is finished first."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._telling.acquire(), STILL_SECONDS)
+
     def _stir(self) -> None:
         if self.live and self.live.agent:
             self.live.agent.stirred.set()
@@ -199,13 +207,10 @@ class Runner:
         ended = asyncio.ensure_future(agent.ended())
         try:
             while not ended.done() and not self._left:
-                live.read_some()
-                if self._stopping is None and self._office.fence.is_closed(self.claim.task.id):
+                if not await self._talk(live):
                     # It stands still, and its watchdogs with it.
                     await asyncio.wait({ended}, timeout=FENCED_SECONDS)
                     continue
-                await self._note_delivered(live)
-                await self._say(live)
                 if self._stopping is None:
                     self._stopping = await self._alarm(live) or self._over(live)
                 if self._stopping is not None:
@@ -214,6 +219,16 @@ class Runner:
             return await ended if ended.done() else None
         finally:
             ended.cancel()
+
+    async def _talk(self, live: Live) -> bool:
+        """Hear what the agent says and tell it what there is for it; whether it may do anything at all."""
+        async with self._telling:
+            live.read_some()
+            if self._stopping is None and self._office.fence.is_closed(self.claim.task.id):
+                return False
+            await self._note_delivered(live)
+            await self._say(live)
+            return True
 
     async def _alarm(self, live: Live) -> Outcome | None:
         """Why the agent must be stopped, if it must; the time that it waited for people is left out."""

@@ -331,6 +331,7 @@ class Supervisor:
                 runner.stop(Ending.RELEASED, "the supervisor was stopped")
             if self._tasks:
                 await asyncio.wait(self._tasks)
+        await asyncio.gather(*(runner.hold_still() for runner in self._runners.values()))
         await self._guarded(self._keep_folded)
         if self._office.fence.is_on:
             await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still

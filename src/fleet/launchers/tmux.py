@@ -194,8 +194,7 @@ class TmuxLauncher:
         """What a session shows that failed; then it goes."""
         shown = (await asyncio.to_thread(capture, self.socket, session, 50)).splitlines()
         await asyncio.to_thread(kill_session, self.socket, session)
-        # The last line is tmux's own, about the dead pane.
-        return " ".join(line for line in shown[:-1] if line)[-500:] or "no reason given"
+        return " ".join(line for line in shown if line)[-500:] or "no reason given"
 
     def _agent(self, folder: str, link: Link | None, session: str = "") -> TerminalAgent:
         place: dict[str, Any] = link.state if link else {}

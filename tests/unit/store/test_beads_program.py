@@ -9,6 +9,7 @@ import pytest
 from fleet.core.errors import StoreAway
 from fleet.store import beads_folder, beads_program
 from fleet.store.beads_program import Answer, Bd, Refused, bd_environment, find_program, is_fenced, objects, version_of
+from supervised import wait_for
 
 
 def a_program(folder: Path, text: str, name: str = "bd") -> str:
@@ -46,14 +47,20 @@ def test_a_guard_that_did_not_hold_is_told_apart(tmp_path: Path) -> None:
     assert error.value.guarded
 
 
+def is_dead(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def test_a_bd_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beads_program, "LONGEST", 0.3)
     bd = asked(tmp_path, "sleep 300 & echo $! > child; wait")
     with pytest.raises(StoreAway, match="took longer"):
         bd.run("list")
     child = int((tmp_path / "child").read_text())
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    wait_for(lambda: is_dead(child), "what it started to be gone: the kernel takes a moment")
 
 
 def test_words_and_input_arrive_as_they_are_and_nothing_of_ours_leaks(
