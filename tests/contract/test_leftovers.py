@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -214,8 +215,8 @@ def test_a_branch_that_moves_meanwhile_is_left_alone(scene: Scene, monkeypatch: 
     write(scene.work / "file1.txt", "changed")
     taken = Snapshot.take
 
-    def and_the_branch_moves(looking: Snapshot, base: str) -> snapshot.Taken:
-        found = taken(looking, base)
+    def and_the_branch_moves(looking: Snapshot, base: str, **known: Any) -> snapshot.Taken:
+        found = taken(looking, base, **known)
         run_git(scene.top, "update-ref", f"refs/heads/{BRANCH}", f"{BRANCH}^")
         return found
 

@@ -11,6 +11,8 @@ from fleet.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from fleet.workspaces.repository import Repository
 
 #: Longer than any of these files is; the rest of a longer one is not read.
@@ -67,15 +69,18 @@ def admin_of(repository: Repository, path: str) -> str | None:
     return next((admin for admin, where in worktrees(repository) if where == place), None)
 
 
-def worktrees(repository: Repository) -> list[tuple[str, str]]:
-    """Git's folder and the path of each worktree; the path is empty where git's folder does not say."""
+def worktrees(repository: Repository, *, but: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Git's folder and the path of each worktree; the path is empty where git's folder does not say.
+
+    `but`: names of folders that are passed over.
+    """
     folder = os.path.join(repository.common, "worktrees")
     if not _is_folder(folder):
         return []
     found = []
     for name in sorted(os.listdir(folder))[:MOST_FOLDERS]:
         admin = os.path.join(folder, name)
-        if _is_folder(admin):
+        if name not in but and _is_folder(admin):
             found.append((admin, _place(admin)))
     return found
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
-from fleet.workspaces.git import SAFE, GitFault, environment
+from fleet.workspaces.git import SAFE, GitFault, environment, program
+from fleet.workspaces.known import known_tree
+from fleet.workspaces.lasting import lasting
 from fleet.workspaces.view import ALONE
 
 if TYPE_CHECKING:
+    from fleet.workspaces.lasting import Lasting
     from fleet.workspaces.view import View
 
 #: More than a person reads; what is longer is cut, and says so.
@@ -18,6 +23,7 @@ MOST_BYTES = 32 * 1024 * 1024
 #: No external program, no text made of binaries, renames found as long as that is cheap. A large file counts as binary.
 PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "-r", "-M", "-l1000", "--ignore-submodules=none")
 LARGE = ("-c", "core.bigFileThreshold=8m", "-c", "core.quotePath=false")
+CUT = b"\n(cut here: the difference is longer)\n"
 COUNTS = re.compile(r"(\d+) (file|insertion|deletion)")
 
 
@@ -47,22 +53,44 @@ def diff(view: View, base: str, tree: str, *, stat: bool = False, names: bool = 
 
 def rows(view: View, base: str, tree: str, *form: str) -> bytes:
     """The difference in a form of git's for programs, each field ended by NUL; a rename is two changes."""
-    return _diff(view, base, tree, "--no-renames", "-z", *form)
+    form = ("--no-renames", "-z", *form)
+    trees = [known_tree(each) for each in (base, tree)]
+    asked = lasting(view, *LARGE, "diff-tree", *PLAIN, *form, "--stdin") if all(trees) else None
+    if asked is not None:
+        with contextlib.suppress(GitFault):
+            return _told(asked, f"{trees[0]} {trees[1]}\n".encode())
+    return _diff(view, base, tree, *form)
+
+
+def _told(asked: Lasting, trees: bytes) -> bytes:
+    """What git says of two trees. It says again what it does not understand: nobody who names files knows that.
+
+    Raises GitFault where it has not named both trees first: then one is not there.
+    """
+    end = b"end %s\n" % os.urandom(16).hex().encode()
+    told = asked.ask(trees + end, lambda answer: answer.endswith(end), MOST_BYTES + len(trees + end))
+    if not told.startswith(trees):
+        raise GitFault(("diff-tree",), 128, "one of two trees is not there")
+    rest = told.removeprefix(trees).removesuffix(end)
+    return rest if len(rest) <= MOST_BYTES else rest[:MOST_BYTES] + CUT
 
 
 def _diff(view: View, base: str, tree: str, *form: str) -> bytes:
     view.make()
     words = (*LARGE, "diff-tree", *PLAIN, *form, "--end-of-options", base, tree)
-    # `git replace` is the agent's to use: what it replaced would be compared in the place of what is there.
-    env = environment(ALONE | {"GIT_DIR": view.path, "GIT_NO_REPLACE_OBJECTS": "1"})
+    env = environment(ALONE | {"GIT_DIR": view.path})
     with subprocess.Popen(
-        ["git", *SAFE, *words], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [program(env.get("PATH", os.defpath)), *SAFE, *words],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as running:
         assert running.stdout is not None
         told = running.stdout.read(MOST_BYTES + 1)
         if len(told) > MOST_BYTES:
             running.kill()
-            return told[:MOST_BYTES] + b"\n(cut here: the difference is longer)\n"
+            return told[:MOST_BYTES] + CUT
     if running.returncode:
         raise GitFault(("diff-tree",), running.returncode, f"{base} and {tree} cannot be compared")
     return told

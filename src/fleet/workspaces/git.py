@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -54,6 +56,12 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return env | fixed | dict(extra or {})
 
 
+@functools.lru_cache(maxsize=8)
+def program(path: str) -> str:
+    """Where git is, by what PATH says: found once, instead of tried in each folder at every call."""
+    return shutil.which("git", path=path) or "git"
+
+
 def git(
     *words: str,
     cwd: str | None = None,
@@ -70,6 +78,7 @@ def git(
     try:
         done = _run(words, cwd, environment(env), stdin, seconds, gently=gently)
     except FileNotFoundError as error:
+        program.cache_clear()
         missing = cwd if cwd and not os.path.isdir(cwd) else "git"  # noqa: PTH112
         hint = "install git." if missing == "git" else ""
         raise FleetError(f"{missing} is not there", hint=hint) from error
@@ -84,7 +93,7 @@ def _run(
     words: Sequence[str], cwd: str | None, env: Mapping[str, str], stdin: bytes, seconds: float, *, gently: bool
 ) -> subprocess.CompletedProcess[bytes]:
     with subprocess.Popen(
-        ["git", *SAFE, *words],
+        [program(env.get("PATH", os.defpath)), *SAFE, *words],
         cwd=cwd,
         env=env,
         stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,

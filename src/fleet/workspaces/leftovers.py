@@ -3,6 +3,7 @@
 # ruff: noqa: PTH118
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from fleet.core.record import Record
 from fleet.files import atomic_write
 from fleet.workspaces.git import GitFault
+from fleet.workspaces.lasting import lasting
 from fleet.workspaces.listing import LeftOut
 from fleet.workspaces.objects import tree_of, write_commit
 from fleet.workspaces.place import LONGEST, read_plain
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from fleet.workspaces.place import Place
     from fleet.workspaces.view import View
 
+#: What the log of a branch says of such a commit.
+SAID = "fleet: what was left"
+LONGEST_ANSWER = 1024
+
 
 class Leftover(Record):
     """What became of the files that a run left uncommitted."""
@@ -32,8 +38,12 @@ class Leftover(Record):
     why_not: str = ""  # why what was left is not committed
 
 
-def commit_leftovers(home: Home, view: View, place: Place, index_file: str, message: str) -> Leftover:
+def commit_leftovers(
+    home: Home, view: View, place: Place, index_file: str, message: str, *, since: float | None = None
+) -> Leftover:
     """Commit to the branch what differs from its tip. Takes the repository's lock. Raises GitFault.
+
+    `since`: the moment before which nobody but git wrote to the worktree, if that is known.
 
     Nothing is committed while the worktree is on another branch or git is in the middle of something there: such a
     state is the agent's to end, and `save` keeps it.
@@ -43,10 +53,23 @@ def commit_leftovers(home: Home, view: View, place: Place, index_file: str, mess
     tip = view.tip_of(place.branch)
     if tip is None:
         return Leftover(why_not=f"branch {place.branch} is gone")
-    taken = Snapshot(view, place, index_file).take(tip)
+    taken = Snapshot(view, place, index_file).take(tip, since=since)
     if taken.tree == tree_of(view, tip):
         return Leftover(left_out=taken.left_out)
     return _commit(home, view, place, taken, tip, index_file, message)
+
+
+def move_on(view: View, branch: str, commit: str, tip: str) -> None:
+    """Take a branch from one commit to the next. Raises GitFault where it is elsewhere."""
+    asked = lasting(view, "update-ref", "-m", SAID, "--stdin", "-z")
+    if asked is not None:
+        orders = f"start\0update refs/heads/{branch}\0{commit}\0{tip}\0commit\0"
+        with contextlib.suppress(GitFault):
+            asked.ask(os.fsencode(orders), lambda answer: answer.endswith(b"commit: ok\n"), LONGEST_ANSWER)
+            return
+        if view.tip_of(branch) == commit:  # it ended, but not before it had done it
+            return
+    view.git("update-ref", "-m", SAID, f"refs/heads/{branch}", commit, tip)
 
 
 def _refusal(place: Place) -> str:
@@ -61,7 +84,7 @@ def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_
     made = write_commit(view, taken.tree, (tip,), message)
     with locked(home, view.repository):
         try:
-            view.git("update-ref", "-m", "fleet: what was left", f"refs/heads/{place.branch}", made, tip)
+            move_on(view, place.branch, made, tip)
         except GitFault:
             return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved meanwhile")
         _hand_index(view, place, index_file)

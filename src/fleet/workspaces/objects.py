@@ -1,4 +1,4 @@
-"""Commits written without a process, which are short texts, and the trees of commits, each asked for once."""
+"""Objects written without a process, as git writes them, and the trees of commits, each asked for once."""
 
 # ruff: noqa: PTH102, PTH104, PTH108, PTH118
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_commit(view: View, tree: str, parents: tuple[str, ...], message: str) 
     else:
         when = f"{int(now)} {time.strftime('%z', time.localtime(now))}"
         lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {WHO} {when}"]
-        made = _write(view, b"commit", os.fsencode("\n".join((*lines, f"committer {WHO} {when}", "", message))))
+        made = write_object(view, b"commit", os.fsencode("\n".join((*lines, f"committer {WHO} {when}", "", message))))
     know(made, tree)
     if len(_written) >= MOST_WRITTEN:
         _written.clear()
@@ -59,7 +59,8 @@ def write_commit(view: View, tree: str, parents: tuple[str, ...], message: str) 
     return made
 
 
-def _write(view: View, kind: bytes, body: bytes) -> str:
+def write_object(view: View, kind: bytes, body: bytes) -> str:
+    """Put an object into the repository, as git does; its id. Raises FleetError."""
     data = b"%s %d\0%s" % (kind, len(body), body)
     name = hashlib.sha1(data, usedforsecurity=False).hexdigest()
     view.make()
@@ -79,5 +80,7 @@ def _write(view: View, kind: bytes, body: bytes) -> str:
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(draft)
-        raise FleetError(f"a commit cannot be written: {error.strerror}", hint="see that the disk has room.") from error
+        raise FleetError(
+            f"a {kind.decode()} cannot be written: {error.strerror}", hint="see that the disk has room."
+        ) from error
     return name

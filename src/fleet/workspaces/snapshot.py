@@ -14,9 +14,10 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.workspaces.believing import believed
 from fleet.workspaces.contents import drop_files, enter
 from fleet.workspaces.git import GitFault
-from fleet.workspaces.index_tree import tree_of_index
+from fleet.workspaces.index_tree import tree_of_index, write_tree
 from fleet.workspaces.listing import LIST, LeftOut, sort_out
 from fleet.workspaces.objects import tree_of
 from fleet.workspaces.theirs import filtered_by_them, sparse_paths, unknown_filters
@@ -55,23 +56,24 @@ class Snapshot:
         """The id of the tree as it is now. Ignored files are not in it."""
         return self.take(base, again=True).tree
 
-    def take(self, base: str, *, again: bool = False) -> Taken:
+    def take(self, base: str, *, again: bool = False, since: float | None = None) -> Taken:
         """The tree as it is now, and what differs from the commit `base`; `again`: this is not the last look.
 
-        Raises GitFault.
+        `since`: the moment before which nobody but git wrote there, if that is known. Raises GitFault.
         """
         os.makedirs(os.path.dirname(self._index), mode=0o700, exist_ok=True)
         with _alone(self._index):
             for attempt in range(1, ATTEMPTS + 1):
                 try:
-                    return self._take(base, again=again)
+                    self._read(base, again=again)
+                    with believed(self._index, self._place.path, since):
+                        return self._take(base)
                 except GitFault:
                     if attempt == ATTEMPTS:
                         raise
         raise AssertionError("unreachable")
 
-    def _take(self, base: str, *, again: bool) -> Taken:
-        self._read(base, again=again)
+    def _take(self, base: str) -> Taken:
         found = sort_out(self._place.path, self._git(*LIST), largest=LARGEST_BYTES, most_untracked=MOST_UNTRACKED)
         filtered = unknown_filters(self._view, self._place, self._index, found.put)
         by_them = filtered_by_them(self._view, self._place, self._index + ".theirs", filtered)
@@ -84,7 +86,8 @@ class Snapshot:
         if put:
             self._git("update-index", "-z", "--add", "--replace", "--remove", "--stdin", stdin=b"\0".join(put))
         # The index itself says which tree it is of, until something in it changes.
-        tree = tree_of_index(self._index) or self._git("write-tree").decode().strip()
+        tree = tree_of_index(self._index) or write_tree(self._view, self._index)
+        tree = tree or self._git("write-tree").decode().strip()
         notes = [_filter_note(path, name) for path, name in filtered.items() if path not in by_them]
         notes += [LeftOut(path=os.fsdecode(path), why="a repository of its own") for path in found.nested]
         changed = tuple(os.fsdecode(path) for path in sorted({*put, *gone}))

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -23,6 +20,7 @@ from fleet.core.errors import FleetError
 from fleet.workspaces.git import git
 from fleet.workspaces.registering import is_usual, point
 from fleet.workspaces.sharing import RECENT_SECONDS
+from fleet.workspaces.touched import gnu_find, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,20 +174,12 @@ def _files(root: str, *, by_hand: bool = False) -> Files:
 
     By a program of its own where there is one that can: thousands of looks would have to share this one with others.
     """
-    find = None if by_hand else _gnu_find()
-    if find is None:
+    if by_hand or gnu_find() is None:
         return tuple(sorted(_looked_at(root, "")))
-    words = (find, root, "-mindepth", "1", "-path", f"{root}/.git", "-prune", "-o", "-not", "-type", "d")
-    done = subprocess.run(
-        (*words, "-printf", "%P %i %C@\\0"),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        env={"LC_ALL": "C"},
-    )
-    if done.returncode:
+    told = listed(root, "-printf", "%P %i %C@\\0")
+    if told is None:
         raise OSError(f"cannot look at {root}")
-    return tuple(sorted(done.stdout.split(b"\0")))
+    return tuple(sorted(told.split(b"\0")))
 
 
 def _looked_at(root: str, folder: str) -> Iterator[bytes]:
@@ -201,17 +191,6 @@ def _looked_at(root: str, folder: str) -> Iterator[bytes]:
             elif name != ".git":
                 found = entry.stat(follow_symlinks=False)
                 yield os.fsencode(f"{name} {found.st_ino} {found.st_ctime_ns}")
-
-
-@functools.cache
-def _gnu_find() -> str | None:
-    """GNU's `find`, which can print what is needed."""
-    found = shutil.which("find")
-    if found is None or sys.platform != "linux":
-        return None
-    words = (found, os.devnull, "-printf", "%i %C@")
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    return found if done.returncode == 0 and b"." in done.stdout else None
 
 
 def _mark(path: str) -> tuple[str, int, int]:

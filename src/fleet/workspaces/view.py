@@ -40,10 +40,8 @@ ALONE = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",  # what an agent said should be shown in place of an object is not
 }
-#: What an agent said should be shown in place of an object is not.
-ALONE |= {"GIT_NO_REPLACE_OBJECTS": "1"}
 
 
 class View:
