@@ -23,7 +23,7 @@ demo: venv  ## run the main job end to end, in a home of its own
 	@$(BIN)/python tools/demo.py
 
 test: venv programs  ## run every test; says at the end what was not exercised
-	$(FOUND) $(PYTEST) -n $(WORKERS) --dist loadfile $(ARGS)
+	$(FOUND) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: venv  ## format, lint, types, layers: what must hold before a commit
 	$(BIN)/ruff format --check .

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 
 import pytest
 
@@ -18,6 +19,20 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 #: The first words of the name of a property that is a table, to be shown when all is over.
 TABLE = "table: "
+#: Files of a few tests that take long. They come first: at the end one worker would be busy and the others idle.
+LONG = (
+    *(
+        "test_partitions",
+        "test_crash_recovery",
+        "test_receipt_corpus",
+        "test_hosts_under_load",
+        "test_queue_under_load",
+    ),
+    *("test_terminals_through_fleet", "test_honest_runs", "test_workflow_of_real_clis", "test_codefleet_by_real_clis"),
+    *("test_database_outage", "test_clock_jumps", "test_workflow_kills", "test_create_under_kill", "test_update"),
+    *("test_merge_under_kill", "test_supervisor_output", "test_queue_migrate_killed", "test_queue_migrate_whole"),
+    *("test_three_queues", "test_many_hosts", "test_beads_queue", "test_queue_state_machine", "test_supervisor_faults"),
+)
 
 
 def not_exercised(reporter: pytest.TerminalReporter) -> list[str]:
@@ -40,6 +55,15 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
         return str(report.longrepr[-1])
     crash = getattr(report.longrepr, "reprcrash", None)
     return str(crash.message if crash else report.longrepr)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several workers share the files, let those that take longest be taken first."""
+    if hasattr(config, "workerinput"):
+        sizes = Counter(item.path for item in items)
+        ranks = {name: rank for rank, name in enumerate(LONG)}
+        items.sort(key=lambda item: (ranks.get(item.path.stem, len(LONG)), -sizes[item.path], str(item.path)))
 
 
 @pytest.hookimpl(trylast=True)

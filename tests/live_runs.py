@@ -27,7 +27,7 @@ class Store:
 
     def __init__(self, fleet: Program) -> None:
         self.fleet = fleet
-        fleet.ok("init", "--permissions", "user")
+        fleet.furnish(("init", "--permissions", "user"))
         self.home = Home(str(fleet.home))
         self.queue = SqliteQueue(self.home.database)
         self.history = SqliteHistory(self.queue)

@@ -113,9 +113,9 @@ def serving(fleet: Program, **env: str) -> Iterator[Tools]:
 def workshop(base: Path, coder: str = "demo", **settings: str) -> tuple[Program, Path]:
     """A home without any settings but these, and a repository to work on."""
     fleet = Program(base)
-    fleet.ok("init", "--permissions", "user")
     given = {"coder": coder, "max_concurrent": "4", "supervisor.min_free_disk_mb": "1"} | settings
-    fleet.ok("config", "set", "supervisor.min_free_memory_mb=1", *(f"{name}={value}" for name, value in given.items()))
+    pairs = ("supervisor.min_free_memory_mb=1", *(f"{name}={value}" for name, value in given.items()))
+    fleet.furnish(("init", "--permissions", "user"), ("config", "set", *pairs))
     repo = make_repository(base / "repo")
     fleet.env |= {"USER": "ada", "FLEET_DEFAULT_EXECUTOR": coder}
     return fleet, repo

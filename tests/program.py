@@ -1,8 +1,12 @@
 """The real `fleet` program in a home of its own: what every end-to-end test runs."""
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +57,43 @@ class Program:
         result = self(*args, stdin=stdin, cwd=cwd, **env)
         assert result.code == 0, result
         return result.out
+
+    def furnish(self, *calls: tuple[str, ...]) -> None:
+        """Make the home as these calls of the program make it.
+
+        That takes half a second of a processor, so it is done once for all tests that ask for the same, and copied.
+        """
+        base = str(self.home.parent)
+        told = tuple((name, value) for name, value in sorted(self.env.items()) if name not in _OF_EACH_HOME)
+        in_project = (self.cwd / ".git").exists() and ("--home" not in calls[0])
+        if self.home.exists() or in_project or any(name not in _SEARCHED or base in value for name, value in told):
+            for words in calls:
+                self.ok(*words)
+            return
+        made = _furnished(tuple(tuple(word.replace(base, _BASE) for word in words) for words in calls), told)
+        shutil.copytree(made.home, self.home, symlinks=True)
+        for path in (self.home / "runtime.toml", *self.home.glob("bin/*")):
+            path.write_bytes(path.read_bytes().replace(bytes(made.home.parent), base.encode()))
+
+
+#: What stands for a test's own folder in a call that is made for all.
+_BASE = "/the/folder/of/the/test"
+#: Variables of the environment that name the home, or that no home is made by; and those that programs are found by.
+_OF_EACH_HOME = ("HOME", "FLEET_HOME", "FLEET_WARM", "LANG", "TZ", "TMUX_TMPDIR")
+_SEARCHED = ("PATH", "PYTHONPATH")
+
+
+@functools.cache
+def _furnished(calls: tuple[tuple[str, ...], ...], env: tuple[tuple[str, str], ...]) -> Program:
+    """A program whose home these calls have made."""
+    base = Path(tempfile.mkdtemp(prefix="fleet-home-"))
+    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    made = Program(base)
+    made.env |= dict(env)
+    for words in calls:
+        made.ok(*(word.replace(_BASE, str(base)) for word in words))
+    assert bytes(base) not in (made.home / "fleet.db").read_bytes()  # else a copy would need more than other words
+    return made
 
 
 @pytest.fixture

@@ -44,9 +44,9 @@ class Terminals(Supervised):
         self.socket = "story"
         fleet.env["PATH"] = f"{Path(sys.executable).parent}:{fleet.env['PATH']}"
         fleet.cwd = self.repo
-        fleet.ok("init", "--home", "--permissions", "user")
-        self.set("coder=demo", f"tmux.socket={self.socket}")
-        self.set("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1")
+        room = ("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1")
+        settings = ("coder=demo", f"tmux.socket={self.socket}", *room)
+        fleet.furnish(("init", "--home", "--permissions", "user"), ("config", "set", *settings))
         # Short, for the name of a socket has an end.
         self.sockets = fleet.env["TMUX_TMPDIR"] = tempfile.mkdtemp(prefix="tmux")
 
@@ -149,9 +149,31 @@ class Terminals(Supervised):
 
     def stop(self) -> None:
         """End the supervisor, the agents and their tmux."""
-        self.fleet("run", "stop", "--stop-agents")
+        if not self._end_supervisor():
+            self.fleet("run", "stop", "--stop-agents")
         self.tmux("kill-server")
         shutil.rmtree(self.sockets, ignore_errors=True)
+
+    def _end_supervisor(self) -> bool:
+        """Ask whoever holds the home's lock to end, and its agents, without starting a program; whether nobody does."""
+        lock = self.fleet.home / "supervisor.lock"
+        if not lock.exists():
+            return True
+        asked = 0
+        with lock.open("rb") as file:
+            end = time.monotonic() + PATIENCE / 2
+            while time.monotonic() < end:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:  # it is held, so the pid in it is nobody else's
+                    note = lock.read_bytes()
+                    if note and not asked:
+                        asked = json.loads(note)["pid"]
+                        os.kill(asked, signal.SIGUSR1)
+                    time.sleep(0.02)
+                else:
+                    return True
+        return False
 
 
 class Screen:

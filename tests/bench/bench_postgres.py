@@ -3,12 +3,14 @@
 `python tests/bench/bench_postgres.py [rounds]`: a real server on this machine's disk, which waits for it as servers do.
 """
 
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from contextlib import ExitStack, closing
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -17,16 +19,16 @@ import psycopg
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.bench_queue import a_plain_task, told
-from fleet.core.filter import Filter, Lane
-from fleet.core.host import Host
+from fleet.core.filter import Filter
 from fleet.store.postgres import PostgresQueue
-from fleet.store.postgres_history import PostgresHistory
 from postgres import Server
 
 WORKERS = Path(__file__).parent.parent / "workers"
 ROUNDS, CLAIMERS, CLAIMED = 5, 8, 4_000
 HOSTS, SLOTS, TASKS = 4, 25, 10_000
-IDLE, POLL_SECONDS, WATCHED_SECONDS = 100, 2.0, 20.0
+IDLE, PROCESSES = 100, 4
+#: Until all have arrived and looked; then for as long as each tells of itself several times.
+SETTLED_SECONDS, WATCHED_SECONDS = 30.0, 60.0
 TICKS = 100.0  # of the kernel's clock, in a second
 
 
@@ -74,46 +76,40 @@ def emptied_in(url: str) -> float:
 
 
 def idle(server: Server, url: str) -> None:
-    """What so many hosts cost the server that listen, look now and then, and find nothing; then with some work."""
-    lane = Lane(room=3, where=Filter(coders=("", "claude"), accounts=("",), modes=("", "headless")))
-    stop = threading.Event()
+    """What so many hosts cost the server that have nothing to do; then with work that is none of theirs."""
     with ExitStack() as stack:
-        for number in range(IDLE):
-            queue = stack.enter_context(closing(PostgresQueue(url)))
-            woken = threading.Event()
-            stack.enter_context(queue.listening(woken.set))
-            host = threading.Thread(target=be_idle, args=(queue, f"host-{number}", lane, woken, stop), daemon=True)
-            host.start()
-            stack.callback(host.join)
-        stack.callback(stop.set)
-        time.sleep(5)  # until all have connected
-        looks, cpu = load(server, url)
-        print(f"PostgreSQL: {IDLE} idle hosts: {looks:.0f} transactions/s, {cpu:.1f} % of one processor")
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(idle_hosts(url, folder))
+        time.sleep(SETTLED_SECONDS)
+        print(f"PostgreSQL: {IDLE} idle hosts: {load(server, url)}")
         writer = stack.enter_context(closing(PostgresQueue(url)))
         done = threading.Event()
         busy = threading.Thread(target=add_one_a_second, args=(writer, done))
         busy.start()
-        looks, cpu = load(server, url)
+        print(f"PostgreSQL: the same with a task a second: {load(server, url)}")
         done.set()
         busy.join()
-        print(f"PostgreSQL: the same with a task a second: {looks:.0f} transactions/s, {cpu:.1f} % of one processor")
 
 
-def be_idle(queue: PostgresQueue, name: str, lane: Lane, woken: threading.Event, stop: threading.Event) -> None:
-    """What a supervisor without work asks of the store."""
-    history, beat = PostgresHistory(queue), 0.0
-    while not stop.is_set():
-        woken.wait(POLL_SECONDS)
-        woken.clear()
-        queue.waiting_coders()
-        history.accounts()
-        queue.config()
-        for claim in queue.claim(name, [lane], room=3, ttl=timedelta(minutes=1)):
-            queue.release(claim)
-        if time.monotonic() - beat > 20:
-            beat = time.monotonic()
-            history.keep_host(Host(id=name, name=name, seen_at=queue.now()))
-            queue.reap()
+@contextmanager
+def idle_hosts(url: str, folder: str) -> Iterator[None]:
+    """Real supervisors, in as many processes as leave each of them time."""
+    share = IDLE // PROCESSES
+    workers = [
+        subprocess.Popen(
+            [sys.executable, WORKERS / "idle_hosts.py", url, folder, str(number * share), str(share)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(PROCESSES)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None and worker.stdout.readline() == "ready\n"
+    yield
+    for worker in workers:
+        worker.communicate("end\n", timeout=60)
+        assert worker.returncode == 0
 
 
 def add_one_a_second(queue: PostgresQueue, done: threading.Event) -> None:
@@ -124,12 +120,14 @@ def add_one_a_second(queue: PostgresQueue, done: threading.Event) -> None:
         number += 1
 
 
-def load(server: Server, url: str) -> tuple[float, float]:
+def load(server: Server, url: str) -> str:
     """Transactions and processor time of the server in a second, watched for a while."""
     began, commits, ticks = time.monotonic(), committed(url), processor_ticks(server)
     time.sleep(WATCHED_SECONDS)
     taken = time.monotonic() - began
-    return (committed(url) - commits) / taken, (processor_ticks(server) - ticks) / TICKS / taken * 100
+    rate, share = (committed(url) - commits) / taken, (processor_ticks(server) - ticks) / TICKS / taken * 100
+    machine = os.getloadavg()[0]
+    return f"{rate:.0f} transactions/s, {share:.1f} % of one processor (load average of the machine {machine:.1f})"
 
 
 def committed(url: str) -> int:

@@ -1,12 +1,10 @@
 """Every queue and history there is, for the tests of their common promises.
 
-In beads a write is a process of bd, so `make test` has a part of them there, and `make soak` all with both bds:
-
-- with both bds: what `beads.WITH_BOTH` names, where the families differ; leases and transactions taken back
-  (`test_beads_leases`, `test_beads_taken_back`)
-- with one of them, by the test's name: `beads.WITH_ONE`, and histories but for their fencing and accounts
-- with the newer: every condition of finding at once (`test_beads_find`), a few steps of the state machine
-- in `make soak` alone: the rest, five hundred steps of the state machine, and the five minutes of a lease
+All of them run on all queues, in `make test`: in memory, in SQLite, in PostgreSQL, and in beads with a real bd of each
+family. There a write is a process of bd, so a call that bd has answered in this run, with the same folder before it, is
+answered from memory (`remembered_bd`): bd itself is run once for each call that differs. Where time or others' writes
+matter nothing is remembered: leases, transactions taken back, finding after an import (`test_beads_*`), and all of
+`tests/real`. In `make soak` alone: five hundred random steps instead of a few, and the five minutes of a lease.
 
 What bd cannot hold is named in `beads.DIFFERENT` and is expected to fail: should it hold one day, that is told.
 """
@@ -19,7 +17,7 @@ from typing import Any
 import pytest
 
 import beads
-from builders import FakeClock
+from builders import FakeClock, count_anew
 from fleet.store.base import History, Queue
 from fleet.store.memory import MemoryQueue
 from fleet.store.memory_history import MemoryHistory
@@ -39,8 +37,8 @@ QUEUES: dict[str, Callable[[Path, FakeClock], Queue]] = {
     "memory": lambda folder, clock: MemoryQueue(now=clock),
     "sqlite": lambda folder, clock: SqliteQueue(str(folder / "fleet.db"), make=True, now=clock),
     "postgres": lambda folder, clock: in_postgres(clock),
-    "beads": lambda folder, clock: beads.queue_in(folder, beads.NEW, clock),
-    "beads-old": lambda folder, clock: beads.queue_in(folder, beads.OLD, clock),
+    "beads": lambda folder, clock: beads.remembered_queue_in(folder, beads.NEW, clock),
+    "beads-old": lambda folder, clock: beads.remembered_queue_in(folder, beads.OLD, clock),
 }
 
 # Each keeps its rows with a queue of the same name.
@@ -55,7 +53,7 @@ HISTORIES: dict[str, Callable[[Any], History]] = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep for `make soak` what takes too many processes of bd, and have what bd cannot hold fail by name."""
+    """Have what bd cannot hold fail by name."""
     beads.sort_out(items)
 
 
@@ -66,6 +64,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture(params=QUEUES)
 def queue(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Queue]:
+    count_anew()  # so that two tests that say the same say it in the same words
     opened = QUEUES[request.param](tmp_path, clock)
     yield opened
     opened.close()

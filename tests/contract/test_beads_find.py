@@ -82,7 +82,7 @@ def wrongly_found(queue: Queue, *, only_told: bool) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("version", [beads.NEW, pytest.param(beads.OLD, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
 def test_every_condition_finds_what_fits_among_the_tasks_that_bd_has(
     tmp_path: Path, clock: FakeClock, version: str
 ) -> None:

@@ -29,8 +29,6 @@ def queue(version: str, tmp_path: Path, clock: FakeClock) -> Iterator[BeadsQueue
 
 
 both = pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
-#: Where nothing depends on what bd guards, the older one has its turn in `make soak`.
-either = pytest.mark.parametrize("version", [beads.NEW, pytest.param(beads.OLD, marks=pytest.mark.soak)])
 newer = pytest.mark.parametrize("version", [beads.NEW])
 
 
@@ -107,7 +105,7 @@ def test_what_bd_puts_back_under_a_live_claim_is_taken_there_again(queue: BeadsQ
     assert shown(queue, claim)[0] == "closed"
 
 
-@either
+@both
 def test_what_bd_puts_back_and_somebody_takes_is_theirs(queue: BeadsQueue) -> None:
     claim = a_claim(queue)
     put_back(queue, claim)
@@ -118,7 +116,7 @@ def test_what_bd_puts_back_and_somebody_takes_is_theirs(queue: BeadsQueue) -> No
     assert shown(queue, claim) == ("in_progress", "bob")
 
 
-@either
+@both
 def test_what_bd_puts_back_from_a_dead_supervisor_is_claimed_anew_once_the_claim_is_over(
     queue: BeadsQueue, clock: FakeClock
 ) -> None:
@@ -134,7 +132,7 @@ def test_what_bd_puts_back_from_a_dead_supervisor_is_claimed_anew_once_the_claim
     assert queue.renew([claim], ttl=HOUR) == []
 
 
-@either
+@both
 def test_what_is_closed_and_reopened_in_bd_is_lost_to_whoever_held_it(queue: BeadsQueue) -> None:
     claim = a_claim(queue)
     bd(queue, "close", claim.task.id, "--force", actor="host")

@@ -23,8 +23,6 @@ class GivenUp(Exception):
 
 
 both = pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
-#: Where nothing depends on how bd refuses, the older one has its turn in `make soak`.
-either = pytest.mark.parametrize("version", [beads.NEW, pytest.param(beads.OLD, marks=pytest.mark.soak)])
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ def test_claims_are_given_back_that_nobody_came_to_have(queue: BeadsQueue) -> No
     assert len(queue.claim("host", [Lane(room=3)], room=3, ttl=HOUR)) == 3
 
 
-@either
+@both
 def test_a_task_that_is_changed_and_claimed_in_one_is_changed_in_bd_too(queue: BeadsQueue) -> None:
     task = a_task()
     queue.add(task)
@@ -78,7 +76,7 @@ def test_a_task_that_is_changed_and_claimed_in_one_is_changed_in_bd_too(queue: B
     assert (found["title"], found["labels"], found["assignee"]) == ("another", ["x"], "host")
 
 
-@either
+@both
 def test_a_task_is_given_out_once_bd_knows_it_and_not_in_the_transaction_that_makes_it(queue: BeadsQueue) -> None:
     with queue.atomic():
         queue.add(a_task())
@@ -118,7 +116,7 @@ def test_a_call_that_reached_only_some_of_its_tasks_counts_for_none(queue: Beads
     assert [task.notes for task in queue.find(Filter())] == [""]
 
 
-@either
+@both
 def test_who_is_no_longer_the_holder_adds_nothing_by_settling(queue: BeadsQueue) -> None:
     queue.add(a_task())
     [claim] = queue.claim("host", LANE, room=1, ttl=HOUR)

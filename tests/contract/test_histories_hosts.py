@@ -44,6 +44,29 @@ def test_a_host_that_is_forgotten_is_gone_and_one_that_is_not_known_is_not_drain
     assert history.hosts() == []
 
 
+def test_a_glance_shows_all_that_a_host_goes_by_when_it_looks_for_work(queue: Queue, history: History) -> None:
+    nothing = history.glance("fleet@a-1", "x")
+    assert (list(nothing.coders), list(nothing.accounts), nothing.setting, nothing.host) == ([], [], None, None)
+    for key, coder in (("t-1", "codex"), ("t-2", ""), ("t-3", "codex"), ("t-4", "odd ' % :key")):
+        queue.add(a_task(id=key, coder=coder))
+    queue.add(a_task(id="t-5", coder="taken", assignee="ada"))
+    history.park("codex", "work\0\ufdd0", until=NOON + HOUR, reason="ünï 'quoted'")
+    history.park("claude", "", until=NOON + MINUTE, reason="")
+    queue.set_config("x", "1\n'2'")
+    queue.set_config("y", "3")
+    told = a_host(labels=("gpu", "ünï"), slots=7, agents=2, load=1.5, version="1", address="10.0.0.1:7717")
+    history.keep_host(told)
+    history.keep_host(a_host("other"))
+    history.drain_host(told.id, NOON)
+    found = history.glance("fleet@a-1", "x")
+    assert found.coders == queue.waiting_coders() and set(found.coders) == {"", "codex", "odd ' % :key"}
+    assert found.accounts == history.accounts() and len(found.accounts) == 2
+    assert found.setting == "1\n'2'"
+    assert found.host == told.replace(drained_at=NOON)
+    elsewhere = history.glance("nobody", "z")
+    assert (elsewhere.setting, elsewhere.host, elsewhere.coders) == (None, None, found.coders)
+
+
 def test_the_tail_of_a_run_is_the_last_that_was_kept(history: History) -> None:
     assert history.tail("t-1/1") is None
     history.keep_tail("t-1/1", "one", NOON)

@@ -54,6 +54,15 @@ def test_a_task_goes_on_in_the_workspace_it_has(queue: Queue, history: History) 
     assert history.workspaces() == [first]
 
 
+def test_all_that_a_task_ever_had_is_told_without_those_of_others(queue: Queue, history: History) -> None:
+    for key in ("t", "u"):
+        history.lease(a_workspace(key))
+        gone = removed(history, key)
+        again = history.lease(a_workspace(key, path=f"/again/{key}"))
+        assert history.workspaces_of(key) == [gone, again]
+    assert history.workspaces_of("nobody") == []
+
+
 def test_a_gone_workspace_is_followed_by_a_fresh_one_and_stays_on_record(
     queue: Queue, history: History, clock: FakeClock
 ) -> None:

@@ -151,11 +151,11 @@ def test_a_closed_task_is_not_shown_as_blocked_but_its_children_are(queue: Queue
 
 def test_blocking_reaches_down_a_deep_tree(queue: Queue) -> None:
     keys = [f"t{number:02}" for number in range(40)]
-    for key in keys:
-        queue.add(a_task(id=key))
-    for parent, child in itertools.pairwise(keys):
-        queue.link(an_edge(child, parent, PARENT_CHILD))
-    queue.add(a_task(id="x"))
+    with queue.atomic():
+        for key in (*keys, "x"):
+            queue.add(a_task(id=key))
+        for parent, child in itertools.pairwise(keys):
+            queue.link(an_edge(child, parent, PARENT_CHILD))
     queue.link(an_edge(keys[0], "x"))
     assert blocked(queue) == " ".join(keys)
     move(queue, "x", "pinned")

@@ -76,9 +76,10 @@ def test_no_room_claims_nothing(queue: Queue, room: int) -> None:
 
 
 def test_no_more_are_claimed_than_there_is_room_in_all_and_in_each_lane(queue: Queue) -> None:
-    for number in range(6):
-        queue.add(a_task(id=f"c{number}", coder="claude"))
-        queue.add(a_task(id=f"x{number}", coder="codex"))
+    with queue.atomic():
+        for number in range(6):
+            queue.add(a_task(id=f"c{number}", coder="claude"))
+            queue.add(a_task(id=f"x{number}", coder="codex"))
     lanes = [Lane(room=3, where=Filter(coder="claude")), Lane(room=2, where=Filter(coder="codex"))]
     assert claimed(queue, *lanes, room=4) == "c0 c1 c2 x0"
     assert claimed(queue, *lanes) == "c3 c4 c5 x1 x2"
@@ -93,9 +94,10 @@ def test_room_goes_to_the_most_urgent_of_all_lanes(queue: Queue) -> None:
 
 
 def test_a_full_lane_never_blocks_another(queue: Queue) -> None:
-    for _ in range(50):
-        queue.add(a_task(coder="claude", account="parked", priority=0))
-    queue.add(a_task(id="x", coder="codex", priority=4))
+    with queue.atomic():
+        for _ in range(50):
+            queue.add(a_task(coder="claude", account="parked", priority=0))
+        queue.add(a_task(id="x", coder="codex", priority=4))
     lanes = [
         Lane(room=0, where=Filter(coder="claude", account="parked")),
         Lane(room=1, where=Filter(coder="codex", account="")),
@@ -131,21 +133,22 @@ def test_a_lane_takes_only_what_fits_it(
 
 
 def test_only_ready_work_that_is_nobodys_is_claimed(queue: Queue) -> None:
-    for status in CATEGORIES:
-        queue.add(a_task(id=f"status-{status}", status=status))
-    for kind in NOT_WORK:
-        queue.add(a_task(type=kind))
-    queue.add(a_task(assignee="ada"))
-    queue.add(a_task(assignee="host"))
-    queue.add(a_task(ephemeral=True))
-    queue.add(a_task(pinned=True))
-    queue.add(a_task(is_template=True))
-    queue.add(a_task(defer_until=NOON + HOUR))
-    queue.add(a_task(id="blocked"))
-    queue.link(an_edge("blocked", "status-in_progress"))
-    queue.add(a_task(id="of-deferred", type="gate", defer_until=NOON + HOUR))
-    queue.add(a_task(id="child"))
-    queue.link(an_edge("child", "of-deferred", PARENT_CHILD))
+    with queue.atomic():
+        for status in CATEGORIES:
+            queue.add(a_task(id=f"status-{status}", status=status))
+        for kind in NOT_WORK:
+            queue.add(a_task(type=kind))
+        queue.add(a_task(assignee="ada"))
+        queue.add(a_task(assignee="host"))
+        queue.add(a_task(ephemeral=True))
+        queue.add(a_task(pinned=True))
+        queue.add(a_task(is_template=True))
+        queue.add(a_task(defer_until=NOON + HOUR))
+        queue.add(a_task(id="blocked"))
+        queue.link(an_edge("blocked", "status-in_progress"))
+        queue.add(a_task(id="of-deferred", type="gate", defer_until=NOON + HOUR))
+        queue.add(a_task(id="child"))
+        queue.link(an_edge("child", "of-deferred", PARENT_CHILD))
     assert claimed(queue) == "status-open"
 
 

@@ -236,9 +236,11 @@ def test_only_expired_claims_are_reaped(queue: Queue, clock: FakeClock) -> None:
     clock.advance(MINUTE)
     late = a_claim(queue)
     clock.advance(HOUR - MINUTE)
-    assert queue.reap() == []
+    assert queue.expired() == queue.reap() == []
     clock.advance(SECOND)
+    assert queue.expired() == [early.task.id]
     [reaped] = queue.reap()
+    assert queue.expired() == []
     assert reaped == queue.get(early.task.id)
     assert (reaped.id, reaped.status, reaped.claim_owner, reaped.assignee) == (early.task.id, "open", "", "")
     assert lost(queue, early)

@@ -209,9 +209,10 @@ def test_every_condition_has_a_case() -> None:
 def test_a_condition_finds_what_fits_and_nothing_else(
     queue: Queue, name: str, case: Case, wanted: Any, expected: str
 ) -> None:
-    queue.add(a_task(**{"id": "fleet-fits", "title": "one", **case.fits}))
-    queue.add(a_task(**{"id": "fleet-misses", "title": "other", **case.misses}))
-    case.prepare(queue)
+    with queue.atomic():
+        queue.add(a_task(**{"id": "fleet-fits", "title": "one", **case.fits}))
+        queue.add(a_task(**{"id": "fleet-misses", "title": "other", **case.misses}))
+        case.prepare(queue)
     where = Filter(**{name: wanted})
     found = {task.id for task in queue.find(where)} & {"fleet-fits", "fleet-misses"}
     assert found == {expected}
@@ -288,8 +289,9 @@ ORDERS = {
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_an_order_holds_and_its_reverse_is_its_mirror(queue: Queue, sort: str) -> None:
-    for task in SORTED[::-1]:
-        queue.add(task)
+    with queue.atomic():
+        for task in SORTED[::-1]:
+            queue.add(task)
     assert "".join(task.id for task in queue.find(Filter(), sort=sort)) == ORDERS[sort]
     assert "".join(task.id for task in queue.find(Filter(), sort=sort, reverse=True)) == ORDERS[sort][::-1]
     assert "".join(task.id for task in queue.find(Filter(), sort=sort, limit=2)) == ORDERS[sort][:2]

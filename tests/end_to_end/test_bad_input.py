@@ -57,7 +57,7 @@ WITH_ID = {
 @pytest.fixture
 def queue(fleet: Program) -> Program:
     """A queue with one task in it."""
-    fleet.ok("init", "--permissions", "user")
+    fleet.furnish(("init", "--permissions", "user"))
     fleet.ok("bd", "create", "a real task", "--id", "fleet-real", "-l", "web")
     return fleet
 
@@ -228,7 +228,7 @@ def test_the_first_writing_command_makes_the_home_and_says_so(fleet: Program) ->
 def test_a_home_whose_path_has_200_bytes_works(fleet: Program, tmp_path: Path) -> None:
     fleet.home = tmp_path / ("h" * max(1, 200 - len(str(tmp_path)) - 1))
     fleet.env["FLEET_HOME"] = str(fleet.home)
-    fleet.ok("init", "--permissions", "user")
+    fleet.furnish(("init", "--permissions", "user"))
     key = json.loads(fleet.ok("bd", "create", "deep down", "--json"))["id"]
     assert key in fleet.ok("bd", "ready")
     assert len(str(fleet.home)) >= 200

@@ -11,7 +11,7 @@ from program import Program
 
 @pytest.fixture(autouse=True)
 def home(fleet: Program) -> None:
-    fleet.ok("init", "--permissions", "user")
+    fleet.furnish(("init", "--permissions", "user"))
 
 
 def made(fleet: Program, *argv: str) -> dict[str, Any]:

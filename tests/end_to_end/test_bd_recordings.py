@@ -46,7 +46,7 @@ ISSUE_ID = re.compile(r"\bfleet-[0-9a-z]{3,8}\b|<ID\d+>")
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_fleet_answers_as_the_real_bd_did(fleet: Program, scenario: str) -> None:
-    fleet.ok("init", "--permissions", "user")
+    fleet.furnish(("init", "--permissions", "user"))
     fleet.env |= {"BEADS_ACTOR": "recorder", "GIT_AUTHOR_EMAIL": "recorder@example.test"}
     steps = json.loads((RECORDINGS / f"{scenario}.json").read_text())["steps"]
     mask = Mask(steps)

@@ -10,7 +10,7 @@ from program import Program
 
 @pytest.fixture(autouse=True)
 def home(fleet: Program) -> None:
-    fleet.ok("init", "--permissions", "user")
+    fleet.furnish(("init", "--permissions", "user"))
 
 
 def rules_of(fleet: Program, key: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from program import Program
 @pytest.fixture
 def made(fleet: Program) -> Program:
     """The program with a home."""
-    fleet.ok("init")
+    fleet.furnish(("init",))
     return fleet
 
 

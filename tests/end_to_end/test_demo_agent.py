@@ -40,7 +40,7 @@ class Desk:
     """A home, a claimed task, and the agent that works on it."""
 
     def __init__(self, fleet: Program, description: str) -> None:
-        fleet.ok("init", "--permissions", "user")
+        fleet.furnish(("init", "--permissions", "user"))
         told = fleet.ok("bd", "create", "do it", "-d", description, "--json")
         self.home = Home(str(fleet.home))
         self.queue = SqliteQueue(self.home.database)

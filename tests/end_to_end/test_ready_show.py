@@ -9,7 +9,7 @@ from program import Program
 
 @pytest.fixture(autouse=True)
 def home(fleet: Program) -> None:
-    fleet.ok("init", "--permissions", "user")
+    fleet.furnish(("init", "--permissions", "user"))
 
 
 def make(fleet: Program, *argv: str) -> str:

@@ -52,7 +52,7 @@ class Place:
 
     def __init__(self, fleet: Program) -> None:
         self.fleet = fleet
-        fleet.ok("init", "--permissions", "user")
+        fleet.furnish(("init", "--permissions", "user"))
         self.repo = make_repository(fleet.cwd)
         self.write(SETTINGS)
 

@@ -25,7 +25,7 @@ def test_an_account_that_nobody_has_is_a_fault_with_its_place(fleet: Program) ->
     told = fleet("workflow", "validate", "flow.toml")
     fault = "error: flow.toml:5:11: demo has no account 'nobody'\nhint:  `fleet accounts` lists them.\n"
     assert (told.code, told.err) == (1, fault)
-    fleet.ok("init", "--permissions", "user")
+    fleet.furnish(("init", "--permissions", "user"))
     with (fleet.home / "runtime.toml").open("a") as settings:
         settings.write(ACCOUNTS)
     assert fleet("workflow", "run", "flow.toml").err == fault

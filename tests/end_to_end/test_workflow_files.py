@@ -94,7 +94,7 @@ def test_codefleets_files_are_taken_as_they_are(fleet: Program) -> None:
 
 
 def test_a_coder_of_the_users_own_is_known(fleet: Program) -> None:
-    fleet.ok("init", "--permissions", "user")
+    fleet.furnish(("init", "--permissions", "user"))
     with (fleet.home / "runtime.toml").open("a") as settings:
         settings.write('\n[coders.mycli]\nargv = ["mycli", "{prompt}"]\n')
     flow = {"stages": [{"name": name, "executor": name, "prompt_template": "x"} for name in ("mycli", "pkg.mod:Own")]}

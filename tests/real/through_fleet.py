@@ -52,9 +52,11 @@ class RealFleet(Supervised):
         self.process = None
         self.seed = 0
         fleet.ok("init", "--permissions", "skip")
-        self.set(f"coder={cli}", f"model={MODELS[cli]}", "max_concurrent=3", "supervisor.claim_seconds=10")
-        self.set("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1", "limits.retry_limit=1")
-        self.set("agent.pass_env=SCRIPTED_KEY,OPENCODE_CONFIG_CONTENT")
+        self.set(
+            *(f"coder={cli}", f"model={MODELS[cli]}", "max_concurrent=3", "supervisor.claim_seconds=10"),
+            *("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1", "limits.retry_limit=1"),
+            "agent.pass_env=SCRIPTED_KEY,OPENCODE_CONFIG_CONTENT",
+        )
 
     def ask(self, title: str = "make it so", *argv: str, cwd: Path | None = None) -> str:
         """A task in a directory; its id."""

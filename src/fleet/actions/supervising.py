@@ -23,6 +23,7 @@ from fleet.engine.office import Office
 from fleet.engine.single import Single, holder
 from fleet.engine.supervisor import Supervisor
 from fleet.warm.keeping import keep_warm
+from fleet.workspaces import lasting
 
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
@@ -49,7 +50,7 @@ def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, 
     single.take(only_made=only_made, said=said.note())
     try:
         keep_queue(home, os.environ)
-        with _opened(home) as fleet:
+        with _opened(home) as fleet, lasting.kept():
             asyncio.run(_serve(fleet, said, origins, to_terminal))
     finally:
         single.release()
@@ -68,9 +69,10 @@ def _opened(home: Home) -> Fleet:
         time.sleep(AGAIN_SECONDS)
 
 
-async def _serve(fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_terminal: bool) -> None:
+def office_of(fleet: Fleet, said: Said) -> Office:
+    """What the supervisor of a home works with. Make it on the event loop."""
     home = fleet.home
-    office = Office(
+    return Office(
         home,
         fleet.queue,
         fleet.history,
@@ -79,6 +81,10 @@ async def _serve(fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_t
         said=said,
         terminals=partial(open_terminals, home),
     )
+
+
+async def _serve(fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_terminal: bool) -> None:
+    home, office = fleet.home, office_of(fleet, said)
     logs.set_up(home, office.redactor, to_terminal=to_terminal)
     supervisor = Supervisor(office, origins=origins)
     gc.freeze()  # what is there now stays: nobody has to look through it for garbage again and again

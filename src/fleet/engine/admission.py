@@ -79,8 +79,14 @@ class Room(Record):
 
     lanes: list[Lane]
     room: int
-    again_at: datetime | None = None  # when more may start, where only the pause between starts is in the way
+    opens_at: datetime | None = None  # when an account is open again that tasks wait for
+    ramp_at: datetime | None = None  # when more may start, where only the pause between starts is in the way
     reasons: list[str]
+
+    def again_at(self, taken: int) -> datetime | None:
+        """When to look again after so many were taken: a queue that had fewer than there was room for has no more."""
+        soon = [at for at in (self.opens_at, self.ramp_at if taken >= self.room else None) if at is not None]
+        return min(soon, default=None)
 
 
 def admit(settings: Settings, situation: Situation, mode: str = HEADLESS) -> Room:
@@ -97,16 +103,21 @@ def admit(settings: Settings, situation: Situation, mode: str = HEADLESS) -> Roo
     ramp_at = situation.ramp.more_at(situation.now, interval) if allowed < free else None
     room = min(free, allowed)
     lanes: list[Lane] = []
-    soon = [ramp_at] if ramp_at else []
+    opening: list[datetime] = []
+    could_start = False
     for coder in situation.coders:
         own, found, reason = _coder_room(settings, situation, coder, mode)
         reasons += [reason] if reason else []
         free_seats = [seat for seat in found if seat.room]
+        could_start = could_start or bool(free_seats)
         lanes += _lanes(situation, coder, mode, own, free_seats, room) if free_seats else []
-        soon += [seat.opens_at for seat in found if seat.opens_at is not None]
+        opening += [seat.opens_at for seat in found if seat.opens_at is not None]
+    if not could_start:
+        ramp_at = None
     if ramp_at:
         reasons.append(f"agents are started one after the other, {interval:g} s apart")
-    return Room(lanes=lanes, room=room if lanes else 0, again_at=min(soon, default=None), reasons=reasons)
+    opens_at = min(opening, default=None)
+    return Room(lanes=lanes, room=room if lanes else 0, opens_at=opens_at, ramp_at=ramp_at, reasons=reasons)
 
 
 def _closed(settings: Settings, situation: Situation) -> Iterator[str]:

@@ -141,10 +141,10 @@ def clear_away(home: Home, space: Workspace, run_number: int) -> list[str]:
 
 def _left_behind(office: Office, task_id: str) -> list[Workspace]:
     """Worktrees of a task on this disk that another host went on without, and that nobody else has by now."""
-    spaces = office.history.workspaces(gone=True)
-    standing = {space.path for space in spaces if not space.is_gone}
-    gone = [space for space in spaces if space.task_id == task_id and space.is_gone and space.host]
-    return [space for space in gone if space.path not in standing and is_there(space.path)]
+    gone = [space for space in office.history.workspaces_of(task_id) if space.is_gone and space.host]
+    here = [space for space in gone if is_there(space.path)]
+    standing = {space.path for space in office.history.workspaces()} if here else set()
+    return [space for space in here if space.path not in standing]
 
 
 async def _take_over(office: Office, known: Workspace) -> None:

@@ -61,13 +61,12 @@ class Presence:
         """Say goodbye: a host without slots takes nothing more. Its agents may go on."""
         self._office.history.keep_host(self._row(agents, 0))
 
-    def look(self, agents: int) -> list[str]:
-        """Why this host may take nothing now, if that is so; and tell at once when it has become another."""
+    def look(self, own: Host | None, agents: int) -> list[str]:
+        """Why this host may take nothing now, by its row; and tell at once when it has become another."""
         office = self._office
         name = name_of(office.settings)
         if self._twin:
             return [f"another supervisor calls itself {name} as well"]
-        own = next((row for row in office.history.hosts() if row.id == office.owner), None)
         if own is not None and self._told and _said(own) != _said(self._row(agents, office.settings.max_concurrent)):
             self.tell(agents)
         return [f"this host, {name}, is drained"] if own is not None and own.drained_at is not None else []

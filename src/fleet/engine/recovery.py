@@ -73,7 +73,11 @@ class Recovery:
         A task whose agent lives here is never given back, whoever follows it.
         """
         office, own = self._office, set(followed)
-        here = [run for run in await office.ask(self._expired) if run.task_id not in own and self._is_here(run)]
+        expired = await office.ask(office.queue.expired)
+        if not expired:
+            return [], []
+        left = await office.ask(self._left, expired)
+        here = [run for run in left if run.task_id not in own and self._is_here(run)]
         found = [work for run in here if (work := await self._adopt(run))]
         spared = [*own, *(run.task_id for run in here)]
         return found, await office.ask(lambda: office.queue.reap(spare=spared))
@@ -105,16 +109,13 @@ class Recovery:
     def _place(self, run: Run) -> str:
         return folder_of(self._office, run).run_folder(run.number)
 
-    def _expired(self) -> list[Run]:
-        """The live runs whose claim has expired."""
+    def _left(self, expired: list[str]) -> list[Run]:
+        """The live runs of tasks whose claim has expired."""
         office = self._office
         with office.queue.snapshot():
-            now, live = office.now(), office.history.live()
-            held = office.queue.find(Filter(ids=tuple(run.task_id for run in live)), sort="id") if live else []
-            expired = {
-                task.run_id for task in held if task.claim_expires_at is not None and task.claim_expires_at < now
-            }
-        return [run for run in live if run.id in expired]
+            named = {task.run_id for task in office.queue.find(Filter(ids=tuple(expired)), sort="id")}
+            runs = office.history.last_runs(expired).values()
+        return [run for run in runs if run.is_live and run.id in named]
 
     def _claim_again(self, run: Run) -> Claim | None:
         office = self._office

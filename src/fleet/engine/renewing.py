@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fleet.core.task import Claim
     from fleet.engine.office import Office
     from fleet.engine.runner import Runner
 
@@ -32,9 +33,11 @@ class Renewals:
         held = {key: runner for key, runner in self._runners.items() if not runner.is_settled}
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
         asked = office.fence.now()
-        claims = await office.ask(office.queue.renew, [runner.claim for runner in held.values()], ttl=ttl)
-        if office.is_away and not held:
-            await office.ask(office.queue.config)  # whoever holds nothing has not been asked whether he is there
+        claims: list[Claim] = []
+        if held:
+            claims = await office.ask(office.queue.renew, [runner.claim for runner in held.values()], ttl=ttl)
+        elif office.is_away:
+            await office.ask(office.queue.config)  # whoever holds nothing is asked all the same whether he is there
         kept = {claim.task.id: claim for claim in claims}
         for key, claim in kept.items():
             held[key].claim = claim

@@ -118,14 +118,14 @@ class Returns:
         office = self._office
         mine = [space for space in office.history.workspaces() if space.host == office.owner and space.remote]
         busy = self._busy({space.task_id for space in mine} - followed) | followed if mine else set()
+        idle = [space for space in mine if space.task_id not in busy]
+        last = office.history.last_runs([space.task_id for space in idle]) if idle else {}
         found = []
-        for space in mine:
-            if space.task_id in busy:
-                continue
-            runs = office.history.runs(space.task_id)
-            if runs and (space.is_mirrored or space.made.get(SENT) != runs[-1].id):
-                found.append((space, runs[-1]))
-            elif not runs and space.is_mirrored:  # it was never made ready, or its agent never started
+        for space in idle:
+            run = last.get(space.task_id)
+            if run is not None and (space.is_mirrored or space.made.get(SENT) != run.id):
+                found.append((space, run))
+            elif run is None and space.is_mirrored:  # it was never made ready, or its agent never started
                 found.append((space, _no_run(space)))
         return found
 

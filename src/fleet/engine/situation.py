@@ -14,13 +14,13 @@ from fleet.engine.admission import Ramp, Situation
 from fleet.engine.hosting import offers
 from fleet.engine.installed import not_installed
 from fleet.engine.pool import ORIGINS, POOLED, USUAL
-from fleet.engine.single import PAUSED
 from fleet.engine.starting import NOT_INSTALLED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fleet.config import Settings
+    from fleet.core.glance import Glance
     from fleet.engine.office import Office
 
 
@@ -42,18 +42,18 @@ class Watch:
         """Note that an agent ended: who takes its place does not make the crowd grow, and needs no ramp."""
         self.started(-1)
 
-    def look(self, closed: Sequence[str] = ()) -> Situation:
-        """What is the same for agents of all modes now. Asks the store."""
+    def look(self, seen: Glance, closed: Sequence[str] = ()) -> Situation:
+        """What is the same for agents of all modes now."""
         office = self._office
         default = office.coder or office.settings.coder
         return Situation(
             now=office.now(),
             default_coder=default,
-            coders={name: self._unusable(name) for name in self._named(default)},
-            accounts=office.history.accounts(),
+            coders={name: self._unusable(name) for name in _named(seen, default)},
+            accounts=seen.accounts,
             free_disk_mb=free_disk_mb(office.home.root, office.home.tasks),
             free_memory_mb=free_memory_mb(),
-            paused=PAUSED in office.queue.config(),
+            paused=seen.setting is not None,
             closed=closed,
             offers=offers(office.settings),
             shared=office.queue.is_shared,
@@ -89,9 +89,10 @@ class Watch:
         is_new = tried is None or (office.steady() - tried).total_seconds() >= NOT_INSTALLED_SECONDS
         return unknown(name, office.settings) or ("" if is_new else not_installed(name, office.settings))
 
-    def _named(self, default: str) -> list[str]:
-        """The coders that waiting tasks name; those that name none mean the default."""
-        return sorted({name or default for name in self._office.queue.waiting_coders()})
+
+def _named(seen: Glance, default: str) -> list[str]:
+    """The coders that waiting tasks name; those that name none mean the default."""
+    return sorted({name or default for name in seen.coders})
 
 
 def unusable(name: str, settings: Settings) -> str:

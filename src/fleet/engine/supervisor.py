@@ -24,8 +24,10 @@ from fleet.engine.radar import Radar
 from fleet.engine.recovery import Recovery
 from fleet.engine.renewing import Renewals
 from fleet.engine.runner import Runner
+from fleet.engine.single import PAUSED
 from fleet.engine.situation import Watch
 from fleet.engine.tidying import tidy
+from fleet.workspaces import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -159,23 +161,24 @@ class Supervisor:
             return
         messages, held, found = await office.ask(self._looked, tuple(self._runners))
         self._pass_on(messages, held)
-        reasons, soon = [], []
+        reasons: list[str] = []
+        soon: list[datetime | None] = []
         for mode in (INTERACTIVE, HEADLESS, POOLED):  # each has slots of its own
             situation = self._watch.narrow(found, self._running(), mode, self._pool_room())
             room = admission.admit(office.settings, situation, mode)
             reasons += room.reasons
-            soon += [room.again_at] if room.again_at else []
-            if room.room > 0 and room.lanes:
-                await self._claim(room)
+            taken = await self._claim(room) if room.room > 0 and room.lanes else 0
+            soon.append(room.again_at(taken))
         self._tell(list(dict.fromkeys(reasons)))
-        self._again_at = min(soon, default=None)
+        self._again_at = min((at for at in soon if at is not None), default=None)
 
     def _looked(self, ids: tuple[str, ...]) -> tuple[list[Message], list[Task], Situation]:
         """What there is for agents that work, how their tasks stand, and whether others may start."""
         office = self._office
         messages = office.history.messages(state=Delivery.QUEUED) if ids else []
         held = office.queue.find(Filter(ids=ids), sort="id") if ids else []
-        return messages, held, self._watch.look(self._presence.look(len(ids)))
+        seen = office.history.glance(office.owner, PAUSED)
+        return messages, held, self._watch.look(seen, self._presence.look(seen.host, len(ids)))
 
     def _running(self) -> list[tuple[str, str]]:
         default = self._office.coder or self._office.settings.coder
@@ -199,12 +202,14 @@ class Supervisor:
         runner = self._runners.get(task_id)
         return runner.live if runner is not None else None
 
-    async def _claim(self, room: admission.Room) -> None:
+    async def _claim(self, room: admission.Room) -> int:
+        """Take what there is room for, and start it; how much the queue had."""
         office = self._office
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
         asked = office.fence.now()
         claims = await office.ask(office.queue.claim, office.owner, room.lanes, room=room.room, ttl=ttl)
         office.fence.confirm([claim.task.id for claim in claims], asked, ttl.total_seconds())
+        taken = len(claims)
         claims, too_many = pool.fitting(claims, len(self._pooled()))
         if too_many:
             await office.ask(self._release, too_many)
@@ -213,6 +218,7 @@ class Supervisor:
             log.info("claimed %s (epoch %s): %s", claim.task.id, claim.epoch, claim.task.title)
             runner = Runner(office, claim)
             self._follow(runner, runner.start())
+        return taken
 
     def _release(self, claims: list[Claim]) -> None:
         with self._office.queue.atomic():
@@ -324,6 +330,7 @@ class Supervisor:
 
     async def _remove_raw(self) -> None:
         await self._office.ask(retention.sweep, self._office)
+        await asyncio.to_thread(lasting.tidy)
 
     async def _wind_down(self) -> None:
         if self._stop_agents:

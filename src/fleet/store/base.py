@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fleet.core.dependency import Edge
     from fleet.core.filter import Filter, Lane
     from fleet.core.flow import Result, StageOf, Workflow
+    from fleet.core.glance import Glance
     from fleet.core.health import Vital
     from fleet.core.host import Host
     from fleet.core.receipt import FindingCount, Receipt
@@ -127,6 +128,9 @@ class Queue(Protocol):
 
         It is the next epoch of the same run, whose token goes on working.
         """
+
+    def expired(self) -> list[str]:
+        """The tasks that `reap` would give back; most often there are none, and looking costs next to nothing."""
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
         """Give back every task whose claim has expired, but for those known to be alive."""
@@ -297,6 +301,9 @@ class History(Protocol):
 
     # Hosts, and what they leave for others to read
 
+    def glance(self, host_id: str, key: str) -> Glance:
+        """What this host goes by when it looks for work, with one of the queue's settings: asked for at once."""
+
     def keep_host(self, host: Host) -> Host:
         """Keep what a host tells of itself; the answer has since when it is drained, which only `drain_host` says."""
 
@@ -334,6 +341,9 @@ class History(Protocol):
 
     def workspaces(self, *, common: str | None = None, gone: bool = False) -> list[Workspace]:
         """The workspaces that are not gone, or all, of one repository's git directory or any; earliest lease first."""
+
+    def workspaces_of(self, task_id: str) -> list[Workspace]:
+        """Every workspace that a task ever had, earliest lease first: the work does not grow with those of others."""
 
     def keep_workspace(self, workspace: Workspace) -> None:
         """Keep what became of a leased workspace: its base, whether it is ready, what was saved of it, its notes.

@@ -138,9 +138,15 @@ class BeadsQueue(SqliteQueue):
             self._beat({claim.task.id: claim.owner for claim in held})
         return held
 
+    def expired(self) -> list[str]:
+        return [*super().expired(), *(task.id for task in self._strays())]
+
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
         with self._file.writing():
-            return [*super().reap(spare=spare), *self._strays()]
+            strays = [task.freed(self.now()) for task in self._strays()]
+            for task in strays:
+                self.save(task)
+            return [*super().reap(spare=spare), *strays]
 
     # What the connection asks of its keeper
 
@@ -224,13 +230,10 @@ class BeadsQueue(SqliteQueue):
         self._told[before.id] = after
 
     def _strays(self) -> list[Task]:
-        """Give back what bd says our supervisor holds and no row here knows of: a kill came between the two."""
+        """What bd says our supervisor holds and no row here knows of: a kill came between the two."""
         owner = self._known(OWNER).get("name")
         held = self.find(Filter(statuses=(Status.IN_PROGRESS,), assignee=str(owner))) if owner else []
-        freed = [task.freed(self.now()) for task in held if not task.is_supervised]
-        for task in freed:
-            self.save(task)
-        return freed
+        return [task for task in held if not task.is_supervised]
 
     def _retaken(self, claim: Claim) -> Claim:
         """A claim that goes on. What bd put back among the open tasks meanwhile (`bd reclaim`) is taken there again."""

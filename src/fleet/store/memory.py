@@ -251,16 +251,16 @@ class MemoryQueue:
             }
             return _claim_of(self._saved(task))
 
+    def expired(self) -> list[str]:
+        now = self.now()
+        held = [task for task in self.state.tasks.values() if task.claim_expires_at is not None]
+        expired = [task for task in held if task.claim_expires_at is not None and task.claim_expires_at < now]
+        return [task.id for task in sorted(expired, key=lambda task: _sortable(task.claim_expires_at))]
+
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
-        spared, now = set(spare), self.now()
+        spared = set(spare)
         with self.atomic():
-            expired = [
-                task
-                for task in self.state.tasks.values()
-                if task.claim_expires_at is not None and task.claim_expires_at < now and task.id not in spared
-            ]
-            expired.sort(key=lambda task: _sortable(task.claim_expires_at))
-            return [self._saved(task.freed(now)) for task in expired]
+            return [self._saved(self.get(key).freed(self.now())) for key in self.expired() if key not in spared]
 
     def request_cancel(self, task_id: str, reason: str) -> Task:
         with self.atomic():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.core.glance import Glance
 from fleet.store.memory_flows import MemoryFlows
 
 if TYPE_CHECKING:
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 class MemoryHosts(MemoryFlows):
     """Each dictionary is replaced, never changed."""
+
+    def glance(self, host_id: str, key: str) -> Glance:
+        state = self._queue.state
+        return Glance(
+            coders=self._queue.waiting_coders(),
+            accounts=[account for _, account in sorted(state.accounts.items())],
+            setting=state.config.get(key),
+            host=state.hosts.get(host_id),
+        )
 
     def keep_host(self, host: Host) -> Host:
         with self._queue.atomic():

@@ -37,6 +37,9 @@ class MemoryWorkspaces:
         kept = self._queue.state.workspaces
         return [each for each in kept if common in (None, each.common) and (gone or not each.is_gone)]
 
+    def workspaces_of(self, task_id: str) -> list[Workspace]:
+        return [each for each in self._queue.state.workspaces if each.task_id == task_id]
+
     def keep_workspace(self, workspace: Workspace) -> None:
         with self._queue.atomic():
             self._put_workspace(rules.changed(self.workspace(workspace.task_id), workspace))

@@ -17,7 +17,7 @@ from fleet.store.server_clock import ServerClock
 from fleet.store.sqlite_connection import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import timedelta
     from typing import Any, TypeVar
 
@@ -86,6 +86,13 @@ class Connection:
             return unescaped(cursor.fetchall()) if cursor.description else []
 
         return self._in_words(call, here.link) if here.link is not None else self._on_any(call)
+
+    def together(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[tuple[Any, ...]]]:
+        """What several statements that only read answer: one statement, and the server is asked once."""
+        blocks = self.blocks("connection")
+        answers = ", ".join(blocks["answer"].format(statement=each) for each in statements)
+        [found] = self.rows(blocks["together"].format(answers=answers), values)
+        return [unescaped([tuple(row.values()) for row in rows]) for rows in found]
 
     def changes(self) -> int:
         """How many rows this thread's last statement changed."""

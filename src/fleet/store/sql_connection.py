@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -24,6 +24,9 @@ class SqlConnection(Protocol):
 
     def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """Run one statement and fetch all it answers. Raises StoreFault."""
+
+    def together(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[tuple[Any, ...]]]:
+        """What several statements that only read answer, each about the same moment. Raises StoreFault."""
 
     def changes(self) -> int:
         """How many rows the last statement changed."""

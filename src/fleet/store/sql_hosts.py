@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import from_micros, to_micros
+from fleet.core.glance import Glance
 from fleet.core.jsontext import encode
 from fleet.store.sql_flows import SqlFlows
-from fleet.store.sql_history_rows import host_from, storable, values_of
+from fleet.store.sql_history_rows import account_from, host_from, storable, values_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
 
 class SqlHosts(SqlFlows):
     """A row for each host that was ever seen and not forgotten, and for each run that left a tail."""
+
+    def glance(self, host_id: str, key: str) -> Glance:
+        queries, own = self._db.blocks("queries"), self._host_sql
+        asked = (queries["waiting_coders"], self._db.blocks("history")["accounts"], queries["setting"], own["host"])
+        coders, accounts, settings, hosts = self._db.together(asked, {"host": host_id, "key": key})
+        return Glance(
+            coders=[row[0] for row in coders],
+            accounts=[account_from(row) for row in accounts],
+            setting=next((row[0] for row in settings), None),
+            host=next((host_from(row) for row in hosts), None),
+        )
 
     def keep_host(self, host: Host) -> Host:
         with self._db.writing(durable=False, alone=False):

@@ -197,6 +197,9 @@ class SqlQueue:
         with self._db.writing(durable=False):
             return self._adopt(task_id, owner, epoch, self.now(), ttl)
 
+    def expired(self) -> list[str]:
+        return self._first("expired", now=clock.to_micros(self.now()))
+
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
         with self._db.writing():
             return self._reap(self.now(), spare)

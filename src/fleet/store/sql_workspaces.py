@@ -43,6 +43,9 @@ class SqlWorkspaces:
             return self._workspaces(block)
         return self._workspaces(f"{block}_in", common=common) if rules.is_text(common) else []
 
+    def workspaces_of(self, task_id: str) -> list[Workspace]:
+        return self._workspaces("of_task", task=task_id)
+
     def keep_workspace(self, workspace: Workspace) -> None:
         with self._db.writing(durable=False):
             self._put_workspace(rules.changed(self.workspace(workspace.task_id), workspace))

@@ -12,7 +12,7 @@ from fleet.store import named_sql
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -50,6 +50,11 @@ class Connection:
             return list(self._db.execute(sql, values))
         except apsw.Error as error:
             raise _translated(error, self.path) from error
+
+    def together(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[tuple[Any, ...]]]:
+        """What several statements that only read answer, each about the same moment."""
+        with self.reading():
+            return [self.rows(statement, values) for statement in statements]
 
     def changes(self) -> int:
         """How many rows the last statement changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import BadInput, BranchTaken, IllegalMove, WorkspaceNotFound
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     #: Chooses the first port of a free block, given every port that is leased; 0: none.
     Ports = Callable[[frozenset[int]], int]
 
-_LAST_PORT = 65_535
 _NAMES = ("repo", "common", "path", "branch", "base")
 
 
@@ -43,7 +43,7 @@ def with_ports(workspace: Workspace, choose: Ports | None, blocks: Iterable[rang
 
     `blocks` are those of the workspaces that are not gone.
     """
-    leased = frozenset(port for block in blocks for port in block if port <= _LAST_PORT)
+    leased = frozenset(chain.from_iterable(blocks))
     chosen = workspace if choose is None else workspace.replace(first_port=choose(leased))
     for port in chosen.ports:
         if port in leased:

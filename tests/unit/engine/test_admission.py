@@ -43,7 +43,7 @@ def tasks(count: int, **said: Any) -> list[Any]:
 
 def test_an_idle_fleet_has_room_for_all_its_slots_in_every_coder() -> None:
     room = admit(settings(max_concurrent=5), situation())
-    assert (room.room, room.again_at, room.reasons) == (5, None, [])
+    assert (room.room, room.again_at(5), room.reasons) == (5, None, [])
     assert len(claims(room, *tasks(4), *tasks(4, coder="codex"), *tasks(2, coder="claude"))) == 5
 
 
@@ -221,12 +221,24 @@ def test_after_a_first_burst_agents_start_one_by_one() -> None:
         room = admit(held, situation(now=now, ramp=ramp, running={("claude", "headless"): len(started)}))
         started += [now] * room.room
         ramp = ramp.started(room.room, now, 0.25)
-        assert room.again_at is not None or len(started) == 200
-        now = room.again_at or now
+        again_at = room.again_at(room.room)
+        assert again_at is not None or len(started) == 200
+        now = again_at or now
     assert started.count(NOON) == BURST
     gaps = {later - earlier for earlier, later in zip(started[BURST - 1 :], started[BURST:], strict=False)}
     assert gaps == {timedelta(seconds=0.25)}
     assert started[-1] == NOON + (200 - BURST) * timedelta(seconds=0.25)
+
+
+def test_nobody_looks_again_soon_for_tasks_that_are_not_there() -> None:
+    held = settings(max_concurrent=200)
+    room = admit(held, situation())
+    assert [room.again_at(taken) for taken in (0, BURST - 1)] == [None, None]
+    assert room.again_at(BURST) == NOON + timedelta(seconds=0.25)
+    used = Ramp().started(BURST, NOON, 0.25)
+    assert admit(held, situation(ramp=used)).again_at(0) == NOON + timedelta(seconds=0.25)
+    nobody_waits = admit(held, situation(ramp=used, coders={}))
+    assert (nobody_waits.again_at(0), nobody_waits.reasons) == (None, [])
 
 
 def test_the_ramp_recovers_while_nothing_starts() -> None:
@@ -249,5 +261,5 @@ def test_a_clock_turned_back_does_not_stop_all_starts() -> None:
 
 def test_without_an_interval_there_is_no_ramp() -> None:
     room = admit(settings(max_concurrent=900, supervisor__start_interval_seconds=0), situation())
-    assert (room.room, room.again_at) == (900, None)
+    assert (room.room, room.again_at(900)) == (900, None)
     assert Ramp().started(900, NOON, 0).allowed(NOON, 0) > 900

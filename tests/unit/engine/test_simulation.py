@@ -117,7 +117,7 @@ class World:
                 return
             for claim in claims:
                 self.start(claim)
-            self.wake(room.again_at or self.clock() + 2 * MINUTE)
+            self.wake(room.again_at(len(claims)) or self.clock() + 2 * MINUTE)
 
     def _situation(self) -> Situation:
         return Situation(

@@ -1,10 +1,11 @@
 """Bounds: where a run may write, whose the other places are, and how bad it is to write there."""
 
 # Paths of agents and of git: plain text.
-# ruff: noqa: PTH118, PTH120
+# ruff: noqa: PTH118, PTH119, PTH120
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection
 from functools import cached_property
 from types import MappingProxyType
@@ -87,6 +88,10 @@ KNOWN = (
     *("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
     *("FLEET_HOME", "FLEET_TASK_DIR", "FLEET_ARTIFACT_DIR", "FLEET_TASK_ID", "FLEET_BRANCH"),
 )
+#: How long it is remembered which worktrees are fleet's own: a person may move one elsewhere.
+OWN_SECONDS = 60.0
+#: By git's folder of a repository: since when, and the names of git's folders about them.
+_own: dict[str, tuple[float, set[str]]] = {}
 
 
 class Later(Collection[str]):
@@ -215,8 +220,18 @@ def _outer(home: Home, user: str, env: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _elsewhere(home: Home, repository: Repository) -> list[str]:
-    """The worktrees of a repository that do not lie where fleet's own do: that folder is a place already."""
-    return [path for _, path in worktrees(repository) if path and not _holds(home.worktrees, path)]
+    """The worktrees of a repository that do not lie where fleet's own do: that folder is a place already.
+
+    Fleet's own are most of them, and are not read again for a while: what a run costs must not grow with them.
+    """
+    now = time.monotonic()
+    since, own = _own.get(repository.common, (-OWN_SECONDS, set()))
+    if now - since >= OWN_SECONDS:
+        since, own = now, set()
+    found = worktrees(repository, but=own)
+    own |= {os.path.basename(admin) for admin, path in found if path and _holds(home.worktrees, path)}
+    _own[repository.common] = (since, own)
+    return [path for _, path in found if path and not _holds(home.worktrees, path)]
 
 
 def _taken(repository: Repository, directory: str, branch: str) -> tuple[str, ...]:

@@ -13,6 +13,13 @@ select (extract(epoch from clock_timestamp()) * 1000000)::bigint,
     coalesce((select obj_description(oid, 'pg_namespace') from pg_namespace where nspname = 'fleet'), '0'),
     pg_is_in_recovery();
 
+-- together --
+select {answers};
+
+-- answer --
+-- What a statement answers, as one value.
+(select coalesce(json_agg(row_to_json(q)), '[]') from ({statement}) q)
+
 -- begin_alone --
 begin;
 select pg_advisory_xact_lock(439905248628);

@@ -3,6 +3,10 @@
 select h.id, h.name, h.labels, h.slots, h.agents, h.load, h.version, h.address, h.machine, h.seen_at, h.drained_at
 from hosts h order by h.name, h.id
 
+-- host --
+select h.id, h.name, h.labels, h.slots, h.agents, h.load, h.version, h.address, h.machine, h.seen_at, h.drained_at
+from hosts h where h.id = :host
+
 -- keep_host --
 -- Whether it takes work is a person's to say: it stays as it is.
 insert into hosts (id, name, labels, slots, agents, load, version, address, machine, seen_at, drained_at)

@@ -256,6 +256,9 @@ where id >= :parent || '.' and id < :parent || '/' and instr(substr(id, length(:
 -- config --
 select key, value from config order by key
 
+-- setting --
+select value from config where key = :key
+
 -- set_config --
 insert into config (key, value) values (:key, :value) on conflict (key) do update set value = excluded.value
 

@@ -8,6 +8,9 @@ from workspaces w
 -- newest_of_task --
 where w.task = :task order by w.id desc limit 1
 
+-- of_task --
+where w.task = :task order by w.id
+
 -- standing --
 where w.removed_at is null order by w.id
 

@@ -1,21 +1,18 @@
 """A database whose clock somebody sets: claims go by it, and nobody loses one by that."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
 from typing import TypeVar
 
 import pytest
 
-from builders import HOUR, a_task
+from builders import HOUR, FakeClock
+from contract.postgres.holding import SECOND, a_claim, until
+from fleet.core import clock as clocks
 from fleet.core.errors import ClaimLost, StoreAway
-from fleet.core.filter import Lane
-from fleet.core.task import Claim
 from fleet.store.postgres import PostgresQueue
 from postgres import Server, server
 
-SECOND = timedelta(seconds=1)
 LEASE = 3 * SECOND
 T = TypeVar("T")
 
@@ -41,15 +38,6 @@ def hosts(own: Server) -> Iterator[tuple[PostgresQueue, PostgresQueue]]:
     other.close()
 
 
-def until(holds: Callable[[], object], seconds: float = 30.0) -> float:
-    """Wait for something to hold; how long that took."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < seconds, "it never came"
-        time.sleep(0.01)
-    return time.monotonic() - began
-
-
 def patiently(call: Callable[[], T]) -> T:
     """What the server answers. It goes by the same clock for its own limits: one that was set may end a connection."""
     answer: list[T] = []
@@ -63,17 +51,11 @@ def patiently(call: Callable[[], T]) -> T:
     return answer[0]
 
 
-def a_claim(queue: PostgresQueue, owner: str, ttl: timedelta = LEASE) -> Claim:
-    queue.add(a_task())
-    (claim,) = queue.claim(owner, [Lane(room=1)], room=1, ttl=ttl)
-    return claim
-
-
 def test_a_clock_that_is_set_forward_robs_nobody_who_renews(
     own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
 ) -> None:
     one, other = hosts
-    claim = a_claim(one, "one")
+    claim = a_claim(one, "one", ttl=LEASE)
     own.set_clock("+3600")
     assert patiently(other.reap) == []
     assert other.now() > claim.expires_at  # it knows the new time, and takes nothing
@@ -88,7 +70,7 @@ def test_who_does_not_renew_after_that_is_reaped_a_lease_later(
     own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
 ) -> None:
     one, other = hosts
-    claim = a_claim(one, "one")
+    claim = a_claim(one, "one", ttl=LEASE)
     own.set_clock("+3600")
     assert until(lambda: patiently(other.reap)) >= LEASE.total_seconds() - 0.1
     assert patiently(lambda: one.renew([claim], ttl=LEASE)) == []
@@ -98,10 +80,20 @@ def test_a_clock_that_is_set_back_robs_nobody_and_those_who_claim_then_are_reape
     own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
 ) -> None:
     one, other = hosts
-    claim = a_claim(one, "one")
+    claim = a_claim(one, "one", ttl=LEASE)
     own.set_clock("-3600")
     assert patiently(other.reap) == []
     assert [each.epoch for each in patiently(lambda: one.renew([claim], ttl=HOUR))] == [claim.epoch]
     late = patiently(lambda: a_claim(one, "one", ttl=SECOND / 10))
     until(lambda: late.task.id in [task.id for task in patiently(other.reap)])
     assert [each.epoch for each in patiently(lambda: one.renew([claim], ttl=HOUR))] == [claim.epoch]
+
+
+def test_the_clock_is_the_servers_whatever_this_machine_thinks(
+    queue: PostgresQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clocks, "now", FakeClock())
+    [(micros,)] = queue.connection.rows("select (extract(epoch from clock_timestamp()) * 1000000)::bigint")
+    assert abs(clocks.to_micros(queue.now()) - micros) < 1_000_000
+    claim = a_claim(queue)
+    assert abs(claim.expires_at - HOUR - queue.now()) < SECOND

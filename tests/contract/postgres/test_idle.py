@@ -1,0 +1,127 @@
+"""What the supervisor of a host that has nothing to do asks of the database, and that it hears of work all the same."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import a_task
+from contract.history_builders import a_claim, a_run, a_workspace
+from contract.postgres.holding import SECOND
+from fleet.actions.supervising import office_of
+from fleet.assembly import Fleet
+from fleet.core.jsontext import encode
+from fleet.core.run import Ending
+from fleet.core.task import Status, Verdict
+from fleet.engine.hosting import Said
+from fleet.engine.returning import SENT, Returns
+from fleet.engine.supervisor import Supervisor
+from fleet.files import atomic_write
+from fleet.home import Home
+from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres_history import PostgresHistory
+from fleet.store.postgres_link import Link
+from launching import asynchronous, until
+
+#: How often it looks, and how often it tells of itself and looks for what others let expire.
+POLL, BEAT = 0.5, 1.0
+SETTINGS = f"""
+[supervisor]
+poll_seconds = {{poll}}
+claim_seconds = {3 * BEAT:.0f}
+"""
+
+
+@pytest.fixture
+def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
+    home = Home(str(tmp_path / "home"))
+    home.make()
+    queue = PostgresQueue(url, lease=3 * SECOND)
+    with Fleet(home, queue, lambda: PostgresHistory(queue)) as made:
+        yield made
+
+
+@asynccontextmanager
+async def served(fleet: Fleet, poll: float) -> AsyncIterator[None]:
+    """With the supervisor of a home, which looks so often; it has arrived, and has looked for what is old."""
+    atomic_write(fleet.home.settings, SETTINGS.format(poll=poll).encode())
+    office = office_of(fleet, Said(name="a"))
+    supervisor = Supervisor(office)
+    serving = asyncio.create_task(supervisor.serve())
+    await asyncio.sleep(3 * BEAT)
+    yield
+    supervisor.stop(stop_agents=True)
+    await serving
+    office.close()
+
+
+@contextmanager
+def noted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Every script that is sent to a server while inside."""
+    sent: list[str] = []
+    execute = Link.execute
+
+    def noting(self: Link, query: Any, *args: Any, **named: Any) -> Any:
+        sent.append(str(query))
+        return execute(self, query, *args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Link, "execute", noting)
+        yield sent
+
+
+@asynchronous
+async def test_an_idle_host_asks_once_for_each_look_and_wakes_nobody(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(fleet, POLL):
+        with noted(monkeypatch) as sent:
+            began = time.monotonic()
+            await asyncio.sleep(8 * BEAT)
+            taken = time.monotonic() - began
+    looks = [each for each in sent if "waiting" in each]
+    assert 0 < len(looks) <= taken / POLL + 2
+    # To tell of itself takes four, of which two begin and end it; one looks for the expired, one for what is old.
+    assert len(sent) - len(looks) <= 6 * (taken / BEAT + 1)
+    assert not [each for each in sent if "notify" in each]
+
+
+@asynchronous
+async def test_a_host_that_looks_but_once_an_hour_hears_of_work_at_once(fleet: Fleet, url: str) -> None:
+    with closing(PostgresQueue(url)) as other:
+        async with served(fleet, poll=3600):
+            task = a_task()
+            other.add(task)
+            await until(lambda: other.get(task.id).epoch > 0)
+
+
+@asynchronous
+async def test_what_is_still_to_be_sent_is_asked_as_often_however_many_worktrees_stand_there(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = office_of(fleet, Said(name="a"))
+    asked = []
+    for count in (1, 30):
+        for _ in range(count):
+            worked_in(fleet, office.owner)
+        with noted(monkeypatch) as sent:
+            assert await Returns(office).look() == pytest.approx(60, abs=1)  # there is nothing to send
+        asked.append(len(sent))
+    office.close()
+    assert asked[0] == asked[1] <= 4
+
+
+def worked_in(fleet: Fleet, owner: str) -> None:
+    """A worktree in which a run has ended, and whose branch was sent."""
+    queue, history = fleet.queue, fleet.history
+    claim = a_claim(queue, owner=owner)
+    run = history.begin(claim, a_run())
+    notes = encode({"host": owner, "remote": "r", SENT: run.id})
+    history.lease(a_workspace(claim.task.id, notes=notes))
+    with queue.atomic():
+        history.end(run.replace(ending=Ending.FINISHED))
+        queue.settle(claim, Verdict(status=Status.CLOSED, reason="done"))

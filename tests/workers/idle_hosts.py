@@ -1,0 +1,46 @@
+"""Hosts that have nothing to do, each with the supervisor that `fleet run` has, many in one process.
+
+`idle_hosts.py url folder first count`: prints a line when all of them are at work, and ends them after a line.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+from fleet.actions.supervising import office_of
+from fleet.assembly import Fleet, open_fleet
+from fleet.engine.hosting import Said
+from fleet.engine.supervisor import Supervisor
+from fleet.home import Home
+
+
+def main() -> None:
+    """Make their homes, open the queue for each, serve."""
+    url, folder, first, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    os.environ["FLEET_QUEUE"] = url
+    names = [f"host-{number}" for number in range(first, first + count)]
+    with contextlib.ExitStack() as stack:
+        fleets = {name: stack.enter_context(open_fleet(Home(str(folder / name)), make=True)) for name in names}
+        asyncio.run(serve(fleets))
+
+
+async def serve(fleets: dict[str, Fleet]) -> None:
+    """All of them, until a line is read."""
+    offices = [office_of(fleet, Said(name=name)) for name, fleet in fleets.items()]
+    supervisors = [Supervisor(office) for office in offices]
+    async with asyncio.TaskGroup() as group:
+        for each in supervisors:
+            group.create_task(each.serve())
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.readline)
+        for each in supervisors:
+            each.stop()
+    for office in offices:
+        office.close()
+
+
+if __name__ == "__main__":
+    main()
