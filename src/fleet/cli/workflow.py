@@ -138,6 +138,7 @@ def _line(stage: Stage) -> str:
         *([f"unless {stage.unless} in the round before"] if stage.unless else []),
         *([f"verify: {stage.verify}"] if stage.verify else []),
         *([f"for {stage.item}"] if stage.item is not None else []),
+        *([f"for item {stage.items_from} of {stage.items_of}"] if stage.items_of else []),
     ]
     return f"{stage.name}: {'; '.join(facts)}"
 

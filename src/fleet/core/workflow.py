@@ -28,6 +28,9 @@ class Stage(Record):
     index: int  # in the file, from 0
     prompt: str  # with its variables
     item: str | None = None  # of the list that `each` goes over
+    items_of: str = ""  # the list of an earlier stage that it goes over instead
+    items_from: int = 0  # which item of that, from 1
+    has_the_rest: bool = False  # and all behind it
     round: int = 1
     coder: str = ""
     model: str = ""

@@ -8,7 +8,7 @@ from fleet.core.finding import FINDINGS
 from fleet.workflows import conditions
 from fleet.workflows.conditions import BadCondition
 from fleet.workflows.faults import nearest
-from fleet.workflows.references import FIELDS, THIS, VARIABLE, Reference, in_template
+from fleet.workflows.references import FIELDS, THIS, VARIABLE, Reference, bare_reference, in_template
 from fleet.workflows.results import STATUSES
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def check(graph: Graph, known: Known, faults: Faults) -> None:
             faults.add((*stage.path, "account"), f"{whose} {stage.account!r}", "`fleet accounts` lists them.")
         _check_prompt(graph, number, faults)
         _check_conditions(graph, number, faults)
+        _check_list(graph, number, faults)
     if graph.is_sound and not faults:
         _check_size(graph, faults)
 
@@ -71,6 +72,13 @@ def _check_conditions(graph: Graph, number: int, faults: Faults) -> None:
     if stage.repeat is not None and stage.repeat.until:
         text = conditions.until_of(stage.repeat.until)
         _check_condition(graph, number, text, (*stage.path, "repeat", "until"), faults)
+
+
+def _check_list(graph: Graph, number: int, faults: Faults) -> None:
+    stage = graph.stages[number]
+    reference = bare_reference(stage.each.of) if stage.each else None
+    if reference is not None:
+        _check_reference(graph, number, reference, ((*stage.path, "each"), f"the list {reference}", ""), faults)
 
 
 def _check_condition(graph: Graph, number: int, text: str, path: Path, faults: Faults) -> None:
@@ -122,7 +130,8 @@ def _check_size(graph: Graph, faults: Faults) -> None:
 
     def copies(number: int) -> int:
         loop = graph.loop_of.get(number)
-        return len(graph.stages[number].each or (0,)) * (loop.rounds if loop else 1)
+        each = graph.stages[number].each
+        return (len(each.items) if each else 1) * (loop.rounds if loop else 1)
 
     stages = sum(copies(number) for number in range(len(graph.stages)))
     edges = 0

@@ -119,12 +119,12 @@ def is_to_run(stage: Stage, results: Results) -> tuple[bool, str]:
             return False, "the loop ended in an earlier round"
         if holds(parse(until_of(stage.unless)), _looking(stage, results)):
             return False, f"the loop ended with {before}: {stage.unless}"
-    if stage.when:
-        if holds(parse(stage.when), _looking(stage, results)):
-            return True, ""
+    if stage.when and not holds(parse(stage.when), _looking(stage, results)):
         return False, f"its condition does not hold: {stage.when}"
-    if stage.after and all(told.was_skipped(chain, results) for chain in stage.after):
+    if not stage.when and stage.after and all(told.was_skipped(chain, results) for chain in stage.after):
         return False, "all that it depends on was skipped"
+    if stage.items_of and not told.own_items(stage, results):
+        return False, f"{stage.items_of} has no item {stage.items_from}"
     return True, ""
 
 

@@ -48,11 +48,20 @@ def _value(stage: Stage, match: re.Match[str], task_prompt: str, results: Result
     if match[1] == TASK_PROMPT:
         return _Value(task_prompt)
     if match[1] == ITEM:
-        return _Value(stage.item) if stage.item is not None else None
+        return _item(stage, results)
     reference = reference_of(match)
     if reference is None or reference.field not in FIELDS or reference.head not in stage.reads:
         return None
     return _said(stage, reference, results)
+
+
+def _item(stage: Stage, results: Results) -> _Value | None:
+    """What a copy of a stage is for: plain words of the file, or what an agent wrote."""
+    if not stage.items_of:
+        return _Value(stage.item) if stage.item is not None else None
+    found = told.own_items(stage, results)
+    fences = [fenced(text, f"item {stage.items_from + at} of {stage.items_of}") for at, text in enumerate(found)]
+    return _Value("\n".join(fences), is_fenced=bool(fences))
 
 
 def _said(stage: Stage, reference: Reference, results: Results) -> _Value:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-#: What can be asked of a stage.
+#: What can be asked of a stage, and what of it is a list.
 FIELDS = ("summary", "files", "next_steps", "status", "result", "finding", "branch", "commit")
+LISTS = ("next_steps", "files")
 TASK_PROMPT, ITEM = "task_prompt", "item"
 #: The stage that a loop's `until` speaks of.
 THIS = "this"
@@ -46,6 +47,12 @@ def reference_of(match: re.Match[str]) -> Reference | None:
     if numbered or named:
         return Reference(numbered or head_of(named), field or own_field)
     return None
+
+
+def bare_reference(text: str) -> Reference | None:
+    """What a reference that stands alone asks of a stage: `stages.plan.next_steps`; None where it is none."""
+    match = VARIABLE.fullmatch(f"{{{text}}}")
+    return reference_of(match) if match else None
 
 
 def head_of(written: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fleet.core.jsontext import encode
+from fleet.workflows.references import bare_reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,13 +31,25 @@ def text_of(body: Mapping[str, Any], field: str) -> str:
         shown = {key: body[key] for key in CONTRACT if key in body}
         return encode(shown, 2) if shown else ""
     if field in _LISTS:
-        key, separator = _LISTS[field]
-        found = body.get(key, ())
-        return (
-            separator.join(each for each in found if isinstance(each, str)) if isinstance(found, list | tuple) else ""
-        )
+        return _LISTS[field][1].join(list_of(body, field))
     value = body.get(field, "")
     return value if isinstance(value, str) else ""
+
+
+def list_of(body: Mapping[str, Any], field: str) -> list[str]:
+    """The texts in a field of a body that is a list; none where it is not there."""
+    found = body.get(_LISTS[field][0], ())
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list | tuple) else []
+
+
+def own_items(stage: Stage, results: Results) -> list[str]:
+    """What of an earlier stage's list a copy of a stage is for; nothing where the list ends before it."""
+    reference = bare_reference(stage.items_of)
+    if reference is None:
+        return []
+    found = bodies(stage.reads[reference.head], results)
+    items = [text for _, body in found for text in list_of(body, reference.field) if text.strip()]
+    return items[stage.items_from - 1 : None if stage.has_the_rest else stage.items_from]
 
 
 def that_ran(chain: Chain, results: Results) -> str:

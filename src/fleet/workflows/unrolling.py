@@ -33,7 +33,8 @@ def unrolled(graph: Graph, *, on_failure: str, timeout_seconds: float | None = N
     stages = {name: stage.replace(on_failure=on_failure) for name, stage in stages.items()}
     skippable: set[str] = set()
     for stage in stages.values():
-        if stage.when or stage.unless or (stage.after and all(chain[0] in skippable for chain in stage.after)):
+        of_its_own = stage.when or stage.unless or stage.items_of
+        if of_its_own or (stage.after and all(chain[0] in skippable for chain in stage.after)):
             skippable.add(stage.name)
     return tuple(_with_origins(stage, stages, skippable) for stage in stages.values())
 
@@ -83,8 +84,8 @@ def _group(graph: Graph, number: int) -> frozenset[int]:
 
 
 def _items(graph: Graph, number: int) -> range | tuple[int, ...]:
-    items = graph.stages[number].each
-    return range(1, len(items) + 1) if items else (0,)
+    each = graph.stages[number].each
+    return range(1, len(each.items) + 1) if each else (0,)
 
 
 def _outside(graph: Graph, number: int) -> set[int]:
@@ -104,7 +105,7 @@ def _stage(graph: Graph, copy: _Copy, timeout_seconds: float | None) -> Stage:
         stage=written.name,
         index=copy.number,
         round=copy.round,
-        item=written.each[copy.item - 1] if written.each else None,
+        **_item(written, copy),
         after=_after(graph, copy),
         reads=reads,
         unless=loop.until if loop is not None and is_again else "",
@@ -112,6 +113,15 @@ def _stage(graph: Graph, copy: _Copy, timeout_seconds: float | None) -> Stage:
         inherits=written.inherits or (loop is not None and is_again and copy.number == loop.first),
         **_plain(written, timeout_seconds),
     )
+
+
+def _item(written: Written, copy: _Copy) -> dict[str, Any]:
+    """Which item a copy is for. Of a list that is not known yet the last copy has all that is left."""
+    if written.each is None:
+        return {}
+    if not written.each.of:
+        return {"item": written.each.items[copy.item - 1]}
+    return {"items_of": written.each.of, "items_from": copy.item, "has_the_rest": copy.item == len(written.each.items)}
 
 
 def _plain(written: Written, timeout_seconds: float | None) -> dict[str, Any]:

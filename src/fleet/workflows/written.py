@@ -11,6 +11,7 @@ from fleet.core.jsontext import encode
 from fleet.core.record import Record
 from fleet.core.workflow import CONTINUE, ON_FAILURE
 from fleet.workflows.faults import nearest, short
+from fleet.workflows.references import LISTS, bare_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ LONGEST_NAME = 100
 LONGEST_LINE = 1000
 MOST_STAGES = 5_000
 MOST_ITEMS = 1_000
+#: Of a list that is not known yet, where nothing is said.
+USUAL_ITEMS = 10
 MOST_ROUNDS = 20
 MOST_RETRIES = 20
 MOST_ARGS = 200
@@ -41,6 +44,13 @@ class Repeat(NamedTuple):
     back_to: str | int | None = None
 
 
+class Each(NamedTuple):
+    """What a stage is done for, once for each: texts, or numbers of items in a list that an earlier stage hands in."""
+
+    items: tuple[str, ...]
+    of: str = ""  # the list, as it is referred to
+
+
 class Written(Record):
     """A stage as the file has it."""
 
@@ -57,7 +67,7 @@ class Written(Record):
     retries: int | None = None
     when: str = ""
     repeat: Repeat | None = None
-    each: tuple[str, ...] | None = None
+    each: Each | None = None
     account: str = ""
     extra_args: tuple[str, ...] = ()
     reasoning_effort: str = ""
@@ -250,12 +260,30 @@ def _stages_named(value: Any) -> tuple[str | int, ...]:
     return tuple(value)
 
 
-def _each(value: Any) -> tuple[str, ...]:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_ITEMS:
-        return tuple(str(number) for number in range(1, value + 1))
-    if not isinstance(value, list | tuple) or not 1 <= len(value) <= MOST_ITEMS:
+def _each(value: Any) -> Each:
+    if isinstance(value, str):
+        value = {"of": value}
+    if isinstance(value, dict):
+        unknown = [str(key) for key in value if key not in ("of", "at_most")]
+        if unknown:
+            raise ValueError(f"unknown key {unknown[0]!r}")
+        return Each(_numbers(value.get("at_most", USUAL_ITEMS)), _list_of(value.get("of")))
+    if not isinstance(value, list | tuple):
+        return Each(_numbers(value))
+    if not 1 <= len(value) <= MOST_ITEMS:
         raise ValueError
-    return tuple(_words(str(each) if type(each) is int else each) for each in value)
+    return Each(tuple(_words(str(each) if type(each) is int else each) for each in value))
+
+
+def _numbers(value: Any) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(1, _whole(1, MOST_ITEMS)(value) + 1))
+
+
+def _list_of(value: Any) -> str:
+    reference = bare_reference(_line(value))
+    if reference is None or reference.field not in LISTS:
+        raise ValueError(f"of a stage {' and '.join(LISTS)} are lists")
+    return str(value)
 
 
 def _repeat(value: Any) -> Repeat:
@@ -305,7 +333,12 @@ STAGE_KEYS = {
     "repeat": Key(
         "repeat", f"a number of rounds from 1 to {MOST_ROUNDS}, or a table of at_most, until and from", _repeat
     ),
-    "each": Key("each", f"a list of at most {MOST_ITEMS} texts, or a number", _each),
+    "each": Key(
+        "each",
+        f"a list of at most {MOST_ITEMS} texts, a number, a list of an earlier stage like stages.plan.next_steps, "
+        "or a table of of and at_most",
+        _each,
+    ),
     "account": Key("account", _A_LINE, _maybe_line),
     "extra_args": Key("extra_args", "a list of words", _args),
     "reasoning_effort": Key("reasoning_effort", _A_LINE, _maybe_line),

@@ -67,6 +67,16 @@ def test_a_condition_names_only_what_is_over_by_then() -> None:
     assert fault.path == "stages[2].when"
 
 
+def test_a_list_is_of_a_stage_that_is_over_by_then() -> None:
+    [fault] = faults_of(a_stage("a"), a_stage("b", each="stages.a.next_steps"))
+    assert fault.message == "the list stages.a.next_steps is about stage 'a', on which 'b' does not depend"
+    assert (fault.path, fault.hint) == ("stages[1].each", "add 'a' to depends_on.")
+    [fault] = faults_of(a_stage("a"), a_stage("b", "a", each="stages.ghost.files"))
+    assert fault.message == "the list stages.ghost.files: there is no stage 'ghost'"
+    [fault] = faults_of(a_stage("a"), a_stage("b", "a", each="stages.a.summary"))
+    assert fault.message.endswith("not 'stages.a.summary': of a stage next_steps and files are lists")
+
+
 def test_a_condition_that_can_never_hold_is_a_fault() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", when='stages.a.status == "complete"'))
     assert (fault.message, fault.hint) == ("stages.a.status is never 'complete'", "did you mean 'completed'?")

@@ -36,7 +36,7 @@ def test_each_is_sound_explains_itself_and_uses_the_task(name: str) -> None:
         assert "MEND THE ROOF" in prompt
         assert "{" not in prompt, "a variable that stands for nothing"
         runs, _ = is_to_run(stage, results)
-        done = {"status": "completed", "summary": "s", "next_steps": ["n"], "branch": f"b/{stage.name}"}
+        done = {"status": "completed", "summary": "s", "next_steps": ["n"] * 8, "branch": f"b/{stage.name}"}
         results[stage.name] = done if runs else {"status": "skipped"}
         assert not stage.inherits or inherits_from(stage, results)
     assert not any(body["status"] == "skipped" for body in results.values())

@@ -5,7 +5,7 @@ from typing import Any
 
 from fleet.core.workflow import Plan, Stage
 from fleet.workflows.conditions import is_to_run
-from fleet.workflows.results import inherits_from
+from fleet.workflows.results import inherits_from, own_items
 from flows import a_plan, a_stage
 
 Body = dict[str, Any]
@@ -46,6 +46,42 @@ def test_each_makes_a_stage_of_every_item() -> None:
 
 def test_a_number_goes_over_that_many() -> None:
     assert [stage.item for stage in a_plan(a_stage("part", each=3)).stages] == ["1", "2", "3"]
+
+
+LISTED = (
+    a_stage("plan"),
+    a_stage("part", "plan", each={"of": "stages.plan.next_steps", "at_most": 3}, prompt_template="{item}"),
+    a_stage("end", "part", worktree_strategy="inherit", prompt_template="{stages.part.summary}"),
+)
+
+
+def test_a_list_of_an_earlier_stage_has_a_stage_for_each_of_its_items() -> None:
+    plan = a_plan(*LISTED)
+    assert [stage.name for stage in plan.stages] == ["plan", "part@1", "part@2", "part@3", "end"]
+    results = ran(plan, handing_in(plan={"next_steps": ["one", "two"]}))
+    assert who_ran(results) == ["plan", "part@1", "part@2", "end"]
+    assert inherits_from(plan.stage("end"), results) == "part@1"
+    assert is_to_run(plan.stage("part@3"), results) == (False, "stages.plan.next_steps has no item 3")
+
+
+def test_a_longer_list_than_there_are_stages_is_done_to_its_end() -> None:
+    plan = a_plan(*LISTED)
+    results = ran(plan, handing_in(plan={"next_steps": ["1", " ", "2", "3", "4", "5"]}))
+    assert [own_items(plan.stage(f"part@{number}"), results) for number in (1, 2, 3)] == [["1"], ["2"], ["3", "4", "5"]]
+
+
+def test_of_an_empty_list_there_is_nothing_to_do_nor_for_those_behind_it() -> None:
+    bodies: list[Body] = [{"next_steps": []}, {}, {"next_steps": "no list"}]
+    for body in bodies:
+        assert who_ran(ran(a_plan(*LISTED), handing_in(plan=body))) == ["plan"]
+
+
+def test_the_lists_of_a_whole_fan_are_one_list() -> None:
+    plan = a_plan(a_stage("look", each=2), a_stage("fix", "look", each="stage_0_files"))
+    assert [stage.name for stage in plan.stages][2:] == [f"fix@{number}" for number in range(1, 11)]
+    results = ran(plan, lambda stage: {"status": "completed", "files_changed": [f"{stage.name}.py"]})
+    assert who_ran(results) == ["look@1", "look@2", "fix@1", "fix@2"]
+    assert own_items(plan.stage("fix@2"), results) == ["look@2.py"]
 
 
 LOOP = (
