@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+import needs
 from contract.worktree_builders import write
 from fleet.home import Home
 from fleet.workspaces.admin import admin_of
@@ -102,6 +104,24 @@ def test_who_does_not_know_who_wrote_there_believes_nothing(yard: Yard) -> None:
     with believed(str(yard.index), str(yard.work), None):
         assert yard.index.stat().st_mtime_ns != NEVER
     assert yard.leave(since=False).files == (ONE,)
+
+
+def test_a_disk_that_knows_only_seconds_is_not_believed(tmp_path: Path) -> None:
+    needs.require(shutil.which("mkfs.ext4") and os.geteuid() == 0, "a disk with coarse times (mkfs.ext4, mount)")
+    disk, folder = tmp_path / "disk", tmp_path / "coarse"
+    disk.write_bytes(b"")
+    os.truncate(disk, 64 * 1024 * 1024)
+    folder.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-I", "128", "-N", "8000", str(disk)], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["mount", "-o", "loop", str(disk), str(folder)], check=True)
+    try:
+        yard = Yard(folder)
+        yard.check_out()
+        assert yard.work.stat().st_ctime_ns % 10**9 == 0
+        yard.swap(ONE)
+        assert yard.leave().files == (ONE,)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def test_a_later_change_is_seen_by_its_time(yard: Yard) -> None:
