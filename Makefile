@@ -14,7 +14,7 @@ FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tes
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Programs that tests need, from Debian's packages.
-PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze
+PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze mkfs.ext4
 
 .DEFAULT_GOAL := help
 .PHONY: demo test check bench soak docs lock clean help venv programs

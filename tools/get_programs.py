@@ -17,6 +17,7 @@ PACKAGES = {
     "gcc": "build-essential",
     "ip": "iproute2",
     "setpriv": "util-linux",
+    "mkfs.ext4": "e2fsprogs",
     "systemd-analyze": "systemd",
 }  # type: dict[str, str]
 #: Where a program lies that Debian keeps off the PATH.
