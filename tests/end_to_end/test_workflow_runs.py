@@ -156,6 +156,55 @@ def test_a_loop_ends_with_the_round_that_passes(home: Terminals) -> None:
     assert results(home, flow)["work"]["result"]["status"] == "failed"
 
 
+def test_a_loop_keeps_what_its_earlier_rounds_made_whoever_reviews_it(home: Terminals) -> None:
+    asks = handing_in(summary="more", status="completed_no_changes", next_steps=["again"])
+    content = handing_in(summary="fine", status="completed_no_changes")
+    review = stage(
+        "review",
+        f"if [ -e {home.fleet.user}/once ]; then {content}; else {asks}; fi; touch {home.fleet.user}/once",
+        no_changes=True,
+        depends_on=["write"],
+        repeat={"at_most": 3, "from": "write"},
+    )
+    flow = ran(home, stage("write", "touch made-$FLEET_TASK_ID"), review)
+    assert states(flow) == {
+        **{"write": "done", "review": "done", "write#2": "done", "review#2": "done"},
+        **{"write#3": "skipped", "review#3": "skipped"},
+    }
+    files = run_git(home.repo, "ls-tree", "--name-only", branch_of(flow, "write#2")).split()
+    assert {f"made-{task_of(flow, name)}" for name in ("write", "write#2")} <= set(files)
+
+
+def test_a_list_that_was_handed_in_has_an_agent_for_each_of_its_items(home: Terminals) -> None:
+    plan = stage(
+        "plan", handing_in(summary="two", status="completed_no_changes", next_steps=["a", "b"]), no_changes=True
+    )
+    each = {"of": "stages.plan.next_steps", "at_most": 3}
+    part = stage("part", "touch made-$FLEET_TASK_ID", depends_on=["plan"], each=each)
+    part["prompt_template"] += "\n{item}"
+    flow = ran(
+        home, plan, part, stage("end", "touch end", depends_on=["part"], when='stages.part.status == "completed"')
+    )
+    assert states(flow) == {"plan": "done", "part@1": "done", "part@2": "done", "part@3": "skipped", "end": "done"}
+    assert "item 2 of stages.plan.next_steps" in heard(home, flow, "part@2")
+    reasons = {each["name"]: each["reason"] for each in flow["stages"]}
+    assert reasons["part@3"] == "stages.plan.next_steps has no item 3"
+
+
+def test_a_list_that_cannot_be_used_fails_those_that_go_over_it_and_says_why(home: Terminals) -> None:
+    left = 'echo \'{"summary": "s", "status": "completed_no_changes", "next_steps": [{"title": "x"}]}\''
+    plan = stage("plan", f"{left} > $FLEET_ARTIFACT_DIR/result.json", no_changes=True)
+    part = stage("part", "touch a", depends_on=["plan"], each={"of": "stages.plan.next_steps", "at_most": 2})
+    flow = ran(home, plan, part, stage("end", "touch b", depends_on=["part"]), code=1)
+    assert flow["status"] == "failed"
+    assert states(flow) == {"plan": "done", "part@1": "failed", "part@2": "failed", "end": "failed"}
+    why = "its result.json is not used: next_steps holds something that is not text"
+    reasons = {each["name"]: each["reason"] for each in flow["stages"]}
+    assert f"plan handed in no result, so stages.plan.next_steps is not known: {why}" in reasons["part@1"]
+    assert f"plan: done; {why}: made from what it said and changed" in home.fleet.ok("workflow", "results", flow["id"])
+    assert not home.rows("select * from runs where task = ?", task_of(flow, "part@1")), "nothing is spent on it"
+
+
 def test_a_fan_has_a_stage_for_each_and_joins(home: Terminals) -> None:
     part = {"name": "part", "each": ["a", "b", "c"], "prompt_template": orders("echo 1 > part-{item}")}
     flow = ran(home, part, {**stage("join", "echo 1 > j", depends_on=["part"])})

@@ -121,9 +121,10 @@ def results(workflow_id: str, as_json: bool) -> None:
         return
     for seen in found.stages:
         by_fleet = seen.result is not None and seen.result.made_by == "fleet" and seen.state in WORKED
-        mark = "; it left no result: made from what it said and changed" if by_fleet else ""
-        click.echo(f"{clean(seen.stage.name)}: {seen.state}{mark}")
         body = seen.result.told if seen.result else {}
+        why = clean(str(body.get("refused") or "it left no result"))
+        mark = f"; {why}: made from what it said and changed" if by_fleet else ""
+        click.echo(f"{clean(seen.stage.name)}: {seen.state}{mark}")
         for name in ("branch", "finding", "summary", "files_changed", "tests", "commits", "next_steps"):
             value = body.get(name)
             text = ", ".join(map(_entry, value)) if isinstance(value, list) else str(value or "")

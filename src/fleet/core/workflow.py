@@ -44,6 +44,7 @@ class Stage(Record):
     no_changes: bool = False
     requires: str = ""  # what a host must offer: JSON, see `core.host`
     after: tuple[Chain, ...] = ()  # what it depends on
+    goes_on_with: Chain = ()  # what an heir starts from, where that is not the first thing it comes after
     origins: tuple[
         Chain, ...
     ] = ()  # what an heir starts from, in turn, where the first thing it comes after was skipped
@@ -59,9 +60,19 @@ class Stage(Record):
         return tuple(dict.fromkeys(chain[-1] for chain in self.after if chain))
 
     @property
+    def inherited(self) -> tuple[Chain, ...]:
+        """What it would start from as an heir: one chain, or none."""
+        return (self.goes_on_with,) if self.goes_on_with else self.after[:1]
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The stages of the plan whose results its start looks at, each once."""
-        chains = (*self.after, *self.origins, *(chain for found in self.reads.values() for chain in found))
+        chains = (
+            *self.after,
+            self.goes_on_with,
+            *self.origins,
+            *(chain for found in self.reads.values() for chain in found),
+        )
         return tuple(dict.fromkeys(name for chain in chains for name in chain))
 
     def text(self) -> str:
@@ -78,7 +89,7 @@ class Stage(Record):
         """The stage in this data."""
         lists: dict[str, Any] = {name: _chains(told.get(name, ())) for name in ("after", "origins")}
         lists["reads"] = {head: _chains(found) for head, found in told.get("reads", {}).items()}
-        lists["extra_args"] = tuple(told.get("extra_args", ()))
+        lists |= {name: tuple(told.get(name, ())) for name in ("extra_args", "goes_on_with")}
         return cls(**{**told, **lists})
 
 

@@ -255,17 +255,21 @@ class TaskFolder:
         return self._stderr
 
     def result_json(self, *, since: datetime | None = None) -> ResultFile | None:
-        """What the agent handed in since then; none when there is nothing. One of a wrong shape is logged, not used."""
+        """What the agent handed in since then; none when there is nothing that can be used."""
+        return self.result_left(since=since)[0]
+
+    def result_left(self, *, since: datetime | None = None) -> tuple[ResultFile | None, str]:
+        """The same; and what is wrong with what it left. One of a wrong shape is logged, not used."""
         try:
             found = self._artifacts.read_with_time(RESULT, READ_CAP + 1)
             if found is None or (since is not None and found[1] < (since - _TICK).timestamp()):
-                return None
+                return None, ""
             if len(found[0]) > READ_CAP:
                 raise ValueError("larger than 1 MiB")
-            return read_result(found[0])
+            return read_result(found[0]), ""
         except (OSError, ValueError) as error:
             self._warn("result_json_not_used", error)
-            return None
+            return None, f"its {RESULT} is not used: {error}"
 
     def questions(self) -> list[qa.Asked]:
         """What agents asked in Q&A.md, answered or not."""

@@ -9,6 +9,7 @@ from fleet.core.finding import DONE
 from fleet.core.flow import Result
 from fleet.core.jsontext import encode
 from fleet.core.task import WORKTREE
+from fleet.workflows.results import NO_ITEM, REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +44,8 @@ def body_of(run: Run, outcome: Outcome, found: Gathered) -> dict[str, Any]:
         "branch": tree.branch or run.branch,
         "commit": tree.tip if is_git and tree.kind == WORKTREE else "",
     }
+    if told is None and found.refused:
+        body[REFUSED] = found.refused
     if told is not None and is_git:
         body |= _differences(set(map(_plain, told.files_changed)), set(files), run.workspace)
     return body
@@ -64,9 +67,10 @@ def keep(office: Office, live: Live, outcome: Outcome, found: Gathered, *, faile
     office.history.keep_result(result)
 
 
-def skipped(task_id: str, office: Office) -> Result:
+def skipped(task_id: str, office: Office, *, no_item: bool = False) -> Result:
     """What a stage that did not run hands on."""
-    return Result(task_id=task_id, run_id="", made_at=office.now(), made_by=FLEET, body=encode({"status": SKIPPED}))
+    body = {"status": SKIPPED, **({NO_ITEM: True} if no_item else {})}
+    return Result(task_id=task_id, run_id="", made_at=office.now(), made_by=FLEET, body=encode(body))
 
 
 def _status(outcome: Outcome, found: Gathered, *, changed: bool) -> str:

@@ -67,7 +67,7 @@ class Runner:
         except ClaimLost:
             log.warning("claim on %s lost before it started", self.claim.task.id)
         except Skipped as error:
-            await self._skip(str(error))
+            await self._skip(error)
         except (FleetError, OSError) as error:
             await self._could_not_start(error)
         else:
@@ -289,10 +289,10 @@ class Runner:
         await agent.kill_tree()
         return await ended
 
-    async def _skip(self, why: str) -> None:
+    async def _skip(self, skipped: Skipped) -> None:
         with contextlib.suppress(ClaimLost):
-            await staging.skip(self._office, self.claim, why)
-            log.info("%s is skipped: %s", self.claim.task.id, why)
+            await staging.skip(self._office, self.claim, skipped)
+            log.info("%s is skipped: %s", self.claim.task.id, skipped)
 
     async def _could_not_start(self, error: Exception) -> None:
         reason = f"could not be started: {error}"

@@ -16,10 +16,11 @@ from fleet.core.task import Status, Verdict
 from fleet.core.workflow import CANCEL, CONTINUE, plan_in, stage_in
 from fleet.engine import handing_on
 from fleet.engine.arrival import tip_of, travels
+from fleet.engine.workplace import NotReady
 from fleet.workflows.conditions import is_to_run
 from fleet.workflows.filling import prompt_of
 from fleet.workflows.ids import task_of
-from fleet.workflows.results import inherits_from
+from fleet.workflows.results import MADE_BY, NoList, inherits_from, no_item
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.view import View
 
@@ -40,28 +41,36 @@ GOING = (Status.OPEN, Status.DEFERRED, Status.IN_PROGRESS, Status.HOOKED)
 class Skipped(FleetError):
     """A stage that is not to run: its task is closed instead of started."""
 
+    def __init__(self, why: str, *, no_item: bool = False) -> None:
+        super().__init__(why)
+        self.no_item = no_item  # since the list that it goes over ends before it
+
 
 async def staged(office: Office, claim: Claim) -> Task:
     """The task of a stage as it starts for the first time: its prompt filled, and where it starts from known.
 
-    Raises Skipped where its condition does not hold, BadInput where its plan cannot be read.
+    Raises Skipped where its condition does not hold, NotReady where the list that it goes over is not known, BadInput
+    where its plan cannot be read.
     """
     stage, task_prompt, results = await office.ask(_looked_up, office, claim.task)
-    runs, why = is_to_run(stage, results)
+    try:
+        runs, why = is_to_run(stage, results)
+    except NoList as error:
+        raise NotReady(str(error), hint=error.hint) from error
     if not runs:
-        raise Skipped(why)
+        raise Skipped(why, no_item=bool(stage.items_of) and why == no_item(stage))
     base = await asyncio.to_thread(_base, office, claim.task, stage, results)
     said = prompt_of(stage, task_prompt=task_prompt, results=results)
     return await office.ask(_kept, office, claim.task.id, stage, said, base)
 
 
-async def skip(office: Office, claim: Claim, why: str) -> Task:
+async def skip(office: Office, claim: Claim, skipped: Skipped) -> Task:
     """Close the task of a stage that is not to run, with what it hands on. Raises ClaimLost."""
 
     def write() -> Task:
         with office.queue.atomic():
-            office.history.keep_result(handing_on.skipped(claim.task.id, office))
-            return office.queue.settle(claim, Verdict(status=Status.CLOSED, reason=f"skipped: {why}"))
+            office.history.keep_result(handing_on.skipped(claim.task.id, office, no_item=skipped.no_item))
+            return office.queue.settle(claim, Verdict(status=Status.CLOSED, reason=f"skipped: {skipped}"))
 
     return await office.ask(write)
 
@@ -137,7 +146,9 @@ def _looked_up(office: Office, task: Task) -> tuple[Stage, str, dict[str, Mappin
     stage = stage_in(found.spec)
     names = {task_of(found.workflow_id, name): name for name in stage.sources}
     kept = office.history.results(names)
-    results: dict[str, Mapping[str, Any]] = {names[key]: result.told for key, result in kept.items()}
+    results: dict[str, Mapping[str, Any]] = {
+        names[key]: {**result.told, MADE_BY: result.made_by} for key, result in kept.items()
+    }
     return stage, office.history.task_prompt(found.workflow_id), results
 
 

@@ -77,8 +77,14 @@ def _check_conditions(graph: Graph, number: int, faults: Faults) -> None:
 def _check_list(graph: Graph, number: int, faults: Faults) -> None:
     stage = graph.stages[number]
     reference = bare_reference(stage.each.of) if stage.each else None
-    if reference is not None:
-        _check_reference(graph, number, reference, ((*stage.path, "each"), f"the list {reference}", ""), faults)
+    if reference is None:
+        return
+    path, name, target = (*stage.path, "each"), f"the list {reference}", _target(graph, reference)
+    if target is not None and _is_of_same_loop(graph, target, number) and not graph.is_above(target, number):
+        other = graph.stages[target].name
+        faults.add(path, f"{name} is of stage {other!r}, which has not run when {stage.name!r} does for the first time")
+        return
+    _check_reference(graph, number, reference, (path, name, ""), faults)
 
 
 def _check_condition(graph: Graph, number: int, text: str, path: Path, faults: Faults) -> None:
@@ -113,12 +119,16 @@ def _check_reference(
     graph.asks[number][reference.head] = target
     if not graph.is_sound or graph.is_above(target, number):
         return
-    if target in graph.loop_of and graph.loop_of[target] is graph.loop_of.get(number):
+    if _is_of_same_loop(graph, target, number):
         return
     own, other = graph.stages[number].name, graph.stages[target].name
     whose = "the stage itself" if target == number else f"stage {other!r}, on which {own!r} does not depend"
     remedy = f"add {other!r} to depends_on." if target != number else ""
     faults.add(path, f"{name} is about {whose}", remedy, words=words)
+
+
+def _is_of_same_loop(graph: Graph, one: int, other: int) -> bool:
+    return one in graph.loop_of and graph.loop_of[one] is graph.loop_of.get(other)
 
 
 def _target(graph: Graph, reference: Reference) -> int | None:

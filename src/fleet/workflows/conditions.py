@@ -112,7 +112,7 @@ def holds(condition: Condition, look_up: Callable[[Reference], str]) -> bool:
 
 
 def is_to_run(stage: Stage, results: Results) -> tuple[bool, str]:
-    """Whether a stage runs, now that all it needs is over; else why it is skipped."""
+    """Whether a stage runs, now that all it needs is over; else why it is skipped. Raises NoList."""
     if stage.unless:
         before = stage.reads[THIS][0][0]
         if results.get(before, {}).get("status") == told.SKIPPED:
@@ -124,7 +124,7 @@ def is_to_run(stage: Stage, results: Results) -> tuple[bool, str]:
     if not stage.when and stage.after and all(told.was_skipped(chain, results) for chain in stage.after):
         return False, "all that it depends on was skipped"
     if stage.items_of and not told.own_items(stage, results):
-        return False, f"{stage.items_of} has no item {stage.items_from}"
+        return False, told.no_item(stage)
     return True, ""
 
 

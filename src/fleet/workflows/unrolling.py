@@ -43,9 +43,9 @@ def _with_origins(stage: Stage, stages: Mapping[str, Stage], skippable: set[str]
     """An heir of something that may be skipped, with what that one would have started from, as far back as it takes."""
     found: list[Chain] = []
     above = stage
-    while stage.inherits and above.after and above.after[0][0] in skippable and len(found) < MOST_ORIGINS:
-        above = stages[above.after[0][0]]
-        found += above.after[:1]
+    while stage.inherits and above.inherited and above.inherited[0][0] in skippable and len(found) < MOST_ORIGINS:
+        above = stages[above.inherited[0][0]]
+        found += above.inherited
     return stage.replace(origins=tuple(found)) if found else stage
 
 
@@ -107,6 +107,7 @@ def _stage(graph: Graph, copy: _Copy, timeout_seconds: float | None) -> Stage:
         round=copy.round,
         **_item(written, copy),
         after=_after(graph, copy),
+        goes_on_with=_goes_on_with(graph, copy),
         reads=reads,
         unless=loop.until if loop is not None and is_again else "",
         may_fail=loop is not None and copy.number == loop.last and copy.round < loop.rounds,
@@ -138,6 +139,25 @@ def _after(graph: Graph, copy: _Copy) -> tuple[Chain, ...]:
         # A later round goes on where the one before it ended; what the first round needed is over by then.
         return _read(graph, copy, loop.last)
     return tuple(chain for need in graph.needs[copy.number] for chain in _read(graph, copy, need))
+
+
+def _goes_on_with(graph: Graph, copy: _Copy) -> Chain:
+    """What the first stage of a later round starts from; of one stage that is repeated it is what it comes after."""
+    loop = graph.loop_of.get(copy.number)
+    if loop is None or copy.round == 1 or copy.number != loop.first or loop.first == loop.last:
+        return ()
+    carrier = _carrier(graph, loop)
+    item = copy.item if carrier == copy.number else 0
+    return tuple(_name(graph, _Copy(carrier, number, item)) for number in range(1, copy.round))
+
+
+def _carrier(graph: Graph, loop: Loop) -> int:
+    """The last stage of a loop that carries on what was begun in it: one that starts anew, as reviewers do, has none of
+    it, and of a fan each has only its own part. Each part of a fan that begins the loop goes on with its own."""
+    at = loop.first if graph.stages[loop.first].each else loop.last
+    while at != loop.first and not (graph.stages[at].inherits and not graph.stages[at].each):
+        at = next(need for need in graph.needs[at] if need in loop.members)
+    return at
 
 
 def _read(graph: Graph, copy: _Copy, target: int) -> tuple[Chain, ...]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fleet.core.workflow import Stage
 from fleet.workflows.conditions import BadCondition, holds, is_to_run, parse
 from fleet.workflows.references import Reference
+from fleet.workflows.results import NoList
 from flows import MADE_UP, a_plan, a_stage
 
 BODIES = {
@@ -125,6 +126,30 @@ def test_items_of_a_fan_agree_or_are_mixed() -> None:
     assert not is_to_run(condition("completed"), results)[0]
     results["a@2"] = {"status": "completed"}
     assert is_to_run(condition("completed"), results)[0]
+
+
+def test_items_that_a_list_does_not_have_are_no_part_of_a_fan() -> None:
+    each = {"of": "stages.plan.next_steps", "at_most": 3}
+    plan = a_plan(
+        a_stage("plan"), a_stage("a", "plan", each=each), a_stage("b", "a", when='stages.a.status == "completed"')
+    )
+    done, none = {"status": "completed"}, {"status": "skipped", "no_item": True}
+    assert is_to_run(plan.stage("b"), {"a@1": done, "a@2": done, "a@3": none})[0]
+    assert not is_to_run(plan.stage("b"), {"a@1": done, "a@2": {"status": "blocked"}, "a@3": none})[0]
+    assert not is_to_run(plan.stage("b"), dict.fromkeys(("a@1", "a@2", "a@3"), none))[0]
+
+
+def test_a_list_that_no_agent_handed_in_is_not_taken_for_an_empty_one() -> None:
+    plan = a_plan(a_stage("plan"), a_stage("a", "plan", each="stages.plan.next_steps"))
+    for more, why in (
+        ({}, ""),
+        ({"refused": "its result.json is not used: no text"}, ": its result.json is not used: no text"),
+    ):
+        with pytest.raises(NoList) as caught:
+            is_to_run(plan.stage("a@1"), {"plan": {"status": "completed", "made_by": "fleet", **more}})
+        assert str(caught.value) == f"plan handed in no result, so stages.plan.next_steps is not known{why}"
+    files = a_plan(a_stage("plan"), a_stage("a", "plan", each="stages.plan.files")).stage("a@1")
+    assert is_to_run(files, {"plan": {"status": "completed", "made_by": "fleet", "files_changed": ["x"]}})[0]
 
 
 def test_results_of_a_strange_shape_do_no_harm() -> None:

@@ -77,6 +77,16 @@ def test_a_list_is_of_a_stage_that_is_over_by_then() -> None:
     assert fault.message.endswith("not 'stages.a.summary': of a stage next_steps and files are lists")
 
 
+def test_a_list_of_a_later_stage_of_the_loop_is_not_there_in_the_first_round() -> None:
+    again = {"at_most": 2, "from": "fix"}
+    stages = [a_stage("plan"), a_stage("fix", "plan", each="stages.review.next_steps")]
+    [fault] = faults_of(*stages, a_stage("review", "fix", repeat=again))
+    assert fault.path == "stages[1].each"
+    assert fault.message == (
+        "the list stages.review.next_steps is of stage 'review', which has not run when 'fix' does for the first time"
+    )
+
+
 def test_a_condition_that_can_never_hold_is_a_fault() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", when='stages.a.status == "complete"'))
     assert (fault.message, fault.hint) == ("stages.a.status is never 'complete'", "did you mean 'completed'?")

@@ -5,7 +5,8 @@ from typing import Any
 
 from fleet.core.workflow import Plan, Stage
 from fleet.workflows.conditions import is_to_run
-from fleet.workflows.results import inherits_from, own_items
+from fleet.workflows.filling import prompt_of
+from fleet.workflows.results import inherits_from, no_item, own_items
 from flows import a_plan, a_stage
 
 Body = dict[str, Any]
@@ -19,8 +20,9 @@ def ran(plan: Plan, bodies: Callable[[Stage], Body]) -> dict[str, Body]:
     for stage in plan.stages:
         assert all(need in results for need in stage.needs)
         seen = {name: results[name] for name in stage.sources if name in results}
-        runs, _ = is_to_run(stage, seen)
-        results[stage.name] = {"branch": f"b/{stage.name}", **bodies(stage)} if runs else {"status": "skipped"}
+        runs, why = is_to_run(stage, seen)
+        skipped = {"status": "skipped", **({"no_item": True} if why == no_item(stage) else {})}
+        results[stage.name] = {"branch": f"b/{stage.name}", **bodies(stage)} if runs else skipped
     return results
 
 
@@ -187,6 +189,53 @@ def test_a_fan_inside_a_loop_is_done_whole_in_every_round() -> None:
     )
     assert plan.stage("judge#2").after == (("part@1", "part@1#2"), ("part@2", "part@2#2"))
     assert [stage.name for stage in plan.stages][4:] == ["plan#2", "part@1#2", "part@2#2", "judge#2"]
+
+
+FROM_WRITE = {"at_most": 3, "from": "write"}
+
+
+def test_a_loop_whose_reviewer_starts_anew_goes_on_with_the_work_that_was_reviewed() -> None:
+    plan = a_plan(a_stage("write"), a_stage("review", "write", repeat=FROM_WRITE))
+    results = ran(plan, handing_in(review={"next_steps": ["x"]}, review_2={"next_steps": ["y"]}))
+    assert who_ran(results) == ["write", "review", "write#2", "review#2", "write#3", "review#3"]
+    assert [inherits_from(plan.stage(name), results) for name in ("write#2", "write#3")] == ["write", "write#2"]
+    assert inherits_from(plan.stage("review#2"), results) == ""
+
+
+def test_a_loop_goes_on_with_the_last_that_carried_its_work_on() -> None:
+    heir = {"worktree_strategy": "inherit"}
+    plan = a_plan(
+        a_stage("write"),
+        a_stage("test", "write", **heir),
+        a_stage("review", "test", repeat=FROM_WRITE),
+        a_stage("end", "review"),
+    )
+    results = ran(plan, handing_in(review={"next_steps": ["x"]}))
+    assert inherits_from(plan.stage("write#2"), results) == "test"
+    plan = a_plan(a_stage("write"), a_stage("review", "write", repeat=FROM_WRITE, **heir))
+    assert inherits_from(plan.stage("write#2"), ran(plan, handing_in(review={"next_steps": ["x"]}))) == "review"
+
+
+def test_each_part_of_a_fan_that_begins_a_loop_goes_on_with_its_own() -> None:
+    plan = a_plan(
+        a_stage("part", each=2),
+        a_stage("review", "part", worktree_strategy="inherit", repeat={"at_most": 2, "from": "part"}),
+    )
+    results = ran(plan, handing_in(review={"next_steps": ["x"]}))
+    assert [inherits_from(plan.stage(name), results) for name in ("part@1#2", "part@2#2")] == ["part@1", "part@2"]
+
+
+def test_what_an_earlier_round_made_for_an_item_that_is_no_more_does_not_count() -> None:
+    plan = a_plan(
+        a_stage("plan"),
+        a_stage("part", "plan", each={"of": "stages.plan.next_steps", "at_most": 3}),
+        a_stage("review", "part", repeat={"at_most": 2, "from": "plan"}, prompt_template="{stages.part.branch}"),
+    )
+    bodies = {"plan": {"next_steps": ["a", "b"]}, "plan#2": {"next_steps": ["c"]}, "review": {"next_steps": ["again"]}}
+    results = ran(plan, lambda stage: {"status": "completed", **bodies.get(stage.name, {})})
+    assert who_ran(results)[4:] == ["plan#2", "part@1#2", "review#2"]
+    said = prompt_of(plan.stage("review#2"), task_prompt="", results=results)
+    assert said == "b/part@1#2"
 
 
 def test_what_a_loop_needs_from_outside_comes_before_all_of_it() -> None:

@@ -36,6 +36,7 @@ class Gathered(Record):
     """What was gathered about a run; how its task stands, and so how it ended, is only known when it is settled."""
 
     result: ResultFile | None = None
+    refused: str = ""  # what is wrong with the result that it left, where it is not used
     artifact: bool = False
     tells_tools: bool = True
     stream: Stream = Stream()
@@ -122,8 +123,11 @@ def look(live: Live) -> Gathered:
     """What an ended agent said and left, its files apart. Reads what is on the disk."""
     run, folder = live.run, live.folder
     lines, whole = folder.events_since(int(spawn_of(run).get("events_at") or 0), live.began_here)
+    told, refused = folder.result_left(since=live.began_here)
+    handed_in = _handed_in(run)
     return Gathered(
-        result=_handed_in(run) or folder.result_json(since=live.began_here),
+        result=handed_in or told,
+        refused="" if handed_in else refused,
         artifact=folder.has_artifacts(live.began_here),
         # A person may have done in a terminal what its session does not tell.
         tells_tools=live.coder.tells_tools and not live.interactive,
