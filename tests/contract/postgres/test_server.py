@@ -36,7 +36,8 @@ def test_a_lane_is_found_in_its_index_without_a_scan_or_a_sort(queue: PostgresQu
     with queue.atomic():
         for number in range(1500):
             queue.add(a_task(coder=("claude", "codex", "")[number % 3], priority=number % 5))
-    queue.connection.rows("analyze tasks")
+    for table in ("tasks", "edges"):
+        queue.connection.rows(f"analyze {table}")
     plans = []
     ask = queue.connection.rows
 

@@ -88,15 +88,23 @@ class Ice:
         self._still: set[int] | None = None  # none: nothing is frozen
 
     def form(self, others: "Callable[[], list[int]]", stop: "Callable[[list[int]], None]") -> int:
-        """Have them stopped until none is seen to move; how many still do when that takes too long."""
+        """Have them stopped until none is seen to move; how many still do when that takes too long.
+
+        One that was seen before it stopped may have left a child behind that was not: only a second look which finds
+        nobody else is the last.
+        """
         if self._still is None:
             self._still = {pid for pid in others() if state(pid) == b"T"}
+        standing: set[int] = set()
         for _ in range(FREEZE_LOOKS):
-            moving = [pid for pid in others() if state(pid) not in STANDING]
-            if not moving:
+            seen = others()
+            moving = [pid for pid in seen if state(pid) not in STANDING]
+            if not moving and standing.issuperset(seen):
                 return 0
-            stop(moving)
-            time.sleep(FREEZE_SECONDS)  # a signal is noticed when a process has its next turn
+            standing = set(seen).difference(moving)
+            if moving:
+                stop(moving)
+                time.sleep(FREEZE_SECONDS)  # a signal is noticed when a process has its next turn
         return len(moving)
 
     def melt(self, others: "Callable[[], list[int]]") -> None:
