@@ -28,7 +28,7 @@ def test_a_template_is_written_checked_and_shown(fleet: Program) -> None:
         "test-driven",
         "write-review-refine",
     ]
-    assert fleet.ok("workflow", "new", "split-and-conquer") == "Wrote split-and-conquer.toml\n"
+    assert fleet.ok("workflow", "new", "split-and-conquer") == "wrote split-and-conquer.toml\n"
     assert fleet.ok("workflow", "validate", "split-and-conquer.toml") == "split-and-conquer.toml: ok, 5 stages\n"
     shown = fleet.ok("workflow", "show", "split-and-conquer.toml")
     assert "○ plan ─┬─ ○ part@1 ─┬─ ○ integrate\n        ├─ ○ part@2 ─┤\n        └─ ○ part@3 ─┘\n" in shown

@@ -50,7 +50,7 @@ def new(template: str | None, out: str | None, as_json: bool) -> None:
         return
     path = out or f"{template}.toml"
     plans.write_template(template, path)
-    click.echo(encode({"file": path}) if as_json else f"Wrote {shown(path)}")
+    click.echo(encode({"file": path}) if as_json else f"wrote {shown(path)}")
 
 
 @workflow.command()
