@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from campaign.network import Network
@@ -50,15 +51,20 @@ class Host:
             self._env["PATH"] = f"{base / 'weak'}:{self._env['PATH']}"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def fleet(self, *words: str, cwd: str = "") -> str:
+    def fleet(self, *words: str, cwd: str = "", tries: int = 1) -> str:
         """What `fleet` prints there."""
-        done = subprocess.run(self._command(*words, cwd=cwd), env=self._env, capture_output=True, timeout=120)
+        for left in reversed(range(tries)):
+            done = subprocess.run(self._command(*words, cwd=cwd), env=self._env, capture_output=True, timeout=120)
+            if done.returncode == 0 or not left:
+                break
+            time.sleep(1)
         assert done.returncode == 0, (self.name, words, done.stdout.decode(), done.stderr.decode())
         return done.stdout.decode()
 
     def set_up(self, lease: int, slots: int) -> None:
         """Make its home."""
-        self.fleet("init", "--permissions", "user")
+        # The server may still be busy with what befell it in the campaign before.
+        self.fleet("init", "--permissions", "user", tries=5)
         self.fleet(
             *("config", "set", f"coder={CODER}", f"host.name={self.name}", f"max_concurrent={slots}"),
             *("limits.lost_limit=100", "limits.continue_limit=100"),
