@@ -91,7 +91,7 @@ def test_a_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
     key = made["workflow_id"]
     assert "is pending" in (told := shop.tools.refused("cleanup_workflow", workflow_id=key)) or "is running" in told
     slow = made["stage_summary"][0]["worker_id"]
-    wait_for(lambda: shop.tools.ok("get_worker_status", worker_id=slow)["status"] == "running", "its agent")
+    wait_for(lambda: shop.tools.ok("get_worker_status", worker_id=slow)["pid"], "its agent")
     working = shop.tools.ok("get_worker_status", worker_id=slow)
     assert is_alive(working["pid"]) and Path(working["prompt_path"]).read_text() == "demo: hang=middle"
     shop.tools.ok("cancel_workflow", workflow_id=key)
