@@ -81,6 +81,36 @@ def test_codefleets_shapes_run_to_their_end(shop: Shop, text: str) -> None:
     assert tips == [each["result"]["commit"] for each in every]
 
 
+def test_the_final_result_is_of_the_last_round_or_item_that_ran(shop: Shop) -> None:
+    work = {"prompt_template": f"x{QUICK}"}
+    review = work | {"name": "review", "depends_on": ["write"], "repeat": {"at_most": 3, "from": "write"}}
+    looped = shop.make([work | {"name": "write"}, review])
+    each = {"of": "stages.plan.files", "at_most": 3}
+    fanned = shop.make([work | {"name": "plan"}, work | {"name": "part", "depends_on": ["plan"], "each": each}])
+    for made, last, copies in ((looped, "review", 6), (fanned, "part@1", 4)):
+        done = shop.over(made)
+        assert [stage["status"] for stage in done["stage_summary"]] == ["succeeded"] * 2 + ["skipped"] * (copies - 2)
+        found = shop.tools.ok("collect_workflow_result", workflow_id=made["workflow_id"])
+        (stage,) = found["stages"]
+        assert (stage["name"], stage["status"], stage["result"]["status"]) == (last, "succeeded", "completed")
+        final = found["final_result"]
+        assert (final["task_name"], final["status"], final["result"]) == (f"flow: {last}", "succeeded", stage["result"])
+
+
+def test_a_stage_that_was_skipped_is_called_so_and_not_succeeded(shop: Shop) -> None:
+    never = {"name": "mend", "prompt_template": "x", "depends_on": ["write"], "when": 'stages.write.status == "failed"'}
+    made = shop.make([{"name": "write", "prompt_template": f"x{QUICK}"}, never])
+    assert shop.over(made)["progress"] == "2/2 stages complete (1 done, 1 skipped)"
+    found = shop.tools.ok("collect_workflow_result", workflow_id=made["workflow_id"])
+    every = shop.tools.ok("collect_workflow_result", workflow_id=made["workflow_id"], include_all_stages=True)
+    assert found["stages"] == every["stages"][1:] and found["stages"][0]["status"] == "skipped"
+    for told in (found["final_result"], every["stage_results"][1]["result"]):
+        assert (told["status"], told["status_label"], told["result"]) == ("skipped", "[SKIPPED]", {"status": "skipped"})
+        assert told["summary_line"].startswith("[SKIPPED] flow: mend (demo/"), told
+    shown = shop.fleet.ok("workflow", "results", made["workflow_id"])
+    assert shown.splitlines()[-1] == "mend: skipped"
+
+
 def test_a_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
     made = shop.make(
         [

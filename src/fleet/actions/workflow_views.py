@@ -63,7 +63,8 @@ def listed(fleet: Fleet, statuses: Iterable[str] | None, limit: int) -> dict[str
 
 def collected(fleet: Fleet, flow: Flow, *, all_stages: bool, logs: bool) -> dict[str, Any]:
     """A workflow with what its last stage handed on, or all of them: in short, and with the whole worker."""
-    wanted = list(enumerate(flow.stages)) if all_stages else [(len(flow.stages) - 1, flow.stages[-1])]
+    last = flow.last
+    wanted = [(at, seen) for at, seen in enumerate(flow.stages) if all_stages or seen is last]
     told = view(fleet, flow)
     words = [told["stage_summary"][index]["status"] for index, _ in wanted]
     told["stages"] = [_handed_on(seen, word) for (_, seen), word in zip(wanted, words, strict=True)]
@@ -130,7 +131,12 @@ def _handed_on(seen: Seen, word: str) -> dict[str, Any]:
 def _collected(fleet: Fleet, seen: Seen, logs: bool) -> dict[str, Any] | None:
     if seen.task is None:
         return None
-    return worker_views.collected(fleet, workers.worker(fleet, seen.task_id), TAIL_LINES if logs else 0)
+    told = worker_views.collected(fleet, workers.worker(fleet, seen.task_id), TAIL_LINES if logs else 0)
+    if seen.state != State.SKIPPED:
+        return told
+    status, label = WORDS[seen.state], f"[{LABELS[WORDS[seen.state]]}]"
+    line = label + told["summary_line"].removeprefix(told["status_label"])
+    return told | {"status": status, "status_label": label, "summary_line": line}
 
 
 def _progress(statuses: Sequence[str]) -> str:

@@ -114,6 +114,19 @@ class Flow(NamedTuple):
         return self.is_over or (any(asks) and all(seen.state not in (State.RUNNING, State.READY) for seen in going))
 
     @property
+    def last(self) -> Seen:
+        """What speaks for the last stage: of the last item that was not skipped the last such round; else its first.
+
+        The last stage is, of those in the file that no other waits for, the one written last.
+        """
+        needed = {need for stage in self.plan.stages for need in stage.needs}
+        end = max((stage for stage in self.plan.stages if stage.name not in needed), key=lambda stage: stage.index)
+        copies = [seen for seen in self.stages if seen.stage.index == end.index]
+        items = sum(seen.stage.round == 1 for seen in copies)  # the plan has them round by round
+        by_item = [seen for item in range(items) for seen in copies[item::items]]
+        return next((seen for seen in reversed(by_item) if seen.state != State.SKIPPED), copies[0])
+
+    @property
     def trouble(self) -> str:
         """Why it failed: what the first stage says that did by itself."""
         for seen in self.stages:

@@ -10,43 +10,42 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
 
-from fleet.actions import asking, worker_views, workers, workflow_making, workflows
-from fleet.actions.worker_making import ORIGIN
+from fleet.actions import asking, marks, worker_views, workers, workflows
+from fleet.actions.marks import AT_REST
 from fleet.actions.worker_warnings import why_waiting
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
-from fleet.core.task import RESOLVED, Status
 from fleet.mcp.tool import Given, Tool
 from fleet.workflows.ids import is_workflow
 
 if TYPE_CHECKING:
+    from fleet.actions.marks import Mark
     from fleet.actions.workers import Worker
     from fleet.actions.workflows import Flow
     from fleet.assembly import Fleet
     from fleet.core.run import Question
-    from fleet.core.task import Task
+    from fleet.core.task import Caller, Task
     from fleet.mcp.desk import Desk
     from fleet.mcp.tool import Answer, Tell
 
-MOST_IDS, MOST_FLOWS = 1000, 50
+MOST_IDS = 1000
 LONGEST_WAIT = 3600.0
 #: Between two looks, and between two signs of life: clients give up on a call that is silent for a minute.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.004, 0.5
 #: Looking takes at most this share of the time, and somebody who has waited long can wait a little longer.
 SHARE, LATER = 1 / 10, 1 / 50
 TELL_SECONDS = 5.0
-#: Nothing more happens by itself to a task in one of these.
-AT_REST = (*RESOLVED, Status.BLOCKED)
-#: What a wait without ids is for: tasks, and workflows by their stages.
-UNFINISHED = Filter(origins=(ORIGIN,), unfinished=True, not_statuses=AT_REST)
-STAGES = UNFINISHED.replace(origins=(workflow_making.ORIGIN,))
 
 
 class Wait(Given, frozen=True, kw_only=True):
     """For what, and how long."""
 
     ids: Annotated[
-        tuple[str, ...], Meta(description="Workers, tasks or workflows; none: all made here that are not over.")
+        tuple[str, ...],
+        Meta(
+            description="Workers, tasks or workflows; none: all made here that are not over, and with a cursor what "
+            "ended since. For an agent of fleet's: what its own task made."
+        ),
     ] = ()
     until: Annotated[str, Meta(description="change: any of them changed; any: one is over; all: all are over.")] = (
         "change"
@@ -60,6 +59,16 @@ class AskHuman(Given, frozen=True, kw_only=True):
 
     question: str
     timeout_seconds: Annotated[float | None, Meta(description="Give up waiting after so long; it stays asked.")] = None
+
+
+class Aim(NamedTuple):
+    """What a call waits for."""
+
+    ids: list[str]
+    until: str
+    before: str  # where they were, as a look's cursor says it; empty: where they are at first
+    mark: Mark | None = None  # of a wait without ids: up to where its caller has heard of all
+    caller: Caller | None = None
 
 
 class Look(NamedTuple):
@@ -77,7 +86,13 @@ class Look(NamedTuple):
             for task in self.tasks
         ]
         lines += [f"{flow.workflow.id} {seen.task_id} {seen.state}" for flow in self.flows for seen in flow.stages]
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[: marks.STATE_LENGTH]
+
+    @property
+    def going(self) -> Look:
+        """Without what is at rest: a wait without ids that has told of it is not for that any more."""
+        tasks = [task for task in self.tasks if task.status not in AT_REST]
+        return Look(tasks, self.asked, [flow for flow in self.flows if not flow.rests()])
 
     @property
     def over(self) -> int:
@@ -90,11 +105,11 @@ class Look(NamedTuple):
         """How many there are."""
         return len(self.tasks) + len(self.flows)
 
-    def meets(self, until: str, before: str) -> bool:
+    def meets(self, aim: Aim) -> bool:
         """Whether this is what is waited for."""
         if self.over == self.all:
             return True
-        return self.over > 0 if until == "any" else until == "change" and self.cursor != before
+        return self.over > 0 if aim.until == "any" else aim.until == "change" and self.cursor != aim.before
 
 
 async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
@@ -103,10 +118,10 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
     if not 0 <= given.timeout_seconds <= LONGEST_WAIT or len(given.ids) > MOST_IDS:
         raise BadInput("the wait is too long, or for too many", hint=f"{LONGEST_WAIT:g} s, {MOST_IDS} ids at most.")
     began, told, took = time.monotonic(), 0.0, 0.0
-    ids = list(given.ids) or await desk.ask(_unfinished)
-    look = await desk.ask(partial(_look, ids=ids))
-    before = given.cursor or look.cursor
-    while not look.meets(given.until, before):
+    aim = Aim(list(given.ids), given.until, given.cursor) if given.ids else await desk.ask(partial(_all, desk, given))
+    look = await desk.ask(partial(_look, ids=aim.ids))
+    aim = aim._replace(before=aim.before or look.cursor)
+    while not look.meets(aim):
         waited = time.monotonic() - began
         if waited >= given.timeout_seconds:
             break
@@ -117,34 +132,38 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
         pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited * LATER, took / SHARE))
         await asyncio.sleep(min(pause, given.timeout_seconds - waited))
         since = time.monotonic()
-        look = await desk.ask(partial(_look, ids=ids))
+        look = await desk.ask(partial(_look, ids=aim.ids))
         took = time.monotonic() - since
-    return await desk.ask(partial(_answer, ids=ids, until=given.until, before=before))
+    return await desk.ask(partial(_answer, aim))
 
 
-def _answer(fleet: Fleet, ids: list[str], until: str, before: str) -> Answer:
+def _all(desk: Desk, given: Wait, fleet: Fleet) -> Aim:
+    """All that was made here and is not over, or ended since the cursor."""
     with fleet.queue.snapshot():
-        look = _look(fleet, ids)
+        caller = desk.caller(fleet)
+        mark = marks.mark_in(given.cursor) or marks.mark(fleet, caller)
+        ids = marks.unfinished(fleet, caller) + marks.ended_since(fleet, caller, mark)
+    return Aim(ids, given.until, mark.state, mark, caller)
+
+
+def _answer(aim: Aim, fleet: Fleet) -> Answer:
+    with fleet.queue.snapshot():
+        # Something may have been made and have ended while others were waited for.
+        ended = marks.ended_since(fleet, aim.caller, aim.mark) if aim.mark else []
+        look = _look(fleet, list(dict.fromkeys(aim.ids + ended)))
+        cursor = marks.mark(fleet, aim.caller, look.going.cursor).text if aim.mark else look.cursor
         found = workers.some(fleet, [task.id for task in look.tasks])
         waits = worker_views.reasons(fleet, found)
         stuck = {flow.workflow.id: _stuck(fleet, flow) for flow in look.flows}
     return {
-        "timed_out": not look.meets(until, before),
-        "changed": look.cursor != before,
+        "timed_out": not look.meets(aim),
+        "changed": look.cursor != aim.before,
         "over": look.over,
         "count": look.all,
-        "cursor": look.cursor,
+        "cursor": cursor,
         "tasks": [_shown(each, waits.get(each.task.id)) for each in found],
         "workflows": [_flow(each, look.asked, stuck[each.workflow.id]) for each in look.flows],
     }
-
-
-def _unfinished(fleet: Fleet) -> list[str]:
-    with fleet.queue.snapshot():
-        tasks = fleet.queue.find(UNFINISHED, sort="created", limit=MOST_IDS)
-        stages = fleet.queue.find(STAGES, sort="created", limit=MOST_IDS)
-        flows = list(dict.fromkeys(stage.workflow for stage in stages))[:MOST_FLOWS]
-        return [task.id for task in tasks] + [key for key in flows if not workflows.flow(fleet, key).rests()]
 
 
 def _look(fleet: Fleet, ids: list[str]) -> Look:

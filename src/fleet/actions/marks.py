@@ -1,0 +1,116 @@
+"""Up to where a caller has heard of what was made here: what is not over, and what has ended since, each end once.
+
+All of it is in the mark, which the caller keeps: whoever is asked next, also after a restart, needs nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions import worker_making, workflow_making, workflows
+from fleet.core.clock import from_micros, to_micros
+from fleet.core.filter import Filter
+from fleet.core.task import RESOLVED, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from fleet.actions.workflows import Flow
+    from fleet.assembly import Fleet
+    from fleet.core.task import Caller, Task
+
+MOST_TASKS, MOST_FLOWS = 1000, 50
+#: Nothing more happens by itself to a task in one of these.
+AT_REST = (*RESOLVED, Status.BLOCKED)
+UNFINISHED = Filter(unfinished=True, not_statuses=AT_REST)
+#: An instant is taken before it is written: what ended so long before a mark was made may have been written after it.
+LATE = timedelta(minutes=1)
+#: So many ends are kept in a mark at most. One more is told twice, and not missed.
+MOST_ENDS = 100
+STATE_LENGTH, END_LENGTH = 16, 8
+_TEXT = re.compile(
+    rf"([0-9a-f]{{1,14}})-([0-9a-f]{{{STATE_LENGTH}}})-((?:[0-9a-f]{{{END_LENGTH}}}){{0,{MOST_ENDS}}})", re.ASCII
+)
+
+
+class Mark(NamedTuple):
+    """A moment, and what a caller had heard by then."""
+
+    at: datetime
+    state: str  # of what was not over, as whoever looks at it says it; empty: nobody has looked yet
+    ends: frozenset[str]  # those just before, which are on record already
+
+    @property
+    def text(self) -> str:
+        """In a few characters; `mark_in` reads it."""
+        return f"{to_micros(self.at):x}-{self.state}-{''.join(sorted(self.ends))}"
+
+
+def mark_in(text: str) -> Mark | None:
+    """The mark in a text; none where there is none."""
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        return None
+    at, state, ends = found.groups()
+    parts = (ends[start : start + END_LENGTH] for start in range(0, len(ends), END_LENGTH))
+    return Mark(from_micros(int(at, 16)), state, frozenset(parts))
+
+
+def mark(fleet: Fleet, caller: Caller | None, state: str = "") -> Mark:
+    """A mark of this moment: whatever is at rest by now counts as heard of."""
+    with fleet.queue.snapshot():
+        now = fleet.queue.now()
+        ends = sorted(_ends(fleet, caller, now - LATE), key=lambda end: end[1], reverse=True)
+    return Mark(now, state, frozenset(_digest(*end) for end in ends[:MOST_ENDS]))
+
+
+def unfinished(fleet: Fleet, caller: Caller | None) -> list[str]:
+    """The tasks and workflows that were made here and are not at rest; for a run those that its own task made."""
+    with fleet.queue.snapshot():
+        tasks, stages = _found(fleet, caller, UNFINISHED, "created")
+        going = (flow for flow in _flows(fleet, stages) if not flow.rests())
+        return [*(task.id for task in tasks), *(flow.workflow.id for flow in going)]
+
+
+def ended_since(fleet: Fleet, caller: Caller | None, mark: Mark) -> list[str]:
+    """The tasks and workflows that were made here and came to rest since then, and are there still."""
+    with fleet.queue.snapshot():
+        after = min(mark.at, fleet.queue.now()) - LATE  # a mark from the future: somebody set the clock
+        return [key for key, end in _ends(fleet, caller, after) if _digest(key, end) not in mark.ends]
+
+
+def _ends(fleet: Fleet, caller: Caller | None, after: datetime) -> Iterator[tuple[str, datetime]]:
+    """What is at rest, and since when; only what came to it after this moment."""
+    tasks, stages = _found(fleet, caller, Filter(statuses=AT_REST, updated_after=after), "updated")
+    ends = [(task.id, _end(task)) for task in tasks]
+    ends += [(flow.workflow.id, _end_of_flow(flow)) for flow in _flows(fleet, stages) if flow.rests()]
+    return ((key, end) for key, end in ends if end > after)
+
+
+def _found(fleet: Fleet, caller: Caller | None, where: Filter, sort: str) -> tuple[list[Task], list[Task]]:
+    """Tasks by themselves, and stages of workflows."""
+    where = where if caller is None else where.replace(made_by=caller.task_id)
+    found = (where.replace(origins=(origin,)) for origin in (worker_making.ORIGIN, workflow_making.ORIGIN))
+    tasks, stages = (fleet.queue.find(each, sort=sort, limit=MOST_TASKS) for each in found)
+    return tasks, stages
+
+
+def _flows(fleet: Fleet, stages: list[Task]) -> Iterator[Flow]:
+    keys = list(dict.fromkeys(stage.workflow for stage in stages))
+    return (workflows.flow(fleet, key) for key in keys[:MOST_FLOWS])
+
+
+def _end(task: Task) -> datetime:
+    return task.closed_at or task.updated_at
+
+
+def _end_of_flow(flow: Flow) -> datetime:
+    return max(_end(seen.task) for seen in flow.stages if seen.task is not None and seen.task.status in AT_REST)
+
+
+def _digest(key: str, end: datetime) -> str:
+    return hashlib.sha256(f"{key} {to_micros(end)}".encode()).hexdigest()[:END_LENGTH]

@@ -1,0 +1,124 @@
+"""Marks: what has ended since one is told once, and none grows without end."""
+
+from datetime import timedelta
+
+import pytest
+
+from builders import HOUR, MINUTE, FakeClock, a_task
+from fleet.actions import marks
+from fleet.actions.marks import MOST_ENDS, mark, mark_in
+from fleet.assembly import Fleet
+from fleet.core.task import Caller, Status
+from fleet.home import Home
+from fleet.store.memory import MemoryQueue
+from fleet.store.memory_history import MemoryHistory
+
+SECOND, STATE = timedelta(seconds=1), "0123456789abcdef"
+
+
+class Place:
+    """A home in memory, whose clock is the test's."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.queue = queue = MemoryQueue(now=self.clock)
+        self.fleet = Fleet(Home("/nowhere"), queue, lambda: MemoryHistory(queue))
+
+    def make(self, **given: str) -> str:
+        task = a_task(origin="mcp", **given)
+        self.queue.add(task)
+        return task.id
+
+    def end(self, key: str, status: str = Status.CLOSED) -> None:
+        with self.queue.atomic():
+            now = self.clock()
+            self.queue.save(self.queue.get(key).moved(status, now).replace(updated_at=now))
+
+    def heard(self, caller: Caller | None = None) -> marks.Mark:
+        """A mark that went to a caller and came back."""
+        found = mark_in(mark(self.fleet, caller, STATE).text)
+        assert found is not None
+        return found
+
+    def since(self, heard: marks.Mark, caller: Caller | None = None) -> list[str]:
+        return marks.ended_since(self.fleet, caller, heard)
+
+
+def test_each_end_is_told_by_the_mark_before_it_alone() -> None:
+    place = Place()
+    first, second = place.make(), place.make()
+    before = place.heard()
+    place.end(first)
+    between = place.heard()
+    place.clock.advance(SECOND)
+    place.end(second, Status.BLOCKED)
+    after = place.heard()
+    assert sorted(place.since(before)) == [first, second]
+    assert (place.since(between), place.since(after)) == ([second], [])
+    place.clock.advance(HOUR)
+    assert (place.since(between), place.since(after), place.since(place.heard())) == ([second], [], [])
+
+
+def test_what_ends_a_second_time_is_told_again() -> None:
+    place = Place()
+    key = place.make()
+    place.end(key, Status.BLOCKED)
+    heard = place.heard()
+    place.clock.advance(SECOND)
+    place.end(key, Status.OPEN)
+    assert (place.since(heard), marks.unfinished(place.fleet, None)) == ([], [key])
+    place.end(key, Status.BLOCKED)
+    assert place.since(heard) == [key]
+
+
+def test_a_clock_that_was_set_back_hides_nothing() -> None:
+    place = Place()
+    key = place.make()
+    heard = place.heard()
+    place.clock.advance(-24 * HOUR)
+    place.end(key)
+    assert place.since(heard) == [key]
+
+
+def test_of_more_ends_than_a_mark_can_hold_some_are_told_twice_and_none_is_missed() -> None:
+    place = Place()
+    keys = [place.make() for _ in range(MOST_ENDS + 5)]
+    before = place.heard()
+    for key in keys:
+        place.clock.advance(timedelta(milliseconds=1))
+        place.end(key)
+    after = place.heard()
+    assert len(after.text) < 1000
+    assert (sorted(place.since(before)), sorted(place.since(after))) == (keys, keys[:5])
+    place.clock.advance(2 * MINUTE)
+    assert place.since(place.heard()) == []
+
+
+def test_a_run_hears_of_what_its_task_made_alone() -> None:
+    place, caller = Place(), Caller(task_id="own", run_id="own-1", epoch=1)
+    own, others, made = place.make(id="own"), place.make(), place.make(made_by="own")
+    assert marks.unfinished(place.fleet, caller) == [made]
+    heard = place.heard(caller)
+    for key in (own, others, made):
+        place.end(key)
+    assert place.since(heard, caller) == [made]
+    assert place.since(place.heard(caller), caller) == []
+    assert marks.unfinished(place.fleet, Caller.over()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        STATE,
+        f"-{STATE}-",
+        f"1-{STATE}",
+        f"1-{STATE}-abc",
+        f"{'f' * 15}-{STATE}-",
+        f"1-{STATE}-\n",
+        f"١-{STATE}-",
+    ],
+)
+def test_any_other_text_is_no_mark(text: str) -> None:
+    assert mark_in(text) is None

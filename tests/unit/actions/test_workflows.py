@@ -1,0 +1,47 @@
+"""Which copy of a stage speaks for a workflow, by the states of all of them."""
+
+import pytest
+
+from builders import NOON
+from fleet.actions.workflows import Flow, Seen, State
+from fleet.core.flow import Workflow
+from fleet.core.workflow import Plan
+from flows import a_plan, a_stage
+
+LOOP = a_plan(a_stage("write"), a_stage("review", "write", repeat={"at_most": 3, "from": "write"}))
+FAN = a_plan(a_stage("plan"), a_stage("part", "plan", each=["a", "b", "c"]))
+ITEMS_REPEAT = a_plan(a_stage("plan"), a_stage("part", "plan", each=["a", "b"], repeat=2))
+
+
+def last_of(plan: Plan, *skipped: str, **states: str) -> tuple[str, str]:
+    """The one that speaks, and its state; all that are not named are done."""
+    named = dict.fromkeys(skipped, State.SKIPPED) | states
+    seen = [Seen(stage, "", None, named.pop(stage.name, State.DONE), "", None, None) for stage in plan.stages]
+    assert not named
+    found = Flow(Workflow(id="wf_000000000000", name="flow", made_at=NOON), plan, seen).last
+    return found.stage.name, found.state
+
+
+def test_it_is_the_last_round_that_was_not_skipped() -> None:
+    rounds = ("review#3", "review#2", "review")
+    found = [last_of(LOOP, *rounds[:count]) for count in range(4)]
+    assert found == [*((name, State.DONE) for name in rounds), ("review", State.SKIPPED)]
+
+
+@pytest.mark.parametrize("state", [State.WAITING, State.RUNNING, State.FAILED, State.STOPPED])
+def test_what_an_earlier_round_said_is_not_final_where_a_later_one_was_to_say_more(state: str) -> None:
+    assert last_of(LOOP, "review#3", **{"review#2": state}) == ("review#2", state)
+
+
+def test_it_is_the_last_item_that_was_not_skipped_in_its_own_last_round() -> None:
+    assert last_of(FAN) == ("part@3", State.DONE)
+    assert last_of(FAN, "part@3") == ("part@2", State.DONE)
+    assert last_of(ITEMS_REPEAT, "part@2#2") == ("part@2", State.DONE)
+    assert last_of(ITEMS_REPEAT, "part@2#2", "part@2") == ("part@1#2", State.DONE)
+
+
+def test_no_other_stage_waits_for_it_wherever_it_is_written() -> None:
+    assert last_of(a_plan(a_stage("end", "begin"), a_stage("begin"))) == ("end", State.DONE)
+    aside = a_plan(a_stage("write"), a_stage("aside"), a_stage("review", "write", repeat={"at_most": 2, "from": 0}))
+    assert aside.stages[-1].name == "aside"
+    assert last_of(aside) == ("review#2", State.DONE)
