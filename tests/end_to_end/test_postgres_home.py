@@ -100,6 +100,15 @@ def test_a_queue_that_cannot_be_reached_is_told_and_not_recorded(fleet: Program)
     assert fleet("bd", "list", FLEET_QUEUE="nonsense").code == 1
 
 
+@pytest.mark.parametrize("password", ["Hunter@Secret77", "p@ss:w/rd", "Hunter/Secret77"])
+def test_no_part_of_a_password_that_is_written_wrongly_is_told(fleet: Program, password: str) -> None:
+    string = f"postgresql://fleet:{password}@127.0.0.1:1/d1\n"
+    result = fleet("init", "--home", "--queue", "postgresql", stdin=string, FLEET_DEBUG="1")
+    assert result.code == 1 and "cannot be read" in result.err and "`%` codes" in result.err
+    pieces = [password[at : at + 4] for at in range(len(password) - 3)]
+    assert not [piece for piece in pieces if piece in result.out + result.err]
+
+
 def test_a_program_may_print_the_connection_string(fleet: Program, tmp_path: Path) -> None:
     url = with_password(server().make_database())
     program = tmp_path / "secret"
