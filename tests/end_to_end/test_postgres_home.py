@@ -87,9 +87,12 @@ def test_init_records_the_queue_and_every_command_finds_it(fleet: Program) -> No
     assert fleet.ok("bd", "list", "--json").strip() == "[]"
 
 
-def test_a_password_on_the_command_line_is_refused(fleet: Program) -> None:
-    result = fleet("init", "--queue", "postgresql://ada:hunter22@host/x")
+@pytest.mark.parametrize("typed", ["ada:hunter22@host/x", "127.0.0.1:1/x?user=ada&password=hunter22"])
+def test_a_password_on_the_command_line_is_refused(fleet: Program, typed: str) -> None:
+    result = fleet("init", "--queue", f"postgresql://{typed}")
     assert result.code == 2 and "hunter22" not in result.out + result.err and "FLEET_QUEUE" in result.err
+    told = fleet("config", "set", f"queue=postgresql://{typed}")
+    assert told.code == 2 and "hunter22" not in told.out + told.err and "fleet init" in told.err
     assert not fleet.home.exists()
 
 
