@@ -87,9 +87,12 @@ def test_init_records_the_queue_and_every_command_finds_it(fleet: Program) -> No
     assert fleet.ok("bd", "list", "--json").strip() == "[]"
 
 
-def test_a_password_on_the_command_line_is_refused(fleet: Program) -> None:
-    result = fleet("init", "--queue", "postgresql://ada:hunter22@host/x")
+@pytest.mark.parametrize("typed", ["ada:hunter22@host/x", "127.0.0.1:1/x?user=ada&password=hunter22"])
+def test_a_password_on_the_command_line_is_refused(fleet: Program, typed: str) -> None:
+    result = fleet("init", "--queue", f"postgresql://{typed}")
     assert result.code == 2 and "hunter22" not in result.out + result.err and "FLEET_QUEUE" in result.err
+    told = fleet("config", "set", f"queue=postgresql://{typed}")
+    assert told.code == 2 and "hunter22" not in told.out + told.err and "fleet init" in told.err
     assert not fleet.home.exists()
 
 
@@ -98,6 +101,15 @@ def test_a_queue_that_cannot_be_reached_is_told_and_not_recorded(fleet: Program)
     assert result.code == 1 and "cannot be reached" in result.err and "hunter22" not in result.err
     assert "queue =" not in "".join(_text(path) for path in fleet.home.glob("runtime.toml"))
     assert fleet("bd", "list", FLEET_QUEUE="nonsense").code == 1
+
+
+@pytest.mark.parametrize("password", ["Hunter@Secret77", "p@ss:w/rd", "Hunter/Secret77"])
+def test_no_part_of_a_password_that_is_written_wrongly_is_told(fleet: Program, password: str) -> None:
+    string = f"postgresql://fleet:{password}@127.0.0.1:1/d1\n"
+    result = fleet("init", "--home", "--queue", "postgresql", stdin=string, FLEET_DEBUG="1")
+    assert result.code == 1 and "cannot be read" in result.err and "`%` codes" in result.err
+    pieces = [password[at : at + 4] for at in range(len(password) - 3)]
+    assert not [piece for piece in pieces if piece in result.out + result.err]
 
 
 def test_a_program_may_print_the_connection_string(fleet: Program, tmp_path: Path) -> None:

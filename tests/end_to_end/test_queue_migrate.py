@@ -150,6 +150,7 @@ def test_nothing_is_moved_while_somebody_works_or_over_what_is_there(home: Progr
         (("queue", "migrate", "elsewhere"), "no queue of the name"),
         (("queue", "migrate", "a", "b", "c"), "too many"),
         (("queue", "migrate", "postgresql://ada:secret@127.0.0.1:1/none"), "a password on the command line"),
+        (("queue", "migrate", "postgresql://127.0.0.1:1/none?password=secret"), "a password on the command line"),
         (("queue", "migrate", "postgresql://127.0.0.1:1/none"), "cannot be reached"),
     ):
         told = home(*words)

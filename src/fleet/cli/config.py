@@ -14,6 +14,7 @@ from fleet.actions import settings
 from fleet.actions.settings import Report, Row
 from fleet.cli import person
 from fleet.cli.errors import tell
+from fleet.config.queue import refuse_password
 from fleet.config.text import toml_value
 from fleet.core.errors import FleetError
 from fleet.home import find, find_project
@@ -82,6 +83,9 @@ def get_one(key: str, show_origin: bool, as_json: bool) -> None:
 def set_values(assignments: tuple[str, ...], project: bool) -> None:
     """Change settings: all that are named, or none if one of them is wrong."""
     home = find()
+    for name, _, value in (each.partition("=") for each in assignments):
+        if name.strip() == "queue":
+            refuse_password(value, hint="`fleet init --queue postgresql` asks for it, and records it.")
     done = settings.change(
         home, assignments, cwd=person.current_directory(), project=project, caller=person.calling(home)
     )

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from fleet.config.load import load
 from fleet.core.errors import BadInput, FleetError, Usage
@@ -13,6 +14,8 @@ from fleet.home import Home
 SQLITE, BEADS, POSTGRES = "sqlite", "beads", "postgresql"
 COMMAND_SECONDS = 10
 LONGEST = 4096
+#: What a connection string may call them behind its question mark.
+PASSWORDS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 
 
 class Choice(Record):
@@ -51,8 +54,10 @@ def kind_of(name: str) -> str:
 
 
 def refuse_password(said: str, *, hint: str) -> None:
-    """See that a connection string which was typed holds no password. Raises Usage."""
-    if "@" in said and ":" in said.partition("://")[2].partition("@")[0]:
+    """See that a connection string which was typed holds no password, nor what does as well as one. Raises Usage."""
+    words = said.partition("?")[2].replace("?", "&").split("&")
+    keys = {unquote(word.partition("=")[0]).strip().lower() for word in words}
+    if keys & PASSWORDS or ("@" in said and ":" in said.partition("://")[2].partition("@")[0]):
         raise Usage("a password on the command line can be read by every user of this machine", hint=hint)
 
 

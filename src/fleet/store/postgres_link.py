@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumper
 
-from fleet.core.errors import BadInput, StoreAway, StoreFault
+from fleet.core.errors import StoreAway, StoreFault
+from fleet.store.connection_string import parsed, why_not
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -46,10 +46,10 @@ class Link(psycopg.Connection[tuple[Any, ...]]):
 
 
 def connect(url: str, patience: timedelta) -> Link:
-    """A new connection. Raises StoreAway when the server cannot be reached, StoreFault when it refuses.
+    """A new connection. Raises BadInput for a string that cannot be read, StoreAway when the server is not reached.
 
     A network that swallows everything is noticed within `patience`, whoever has to answer, and whatever the connection
-    string says.
+    string says. No piece of that is told.
     """
     seconds = patience.total_seconds()
     said = parsed(url)
@@ -65,8 +65,8 @@ def connect(url: str, patience: timedelta) -> Link:
             **{**wishes, **said, **{name: _capped(said.get(name), most) for name, most in limits.items()}},
             autocommit=True,
         )
-    except psycopg.Error as error:
-        raise translated(error) from error
+    except (psycopg.Error, UnicodeError) as error:  # a name that no host can have is a fault of its encoding
+        raise StoreAway(f"the database cannot be reached: {why_not(error)}", hint=AGAIN) from None
     link.patience = seconds
     link.adapters.register_dumper(str, StrDumper)
     return link
@@ -78,17 +78,8 @@ def _capped(said: Any, most: int) -> int:
     return min(wanted or most, most)
 
 
-def parsed(url: str) -> dict[str, Any]:
-    """A connection string in parts. Raises BadInput without repeating it: there may be a password in it."""
-    try:
-        return dict(conninfo_to_dict(url))
-    except psycopg.ProgrammingError:
-        hint = "it looks like postgresql://user:password@host:5432/database, with `%` codes for special characters."
-        raise BadInput("the connection string in `queue` cannot be read", hint=hint) from None
-
-
 def translated(error: psycopg.Error) -> StoreFault:
-    """A fault of PostgreSQL as a caller can understand it."""
+    """A fault of a server that was reached, as a caller can understand it."""
     words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, _BUSY):
         return StoreAway(f"the database was too busy: {words}", hint="others hold what this needs; try again.")

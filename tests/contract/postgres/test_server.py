@@ -81,7 +81,7 @@ def test_a_connection_string_is_never_repeated() -> None:
         assert "hunter22" not in f"{refused.value} {refused.value.hint} {refused.value.__cause__}"
     with pytest.raises(StoreAway) as away:
         PostgresQueue("postgresql://ada:hunter22@127.0.0.1:1/x")
-    assert "hunter22" not in f"{away.value} {away.value.hint}" and "127.0.0.1" in str(away.value)
+    assert not [piece for piece in ("hunter22", "ada", "127.0.0.1") if piece in f"{away.value} {away.value.__cause__}"]
 
 
 def test_a_refusal_is_told_in_words(queue: PostgresQueue) -> None:

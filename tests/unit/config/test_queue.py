@@ -10,8 +10,8 @@ import pytest
 
 from fleet.config.listing import row
 from fleet.config.load import load
-from fleet.config.queue import BEADS, POSTGRES, SQLITE, chosen, keep, kind_of
-from fleet.core.errors import BadInput, FleetError
+from fleet.config.queue import BEADS, POSTGRES, SQLITE, chosen, keep, kind_of, refuse_password
+from fleet.core.errors import BadInput, FleetError, Usage
 from fleet.home import Home
 
 URL = "postgresql://ada:hunter22@host/tasks"
@@ -46,6 +46,42 @@ def test_an_unknown_queue_is_refused_without_repeating_it(name: str, home: Home)
         with pytest.raises(BadInput) as refused:
             chosen(home, env)
         assert "hunter22" not in f"{refused.value}{refused.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        URL,
+        "postgresql://ada:@host/x",
+        "postgresql://ada:hun/ter22@host/x",
+        "postgresql://host/x?password=hunter22",
+        "postgresql://host:5432/x?user=ada&password=hunter22",
+        "postgresql://host?sslmode=require&sslpassword=hunter22",
+        "postgresql://host/x?oauth_client_secret=hunter22",
+        "postgresql://host/x?scram_client_key=hunter22",
+        "postgresql://ada@host/x?pass%77ord=hunter22",
+        "postgresql://host/x?%50ASSWORD=hunter22",
+        "postgresql://host/x?Password=hunter22",
+        "postgresql://host/x? password =hunter22",
+        "postgresql://host/x?a=b?&password=hunter22",
+        "postgresql://a?b@host/x?password=hunter22",
+    ],
+)
+def test_a_password_that_is_typed_is_refused_however_it_is_said(typed: str) -> None:
+    with pytest.raises(Usage, match="can be read by every user") as refused:
+        refuse_password(typed, hint="say it elsewhere.")
+    assert "hunter22" not in f"{refused.value}{refused.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *("sqlite", "beads", "-", "postgresql://host:5432/x", "postgresql://ada@host/x", "postgresql://ada@[::1]:1/x"),
+        *("postgresql://host/x?passfile=/etc/fleet/pass", "postgresql:///password?user=password", "postgresql://h/x?"),
+    ],
+)
+def test_what_holds_no_password_may_be_typed(typed: str) -> None:
+    refuse_password(typed, hint="say it elsewhere.")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,83 @@
+"""What a real server and its driver say to a connection that does not come about, in words of fleet's own."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from fleet.core.errors import StoreAway
+from fleet.store.postgres_link import connect
+from postgres import Server, server
+
+#: Whom the server lets in, and how.
+RULES = """
+local all all trust
+host all fleet,Ghost77,Locked77,Full77 127.0.0.1/32 trust
+host all Rejected77 127.0.0.1/32 reject
+host all Ada77 127.0.0.1/32 scram-sha-256
+"""
+MADE = (
+    "create role \"Ada77\" login password 'right'",
+    'create role "Locked77" nologin',
+    'create role "Full77" login connection limit 0',
+    'create database "Closed77" allow_connections false',
+    'create database "Barred77"',
+    'revoke connect on database "Barred77" from public',
+)
+UNTAKEN = "a value in the connection string is not taken"
+CASES = [
+    ("Ada77:Wrong77@HERE/postgres", "its user or password is wrong"),
+    ("Ada77@HERE/postgres", "the server wants a password"),
+    ("Ghost77@HERE/postgres", "there is no such user, or it may not log in"),
+    ("Locked77@HERE/postgres", "there is no such user, or it may not log in"),
+    ("Rejected77@HERE/postgres", "the server lets nobody in from here as that user"),
+    ("Unlisted77@HERE/postgres", "the server lets nobody in from here as that user"),
+    ("Full77@HERE/postgres", "the server has as many connections as it allows"),
+    ("fleet@HERE/Nowhere77", "there is no such database"),
+    ("fleet@HERE/Closed77", "that database takes no connections"),
+    ("Ada77:right@HERE/Barred77", "that user has no right to that database"),
+    ("fleet@127.0.0.1:1/Secret77", "nobody listens at its host and port"),
+    ("fleet@secret77.invalid/x", "the name of its host is not known"),
+    ("fleet@x/x?hostaddr=Secret77", "the name of its host is not known"),
+    ("fleet@/x?host=/nowhere/Secret77", "nobody listens at its socket"),
+    ("fleet@HERE/x?sslmode=require&sslkey=/Secret77", "an encrypted connection did not come about"),
+    ("fleet@HERE/x?channel_binding=require", "an encrypted connection did not come about"),
+    ("fleet@HERE/x?gssencmode=require", "an encrypted connection did not come about"),
+    ("fleet@HERE/x?service=Secret77", "the service that it names is described nowhere"),
+    ("fleet@HERE/postgres?target_session_attrs=standby", "the server is not of the sort that is asked for"),
+    *(
+        (f"fleet@HERE/postgres?{each}", UNTAKEN)
+        for each in (
+            *("sslmode=Secret77", "options=-c%20Secret77%3D1", "options=-Secret77", "target_session_attrs=Secret77"),
+            *("channel_binding=Secret77", "gssencmode=Secret77", "require_auth=Secret77", "sslcertmode=Secret77"),
+            *("load_balance_hosts=Secret77", "keepalives=Secret77", "sslnegotiation=Secret77", "port=99999"),
+            *("client_encoding=Secret77", "replication=Secret77", "ssl_min_protocol_version=Secret77"),
+        )
+    ),
+    ("Ada77:right@HERE/x?require_auth=md5", UNTAKEN),
+    ("fleet@127.0.0.1,127.0.0.1/x?port=1,2,3", UNTAKEN),
+    (f"fleet@/x?host=/{'Secret77' * 20}", UNTAKEN),
+]
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[str]:
+    server()  # or the test is left out
+    made = Server(tcp=True)
+    with psycopg.connect(made.url(), autocommit=True) as link:
+        for statement in MADE:
+            link.execute(statement.encode())
+    (made.folder / "data" / "pg_hba.conf").write_text(RULES)
+    made.stop()
+    made.start()
+    yield f"127.0.0.1:{made.port}"
+    made.remove()
+
+
+@pytest.mark.parametrize(("string", "words"), CASES)
+def test_why_nobody_is_let_in_is_told_without_a_piece_of_the_string(here: str, string: str, words: str) -> None:
+    with pytest.raises(StoreAway) as away:
+        connect(f"postgresql://{string.replace('HERE', here)}", timedelta(seconds=10))
+    assert str(away.value) == f"the database cannot be reached: {words}"
+    assert not [piece for piece in ("77", "fleet", "127.0.0.1") if piece in f"{away.value} {away.value.hint}"]

@@ -1,0 +1,95 @@
+"""A connection string is read before anybody connects, and whatever goes wrong, no piece of it is repeated."""
+
+import logging
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from psycopg import OperationalError
+
+from fleet.core.errors import BadInput, FleetError, StoreAway
+from fleet.store.connection_string import HINT, parsed, why_not
+from fleet.store.postgres_link import AGAIN, connect
+
+SECOND = timedelta(seconds=1)
+#: Letters that no message of ours has, and all that a URL, a shell or a parser of it takes for something else.
+MADE_UP = st.text(st.sampled_from("QXZ79" + "@:/?#[]%&=+ ,;'\"\\$!~`*()<>{}|^\n\tÿ\udcff"), min_size=4, max_size=24)
+
+
+@given(MADE_UP)
+@settings(max_examples=400, deadline=None)
+def test_no_four_characters_of_a_password_are_told(password: str) -> None:
+    with pytest.raises(FleetError) as refused:
+        connect(f"postgresql://fleet:{password}@127.0.0.1:1/d1", SECOND)
+    assert refused.value.hint in (HINT, AGAIN)
+    assert refused.value.__cause__ is None and (refused.value.__suppress_context__ or not refused.value.__context__)
+    assert not [piece for piece in pieces(password) if piece in str(refused.value)]
+
+
+def pieces(text: str) -> list[str]:
+    return [text[at : at + 4] for at in range(len(text) - 3)]
+
+
+@pytest.mark.parametrize(
+    "string",
+    [
+        "postgresql://fleet:Hunter@Secret77@127.0.0.1:1/d1",
+        "postgresql://fleet:p@ss:w/rd@127.0.0.1:1/d1",
+        "postgresql://fleet:Hunter/Secret77@127.0.0.1:1/d1",
+        "postgresql://fleet:12/Secret77?user=x@127.0.0.1:1/d1",
+        "postgresql://fleet:Hunter22",
+        "postgresql://fleet@Hunter%20Secret77/d1",
+        "postgresql://fleet@Hunter%40Secret77/d1",
+        "postgresql://fleet@127.0.0.1,Sec!ret:1/d1",
+        "postgresql://fleet:Secret77%@127.0.0.1:1/d1",
+        "postgresql://fleet:Secret\udcff@127.0.0.1:1/d1",
+    ],
+)
+def test_a_string_that_would_be_taken_apart_in_the_wrong_place_is_not_read(string: str) -> None:
+    with pytest.raises(BadInput, match="the connection string in `queue` cannot be read") as refused:
+        connect(string, SECOND)
+    assert refused.value.hint == HINT and "% codes" in HINT.replace("`", "")
+
+
+@pytest.mark.parametrize(
+    ("string", "host"),
+    [
+        ("postgresql://fleet:Hunter%40Secret77@127.0.0.1:1/d1", "127.0.0.1"),
+        ("postgresql://fleet:Hun?ter:#[]@db-1.example.org:5432/d1?sslmode=require", "db-1.example.org"),
+        ("postgresql://fleet@[fe80::1%25eth0]:5432/d1", "fe80::1%eth0"),
+        ("postgresql://fleet@my_host,bücher.example/d1", "my_host,bücher.example"),
+        ("postgresql://fleet@/d1?host=/var/run/a%20folder", "/var/run/a folder"),
+        ("postgresql:///d1", None),
+    ],
+)
+def test_what_is_written_as_it_must_be_is_read(string: str, host: str | None) -> None:
+    assert parsed(string).get("host") == host
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 70])
+def test_a_name_that_no_host_can_have_is_one_that_leads_nowhere(host: str) -> None:
+    with pytest.raises(StoreAway, match="the name of its host is not known"):
+        connect(f"postgresql://fleet@{host}/d1", SECOND)
+
+
+def test_every_host_that_was_tried_is_told_of_once() -> None:
+    words = (
+        'connection failed: connection to server at "Hunter", port 2 failed: Connection refused\n'
+        "\tIs the server running on that host and accepting TCP/IP connections?\n"
+        "Multiple connection attempts failed. All failures were:\n"
+        "- host: 'Hunter', port: '1', hostaddr: '::1': connection failed: FATAL:  database \"Hunter\" does not exist\n"
+        "- host: 'Hunter', port: '2', hostaddr: '::2': connection failed: Connection refused"
+    )
+    assert why_not(OperationalError(words)) == "nobody listens at its host and port; there is no such database"
+
+
+def test_what_nobody_has_heard_of_is_not_repeated_either() -> None:
+    assert "Hunter" not in why_not(OperationalError("Benutzer »Hunter« gibt es nicht"))
+
+
+def test_the_driver_tells_no_log_where_it_connects_to(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(StoreAway):
+        connect("postgresql://Hunter22@127.0.0.1:1/Secret77", SECOND)
+    assert "127.0.0.1" not in caplog.text and "Secret77" not in caplog.text
