@@ -46,6 +46,7 @@ class Outcome(Record):
     exit_signal: int | None = None
     finding: str = ""  # what the receipt shows
     shown: str = ""  # and by what, in words
+    says_blocked: str = ""  # that its agent handed in that it cannot go on, and why, in words
 
 
 class Run(Record):
