@@ -64,7 +64,8 @@ async def settle(
                 shown="; ".join(judgement.shown),
                 says_blocked=live.folder.clean(evidence.claimed_blocked),
             )
-            _record_questions(office, task, live.run, asked)
+            if outcome.ending != Ending.CANCELLED:  # what is stopped asks nothing; in its file it can be asked again
+                _record_questions(office, task, live.run, asked)
             rules = _rules(task, found)
             settled = _write(office, claim, live, outcome, judgement, pieces, rules)
             failed = staging.has_failed(settled) or settled.status == Status.BLOCKED
