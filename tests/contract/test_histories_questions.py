@@ -76,6 +76,20 @@ def test_an_empty_answer_is_an_answer(history: History) -> None:
     assert history.questions(unanswered=True) == []
 
 
+def test_a_question_that_is_withdrawn_waits_for_nobody_and_has_no_answer(history: History) -> None:
+    first, again = a_question("t"), a_question("t", asked_at=NOON + HOUR)
+    history.ask(first)
+    assert not history.question(first.id).is_withdrawn
+    gone = history.answer(first.id, None, by="fleet")
+    assert gone.is_withdrawn and (gone.answer, gone.answered_by) == (None, "fleet")
+    assert history.question(first.id) == gone and history.questions(unanswered=True) == []
+    with pytest.raises(AlreadyAnswered, match=f"question {first.id} was withdrawn"):
+        history.answer(first.id, "blue", by="bob")
+    history.ask(again)
+    assert history.questions(unanswered=True) == [again], "the same can be asked again"
+    assert not history.answer(again.id, "", by="ada").is_withdrawn
+
+
 def test_of_two_that_answer_at_once_one_wins(queue: Queue, history: History, tmp_path: Path) -> None:
     def answer(who: str, question_id: str, go: threading.Barrier) -> str:
         own = SqliteQueue(str(tmp_path / "fleet.db")) if isinstance(queue, SqliteQueue) else None

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from builders import a_task
+from fleet.actions import workers
+from fleet.assembly import open_fleet
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending, Run
 from fleet.core.task import Caller, Claim, Status, Verdict
@@ -168,6 +170,30 @@ def test_a_question_outlives_the_server_and_the_wait(agent: Agent) -> None:
     assert (answer["answered"], answer["answer"], answer["question_id"]) == (True, "green", first["question_id"])
     again = agent.tools.ok("ask_human", question="Which colour?")
     assert again["answer"] == "green", "an answer that was missed is not asked for again"
+
+
+def test_a_question_that_was_withdrawn_is_asked_anew_by_the_next_run(agent: Agent) -> None:
+    store, question = agent.store, "Which database?"
+    token, claim, run = admit(store, "fleet-asks")
+    with serving(store.fleet, FLEET_RUN_TOKEN=token) as tools:
+        first = tools.ok("ask_human", question=question, timeout_seconds=0)["question_id"]
+        with open_fleet(store.home) as fleet:
+            workers.cancel(fleet, "fleet-asks")
+        for _ in range(2):  # also where it asks once more before it has ended
+            told = tools.ok("ask_human", question=question)
+            assert (told["answered"], told["answer"], told["question_id"]) == (False, None, first)
+            assert "was withdrawn" in told["hint"]
+    store.end(claim, run, Ending.CANCELLED, Verdict(status=Status.BLOCKED, reason="stopped by hand"))
+    store.fleet.ok("retry", "fleet-asks")
+    claim, run = store.begin("fleet-asks")
+    token = store.queue.admit(claim, Caller(task_id="fleet-asks", run_id=run.id, epoch=claim.epoch))
+    with serving(store.fleet, FLEET_RUN_TOKEN=token) as tools:
+        told = tools.ok("ask_human", question=question, timeout_seconds=0)
+        assert not told["answered"] and told["question_id"] != first
+        (asked,) = json.loads(store.fleet.ok("questions", "--json"))
+        assert (asked["id"], asked["waits"]) == (told["question_id"], True)
+        store.fleet.ok("answer", asked["id"], "sqlite")
+        assert tools.ok("ask_human", question=question)["answer"] == "sqlite"
 
 
 def test_an_agent_whose_run_is_over_makes_nothing(agent: Agent) -> None:

@@ -18,7 +18,8 @@ from program import Program
 from repositories import make_repository, run_git
 from supervised import wait_for
 
-#: An agent that ends at once, one that writes about logins and limits, one that prints without measure, an honest one.
+#: An agent that ends at once, one that writes about logins and limits, one that prints without measure, one that
+#: cannot go on, an honest one.
 AGENT = """\
 #!/bin/sh
 prompt=$(cat)
@@ -33,6 +34,10 @@ case "$prompt" in
     echo $$ > "$FLEET_ARTIFACT_DIR/pid-2"
     while [ ! -e "$FLEET_ARTIFACT_DIR/go" ]; do sleep 0.1; done
     echo done >> work.txt; exit 7 ;;
+*"reach the database"*)
+    echo half > half.txt
+    echo '{"summary": "no credentials", "status": "blocked"}' > "$FLEET_ARTIFACT_DIR/result.json"
+    exit ;;
 *"take your time"*) for part in 1 2 3 4 5 6; do echo "part $part"; sleep 0.3; done ;;
 esac
 echo done >> work.txt
@@ -215,3 +220,14 @@ class Raw:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
         self._process.stdin.flush()
+
+
+def test_a_worker_that_says_it_is_blocked_has_failed_whatever_it_left(shop: Shop) -> None:
+    key = shop.make("reach the database")
+    (over,) = shop.tools.wait_over(key)
+    told = (over["status"], over["task_status"], over["finding"], over["reason"])
+    assert told == ("failed", "blocked", "incomplete", "it says it is blocked: no credentials")
+    found = shop.tools.ok("collect_worker_result", worker_id=key)
+    assert (found["status"], found["error_message"]) == ("failed", over["reason"])
+    assert (found["result"]["status"], found["result"]["files_changed"]) == ("blocked", ["half.txt"])
+    assert found["retry_count"] == 0

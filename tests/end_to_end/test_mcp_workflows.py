@@ -161,11 +161,52 @@ def test_a_workflow_is_waited_for_and_a_cancelled_one_asks_nothing_any_more(shop
     assert [each["status"] for each in shop.over(made)["stage_summary"]] == ["cancelled", "cancelled"]
     assert json.loads(shop.fleet.ok("questions", "--json")) == []
     (over,) = [each for each in json.loads(shop.fleet.ok("questions", "--all", "--json")) if each["task"] == task]
-    assert (over["answer"], over["answered_by"], over["waits"]) == ("cancelled", "fleet", False)
-    assert "cancelled" in (shop.fleet.home / "tasks" / task / "artifacts" / "Q&A.md").read_text()
-    assert shop.fleet("answer", over["id"], "green").code == 1, "it is too late"
+    assert (over["answer"], over["withdrawn"], over["waits"]) == (None, True, False)
+    assert "→ withdrawn  (fleet)" in shop.fleet.ok("questions", "--all")
+    assert "was withdrawn" in shop.fleet("answer", over["id"], "green").err, "it is too late"
     assert shop.tools.ok("wait", ids=[key], until="all")["workflows"][0]["status"] == "cancelled"
     assert "WorkflowNotFound" in shop.tools.refused("wait", ids=["wf_000000000000"])
+
+
+def test_what_was_withdrawn_is_no_answer_and_is_asked_anew_after_a_retry(shop: Shop) -> None:
+    made = shop.make([{"name": "asks", "prompt_template": 'demo: steps=1 pause=0 ask="Which size?"'}])
+    key, task = made["workflow_id"], made["stage_summary"][0]["worker_id"]
+    artifacts = shop.fleet.home / "tasks" / task / "artifacts"
+
+    def asked() -> list[str]:
+        found = json.loads(shop.fleet.ok("questions", "--json"))
+        return [each["id"] for each in found if each["task"] == task]
+
+    def status() -> object:
+        return json.loads(shop.fleet.ok("bd", "show", task, "--json"))[0]["status"]
+
+    wait_for(asked, "its question")
+    (first,) = asked()
+    shop.tools.ok("cancel_workflow", workflow_id=key)
+    assert asked() == []
+    told = (artifacts / "Q&A.md").read_text()
+    assert "## A:" not in told and "> withdrawn 2" in told
+    shop.fleet.ok("retry", task)
+    wait_for(asked, "its question to be asked anew", lambda: (artifacts / "Q&A.md").read_text())
+    (second,) = asked()
+    assert second != first and "## A:" not in (artifacts / "Q&A.md").read_text()
+    shop.fleet.ok("answer", second, "large")
+    wait_for(lambda: status() == "closed", "its end")
+    assert (artifacts / "KNOWLEDGE.md").read_text().splitlines()[0] == "- Which size? large"
+
+
+def test_a_retried_stage_that_is_cancelled_at_work_asks_nothing(shop: Shop) -> None:
+    """What stands in its file from before is not asked in its name."""
+    made = shop.make([{"name": "asks", "prompt_template": 'demo: steps=1 pause=0 ask="Which shape?"'}])
+    key, task = made["workflow_id"], made["stage_summary"][0]["worker_id"]
+    shop.tools.ok("wait", ids=[key], until="all", timeout_seconds=45)
+    shop.tools.ok("cancel_workflow", workflow_id=key)
+    shop.fleet.ok("bd", "update", task, "--description", "demo: hang=middle")
+    shop.fleet.ok("retry", task)
+    wait_for(lambda: shop.tools.ok("get_worker_status", worker_id=task)["status"] == "running", "its agent")
+    shop.tools.ok("cancel_worker", worker_id=task)
+    wait_for(lambda: shop.tools.ok("get_worker_status", worker_id=task)["status"] == "cancelled", "its end")
+    assert [each for each in json.loads(shop.fleet.ok("questions", "--json")) if each["task"] == task] == []
 
 
 def test_a_stage_that_times_out_is_told_alike_and_what_it_did_is_collected(shop: Shop) -> None:

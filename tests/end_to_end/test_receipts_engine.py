@@ -120,11 +120,23 @@ def test_work_that_does_not_pass_goes_back_with_the_output_and_then_to_a_person(
     assert "`echo no; exit 4` ended with exit code 4; its last lines: no" in blocked["reason"]
 
 
+def test_a_task_whose_agent_says_it_is_blocked_stays_open_to_a_person_with_its_receipt(home: Terminals) -> None:
+    said = hand_in(status="blocked", summary="x" * 500, files_changed=["half"])
+    task = made(home, "echo half > half", said, options=("--verify", "true"))
+    blocked = home.wait_status(task, "closed", "blocked")
+    assert blocked["reason"].startswith("it says it is blocked: xxx") and len(blocked["reason"]) < 250
+    assert (blocked["status"], findings(home, task)) == ("blocked", ["incomplete"])
+    check_receipts(home, task)
+    told = pieces(home, task)
+    assert told["claims"]["status"] == "blocked" and [row["path"] for row in told["git"]["files"]] == ["half"]
+
+
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
         ({"files_changed": ["new.txt", "src/ghost.py"]}, "files that are not there: src/ghost.py"),
         ({"commits": ["deadbeef1"]}, "commits that nobody has: deadbeef1"),
+        ({"commits": ["deadbeef1"], "status": "blocked"}, "commits that nobody has: deadbeef1"),
     ],
 )
 def test_what_an_agent_claims_and_did_not_do_starts_afresh_once_and_then_is_a_persons(

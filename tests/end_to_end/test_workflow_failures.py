@@ -1,6 +1,6 @@
 """Workflows in which something fails: what is handed on all the same, and what becomes of the others."""
 
-from flowing import at_home, branch_of, home, ran, results, stage, states, task_of, written
+from flowing import at_home, branch_of, handing_in, home, ran, results, stage, states, task_of, written
 from repositories import run_git
 from terminals import Terminals
 
@@ -52,3 +52,39 @@ def test_where_a_failure_cancels_the_others_those_at_work_end_and_keep_their_wor
     home.fleet.ok("retry", task_of(flow, "bad"))
     home.wait_all([task_of(flow, name) for name in ("bad", "slow", "after")], "closed")
     assert home.told("workflow", "status", flow["id"])["status"] == "succeeded"
+
+
+def test_a_stage_that_says_it_is_blocked_is_for_a_person_and_keeps_its_work(home: Terminals) -> None:
+    said = {"summary": "no credentials for the database\\nasked twice", "status": "blocked"}
+    blocked = handing_in(**said, files_changed=["half"], next_steps=["give me credentials"])
+    mark = home.fleet.user / "mended"
+    flow = ran(
+        home,
+        stage("impl", "echo half > half", f"test -e {mark} || {blocked}", retries=3),
+        stage("look", f"test -e {mark} || {handing_in(**said)}", no_changes=True),
+        stage("deploy", "touch deployed", depends_on=["impl"]),
+        code=1,
+    )
+    assert states(flow) == {"impl": "failed", "look": "failed", "deploy": "failed"} and flow["status"] == "failed"
+    for name in ("impl", "look"):
+        task = home.task(task_of(flow, name))
+        assert task["reason"] == "it says it is blocked: no credentials for the database"
+        assert (task["status"], task["finding"]) == ("blocked", "incomplete")
+        assert len(home.runs(task_of(flow, name))) == 1, "another try would meet the same"
+    handed = results(home, flow)["impl"]["result"]
+    assert (handed["status"], handed["files_changed"], handed["next_steps"]) == (
+        *("blocked", ["half"]),
+        ["give me credentials"],
+    )
+    assert run_git(home.repo, "show", f"{branch_of(flow, 'impl')}:half") == "half", "fleet committed what was left"
+    assert not home.rows("select * from runs where task = ?", task_of(flow, "deploy"))
+    mark.touch()
+    home.fleet.ok("retry", task_of(flow, "impl"), task_of(flow, "look"))
+    home.wait_all([task_of(flow, name) for name in ("impl", "look", "deploy")], "closed")
+
+
+def test_a_round_that_says_it_is_blocked_is_not_followed_by_the_next(home: Terminals) -> None:
+    blocked = handing_in(summary="", status="blocked")
+    flow = ran(home, stage("work", "echo x >> log", blocked, verify="test -e no", repeat=3), code=1)
+    assert home.task(task_of(flow, "work"))["reason"] == "it says it is blocked"
+    assert [len(home.runs(each["task"])) for each in flow["stages"]] == [1, 0, 0]

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     from fleet.assembly import Fleet
 
-#: The answer to what was asked about work that somebody cancelled, and who gives it.
-CANCELLED, BY = "cancelled", "fleet"
+#: Who withdraws what was asked about work that somebody cancelled.
+BY = "fleet"
 
 
 def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
     """Put a question to a person, or find the one that this task asked before with the same words, answered or not.
+
+    What was withdrawn is asked anew, but not by the run that it was withdrawn from.
 
     Raises BadInput, IllegalMove for whoever is no live run.
     """
@@ -36,8 +38,9 @@ def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
         )
     text = _checked(text)
     with fleet.queue.atomic():
-        same = [each for each in fleet.history.questions(task_id=caller.task_id) if each.text.strip() == text]
-        if same:
+        asked = fleet.history.questions(task_id=caller.task_id)
+        counting = [each for each in asked if not each.is_withdrawn or each.run_id == caller.run_id]
+        if same := [each for each in counting if each.text.strip() == text]:
             return same[-1]
         made = Question(
             id=f"q-{new_uuid()[:8]}",
@@ -52,14 +55,16 @@ def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
 
 
 def withdraw(fleet: Fleet, task_ids: Iterable[str]) -> None:
-    """Answer whatever these tasks still ask: they are cancelled. Nothing is opened again by it."""
+    """Take back whatever these tasks still ask: they are cancelled. That is no answer, and nothing is opened by it."""
     for task_id in task_ids:
         for asked in fleet.history.questions(task_id=task_id, unanswered=True):
-            with contextlib.suppress(AlreadyAnswered):  # a person was quicker
-                fleet.history.answer(asked.id, CANCELLED, by=BY)
+            try:
+                fleet.history.answer(asked.id, None, by=BY)
+            except AlreadyAnswered:  # a person was quicker
+                continue
             folder = TaskFolder(task_home(fleet, task_id), task_id, now=fleet.queue.now)
             with contextlib.suppress(OSError):  # the record counts; the file is for whoever reads along
-                folder.append_answer(asked.text, CANCELLED, fleet.queue.now())
+                folder.withdraw_question(asked.text, fleet.queue.now())
 
 
 def _checked(text: str) -> str:

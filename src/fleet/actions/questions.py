@@ -49,6 +49,7 @@ class Asked(NamedTuple):
             "asked_at": asked.asked_at.isoformat(timespec="seconds"),
             "text": asked.text,
             "waits": self.waits,
+            "withdrawn": asked.is_withdrawn,
             "answer": asked.answer if asked.answer is not None else self.in_file or None,
             "answered_at": asked.answered_at.isoformat(timespec="seconds") if asked.answered_at else None,
             "answered_by": asked.answered_by or ("Q&A.md" if self.in_file else ""),

@@ -53,8 +53,9 @@ def _print(asked: Asked) -> None:
     click.echo(f"{question.id}  {question.task_id}  {instant(question.asked_at)}  {title}")
     click.echo(block(question.text, "    "))
     view = asked.view()
-    if view["answer"] is not None:
-        click.echo(block(f"→ {view['answer']}  ({view['answered_by']})", "    "))
+    said = "withdrawn" if view["withdrawn"] else view["answer"]
+    if said is not None:
+        click.echo(block(f"→ {said}  ({view['answered_by']})", "    "))
 
 
 def _typed(asked: Asked) -> str:

@@ -51,6 +51,7 @@ class Evidence(Record):
     changed: int | None = None  # files that differ from the base; none: nothing to compare with
     blank: bool = False  # and only in their white space
     claimed_no_changes: bool = False  # its result.json says so
+    claimed_blocked: str = ""  # that its result.json says it cannot go on, and why, in words
     absent: tuple[str, ...] = ()  # files it claims to have changed that are not there at all
     untouched: tuple[str, ...] = ()  # files it claims to have changed that are as they were
     unknown_commits: tuple[str, ...] = ()  # commits it claims that nobody has
@@ -78,8 +79,8 @@ def judge(seen: Evidence) -> Judgement:
         return Judgement(finding=Finding.INCOMPLETE, shown=(seen.reason or seen.ending,))
     if lies := _lies(seen):
         return Judgement(finding=Finding.FABRICATED, shown=lies)
-    if not seen.tells_tools and not seen.handed_in and _did_nothing(seen):
-        return Judgement(finding=Finding.INCOMPLETE, shown=("it says it is done, and there is nothing to show for it",))
+    if unfinished := _unfinished(seen):
+        return Judgement(finding=Finding.INCOMPLETE, shown=(unfinished,))
     verification = seen.verification
     if verification is not None and not verification.ok:
         return Judgement(finding=Finding.FAILED_VERIFY, shown=_failure(verification))
@@ -96,7 +97,8 @@ def judge(seen: Evidence) -> Judgement:
 def _lies(seen: Evidence) -> tuple[str, ...]:
     """What it claims and did not do."""
     found = []
-    if seen.tells_tools and _did_nothing(seen) and not (seen.handed_in and seen.changed is None):
+    says_done = not seen.claimed_blocked
+    if says_done and seen.tells_tools and _did_nothing(seen) and not (seen.handed_in and seen.changed is None):
         found.append("it says it is done, and never used a tool")
     if seen.absent:
         found.append(f"it claims files that are not there: {_some(seen.absent)}")
@@ -107,6 +109,14 @@ def _lies(seen: Evidence) -> tuple[str, ...]:
     if seen.unseen:
         found.append(f"it claims commands that it never ran: {_some(seen.unseen)}")
     return tuple(found)
+
+
+def _unfinished(seen: Evidence) -> str:
+    """Why it is not done, though it ended as if it were."""
+    if seen.claimed_blocked:
+        return seen.claimed_blocked
+    nothing = not seen.tells_tools and not seen.handed_in and _did_nothing(seen)
+    return "it says it is done, and there is nothing to show for it" if nothing else ""
 
 
 def _did_nothing(seen: Evidence) -> bool:

@@ -46,6 +46,7 @@ class Outcome(Record):
     exit_signal: int | None = None
     finding: str = ""  # what the receipt shows
     shown: str = ""  # and by what, in words
+    says_blocked: str = ""  # that its agent handed in that it cannot go on, and why, in words
 
 
 class Run(Record):
@@ -145,8 +146,18 @@ class Question(Record):
     text: str
     source: str = ""  # file, status or tool
     answer: str | None = None
-    answered_at: datetime | None = None
+    answered_at: datetime | None = None  # since when it waits for nobody
     answered_by: str = ""
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether it waits for nobody, and nobody answered it: the work that it is about was cancelled."""
+        return self.answered_at is not None and self.answer is None
+
+    @property
+    def end_in_words(self) -> str:
+        """Who answered it, or that it was withdrawn."""
+        return "withdrawn" if self.is_withdrawn else f"answered by {self.answered_by}"
 
 
 class Account(Record):

@@ -288,12 +288,23 @@ class TaskFolder:
             self._artifacts.append(QA, b"\n" + block.encode())
             return True
         text, is_new = qa.with_answer(_text(before), question, answer, at)
+        self._rewrite_questions(before, text)
+        return is_new
+
+    def withdraw_question(self, question: str, at: datetime) -> None:
+        """Note below a question that stands there without an answer that it was withdrawn; it stays unanswered."""
+        before = self._artifacts.read(QA, READ_CAP + 1) or b""
+        if len(before) <= READ_CAP:
+            self._rewrite_questions(before, qa.with_withdrawal(_text(before), _storable(question), at))
+
+    def _rewrite_questions(self, before: bytes, text: str) -> None:
         data = text.encode("utf-8", "surrogateescape")
+        if data == before:
+            return
         if data.startswith(before):
             self._artifacts.append(QA, data[len(before) :])  # an editor that has it open sees it grow
-        elif is_new:
+        else:
             self._artifacts.write(QA, data)
-        return is_new
 
     def _read(self, files: AgentFiles, name: str) -> bytes | None:
         try:

@@ -160,24 +160,26 @@ def _no_failure(counts: Counts, ending: str, reason: str, limits: Limits) -> Ver
 def _judged(task: Task, outcome: Outcome, limits: Limits, findings: Findings, rules: Rules) -> Verdict:
     """Of a run that claims to be done: what its receipt shows decides."""
     counts, shown = Counts.of(task), outcome.shown or outcome.reason or outcome.ending
-    closed = Verdict(
+    done = Verdict(
         status=Status.CLOSED,
         reason=task.hand_in_reason or outcome.reason or outcome.ending,
         finding=outcome.finding or Finding.UNVERIFIED,
     )
-    match closed.finding:
+    if outcome.says_blocked:  # whatever else would be closed or asked to go on: another try would meet the same
+        done = done.replace(status=Status.BLOCKED, reason=outcome.says_blocked)
+    match done.finding:
         case Finding.VERIFIED:
-            return closed
+            return done
         case Finding.INCOMPLETE | Finding.INFRA_ERROR:
-            return _incomplete(counts, shown, limits)
+            return done if outcome.says_blocked else _incomplete(counts, shown, limits)
         case Finding.FAILED_VERIFY if counts.disproofs < findings.verify_retries:
             return Verdict(status=Status.OPEN, reason=shown, restarts=DISPROOF)
         case Finding.FABRICATED if counts.fakes < findings.fabricated_retries:
             return Verdict(status=Status.OPEN, reason=shown, restarts=FAKE)
         case Finding.NO_CHANGES if rules.no_changes is not None:
-            return closed if rules.no_changes else _for_a_person(closed.finding, shown, counts)
+            return done if rules.no_changes else _for_a_person(done.finding, shown, counts)
     # The settings of a finding bear its name.
-    return closed if getattr(findings, closed.finding) != PERSON else _for_a_person(closed.finding, shown, counts)
+    return done if getattr(findings, done.finding) != PERSON else _for_a_person(done.finding, shown, counts)
 
 
 def _for_a_person(finding: str, shown: str, counts: Counts) -> Verdict:

@@ -14,6 +14,7 @@ MOST_QUESTIONS = 200
 LONGEST_QUESTION = 16 * 1024
 
 _HEADING = re.compile(r"#{1,6}[ \t]{0,4}([QqAa])[ \t]{0,4}\d{0,4}[ \t]{0,4}:(.*)")
+_WITHDRAWN = re.compile(r"> withdrawn \d{4}-\d\d-\d\d \d\d:\d\d: ")
 _DATE = re.compile(r"\s*\d{4}-\d\d-\d\d[ T]?[\d:]{0,8}\s*")
 
 
@@ -22,6 +23,7 @@ class Asked(Record):
 
     text: str
     answer: str = ""
+    is_withdrawn: bool = False  # a note says so; it may be asked again, and answered
     end: int  # where, in characters, its answer belongs
 
     @property
@@ -31,8 +33,16 @@ class Asked(Record):
 
 
 def questions(text: str) -> list[Asked]:
-    """The questions in order, each with the answers that stand before the next one."""
+    """The questions in order, each with the answers that stand before the next one; one that was withdrawn and is
+    asked again further down stands there alone."""
+    asked = _blocks(text)
+    below = {_first_line(each.text): place for place, each in enumerate(asked)}
+    return [each for place, each in enumerate(asked) if not each.is_withdrawn or below[_first_line(each.text)] == place]
+
+
+def _blocks(text: str) -> list[Asked]:
     found: list[tuple[list[str], list[str], int]] = []
+    withdrawn: set[int] = set()
     position, part = 0, None
     for line in text.splitlines(keepends=True):
         position += len(line)
@@ -46,11 +56,16 @@ def questions(text: str) -> list[Asked]:
             part = found[-1][1]
             # The heading of an answer names its time; somebody in a hurry writes the answer there.
             part.append("" if _DATE.fullmatch(heading[2]) else heading[2].strip())
+        elif found and _WITHDRAWN.match(line):
+            withdrawn.add(len(found) - 1)
         elif part is not None:
             part.append(line.rstrip())
         if found:
             found[-1] = (*found[-1][:2], position)
-    return [Asked(text=_joined(asked), answer=_joined(answer), end=end) for asked, answer, end in found]
+    return [
+        Asked(text=_joined(asked), answer=_joined(answer), is_withdrawn=place in withdrawn, end=end)
+        for place, (asked, answer, end) in enumerate(found)
+    ]
 
 
 def with_answer(text: str, question: str, answer: str, at: datetime) -> tuple[str, bool]:
@@ -66,15 +81,28 @@ def with_answer(text: str, question: str, answer: str, at: datetime) -> tuple[st
     if not open_ones:
         heading = f"## Q: {_first_line(question)}\n"
         return _block(text, heading + _answer_block(answer, at)), True
-    end = open_ones[0].end
-    rest = text[end:]
-    return _block(text[:end], _answer_block(answer, at)) + ("\n" if rest else "") + rest, True
+    return _inserted(text, open_ones[0].end, _answer_block(answer, at)), True
+
+
+def with_withdrawal(text: str, question: str, at: datetime) -> str:
+    """The file with a note below this question, where it stands open, that it was withdrawn: no answer to it."""
+    same = [each for each in questions(text) if each.is_open and _first_line(each.text) == _first_line(question)]
+    if not same:
+        return text
+    note = f"> withdrawn {at:%Y-%m-%d %H:%M}: its work was cancelled before anybody answered\n"
+    return _inserted(text, same[-1].end, note)
 
 
 def _answer_block(answer: str, at: datetime) -> str:
-    # A line of the answer that looks like a heading of ours would be taken for one.
-    lines = ["\\" + line if _HEADING.match(line) else line for line in answer.strip().splitlines()]
+    # A line of the answer that looks like a heading or a note of ours would be taken for one.
+    ours = (_HEADING, _WITHDRAWN)
+    lines = ["\\" + line if any(look.match(line) for look in ours) else line for line in answer.strip().splitlines()]
     return f"## A: {at:%Y-%m-%d %H:%M}\n\n" + "\n".join(lines) + "\n"
+
+
+def _inserted(text: str, place: int, block: str) -> str:
+    rest = text[place:]
+    return _block(text[:place], block) + ("\n" if rest else "") + rest
 
 
 def _block(before: str, block: str) -> str:

@@ -56,10 +56,16 @@ async def settle(
         with office.queue.atomic():
             task = office.queue.get(claim.task.id)
             outcome = outcome_of(seen.replace(task=task))
-            judgement = judge(found.evidence(outcome, task))
+            evidence = found.evidence(outcome, task)
+            judgement = judge(evidence)
             judgement = judgement.replace(shown=tuple(live.folder.cleaned(judgement.shown)))
-            outcome = outcome.replace(finding=judgement.finding, shown="; ".join(judgement.shown))
-            _record_questions(office, task, live.run, asked)
+            outcome = outcome.replace(
+                finding=judgement.finding,
+                shown="; ".join(judgement.shown),
+                says_blocked=live.folder.clean(evidence.claimed_blocked),
+            )
+            if outcome.ending != Ending.CANCELLED:  # what is stopped asks nothing; in its file it can be asked again
+                _record_questions(office, task, live.run, asked)
             rules = _rules(task, found)
             settled = _write(office, claim, live, outcome, judgement, pieces, rules)
             failed = staging.has_failed(settled) or settled.status == Status.BLOCKED

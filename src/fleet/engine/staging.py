@@ -76,8 +76,13 @@ async def skip(office: Office, claim: Claim, skipped: Skipped) -> Task:
 
 
 def judged(office: Office, task: Task, outcome: Outcome, verdict: Verdict) -> Verdict:
-    """The verdict on a stage: one that may fail ends with its failure, and those behind it go on."""
-    if verdict.status != Status.BLOCKED or outcome.ending in BY_A_PERSON or _asks(office, task):
+    """The verdict on a stage: one that may fail ends with its failure, and those behind it go on.
+
+    Not where a person is needed: the next round would need the same.
+    """
+    if verdict.status != Status.BLOCKED or outcome.ending in BY_A_PERSON:
+        return verdict
+    if outcome.says_blocked or _asks(office, task):
         return verdict
     found = office.history.stage_of(task.id)
     if found is None or not stage_in(found.spec).may_fail:

@@ -224,6 +224,9 @@ async def _ask(desk: Desk, given: AskHuman, tell: Tell) -> Answer:
             told = waited + TELL_SECONDS
         await asyncio.sleep(LONGEST_PAUSE)
         asked = await desk.ask(partial(_again, key=asked.id))
+    if asked.is_withdrawn:
+        hint = "it was withdrawn: what you work on was cancelled."
+        return {"question_id": asked.id, "answered": False, "answer": None, "hint": hint}
     return {"question_id": asked.id, "answered": True, "answer": asked.answer, "answered_by": asked.answered_by}
 
 

@@ -208,8 +208,9 @@ class History(Protocol):
     def ask(self, question: Question) -> None:
         """Record a question; the same text asked again by the same task while open is one question."""
 
-    def answer(self, question_id: str, text: str, *, by: str) -> Question:
-        """Record an answer. The first wins: a second raises AlreadyAnswered. Raises QuestionNotFound."""
+    def answer(self, question_id: str, text: str | None, *, by: str) -> Question:
+        """Record an answer, or with None that there will be none: it is withdrawn. The first wins: a second raises
+        AlreadyAnswered. Raises QuestionNotFound."""
 
     def question(self, question_id: str) -> Question:
         """One question. Raises QuestionNotFound."""

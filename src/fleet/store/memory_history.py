@@ -98,11 +98,11 @@ class MemoryHistory(MemoryHosts):
             if question.id not in asked and all(each.text != question.text for each in waiting):
                 self._queue.state.questions = {**asked, question.id: question}
 
-    def answer(self, question_id: str, text: str, *, by: str) -> Question:
+    def answer(self, question_id: str, text: str | None, *, by: str) -> Question:
         with self._queue.atomic():
             asked = self.question(question_id)
             if asked.answered_at is not None:
-                raise AlreadyAnswered(f"question {question_id} was answered by {asked.answered_by}")
+                raise AlreadyAnswered(f"question {question_id} was {asked.end_in_words}")
             answered = asked.replace(answer=text, answered_at=self._queue.now(), answered_by=by)
             self._queue.state.questions = {**self._queue.state.questions, question_id: answered}
             return answered

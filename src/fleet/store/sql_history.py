@@ -94,14 +94,16 @@ class SqlHistory(SqlHosts):
         with self._db.writing():
             self._db.rows(self._sql["insert_question"], values_of(question))
 
-    def answer(self, question_id: str, text: str, *, by: str) -> Question:
+    def answer(self, question_id: str, text: str | None, *, by: str) -> Question:
         with self._db.writing():
             now = to_micros(self._now())
-            self._rows("answer_question", id=question_id, answer=storable(text), by=by, now=now)
+            self._rows(
+                "answer_question", id=question_id, answer=text if text is None else storable(text), by=by, now=now
+            )
             first = self._db.changes()
             answered = self.question(question_id)
             if not first:
-                raise AlreadyAnswered(f"question {question_id} was answered by {answered.answered_by}")
+                raise AlreadyAnswered(f"question {question_id} was {answered.end_in_words}")
             return answered
 
     def question(self, question_id: str) -> Question:

@@ -60,6 +60,13 @@ PLAIN: dict[str, Any] = {"workspace": "directory"}
         (seen(untouched=("a",), changed=0, claimed_no_changes=True), "no_changes", "nothing differs"),
         (seen(unknown_commits=("abc1234",)), "fabricated", "nobody has: abc1234"),
         (seen(unseen=("pytest -q",)), "fabricated", "never ran: pytest -q"),
+        (seen(claimed_blocked="it says it is blocked: why"), "incomplete", "it says it is blocked: why"),
+        (seen(claimed_blocked="blocked", verification=passed()), "incomplete", "blocked"),
+        (seen(claimed_blocked="blocked", changed=0), "incomplete", "blocked"),
+        (seen(claimed_blocked="blocked", **NOTHING), "incomplete", "blocked"),  # it does not say that it did anything
+        (seen(claimed_blocked="blocked", absent=("a",)), "fabricated", "not there: a"),
+        (seen(claimed_blocked="blocked", untouched=("a",), changed=0), "fabricated", "not made: a"),
+        (seen(claimed_blocked="blocked", strayed=("it wrote to ~",)), "out_of_scope", "it wrote to ~"),
         (seen(strayed=("it wrote to ~",), verification=passed()), "out_of_scope", "it wrote to ~"),
         (seen(strayed=("it wrote to ~",), ending="rate_limited"), "out_of_scope", "it wrote to ~"),
         (seen(**PLAIN, changed=None), "unverified", "no verify command"),

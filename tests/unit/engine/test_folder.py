@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from builders import NOON, a_task
@@ -383,6 +383,35 @@ def test_an_answer_on_the_line_of_its_heading_counts() -> None:
     assert qa.questions("## Q: Why?\n## A: so\n")[0].answer == "so"
 
 
+NOTE = "> withdrawn 2026-03-01 12:00: its work was cancelled before anybody answered\n"
+
+
+def test_a_question_that_is_withdrawn_has_no_answer_and_can_be_asked_again(folder: TaskFolder) -> None:
+    path = artifact(folder, "Q&A.md")
+    path.write_text(QA)
+    folder.withdraw_question("Which size?", NOON)
+    assert path.read_text() == QA + "\n" + NOTE
+    assert folder.open_questions() == ["Which size?"], "the note is no part of it"
+    folder.withdraw_question("Which colour?", NOON)
+    folder.withdraw_question("Which shape?", NOON)
+    assert path.read_text() == QA + "\n" + NOTE, "what has its answer, or is not there, stays so"
+    with path.open("a") as file:
+        file.write("## Q: Which size?\nI ask again.\n")
+    assert folder.open_questions() == ["Which size?\nI ask again."], "what is asked twice is one question"
+    assert folder.append_answer("Which size?", f"Large.\n{NOTE}", NOON)
+    assert folder.open_questions() == [] and folder.questions()[-1].answer == f"Large.\n\\{NOTE.strip()}"
+
+
+@pytest.mark.parametrize("place", ["", "## A:\n", "## A: 2026-01-01\n\n"])
+def test_a_note_of_withdrawal_is_no_answer_wherever_it_stands(folder: TaskFolder, place: str) -> None:
+    path = artifact(folder, "Q&A.md")
+    path.write_text(f"## Q: Why?\n{place}\n## Q: And how?\nx")
+    folder.withdraw_question("Why?", NOON)
+    assert NOTE in path.read_text() and folder.open_questions() == ["Why?", "And how?\nx"]
+    assert folder.append_answer("Why?", "So.", NOON)
+    assert [each.answer for each in folder.questions()] == ["So.", ""]
+
+
 def test_half_characters_in_an_answer_harm_nothing(folder: TaskFolder) -> None:
     assert folder.append_answer("Which\ud800?", "this\ud800\0", NOON)
     assert folder.questions()[0].answer == "this?"
@@ -405,6 +434,18 @@ def test_any_text_can_be_answered_and_nothing_of_it_is_lost(text: str, question:
     remains = iter(written)
     assert all(char in remains for char in text)
     assert len(qa.questions(written)) - len(qa.questions(text)) in (0, 1)
+
+
+@given(st.text(alphabet="#QqAa: \n\r12-\u2028\x0bx", max_size=80))
+@example("## Q: x\n1\n## Q: x\n2")
+def test_whatever_is_withdrawn_nothing_is_lost_answered_or_asked_by_it(text: str) -> None:
+    before = qa.questions(text)
+    for each in before:
+        written = qa.with_withdrawal(text, each.text, NOON)
+        remains = iter(written)
+        assert all(char in remains for char in text)
+        after = {(asked.text, asked.answer) for asked in qa.questions(written)}
+        assert after <= {(asked.text, asked.answer) for asked in before}
 
 
 def test_a_complaint_that_something_was_printed_after_is_over(tmp_path: Path) -> None:

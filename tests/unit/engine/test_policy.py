@@ -143,6 +143,21 @@ def test_a_task_says_for_itself_whether_it_may_end_without_a_change() -> None:
     assert verdict("finished", finding="fabricated", rules=Rules(no_changes=True)).status == "open"
 
 
+@pytest.mark.parametrize("ending", DONE)
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_what_says_it_is_blocked_is_never_closed_whatever_the_settings_say(ending: str, finding: str) -> None:
+    said: dict[str, Any] = {"finding": finding, "shown": "seen", "says_blocked": "it says it is blocked"}
+    words = ("unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated")
+    none = Findings(verify_retries=0, fabricated_retries=0)
+    lenient = msgspec.structs.replace(none, **dict.fromkeys(words, "close"))
+    rules = Rules(no_changes=True)
+    found = verdict(ending, **said, findings=lenient, rules=rules)
+    assert (found.status, found.reason, found.finding) == ("blocked", "it says it is blocked", finding)
+    assert (found.failures, found.continues, found.restarts) == (0, 0, 0)
+    lie = verdict(ending, **said | {"finding": "fabricated"})
+    assert (lie.status, lie.restarts) == ("open", FAKE), "a lie is a lie, whatever else it says"
+
+
 @pytest.mark.parametrize("ending", [e for e in ENDINGS if e not in (*DONE, Ending.RELEASED)])
 def test_whoever_strayed_gets_no_other_run_before_a_person_looked(ending: str) -> None:
     found = verdict(ending, finding="out_of_scope", shown="it wrote to ~/x")

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from fleet.launchers.base import Exit
 
 MOST_TRACKED = 200_000
-NO_CHANGES = "completed_no_changes"
+NO_CHANGES, BLOCKED = "completed_no_changes", "blocked"
+#: How much of what it says of its trouble is told with the finding.
+LONGEST_TROUBLE = 200
 
 
 class Gathered(Record):
@@ -65,6 +67,7 @@ class Gathered(Record):
             changed=self.tree.changed,
             blank=self.tree.blank,
             claimed_no_changes=self.result is not None and self.result.status == NO_CHANGES,
+            claimed_blocked=_blocked(self.result),
             absent=self.claims.absent,
             untouched=self.claims.untouched,
             unknown_commits=self.claims.unknown_commits,
@@ -91,6 +94,15 @@ class Gathered(Record):
             "base": {"status": made.base_status if made else None},
             "scope": scope,
         }
+
+
+def _blocked(result: ResultFile | None) -> str:
+    """That an agent hands in that it cannot go on, with the first line of why; empty where it does not."""
+    if result is None or result.status != BLOCKED:
+        return ""
+    why = result.summary.strip().partition("\n")[0].strip()
+    why = why if len(why) <= LONGEST_TROUBLE else f"{why[: LONGEST_TROUBLE - 1]}…"
+    return f"it says it is blocked: {why}" if why else "it says it is blocked"
 
 
 def process(run: Run, exit: Exit | None) -> dict[str, Any]:
