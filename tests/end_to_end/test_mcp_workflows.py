@@ -189,6 +189,7 @@ def test_what_was_withdrawn_is_no_answer_and_is_asked_anew_after_a_retry(shop: S
     shop.fleet.ok("retry", task)
     wait_for(asked, "its question to be asked anew", lambda: (artifacts / "Q&A.md").read_text())
     (second,) = asked()
+    assert shop.tools.ok("get_workflow_status", workflow_id=key)["status"] == "running", "it waits for a person"
     assert second != first and "## A:" not in (artifacts / "Q&A.md").read_text()
     shop.fleet.ok("answer", second, "large")
     wait_for(lambda: status() == "closed", "its end")

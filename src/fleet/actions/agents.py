@@ -9,17 +9,19 @@ from fleet.actions.tasks import close
 from fleet.config import load, model_for
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
-from fleet.core.flow import CUT_SHORT, NOT_BEGUN
+from fleet.core.flow import CUT_SHORT, NOT_BEGUN, STOPPED_WITH_ALL
 from fleet.core.task import Status
+from fleet.core.workflow import stage_in
 from fleet.wake import wake
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from typing import Any
 
     from fleet.assembly import Fleet
     from fleet.config import Settings
+    from fleet.core.flow import StageOf
     from fleet.core.run import Run
     from fleet.core.task import Caller, Task
 
@@ -162,7 +164,9 @@ def done(fleet: Fleet, ids: Sequence[str], *, reason: str, by: str, caller: Call
 
 
 def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> list[Task]:
-    """Open these tasks again with all counts at nothing: all of them, or none. Raises TaskNotFound, IllegalMove."""
+    """Open these tasks again with all counts at nothing: all of them, or none. Raises TaskNotFound, IllegalMove.
+
+    A stage takes those along that were stopped since it failed, and those behind it that were cancelled with it."""
     refuse_agents(caller, "send tasks again")
     with fleet.queue.atomic():
         live = {run.task_id for run in fleet.history.live()}
@@ -202,12 +206,25 @@ def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
 
 
 def _open_stages(fleet: Fleet, task: Task) -> None:
-    """Let those stages of its workflow go on that were stopped since this one failed."""
-    why = tuple(f"{word} {task.stage} failed" for word in (NOT_BEGUN, CUT_SHORT))
-    for stage in fleet.history.stages(task.workflow):
-        other = fleet.queue.get(stage.task_id)
-        if other.status == Status.BLOCKED and other.reason.startswith(why) and not other.is_supervised:
+    """Let those stages of its workflow go on that were stopped since this one failed, or behind it with all others."""
+    failed = tuple(f"{word} {task.stage} failed" for word in (NOT_BEGUN, CUT_SHORT))
+    stages = fleet.history.stages(task.workflow)
+    behind = _behind(stages, task.stage)
+    blocked = Filter(ids=tuple(stage.task_id for stage in stages), statuses=(Status.BLOCKED,))
+    for other in fleet.queue.find(blocked, sort="id"):  # one whose task was deleted is not among them
+        why = (*failed, STOPPED_WITH_ALL) if other.id in behind else failed
+        if other.reason.startswith(why) and not other.is_supervised:
             fleet.queue.save(_opened(fleet, other, live=False))
+
+
+def _behind(stages: Iterable[StageOf], name: str) -> set[str]:
+    """The tasks of the stages that need this one, be it through others."""
+    names, tasks = {name}, set()
+    for stage in stages:  # those that it needs come before it
+        if names.intersection(stage_in(stage.spec).needs):
+            names.add(stage.name)
+            tasks.add(stage.task_id)
+    return tasks
 
 
 def _rounded(number: float | None) -> float | None:

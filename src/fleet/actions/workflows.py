@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions import agents, asking, control, removal
 from fleet.core.errors import BadInput, IllegalMove, Usage
 from fleet.core.filter import Filter
+from fleet.core.flow import STOPPED_WITH_ALL
 from fleet.core.task import RESOLVED, Status
 from fleet.core.workflow import plan_in
 from fleet.engine.staging import has_failed
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from fleet.core.workflow import Plan, Stage
 
 MOST_LISTED, MOST_SHOWN = 1000, 5
-CANCELLED_HERE = "stopped by hand: its workflow was cancelled"
 #: How long the agents of a workflow that is cleaned up may take to be gone.
 END_SECONDS = 30.0
 PAUSE_SECONDS = 0.1
@@ -92,12 +92,11 @@ class Flow(NamedTuple):
     def status(self) -> str:
         """How far it is as a whole."""
         states = [seen.state for seen in self.stages]
-        going = [state for state in states if state not in OVER]
-        if self.workflow.stopped_at is not None and State.RUNNING not in going:
-            return CANCELLED
-        if going:
+        if any(state not in OVER for state in states):
             began = any(state in (State.RUNNING, State.NEEDS_YOU) or state in OVER for state in states)
             return RUNNING if began else PENDING
+        if any(seen.state == State.STOPPED and seen.reason == STOPPED_WITH_ALL for seen in self.stages):
+            return CANCELLED
         if any(seen.state == State.FAILED and not seen.stage.may_fail for seen in self.stages):
             return FAILED
         return CANCELLED if State.STOPPED in states else SUCCEEDED
@@ -128,11 +127,11 @@ class Flow(NamedTuple):
 
     @property
     def trouble(self) -> str:
-        """Why it failed: what the first stage says that did by itself."""
+        """Why it failed: what the first stage says that did by itself; or why it was cancelled."""
         for seen in self.stages:
             if seen.state == State.FAILED and not seen.stage.may_fail and not seen.reason.startswith(BECAUSE):
                 return f"stage {seen.stage.name} failed: {seen.reason}"
-        return self.workflow.reason
+        return self.workflow.reason if self.status == CANCELLED else ""
 
     def view(self) -> dict[str, Any]:
         """What every face shows of it, as plain data."""
@@ -226,9 +225,9 @@ def cancel(fleet: Fleet, workflow_id: str, *, caller: Caller | None = None) -> F
                 hint=f"`fleet workflow cleanup {workflow_id}` removes its worktrees.",
             )
         going = [seen.task_id for seen in found.stages if seen.state == State.NEEDS_YOU or _goes_on(seen.task)]
-        agents.kill(fleet, going, reason=CANCELLED_HERE)
+        agents.kill(fleet, going, reason=STOPPED_WITH_ALL)
         asking.withdraw(fleet, going)
-        fleet.history.stop_workflow(workflow_id, CANCELLED_HERE, fleet.queue.now())
+        fleet.history.stop_workflow(workflow_id, STOPPED_WITH_ALL, fleet.queue.now())
     return flow(fleet, workflow_id)
 
 

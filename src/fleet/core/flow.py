@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 NOT_BEGUN = "not begun, since stage"
 #: And of one that was at work.
 CUT_SHORT = "cancelled, since stage"
+#: And of one that was stopped with its workflow, by a person; `fleet retry` of one that it needs opens it.
+STOPPED_WITH_ALL = "stopped by hand: its workflow was cancelled"
 #: And of one that is over though it failed.
 MAY_FAIL = "failed, as this round may: "
 
@@ -31,7 +33,7 @@ class Workflow(Record):
     made_at: datetime
     made_by: str = ""
     caller: str = ""  # the task of the run that made it; empty: a person
-    stopped_at: datetime | None = None
+    stopped_at: datetime | None = None  # when somebody first cancelled it: it may have gone on since
     reason: str = ""  # why it was stopped
     cleaned_at: datetime | None = None
 
