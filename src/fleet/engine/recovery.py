@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, FleetError, TaskNotFound
 from fleet.core.filter import Filter
-from fleet.core.finding import Finding
-from fleet.core.run import Ending
+from fleet.engine import losing
 from fleet.engine.runner import Runner
 from fleet.engine.starting import folder_of
 from fleet.launchers.lock import is_locked
@@ -127,8 +126,7 @@ class Recovery:
             return office.queue.adopt(run.task_id, office.owner, epoch=task.epoch, ttl=ttl)
         except (ClaimLost, TaskNotFound):
             if run.owner == office.owner:
-                lost = {"ending": Ending.LOST, "reason": "its claim was lost", "finding": Finding.INFRA_ERROR}
-                office.history.end(run.replace(ended_at=office.now(), **lost))
+                losing.record(office, run)
             return None
 
     def _give_back_unstarted(self, known: set[str]) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, FleetError, IllegalMove, StoreAway, TaskNotFound, WorkspaceNotFound
 from fleet.core.filter import Filter
-from fleet.core.finding import Finding
 from fleet.core.jsontext import encode
-from fleet.core.run import Ending, Run
+from fleet.core.run import Run
+from fleet.engine import losing
 from fleet.engine.arrival import Waits, clear_away
 from fleet.engine.commands import run_command
 from fleet.engine.environment import setup_environment
@@ -139,8 +139,7 @@ class Returns:
             if run.id in named or run.owner != office.owner or self._is_alive(run):
                 busy.add(run.task_id)
             else:
-                lost = {"ending": Ending.LOST, "reason": "its claim was lost", "finding": Finding.INFRA_ERROR}
-                office.history.end(run.replace(ended_at=office.now(), **lost))
+                losing.record(office, run)
         return busy
 
     def _is_alive(self, run: Run) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import NEXT_RUN, STDIN
 from fleet.core.errors import ClaimLost, FleetError, StoreAway
 from fleet.core.run import Delivery, Ending, Outcome
-from fleet.engine import settling, staging, starting
+from fleet.engine import losing, settling, staging, starting
 from fleet.engine.conclusion import conclude, take_leave
 from fleet.engine.preflight import NotLoggedIn
 from fleet.engine.returning import send_on
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a killed agent may take to be gone.
-END_SECONDS = 15.0
 #: How long an agent that handed in may go on talking.
 LAST_WORD_SECONDS = 30.0
 #: How long a message that is just being typed may keep its supervisor from ending.
@@ -63,15 +61,13 @@ class Runner:
     async def start(self) -> None:
         """Begin a run of the claimed task and follow it to its end."""
         try:
-            live = await starting.begin(self._office, self.claim, self._stop_asked)
+            live = await self._begun()
         except ClaimLost:
             log.warning("claim on %s lost before it started", self.claim.task.id)
-        except Skipped as error:
-            await self._skip(error)
-        except (FleetError, OSError) as error:
-            await self._could_not_start(error)
+            await losing.lose_begun(self._office, self.claim)
         else:
-            await self.follow(live)
+            if live is not None:
+                await self.follow(live)
 
     async def adopt(self, run: Run, agent: Agent | None) -> None:
         """Go on with a run that was started before us; without an agent it ended meanwhile or vanished."""
@@ -95,7 +91,10 @@ class Runner:
                 self._office.fence.guard(self.claim.task.id, launcher, live.place)
                 await self.put_off()
             exit = await self._watch(live) if live.agent else launcher.last_exit(live.place)
-            if self._left or self._lost:
+            if self._left:
+                return
+            if self._lost:
+                await losing.lose(self._office, live.run, None)
                 return
             if exit is None and not launcher.was_started(live.place):
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
@@ -112,6 +111,8 @@ class Runner:
                 await self.let_go()
             except StoreAway:  # who has it now cannot be asked
                 await self.kill()
+            if not self._left:
+                await losing.lose(self._office, live.run, live.agent)
         finally:
             self._office.busy[live.run.coder, live.run.account] -= 1
             self._office.places[live.run.workspace] -= 1
@@ -121,10 +122,13 @@ class Runner:
         await self.kill()
         if self.live and self.live.agent:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.live.agent.ended(), END_SECONDS)
+                await asyncio.wait_for(self.live.agent.ended(), losing.END_SECONDS)
         outcome = Outcome(ending=Ending.FAILED, reason=f"following it failed: {error}")
         with contextlib.suppress(FleetError):
-            await settling.settle_unstarted(self._office, self.claim, outcome)
+            try:
+                await settling.settle_unstarted(self._office, self.claim, outcome)
+            except ClaimLost:
+                await losing.lose_begun(self._office, self.claim)
 
     def stop(self, ending: str, reason: str) -> None:
         """Have the agent asked to stop; what is left after the grace is killed."""
@@ -289,27 +293,34 @@ class Runner:
         await agent.kill_tree()
         return await ended
 
-    async def _skip(self, skipped: Skipped) -> None:
-        with contextlib.suppress(ClaimLost):
+    async def _begun(self) -> Live | None:
+        """The run of the claimed task, started; none where it cannot be, which is settled. Raises ClaimLost."""
+        try:
+            return await starting.begin(self._office, self.claim, self._stop_asked)
+        except ClaimLost:
+            raise
+        except Skipped as skipped:
             await staging.skip(self._office, self.claim, skipped)
             log.info("%s is skipped: %s", self.claim.task.id, skipped)
+        except (FleetError, OSError) as error:
+            await self._could_not_start(error)
+        return None
 
     async def _could_not_start(self, error: Exception) -> None:
         reason = f"could not be started: {error}"
         log.warning("%s %s", self.claim.task.id, reason)
-        with contextlib.suppress(ClaimLost):
-            if self._stopping is not None and self._stop_asked.is_set():
-                await settling.settle_unstarted(self._office, self.claim, self._stopping)
-            elif isinstance(error, NotReady):
-                outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
-                await settling.settle_unstarted(self._office, self.claim, outcome)
-            elif isinstance(error, NotNow):
-                await settling.give_back(self._office, self.claim, str(error), error.seconds)
-            elif isinstance(error, SecretRefused | NotLoggedIn):
-                outcome = Outcome(ending=Ending.NOT_LOGGED_IN, reason=str(error), limit="auth")
-                await settling.settle_unstarted(self._office, self.claim, outcome)
-            else:
-                await settling.settle_unstarted(self._office, self.claim, Outcome(ending=Ending.FAILED, reason=reason))
+        if self._stopping is not None and self._stop_asked.is_set():
+            await settling.settle_unstarted(self._office, self.claim, self._stopping)
+        elif isinstance(error, NotReady):
+            outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
+            await settling.settle_unstarted(self._office, self.claim, outcome)
+        elif isinstance(error, NotNow):
+            await settling.give_back(self._office, self.claim, str(error), error.seconds)
+        elif isinstance(error, SecretRefused | NotLoggedIn):
+            outcome = Outcome(ending=Ending.NOT_LOGGED_IN, reason=str(error), limit="auth")
+            await settling.settle_unstarted(self._office, self.claim, outcome)
+        else:
+            await settling.settle_unstarted(self._office, self.claim, Outcome(ending=Ending.FAILED, reason=reason))
 
 
 def _with_hint(error: FleetError) -> str:

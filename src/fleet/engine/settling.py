@@ -8,7 +8,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import StoreFault
+from fleet.core.errors import ClaimLost, StoreFault, TaskNotFound
 from fleet.core.finding import DONE, Evidence, judge
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
@@ -54,7 +54,7 @@ async def settle(
 
     def write() -> tuple[Task, Outcome]:
         with office.queue.atomic():
-            task = office.queue.get(claim.task.id)
+            task = _claimed(office, claim)
             outcome = outcome_of(seen.replace(task=task))
             evidence = found.evidence(outcome, task)
             judgement = judge(evidence)
@@ -122,7 +122,7 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
 
     def write() -> Task:
         with office.queue.atomic():
-            task = office.queue.get(claim.task.id)
+            task = _claimed(office, claim)
             verdict = decide(
                 task,
                 outcome,
@@ -146,6 +146,14 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
     not_before = office.now() + timedelta(seconds=seconds) if seconds else None
     verdict = Verdict(status=Status.OPEN, reason=reason, not_before=not_before)
     return await office.ask(office.queue.settle, claim, verdict)
+
+
+def _claimed(office: Office, claim: Claim) -> Task:
+    """The claimed task as it is now. Raises ClaimLost where it was deleted: nobody holds it any more."""
+    try:
+        return office.queue.get(claim.task.id)
+    except TaskNotFound:
+        raise ClaimLost(claim.task.id, claim.epoch) from None
 
 
 def _rules(task: Task, found: Gathered) -> Rules:

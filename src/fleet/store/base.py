@@ -118,7 +118,7 @@ class Queue(Protocol):
         """Put off the expiry of those still held; the answer has their tasks as they are now."""
 
     def settle(self, claim: Claim, verdict: Verdict) -> Task:
-        """Record where a task goes next. Raises ClaimLost when the epoch is no longer ours."""
+        """Record where a task goes next. Raises ClaimLost when the epoch is no longer ours, or the task is gone."""
 
     def release(self, claim: Claim) -> Task:
         """Give a task back as if it had not been claimed. Raises ClaimLost."""

@@ -314,7 +314,10 @@ class MemoryQueue:
         return self.get(task.id)
 
     def _held(self, claim: Claim) -> Task:
-        task = self.get(claim.task.id)
+        try:
+            task = self.get(claim.task.id)
+        except TaskNotFound:  # nobody holds what was deleted
+            raise ClaimLost(claim.task.id, claim.epoch) from None
         if (task.claim_owner, task.epoch) != (claim.owner, claim.epoch):
             raise ClaimLost(task.id, claim.epoch)
         return task

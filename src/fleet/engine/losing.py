@@ -1,0 +1,85 @@
+"""The end of a run whose task is not ours any more: it is over on record, and nothing else is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import ClaimLost, FleetError, StoreFault, TaskNotFound
+from fleet.core.finding import Finding
+from fleet.core.run import Ending
+from fleet.engine.starting import folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from fleet.core.run import Run
+    from fleet.core.task import Claim
+    from fleet.engine.office import Office
+    from fleet.launchers.base import Agent
+
+    T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+#: How long a killed agent may take to be gone.
+END_SECONDS = 15.0
+AGAIN_SECONDS = 1.0
+
+
+async def lose(office: Office, run: Run, agent: Agent | None) -> None:
+    """Have a run be over once its agent is gone; one that others go on with is theirs.
+
+    An agent that does not go is left to the next supervisor, and so is the run.
+    """
+    try:
+        if agent is not None:
+            await asyncio.wait_for(agent.ended(), END_SECONDS)
+    except TimeoutError:
+        log.warning("%s was lost, and its agent does not end", run.id)
+        return
+    with contextlib.suppress(ClaimLost):
+        await _insist(office, run.task_id, lambda: record(office, run))
+
+
+async def lose_begun(office: Office, claim: Claim) -> None:
+    """End what came of a claim before anybody followed it: its run on record, and the agent if there is one."""
+    run = await _insist(office, claim.task.id, lambda: _begun(office, claim))
+    if run is None:
+        return
+    agent = None
+    with contextlib.suppress(FleetError, OSError):
+        agent = await office.launcher_of(run.launcher).find(folder_of(office, run).run_folder(run.number))
+        if agent is not None:
+            await agent.kill_tree()
+    await lose(office, run, agent)
+
+
+def record(office: Office, run: Run) -> None:
+    """Put on record that a run was lost, and why; one that is over stays so. Raises ClaimLost if it was adopted."""
+    try:
+        office.queue.get(run.task_id)
+        reason = "its claim was lost"
+    except TaskNotFound:
+        reason = "its task was deleted"
+    lost = {"ending": Ending.LOST, "reason": reason, "finding": Finding.INFRA_ERROR}
+    office.history.end(run.replace(ended_at=office.now(), **lost))
+
+
+def _begun(office: Office, claim: Claim) -> Run | None:
+    """The live run that was begun with a claim."""
+    live = [run for run in office.history.runs(claim.task.id) if run.is_live]
+    return next((run for run in live if (run.owner, run.epoch) == (claim.owner, claim.epoch)), None)
+
+
+async def _insist(office: Office, task_id: str, call: Callable[[], T]) -> T:
+    """Ask until the store answers. It is asked without the claim, which would only be lost once more."""
+    while True:
+        try:
+            return await office.ask_once(call)
+        except StoreFault as error:
+            log.warning("it is not on record yet that %s was lost: %s", task_id, error)
+            await asyncio.sleep(AGAIN_SECONDS)
