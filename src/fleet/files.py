@@ -30,6 +30,18 @@ def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) ->
             os.unlink(draft)
 
 
+def write_once(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Put data at path unless something is there: of several at once the first counts."""
+    draft = f"{path}.{os.urandom(6).hex()}"
+    atomic_write(draft, data, mode)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(draft)
+
+
 _HINTS = {28: "free some disk space and try again.", 30: "the file system is mounted read-only."}
 
 

@@ -46,6 +46,8 @@ class Home:
         self.supervisor_lock = self._path("supervisor.lock")
         self.newest = self._path("newest.json")
         self.kept_queue = self._path("queue")
+        self.kept_name = self._path("name")
+        self.identity = self._path("host")
         self.spare_terminals = self._path("spares")
         self.beads = self._path(".beads")
 

@@ -14,7 +14,7 @@ from fleet.actions.rights import refuse_agents
 from fleet.assembly import open_fleet
 from fleet.core import host_words
 from fleet.core.errors import BadInput, FleetError, SupervisorRunning
-from fleet.engine.hosting import Said, name_here, owner_of, said_in, settings_here
+from fleet.engine.hosting import Said, last_name, owner_of, said_in, settings_here
 from fleet.engine.single import PAUSED, holder
 from fleet.wake import wake
 
@@ -124,7 +124,7 @@ def ensure(home: Home) -> int | None:
     if holder(home) is not None or _is_for_others(home):
         return None
     try:
-        return start(home, only_made=True)
+        return start(home, said=Said(name=last_name(home)), only_made=True)
     except SupervisorRunning:  # somebody was quicker
         return None
 
@@ -148,7 +148,7 @@ def _is_for_others(home: Home) -> bool:
     if not home.names_queue(os.environ):
         return False
     with open_fleet(home) as fleet:
-        return fleet.queue.is_shared and is_served(fleet) and not is_wanted(fleet, name_here(home))
+        return fleet.queue.is_shared and is_served(fleet) and not is_wanted(fleet)
 
 
 def _place(listen: str) -> str:

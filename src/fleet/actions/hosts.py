@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions.rights import refuse_agents
 from fleet.core.errors import IllegalMove, Usage
 from fleet.core.filter import Filter
-from fleet.core.host import PIN, pinned, required
+from fleet.core.host import PIN, is_of_home, named, pin_of
 from fleet.core.task import Status
-from fleet.engine.hosting import is_seen, name_here, owner_of, settings_here
+from fleet.engine.hosting import is_seen, name_here, offers, owner_of, pin_here, settings_here
 from fleet.engine.single import holder
 from fleet.wake import wake
 
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
             "slots": host.slots,
             "agents": len(self.held),
             "load": host.load,
-            "labels": list(host.labels),
+            "labels": list(host.shown_labels),
             "version": host.version,
             "address": host.address,
             "seen_at": host.seen_at.isoformat(timespec="seconds"),
@@ -85,10 +85,11 @@ def is_served(fleet: Fleet) -> bool:
     return any(each.takes_work for each in hosts(fleet))
 
 
-def is_wanted(fleet: Fleet, name: str) -> bool:
+def is_wanted(fleet: Fleet) -> bool:
     """Whether something waits for this host alone."""
+    ours = offers(settings_here(fleet.home), pin_here(fleet.home))
     waiting = Filter(requires=True, statuses=(Status.OPEN, Status.DEFERRED))
-    return any(PIN + name in (required(task.requires) or ()) for task in fleet.queue.find(waiting, sort="id"))
+    return any(pin_of(task.requires) in ours for task in fleet.queue.find(waiting, sort="id"))
 
 
 def bound_to(fleet: Fleet, task: Task) -> str:
@@ -96,9 +97,15 @@ def bound_to(fleet: Fleet, task: Task) -> str:
 
     Where hosts share a queue, a task that is bound by its directory requires its host.
     """
-    if fleet.queue.is_shared or pinned(task.requires) or not (task.repo or task.cwd):
-        return pinned(task.requires)
+    if fleet.queue.is_shared or pin_of(task.requires) or not (task.repo or task.cwd):
+        return "".join(in_names(fleet, [pin_of(task.requires)])).removeprefix(PIN)
     return name_here(fleet.home)
+
+
+def in_names(fleet: Fleet, words: Sequence[str]) -> list[str]:
+    """What a task requires as people know it: a home's host by what it is called now."""
+    known = fleet.history.hosts() if any(map(is_of_home, words)) else []
+    return [named(word, known) for word in words]
 
 
 def drain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Seen:

@@ -18,7 +18,7 @@ from fleet.config.queue import keep as keep_queue
 from fleet.core.errors import StoreAway
 from fleet.core.task import MADE_HERE
 from fleet.engine import logs
-from fleet.engine.hosting import Said, owner_of
+from fleet.engine.hosting import Said, keep_name, owner_of
 from fleet.engine.office import Office
 from fleet.engine.single import Single, holder
 from fleet.engine.supervisor import Supervisor
@@ -50,6 +50,7 @@ def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, 
     single.take(only_made=only_made, said=said.note())
     try:
         keep_queue(home, os.environ)
+        keep_name(home, said.name)
         with _opened(home) as fleet, lasting.kept():
             asyncio.run(_serve(fleet, said, origins, to_terminal))
     finally:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions import bases
 from fleet.config import load
 from fleet.core.errors import FleetError
-from fleet.core.host import PIN, required, requiring
+from fleet.core.host import PIN, pin_of, required, requiring
 from fleet.core.task import WORKTREE
-from fleet.engine.hosting import name_here
+from fleet.engine.hosting import name_here, pin_here
 from fleet.engine.trusting import digest, keep_digests, of_remote, project_commands, trusted_digests
 from fleet.workspaces.remote import ASK_SECONDS, remote_of, tracked_by
 from fleet.workspaces.repository import find_repository
@@ -91,9 +91,8 @@ def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tup
 
 
 def stay(home: Home, requires: str) -> str:
-    """What a task requires, and besides that it is this host; one that names a host already goes by that."""
-    words = required(requires) or ()
-    return requires if any(word.startswith(PIN) for word in words) else requiring((*words, PIN + name_here(home)))
+    """What a task requires, and besides the host of this home; one that names a host already goes by that."""
+    return requires if pin_of(requires) else requiring((*(required(requires) or ()), pin_here(home)))
 
 
 def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) -> None:

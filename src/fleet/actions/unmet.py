@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.actions.hosts import State
 from fleet.core.filter import READY
-from fleet.core.host import PIN, required
+from fleet.core.host import PIN, is_of_home, named, required
 from fleet.core.host_words import plain
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def why_not(requires: str, known: Sequence[Seen]) -> str:
     able = [each for each in known if wanted <= set(each.host.offers)]
     if any(each.takes_work for each in able):
         return ""
+    if any(map(is_of_home, words)):  # what it was called before does not matter
+        able = sorted(able, key=lambda each: each.host.seen_at)[-1:]
     if len(able) == 1:
         return f"host {_standing(able[0])}"
     if able:
@@ -49,13 +51,15 @@ def _nobody(words: Sequence[str], known: Sequence[Seen]) -> str:
     """Why no host at all has these words, here or not."""
     for word in words:
         if word.startswith(PIN) and not any(word in each.host.offers for each in known):
-            return f"no host is called {word.removeprefix(PIN)}"
+            name = named(word, ()).removeprefix(PIN)
+            return f"no host is known where it was made, on {name}" if is_of_home(word) else f"no host is called {name}"
     missing = [word for word in words if not any(word in each.host.offers for each in known)]
     if missing:
         return f"no host offers {plain(missing)}"
     pins = [word for word in words if word.startswith(PIN)]
     if pins:
-        return f"{plain(pins)} does not offer {plain(word for word in words if word not in pins)}"
+        called = [named(word, [each.host for each in known]) for word in pins]
+        return f"{plain(called)} does not offer {plain(word for word in words if word not in pins)}"
     return f"no host offers {plain(words)} together"
 
 

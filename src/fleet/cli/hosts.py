@@ -75,7 +75,7 @@ def _list(found: list[Seen]) -> None:
                 NOTHING if is_gone else str(host.slots),
                 str(len(each.held)),
                 NOTHING if is_gone else f"{host.load:.2f}",
-                ", ".join(host.labels) or NOTHING,
+                ", ".join(host.shown_labels) or NOTHING,
                 f"not seen since {instant(host.seen_at)}" if is_gone else instant(host.seen_at),
             )
         )

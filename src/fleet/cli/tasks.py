@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from fleet.actions.elsewhere import whereabouts
-from fleet.actions.hosts import bound_to
+from fleet.actions.hosts import bound_to, in_names
 from fleet.actions.names import find_task
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
@@ -50,6 +50,7 @@ def show(task_id: str, as_json: bool) -> int:
         key = find_task(fleet, task_id, scope=person.scope())
         task = fleet.queue.get(key)
         sent = whereabouts(fleet, task)
+        requires = plain(in_names(fleet, required(task.requires) or (task.requires,))) if task.requires else ""
         if as_json:
             write_json([as_fleets(fleet, task)])
             return 0
@@ -62,7 +63,7 @@ def show(task_id: str, as_json: bool) -> int:
         ("cwd", clean(task.cwd) or "none: an empty folder of its own"),
         ("coder", coder),
         ("model", model),
-        ("requires", clean(task.requires and plain(required(task.requires) or (task.requires,)))),
+        ("requires", clean(requires)),
         ("remote", clean(task.remote)),
         ("sent", clean(sent)),
         ("assignee", clean(task.assignee)),

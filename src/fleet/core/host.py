@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-#: How a task says that it must run on one host.
+#: How a task says that it must run on one host: by its name, or as the host of one home, whatever that is called.
 PIN = "host:"
+#: What parts the name a home had when it got its identity from what tells it from all others; no name has it.
+MARK = "@"
 #: The queue's setting that holds the key by which hosts know one another: whoever may read the queue may ask them.
 HOSTS_KEY = "fleet.hosts_key"
 
@@ -21,7 +23,7 @@ class Host(Record):
 
     id: str  # the owner of its claims
     name: str
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # and the pin of its home
     slots: int = 0
     agents: int = 0
     load: float = 0.0
@@ -35,6 +37,11 @@ class Host(Record):
     def offers(self) -> tuple[str, ...]:
         """The words that tasks may require and find here."""
         return (*sorted(set(self.labels)), PIN + self.name)
+
+    @property
+    def shown_labels(self) -> tuple[str, ...]:
+        """What it offers to whoever wants more than a certain host."""
+        return tuple(word for word in self.labels if not word.startswith(PIN))
 
 
 def requiring(words: Iterable[str]) -> str:
@@ -54,9 +61,22 @@ def required(requires: str) -> tuple[str, ...] | None:
     return tuple(words) if isinstance(words, list) and all(isinstance(word, str) for word in words) else None
 
 
-def pinned(requires: str) -> str:
-    """The name of the one host that a task requires; empty: none."""
-    return next((word.removeprefix(PIN) for word in required(requires) or () if word.startswith(PIN)), "")
+def pin_of(requires: str) -> str:
+    """The word by which a task requires one host; empty: none."""
+    return next((word for word in required(requires) or () if word.startswith(PIN)), "")
+
+
+def is_of_home(word: str) -> bool:
+    """Whether a word means the host of one home, whatever that is called."""
+    return word.startswith(PIN) and MARK in word
+
+
+def named(word: str, hosts: Iterable[Host]) -> str:
+    """A word as people know it: for the host of a home its last name, or the home's first one if it never was one."""
+    if not is_of_home(word):
+        return word
+    known = [host for host in hosts if word in host.labels]
+    return PIN + max(known, key=lambda host: host.seen_at).name if known else word.partition(MARK)[0]
 
 
 def without_pin(requires: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.core.errors import BadInput
-from fleet.core.host import PIN, required, requiring
+from fleet.core.host import MARK, PIN, required, requiring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,11 +16,7 @@ MOST_WORDS = 32
 
 def wanted(labels: Iterable[str], host: str = "") -> str:
     """What a task keeps about the labels and the host that it requires; empty for none. Raises BadInput."""
-    words = [label(each) for each in labels]
-    words += [PIN + name(host)] if host else []
-    if len(words) > MOST_WORDS:
-        raise BadInput(f"a task that requires {len(words)} things of a host", hint=f"{MOST_WORDS} are the most.")
-    return requiring(words)
+    return _requiring(labels, name(host) if host else "")
 
 
 def checked(text: str) -> str:
@@ -28,10 +24,10 @@ def checked(text: str) -> str:
     words = required(text)
     if words is None:
         raise BadInput(f"{text[:80]!r} is no list of what a host must offer", hint='write ["gpu", "host:build7"].')
-    hosts = [name(word.removeprefix(PIN)) for word in words if word.startswith(PIN)]
+    hosts = [_name_or_home(word.removeprefix(PIN)) for word in words if word.startswith(PIN)]
     if len(set(hosts)) > 1:
         raise BadInput("a task that requires two hosts", hint="name one: it runs in one place.")
-    return wanted([word for word in words if not word.startswith(PIN)], hosts[0] if hosts else "")
+    return _requiring([word for word in words if not word.startswith(PIN)], hosts[0] if hosts else "")
 
 
 def changed(text: str, labels: Iterable[str] | None, host: str | None) -> str:
@@ -39,7 +35,7 @@ def changed(text: str, labels: Iterable[str] | None, host: str | None) -> str:
     words = required(text) or ()
     hosts = [word.removeprefix(PIN) for word in words if word.startswith(PIN)]
     kept = [word for word in words if not word.startswith(PIN)] if labels is None else labels
-    return wanted(kept, (hosts[0] if hosts else "") if host is None else host)
+    return _requiring(kept, next(iter(hosts), "")) if host is None else wanted(kept, host)
 
 
 def plain(words: Iterable[str]) -> str:
@@ -61,6 +57,22 @@ def name(text: str) -> str:
         return text
     hint = f"1 to {LONGEST_NAME} letters, digits, _ . or -, a letter or digit first."
     raise BadInput(f"{text[:80]!r} cannot be the name of a host", hint=hint)
+
+
+def _requiring(labels: Iterable[str], host: str) -> str:
+    words = [label(each) for each in labels]
+    words += [PIN + host] if host else []
+    if len(words) > MOST_WORDS:
+        raise BadInput(f"a task that requires {len(words)} things of a host", hint=f"{MOST_WORDS} are the most.")
+    return requiring(words)
+
+
+def _name_or_home(text: str) -> str:
+    """What a task names its host by: the host's name, or the identity of its home. Raises BadInput."""
+    first, mark, rest = text.partition(MARK)
+    if not mark or not rest.isalnum():
+        return name(text)
+    return name(first) + mark + rest
 
 
 def _is_word(text: str, marks: str, longest: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import socket
@@ -11,9 +12,10 @@ import msgspec
 
 from fleet.config import load
 from fleet.core.clock import EPOCH
-from fleet.core.host import Host
+from fleet.core.host import MARK, PIN, Host, is_of_home
 from fleet.core.record import Record
 from fleet.engine.single import holder
+from fleet.files import atomic_write, write_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,13 +60,43 @@ def said_in(note: Mapping[str, Any] | None) -> Said:
 
 
 def settings_here(home: Home) -> Settings:
-    """The home's settings as its supervisor sees them, where one runs."""
-    return said_in(holder(home)).over(load(home, env={}))
+    """The home's settings as its supervisor sees them, where one runs; else under the name that the last one had."""
+    said = said_in(holder(home))
+    return said.replace(name=said.name or last_name(home)).over(load(home, env={}))
 
 
 def name_here(home: Home) -> str:
-    """What this host is called: what a task must require to run here."""
+    """What this host is called, or was when its supervisor ran last."""
     return name_of(settings_here(home))
+
+
+def keep_name(home: Home, name: str) -> None:
+    """Have this home's programs know what its supervisor was told to be called, until the next one is started."""
+    if name:
+        atomic_write(home.kept_name, name.encode())
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(home.kept_name)  # noqa: PTH108 - paths of the home are strings
+
+
+def last_name(home: Home) -> str:
+    """What the last supervisor of this home was told to be called; empty: nothing."""
+    return _read(home.kept_name)
+
+
+def pin_here(home: Home) -> str:
+    """What a task must require to run on the host of this home, whatever that is called: the same for ever."""
+    if not (known := _read(home.identity)):
+        write_once(home.identity, f"{name_here(home)}{MARK}{os.urandom(4).hex()}".encode())
+        known = _read(home.identity)
+    return PIN + known
+
+
+def be_the_same(home: Home, row: Host) -> None:
+    """Have a home that is new be the one that this host had before: name and path say that it is the same host."""
+    for word in row.labels:
+        if is_of_home(word):
+            write_once(home.identity, word.removeprefix(PIN).encode())
 
 
 def name_of(settings: Settings) -> str:
@@ -91,9 +123,9 @@ def machine_mark(home: Home) -> str:
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
 
-def offers(settings: Settings) -> tuple[str, ...]:
-    """The words that tasks may require and find here."""
-    return Host(id="", name=name_of(settings), labels=settings.host.labels, seen_at=EPOCH).offers
+def offers(settings: Settings, pin: str) -> tuple[str, ...]:
+    """The words that tasks may require and find here; the pin is that of the home."""
+    return Host(id="", name=name_of(settings), labels=(*settings.host.labels, pin), seen_at=EPOCH).offers
 
 
 def is_seen(host: Host, now: datetime, seconds: float) -> bool:
@@ -105,7 +137,7 @@ def _read(path: str) -> str:
     try:
         with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
             return file.read().strip()
-    except OSError:  # not every system has it
+    except OSError:  # not every system, and not every home, has it
         return ""
 
 

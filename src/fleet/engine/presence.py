@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fleet import __version__
 from fleet.core.errors import HostTaken
 from fleet.core.host import Host
-from fleet.engine.hosting import is_seen, machine_mark, name_of
+from fleet.engine.hosting import be_the_same, is_seen, machine_mark, name_of, pin_here
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,6 +28,7 @@ class Presence:
         self._told: list[datetime] = []  # when we told of ourselves: a word that got no answer may stand all the same
         self._twin = False
         self._namesakes: list[str] = []
+        self._copies: list[str] = []
         self._machine = machine_mark(office.home)
         self._before: tuple[Host, float] | None = None  # another machine's word, and when we first saw it
 
@@ -44,6 +45,8 @@ class Presence:
             row = next((row for row in office.history.hosts() if row.id == office.owner), None)
             wait = 0.0 if row is None else self._wait_for(row)
             if not wait:
+                if row is not None:
+                    be_the_same(office.home, row)
                 self.tell(0)
         return wait
 
@@ -76,7 +79,7 @@ class Presence:
         return Host(
             id=office.owner,
             name=name_of(office.settings),
-            labels=office.settings.host.labels,
+            labels=(*office.settings.host.labels, pin_here(office.home)),
             slots=slots,
             agents=agents,
             load=_load(),
@@ -113,11 +116,18 @@ class Presence:
     def _look_for_namesakes(self, rows: list[Host]) -> None:
         office, now = self._office, self._office.now()
         name, seconds = name_of(office.settings), office.settings.supervisor.claim_seconds
+        pin = pin_here(office.home)
         others = [row for row in rows if row.name == name and row.id != office.owner]
         found = [row.id for row in others if is_seen(row, now, seconds)]
         if found and found != self._namesakes:
             log.warning("%s is called %s as well: tasks that require this host may run there", ", ".join(found), name)
         self._namesakes = found
+        alike = [row for row in rows if pin in row.labels and row.machine != self._machine]
+        copies = [row.id for row in alike if row.id != office.owner and is_seen(row, now, seconds)]
+        if copies and copies != self._copies:
+            words = "%s has a copy of this home: tasks that stay on their host may run there; remove %s in one of them"
+            log.warning(words, ", ".join(copies), office.home.identity)
+        self._copies = copies
 
 
 def _said(row: Host) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from fleet import coders
 from fleet.core.errors import FleetError
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine.admission import Ramp, Situation
-from fleet.engine.hosting import offers
+from fleet.engine.hosting import offers, pin_here
 from fleet.engine.installed import not_installed
 from fleet.engine.pool import ORIGINS, POOLED, USUAL
 from fleet.engine.starting import NOT_INSTALLED_SECONDS
@@ -55,7 +55,7 @@ class Watch:
             free_memory_mb=free_memory_mb(),
             paused=seen.setting is not None,
             closed=closed,
-            offers=offers(office.settings),
+            offers=offers(office.settings, pin_here(office.home)),
             shared=office.queue.is_shared,
         )
 

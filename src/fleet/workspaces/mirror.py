@@ -7,7 +7,6 @@ write to a mirror as it can to any repository it works in: git talks to the remo
 # ruff: noqa: PTH103, PTH105, PTH108, PTH112, PTH113, PTH114, PTH118
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.branch import check_branch
 from fleet.core.errors import FleetError
-from fleet.files import atomic_write
+from fleet.files import atomic_write, write_once
 from fleet.workspaces.admin import branches_checked_out, read
 from fleet.workspaces.commits import is_ancestor
 from fleet.workspaces.git import GitFault, git
@@ -51,11 +50,7 @@ def mark_of(home: Home) -> str:
     if found := read(path).strip():
         return found
     os.makedirs(_folder(home), mode=0o700, exist_ok=True)
-    draft = f"{path}.{os.urandom(6).hex()}"
-    atomic_write(draft, os.urandom(3).hex().encode(), 0o600)
-    with contextlib.suppress(FileExistsError):  # of several at once the first counts
-        os.link(draft, path)
-    os.unlink(draft)
+    write_once(path, os.urandom(3).hex().encode())
     return read(path).strip()
 
 

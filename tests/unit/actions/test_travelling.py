@@ -9,6 +9,7 @@ from builders import a_task
 from fleet.actions.travelling import Ticket, stay
 from fleet.engine.arrival import LONGEST_SECONDS, Waits, travels
 from fleet.engine.environment import path_of
+from fleet.engine.hosting import pin_here
 from fleet.home import Home
 
 
@@ -21,8 +22,11 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_what_stays_requires_its_host_besides_what_it_required(home: Home) -> None:
-    assert stay(home, "") == '["host:alpha"]'
-    assert json.loads(stay(home, '["gpu"]')) == ["gpu", "host:alpha"]
+    pin = pin_here(home)
+    assert pin.startswith("host:alpha@") and stay(home, "") == f'["{pin}"]'
+    assert json.loads(stay(home, '["gpu"]')) == ["gpu", pin]
+    Path(home.settings).write_text('[host]\nname = "other"\n')
+    assert stay(home, "") == f'["{pin}"]', "whatever its host is called"
     assert stay(home, '["gpu", "host:beta"]') == '["gpu", "host:beta"]'  # somebody said so
 
 

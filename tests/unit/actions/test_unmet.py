@@ -1,15 +1,17 @@
 """Why a task that requires something of a host waits, said so that somebody can help it."""
 
+from datetime import datetime
+
 import pytest
 
-from builders import NOON
+from builders import HOUR, NOON
 from fleet.actions.hosts import Seen, State
 from fleet.actions.unmet import why_not
 from fleet.core.host import Host
 
 
-def a_host(name: str, *labels: str, state: str = State.HERE) -> Seen:
-    return Seen(Host(id=name, name=name, labels=labels, slots=1, seen_at=NOON), state, [], is_this=False)
+def a_host(name: str, *labels: str, state: str = State.HERE, seen_at: datetime = NOON) -> Seen:
+    return Seen(Host(id=name, name=name, labels=labels, slots=1, seen_at=seen_at), state, [], is_this=False)
 
 
 KNOWN = [
@@ -18,6 +20,8 @@ KNOWN = [
     a_host("c", "big", state=State.DRAINED),
     a_host("d", "old", state=State.GONE),
     a_host("e", "old", state=State.DRAINING),
+    a_host("f", "host:first@12", state=State.GONE),
+    a_host("g", "host:first@12", state=State.GONE, seen_at=NOON + HOUR),
 ]
 SINCE = f"{NOON.astimezone():%Y-%m-%d %H:%M:%S}"
 
@@ -39,6 +43,9 @@ SINCE = f"{NOON.astimezone():%Y-%m-%d %H:%M:%S}"
         ('["host:z"]', "no host is called z"),
         ('["gpu", "host:z"]', "no host is called z"),
         ('["arm", "host:a"]', "host a does not offer arm"),
+        ('["host:first@12"]', f"host g was not seen since {NOON.astimezone() + HOUR:%Y-%m-%d %H:%M:%S}"),
+        ('["gpu", "host:first@12"]', "host g does not offer gpu"),
+        ('["host:a@99"]', "no host is known where it was made, on a"),
         ("odd", "nobody can offer what is no list of words: see `fleet.requires` in the metadata"),
     ],
 )

@@ -22,7 +22,7 @@ def test_what_cannot_be_a_label_is_refused(label: str) -> None:
         wanted([label])
 
 
-@pytest.mark.parametrize("name", [" a", "a b", "host:a", "../a", "-a", "ä", "a" * 101, "a\n"])
+@pytest.mark.parametrize("name", [" a", "a b", "host:a", "../a", "-a", "ä", "a" * 101, "a\n", "a@1"])
 def test_what_cannot_be_a_host_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="cannot be the name of a host"):
         wanted([], name)
@@ -36,13 +36,19 @@ def test_no_task_requires_more_than_a_host_looks_at() -> None:
 
 @pytest.mark.parametrize(
     ("text", "kept"),
-    [("", ""), ("[]", ""), ('["b","a"]', '["a", "b"]'), ('["host:x", "a", "a"]', '["a", "host:x"]')],
+    [
+        *(("", ""), ("[]", ""), ('["b","a"]', '["a", "b"]'), ('["host:x", "a", "a"]', '["a", "host:x"]')),
+        ('["host:x@12"]', '["host:x@12"]'),
+    ],
 )
 def test_a_list_that_somebody_wrote_is_kept_as_fleet_writes_it(text: str, kept: str) -> None:
     assert checked(text) == kept
 
 
-@pytest.mark.parametrize("text", ["gpu", "{}", "[1]", "[", '["a b"]', '["host:"]', '["host:a", "host:b"]', "[[]]"])
+@pytest.mark.parametrize(
+    "text",
+    ["gpu", "{}", "[1]", "[", '["a b"]', '["host:"]', '["host:@1"]', '["host:a@"]', '["host:a", "host:b"]', "[[]]"],
+)
 def test_what_no_host_could_offer_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         checked(text)
@@ -61,6 +67,12 @@ def test_what_no_host_could_offer_is_refused(text: str) -> None:
 )
 def test_what_is_said_anew_replaces_its_own_part_only(labels: list[str] | None, host: str | None, kept: str) -> None:
     assert changed('["gpu", "host:a"]', labels, host) == kept
+
+
+def test_the_host_of_a_home_stays_the_one_that_is_required_until_another_is_named() -> None:
+    assert changed('["host:a@12"]', ["gpu"], None) == '["gpu", "host:a@12"]'
+    assert changed('["host:a@12"]', None, "b") == '["host:b"]'
+    assert changed('["host:a@12"]', None, "") == ""
 
 
 def test_people_read_no_colons() -> None:

@@ -18,11 +18,13 @@ from fleet.engine.admission import Situation, admit
 from fleet.engine.hosting import (
     Said,
     is_seen,
+    keep_name,
     machine_name,
     name_here,
     name_of,
     offers,
     owner_of,
+    pin_here,
     said_in,
     settings_here,
 )
@@ -76,7 +78,7 @@ def test_a_host_is_called_as_its_machine_unless_somebody_says_otherwise(place: P
     write(place.home, '[host]\nname = "build7"\nlabels = ["linux", "gpu"]\n')
     settings = load(place.home, env={})
     assert name_of(settings) == "build7"
-    assert offers(settings) == ("gpu", "linux", "host:build7")
+    assert offers(settings, "host:a@1") == ("gpu", "host:a@1", "linux", "host:build7")
     assert owner_of(place.home, settings).startswith("fleet@build7-")
 
 
@@ -126,7 +128,7 @@ def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:
 def test_its_row_tells_what_it_is_and_does(place: Place) -> None:
     place.host(labels=("gpu",), slots=4).tell(3)
     [row] = place.history.hosts()
-    assert (row.id, row.name, row.labels, row.slots, row.agents) == ("fleet@a-1", "a", ("gpu",), 4, 3)
+    assert (row.id, row.name, row.shown_labels, row.slots, row.agents) == ("fleet@a-1", "a", ("gpu",), 4, 3)
     assert row.seen_at == NOON and row.version and row.load == pytest.approx(os.getloadavg()[0], abs=50)
 
 
@@ -150,7 +152,7 @@ def test_what_it_offers_is_told_as_soon_as_that_changes(place: Place) -> None:
     host._office.reload()
     assert look(host, 2) == []
     [row] = place.history.hosts()
-    assert (row.name, row.labels, row.slots, row.agents) == ("b", ("gpu",), 9, 2)
+    assert (row.name, row.shown_labels, row.slots, row.agents) == ("b", ("gpu",), 9, 2)
     assert look(host, 3) == [] and place.history.hosts() == [row]  # and not again and again
 
 
@@ -223,14 +225,42 @@ def test_another_host_of_the_same_name_is_told_once(place: Place, caplog: pytest
     ]
 
 
+def test_a_copy_of_a_home_that_works_elsewhere_is_told_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    host = place.host()
+    host.tell(0)
+    [row] = place.history.hosts()
+    place.history.keep_host(row.replace(id="fleet@b-1", name="b"))
+    host.tell(0)
+    assert not caplog.records, "this home had another name before"
+    place.history.keep_host(row.replace(id="fleet@c-1", name="c", machine="another"))
+    for _ in range(3):
+        host.tell(0)
+    [told] = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert "fleet@c-1 has a copy of this home" in told and place.home.identity in told
+
+
+def test_the_pin_of_a_home_is_its_own_and_stays_when_its_host_gets_another_name(place: Place, tmp_path: Path) -> None:
+    other = Place(tmp_path / "other")
+    pin = pin_here(place.home)
+    assert pin.startswith(f"host:{machine_name()}@") and pin_here(other.home) != pin
+    keep_name(place.home, "build7")
+    assert (name_here(place.home), pin_here(place.home)) == ("build7", pin)
+    keep_name(place.home, "")
+    keep_name(place.home, "")
+    assert name_here(place.home) == machine_name()
+
+
 def test_a_host_claims_only_what_it_offers(place: Place) -> None:
-    for key, requires in (("t-1", ""), ("t-2", '["gpu"]'), ("t-3", '["host:a"]'), ("t-4", '["arm"]'), ("t-5", "odd")):
+    words = {"t-1": "", "t-2": '["gpu"]', "t-3": '["host:a"]', "t-4": '["arm"]', "t-5": "odd"}
+    words |= {"t-6": f'["{pin_here(place.home)}"]', "t-7": '["host:a@12"]'}
+    for key, requires in words.items():
         place.queue.add(a_task(id=key, requires=requires))
-    write(place.home, '[host]\nname = "a"\nlabels = ["gpu", "linux"]\n')
+    write(place.home, 'max_concurrent = 9\n[host]\nname = "a"\nlabels = ["gpu", "linux"]\n')
     settings = load(place.home, env={})
-    seen = Situation(now=NOON, default_coder="claude", coders={"claude": ""}, offers=offers(settings))
+    offered = offers(settings, pin_here(place.home))
+    seen = Situation(now=NOON, default_coder="claude", coders={"claude": ""}, offers=offered)
     room = admit(settings, seen)
     taken = place.queue.claim("a", room.lanes, room=9, ttl=MINUTE)
-    assert sorted(claim.task.id for claim in taken) == ["t-1", "t-2", "t-3"]
+    assert sorted(claim.task.id for claim in taken) == ["t-1", "t-2", "t-3", "t-6"]
     shut = admit(settings, seen.replace(closed=["it is drained"]))
     assert (shut.lanes, shut.room, shut.reasons) == ([], 0, ["it is drained"])
