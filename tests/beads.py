@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,28 @@ DIFFERENT = {
 DIFFERENT_OLD = {
     "test_child_numbers_go_on_after_the_highest_there_is": "children are counted only of a parent that is there",
 }
+
+#: What comes back from bd as it went into the metadata of a task.
+HELD: list[Any] = [
+    0,
+    -1,
+    3,
+    True,
+    None,
+    "1794994930026341016",
+    0.1,
+    1 / 3,
+    1e15 + 0.5,
+    5e-324,
+    -0.0,
+    2**53,
+    2**53 + 2,
+    1e16,
+    2**60,
+]
+HELD += [-(2**63), 10**18, 10**22, 10**23, 1e21, 1794994930026341120, {"a": [1, {"b": 2.5}]}, []]
+#: And those that it tells otherwise, or not at all.
+CHANGED = [2**53 + 1, -(2**53) - 1, 1794994930026341016, 2**63 - 1, 2**63, 2**64 - 1, 2**70, 1e23, 1.5e300, 10**400]
 
 
 def sort_out(items: list[pytest.Item]) -> None:

@@ -79,7 +79,7 @@ def a_liar(home: Program, verb: str) -> str:
 def test_a_bd_that_takes_it_otherwise_switches_nothing(home: Program) -> None:
     before = moves.contents(home, "sqlite")
     told = home("queue", "migrate", "beads", FLEET_BD=a_liar(home, "import"))
-    assert told.code != 0 and "tasks did not arrive whole: 1 are others there (fleet-epic)" in told.err, told
+    assert told.code != 0 and "tasks did not arrive whole: 1 are others there (fleet-epic: comments)" in told.err, told
     moves.check(home, "sqlite", before)
     moves.move(home, "beads")
     moves.check(home, "beads", before)
@@ -90,7 +90,7 @@ def test_a_bd_that_tells_it_otherwise_is_not_left(home: Program) -> None:
     moves.move(home, "beads")
     moves.check(home, "beads", before)
     told = home("queue", "migrate", "sqlite", FLEET_BD=a_liar(home, "export"))
-    assert told.code != 0 and "tasks did not arrive whole: 1 are others there (fleet-epic)" in told.err, told
+    assert told.code != 0 and "tasks did not arrive whole: 1 are others there (fleet-epic: comments)" in told.err, told
     moves.check(home, "beads", before)
 
 

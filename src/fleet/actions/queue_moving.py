@@ -15,6 +15,7 @@ from fleet.assembly import fill_beads, leave_beads, open_fleet
 from fleet.config.keys import HOME
 from fleet.config.queue import BEADS, POSTGRES, SQLITE, chosen, kind_of
 from fleet.config.save import save
+from fleet.core.bd_limits import faults, refusal
 from fleet.core.errors import (
     BadInput,
     FleetError,
@@ -24,6 +25,7 @@ from fleet.core.errors import (
     StoreFault,
     SupervisorRunning,
 )
+from fleet.core.filter import Filter
 from fleet.engine.single import Single
 from fleet.store import moving
 from fleet.workspaces.mirror import mark_of
@@ -74,7 +76,8 @@ def migrate(
 ) -> Moved:
     """Move everything from one queue of this home to another. Called again after a kill it goes on.
 
-    The source is sealed then, and kept as it was. Raises BadInput, IllegalMove, StoreFault, StoreAway.
+    The source is sealed then, and kept as it was. Tasks that cannot be kept at the target are named before anything is
+    made there. Raises BadInput, IllegalMove, StoreFault, StoreAway.
     """
     refuse_agents(caller, "move the queue")
     kinds = kind_of(source), kind_of(target)
@@ -84,6 +87,8 @@ def migrate(
             return _go_over(home, kinds, source, target)
         with open_fleet(home, migrate=True, queue=source) as there:
             _refuse_busy(there)
+            if kinds[1] == BEADS:
+                _refuse_unfit(there)
             if dry_run:
                 return Moved(*kinds, moving.contents(_connection(there)), done=False)
             if set(kinds) == SAME_FILE:
@@ -243,6 +248,12 @@ def _refuse_busy(fleet: Fleet) -> None:
             f"other hosts have this queue open: {', '.join(others[:5])}",
             hint="`fleet run stop --stop-agents` there; one that died is gone when its claims are.",
         )
+
+
+def _refuse_unfit(fleet: Fleet) -> None:
+    """Raise BadInput for all tasks that bd cannot hold."""
+    if unfit := {task.id: found for task in fleet.queue.find(Filter(), sort="id") if (found := faults(task))}:
+        raise refusal(unfit)
 
 
 def _compare(before: dict[str, Contents], after: dict[str, Contents], names: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.core import clock
+from fleet.core import bd_limits, clock
 from fleet.core.errors import FleetError, StoreAway, TaskNotFound
 from fleet.core.filter import Filter
 from fleet.core.health import State, Vital
@@ -174,11 +174,14 @@ class BeadsQueue(SqliteQueue):
         return not self._is_current()
 
     def tell(self, written: list[Written]) -> None:
-        """Make bd have what the open transaction wrote. Raises StoreFault, AlreadyClaimed, ClaimLost."""
+        """Make bd have what the open transaction wrote. Raises BadInput, StoreFault, AlreadyClaimed, ClaimLost."""
         settings = [each.one for each in written if each.kind == "setting" and not each.one.startswith("fleet.")]
         if not settings and all(each.kind == "setting" for each in written):
             return
-        telling = Telling(self.bd, self._changes(written), fenced=self.fenced)
+        changes = self._changes(written)
+        if unfit := {new.id: found for old, new in changes.tasks if new and (found := bd_limits.faults(new, old))}:
+            raise bd_limits.refusal(unfit)  # it would take a number, and have another
+        telling = Telling(self.bd, changes, fenced=self.fenced)
         if telling or settings:
             self._tell_all(telling, settings)
             for each in written:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.dependency import EXTERNAL
@@ -12,6 +12,7 @@ from fleet.store.beads_issue import comments_from, edges_from, task_from
 from fleet.store.beads_pull import is_same_edge, issues_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from fleet.core.dependency import Edge
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from fleet.store.sqlite import SqliteQueue
 
 SECOND = timedelta(seconds=1)
+#: How much of a value is told.
+LONGEST_SHOWN = 60
+_NONE = object()
 
 
 class Known(NamedTuple):
@@ -35,14 +39,15 @@ class Difference(NamedTuple):
     missing: list[str]
     other: dict[str, list[Comment]]  # with what was said of each and bd can be told besides
     foreign: list[str]
+    how: dict[str, list[str]]  # in what the others are so
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.other or self.foreign)
 
     def __str__(self) -> str:
-        parts = (("{} are not in bd", self.missing), ("{} are others there", self.other))
-        told = [(words, list(ids)) for words, ids in (*parts, ("{} are only there", self.foreign)) if ids]
-        return "; ".join(f"{words.format(len(ids))} ({', '.join(ids[:3])})" for words, ids in told)
+        other = [f"{key}: {', '.join(words)}" for key, words in self.how.items()]
+        parts = (("are not in bd", self.missing), ("are others there", other), ("are only there", self.foreign))
+        return "; ".join(f"{len(each)} {words} ({'; '.join(each[:3])})" for words, each in parts if each)
 
 
 def known_in(queue: SqliteQueue) -> dict[str, Known]:
@@ -59,25 +64,46 @@ def known_in(queue: SqliteQueue) -> dict[str, Known]:
 def difference(export: str, known: dict[str, Known]) -> Difference:
     """What would change in the file if it were brought up to date with bd; what is empty would change nothing."""
     told = {found["id"]: found for found in issues_in(export)}
-    other = {}
+    other, how = {}, {}
     for key, mine in known.items():
-        if key in told:
-            unsaid = _unsaid(mine, told[key])
-            if unsaid or not _is_same(mine, told[key], known):
-                taken = {each.id for each in comments_from(told[key], mine.task.created_at)}
-                other[key] = [each for each in unsaid if each.id not in taken]
-    return Difference([key for key in known if key not in told], other, [key for key in told if key not in known])
+        if key in told and (words := _otherwise(mine, told[key], known)):
+            taken = {each.id for each in comments_from(told[key], mine.task.created_at)}
+            other[key] = [each for each in _unsaid(mine, told[key]) if each.id not in taken]
+            how[key] = words
+    missing, foreign = [key for key in known if key not in told], [key for key in told if key not in known]
+    return Difference(missing, other, foreign, how)
 
 
-def _is_same(mine: Known, found: dict[str, Any], known: dict[str, Known]) -> bool:
+def _otherwise(mine: Known, found: dict[str, Any], known: dict[str, Known]) -> list[str]:
+    """In what bd's task is another than ours, in words; empty where it is the same."""
     now = mine.task.created_at
-    if task_from(found, mine.task, now) != mine.task or len(comments_from(found, now)) != len(mine.comments):
-        return False
+    words = list(_fields(mine.task, task_from(found, mine.task, now)))
+    if _unsaid(mine, found) or len(comments_from(found, now)) != len(mine.comments):
+        words.append("comments")
     have, told = {(each.task, each.needs): each for each in mine.edges}, edges_from(found, now)
-    if any(ends not in told or not is_same_edge(edge, told[ends]) for ends, edge in have.items()):
-        return False
+    lost = any(ends not in told or not is_same_edge(edge, told[ends]) for ends, edge in have.items())
     # What needs a task that is nowhere cannot be here.
-    return not any(ends not in have and (ends[1] in known or ends[1].startswith(EXTERNAL)) for ends in told)
+    if lost or any(ends not in have and (ends[1] in known or ends[1].startswith(EXTERNAL)) for ends in told):
+        words.append("dependencies")
+    return words
+
+
+def _fields(here: Task, there: Task) -> Iterator[str]:
+    if here == there:
+        return
+    for name, value in here.as_dict().items():
+        other = getattr(there, name)
+        if name == "metadata":
+            for key in {**value, **other}:
+                if value.get(key, _NONE) != other.get(key, _NONE):
+                    yield f"{name} {key} is {_shown(value.get(key))} here and {_shown(other.get(key))} in bd"
+        elif value != other:
+            yield f"{name} is {_shown(value)} here and {_shown(other)} in bd"
+
+
+def _shown(value: Any) -> str:
+    text = str(value) if isinstance(value, datetime) else repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def _apart(comment: Comment, said: set[tuple[Any, ...]]) -> Comment:

@@ -1,0 +1,75 @@
+"""What bd cannot hold of a task: it keeps each number as a double, and counts the bytes of a title."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from fleet.core.task import Task
+
+LONGEST_TITLE = 500
+#: Whole numbers up to here it tells digit by digit; of larger ones only as many as make the same double.
+LARGEST = 2**63
+AS_TEXT = 'write such a number as text, in quotes: {"ns": "1794994930026341016"}'
+SHORTER = "shorten the title, and put the rest into the description"
+#: So many tasks are named in one refusal, and so much of a number.
+MOST_NAMED, MOST_DIGITS = 50, 40
+
+
+def faults(task: Task, before: Task | None = None) -> dict[str, str]:
+    """What of a task bd cannot hold, and what to do about each; nothing is said of what it has already (`before`)."""
+    found = {}
+    size = len(task.title.encode())
+    if size > LONGEST_TITLE and (before is None or before.title != task.title):
+        found[f"its title has {size} bytes, and {LONGEST_TITLE} are the most"] = SHORTER
+    known = {} if before is None else before.metadata
+    new = {key: value for key, value in task.metadata.items() if key not in known or known[key] != value}
+    return found | number_faults(new)
+
+
+def number_faults(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The numbers in metadata that bd would change, and what to do about them."""
+    return {fact: AS_TEXT for key, value in metadata.items() for fact in _changed(f"metadata {key}", value)}
+
+
+def refusal(found: Mapping[str, Mapping[str, str]]) -> BadInput:
+    """The error that names everything that bd cannot hold, by whose it is."""
+    told = [f"{name} ({', '.join(each)})" for name, each in found.items()]
+    more = [f"{len(told) - MOST_NAMED} more"] if len(told) > MOST_NAMED else []
+    remedies = dict.fromkeys(remedy for each in found.values() for remedy in each.values())
+    return BadInput(
+        f"bd cannot hold {'; '.join([*told[:MOST_NAMED], *more])}", hint=f"nothing was written; {'; '.join(remedies)}."
+    )
+
+
+def _changed(where: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _changed(f"{where}.{key}", inner)
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _changed(f"{where}[{at}]", inner)
+    elif isinstance(value, int | float) and (kept := _as_bd_tells(value)) != value:
+        yield f"{where} is {_digits(value)}, and would be {_digits(kept)} there"
+
+
+def _as_bd_tells(number: float) -> float:
+    """The number that bd tells once it was told one."""
+    try:
+        double = float(number)
+    except OverflowError:
+        return float("inf")
+    if not double.is_integer():
+        return double
+    return int(double) if -LARGEST <= double < LARGEST else int(Decimal(repr(double)))
+
+
+def _digits(number: float) -> str:
+    text = str(number)
+    return text if len(text) <= MOST_DIGITS else f"{text[:MOST_DIGITS]}…"
