@@ -25,6 +25,7 @@ def test_a_sound_queue_says_so_and_changes_nothing(queue: Queue) -> None:
     found = queue.health()
     assert found and all(each.state == State.OK and each.fact and not each.remedy for each in found)
     assert queue.get(task.id) == task
+    assert not queue.was_moved()
 
 
 @pytest.fixture

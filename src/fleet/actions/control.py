@@ -13,7 +13,7 @@ from fleet.actions.hosts import is_served, is_wanted
 from fleet.actions.rights import refuse_agents
 from fleet.assembly import open_fleet
 from fleet.core import host_words
-from fleet.core.errors import BadInput, FleetError, SupervisorRunning
+from fleet.core.errors import BadInput, FleetError, QueueMoved, SchemaMismatch, StoreFault, SupervisorRunning
 from fleet.engine.hosting import Said, last_name, owner_of, said_in, settings_here
 from fleet.engine.single import PAUSED, holder
 from fleet.wake import wake
@@ -63,7 +63,7 @@ def resume(home: Home, *, caller: Caller | None = None) -> bool:
 
 
 def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> int:
-    """Start a supervisor in the background; its process id. Raises SupervisorRunning, FleetError.
+    """Start a supervisor in the background; its process id. Raises SupervisorRunning, QueueMoved, FleetError.
 
     With `only_made` it claims nothing but what `create` and its like made, until somebody says `fleet run`.
     """
@@ -72,6 +72,7 @@ def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> i
         stop(home)  # its agents go on, and we with them
     elif note is not None:
         raise SupervisorRunning(f"a supervisor runs here already: pid {note.get('pid')}", hint="`fleet run restart`.")
+    _refuse_moved(home)
     argv = [sys.executable, "-P", "-m", "fleet", "run", "foreground", "--quiet"]
     argv += _flags(said) if said else []
     argv += ["--only-made"] if only_made else []
@@ -141,6 +142,17 @@ def stop(home: Home, *, stop_agents: bool = False) -> bool:
             raise FleetError(f"the supervisor (pid {note['pid']}) does not end", hint="look at `fleet log`.")
         time.sleep(0.02)
     return True
+
+
+def _refuse_moved(home: Home) -> None:
+    """Raise QueueMoved where nothing can be claimed any more; what else is wrong the supervisor mends or waits out."""
+    try:
+        with open_fleet(home) as fleet:
+            is_moved = fleet.queue.was_moved()
+    except (SchemaMismatch, StoreFault):
+        return
+    if is_moved:
+        raise QueueMoved
 
 
 def _is_for_others(home: Home) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fleet.actions.hosts import is_served
 from fleet.assembly import open_launcher
+from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
 from fleet.core.jsontext import decode
 from fleet.core.task import Status
@@ -87,7 +88,10 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
     if not expired and not idle:
         yield "claims", "ok", f"{len(held)} tasks in progress, {len(live)} agents at work", ""
     ready = fleet.queue.count(READY)[""]
-    if ready and not supervised:
+    if fleet.queue.was_moved():
+        moved = QueueMoved()
+        yield "queue", "wrong", str(moved), moved.hint
+    elif ready and not supervised:
         yield "queue", "wrong", f"{ready} ready, and no supervisor runs", START
     elif PAUSED in fleet.queue.config():
         yield "queue", "warning", f"paused since {fleet.queue.config()[PAUSED]}", "`fleet resume` goes on."

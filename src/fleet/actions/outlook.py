@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.hosts import hosts
 from fleet.actions.unmet import unmet
+from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
 from fleet.core.task import HEADLESS, Status
 from fleet.engine.admission import Situation, admit
@@ -39,7 +40,7 @@ def outlook(fleet: Fleet) -> Outlook:
         later = queue.count(put_off)[""]
         waiting = queue.count(Filter(blocked=True, statuses=(Status.OPEN,)))[""]
         blocked = queue.count(Filter(statuses=(Status.BLOCKED,)))[""]
-        reasons = _reasons(fleet) if ready else []
+        reasons = [_moved()] if queue.was_moved() else _reasons(fleet) if ready else []
     return Outlook(ready, later, waiting, blocked, reasons)
 
 
@@ -58,6 +59,11 @@ def situation(fleet: Fleet, settings: Settings) -> Situation:
         free_memory_mb=free_memory_mb(),
         paused=PAUSED in fleet.queue.config(),
     )
+
+
+def _moved() -> str:
+    moved = QueueMoved()
+    return f"{moved}; {moved.hint}"
 
 
 def _reasons(fleet: Fleet) -> list[str]:

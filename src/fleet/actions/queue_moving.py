@@ -174,6 +174,8 @@ def _go_over(home: Home, kinds: tuple[str, str], source: str, target: str) -> Mo
     """Have the home know that all of it is elsewhere. Raises IllegalMove where that is another place."""
     with open_fleet(home, queue=SQLITE if kinds[0] == BEADS else source) as there:
         name, found = moving.name_of(_connection(there)), moving.contents(_connection(there))
+    if kinds[1] != POSTGRES and not os.path.exists(home.database):
+        raise _moved_elsewhere(kinds[0])  # another home did it
     try:
         with open_fleet(home, queue=SQLITE if kinds[1] == BEADS else target) as here:
             if moving.is_named(_connection(here), name) and not moving.is_sealed(_connection(here)):
@@ -182,7 +184,12 @@ def _go_over(home: Home, kinds: tuple[str, str], source: str, target: str) -> Mo
                 return Moved(*kinds, found)
     except (HomeMissing, SchemaMismatch):
         pass
-    raise IllegalMove(f"what was in {kinds[0]} was moved, and not there", hint="name the place that it was moved to.")
+    raise _moved_elsewhere(kinds[0])
+
+
+def _moved_elsewhere(kind: str) -> IllegalMove:
+    hint = "name the place that it was moved to; `fleet init --home --queue …` has this home use another queue."
+    return IllegalMove(f"what was in {kind} was moved, and not there", hint=hint)
 
 
 def _settle_in(home: Home, here: SqlConnection, kinds: tuple[str, str]) -> None:

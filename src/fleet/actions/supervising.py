@@ -15,7 +15,7 @@ from fleet.actions.control import stop
 from fleet.assembly import open_fleet, open_launcher, open_terminals
 from fleet.config import load
 from fleet.config.queue import keep as keep_queue
-from fleet.core.errors import StoreAway
+from fleet.core.errors import QueueMoved, StoreAway
 from fleet.core.task import MADE_HERE
 from fleet.engine import logs
 from fleet.engine.hosting import Said, keep_name, owner_of
@@ -38,7 +38,7 @@ GARBAGE = (20_000, 20, 20)
 
 
 def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, to_terminal: bool = True) -> None:
-    """Supervise this home until SIGTERM or SIGINT; agents go on without us. Raises SupervisorRunning.
+    """Supervise this home until SIGTERM or SIGINT; agents go on without us. Raises SupervisorRunning, QueueMoved.
 
     With `only_made` nothing is claimed but what `create` and its like made; such a one gives way to any other.
     """
@@ -52,6 +52,8 @@ def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, 
         keep_queue(home, os.environ)
         keep_name(home, said.name)
         with _opened(home) as fleet, lasting.kept():
+            if fleet.queue.was_moved():
+                raise QueueMoved
             asyncio.run(_serve(fleet, said, origins, to_terminal))
     finally:
         single.release()

@@ -9,7 +9,7 @@ from fleet.actions import queue_moving
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.config.queue import chosen, refuse_password
-from fleet.core.errors import BadInput
+from fleet.core.errors import BadInput, QueueMoved
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
 from fleet.home import find
@@ -27,15 +27,18 @@ def queue(ctx: click.Context, as_json: bool) -> None:
     home = find()
     with open_fleet(home) as fleet:
         counts = fleet.queue.count(Filter(), by="status")
-        shared = fleet.queue.is_shared
+        shared, moved = fleet.queue.is_shared, fleet.queue.was_moved()
     kind = chosen(home, os.environ).kind
-    told = {"kind": kind, "shared": shared, "tasks": sum(counts.values()), "statuses": counts}
+    told = {"kind": kind, "shared": shared, "moved": moved, "tasks": sum(counts.values()), "statuses": counts}
     if as_json:
         click.echo(encode(told, 2))
         return
     states = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
     click.echo(f"{kind}: {told['tasks']} tasks ({states})")
-    click.echo("hosts share it: `fleet hosts`" if shared else "this home alone has it")
+    if moved:
+        click.echo(f"{QueueMoved()}; {QueueMoved.hint}")
+    else:
+        click.echo("hosts share it: `fleet hosts`" if shared else "this home alone has it")
 
 
 @queue.command()

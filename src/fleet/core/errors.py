@@ -151,5 +151,17 @@ class StoreAway(StoreFault):
     """The database cannot be reached now: the connection is lost, its server starts, or it took too long."""
 
 
+class QueueMoved(StoreFault):
+    """Everything in this queue was moved to another: it can be read, and takes nothing more."""
+
+    hint = (
+        "call fleet again; if it stays so, `fleet init --home --queue …` names another queue for this home "
+        "(unset FLEET_QUEUE where that names this one)."
+    )
+
+    def __init__(self) -> None:
+        super().__init__("this queue was moved elsewhere, and takes nothing more")
+
+
 class SchemaMismatch(FleetError):
     """The database was written by an older or newer fleet."""

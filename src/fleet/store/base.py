@@ -42,6 +42,9 @@ class Queue(Protocol):
     def health(self) -> list[Vital]:
         """What this queue says of its own health; reads all of it, never raises, and changes nothing."""
 
+    def was_moved(self) -> bool:
+        """Whether all of it was moved to another queue: what is here can be read, and each write raises QueueMoved."""
+
     def now(self) -> datetime:
         """The queue's clock, the only one that claims are judged by."""
 

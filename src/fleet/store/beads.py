@@ -109,6 +109,10 @@ class BeadsQueue(SqliteQueue):
     def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
         return beads_folder.listening(self.folder, call)
 
+    def was_moved(self) -> bool:
+        with self._file.unwatched():
+            return super().was_moved()
+
     def health(self) -> list[Vital]:
         with self._file.unwatched():
             return [self._vital(), *health(self._file)]

@@ -9,7 +9,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumper
 
-from fleet.core.errors import StoreAway, StoreFault
+from fleet.core.errors import QueueMoved, StoreAway, StoreFault
 from fleet.store.connection_string import parsed, why_not
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected,
 #: How it says that a connection is of no more use: we were silent in a transaction for too long, asleep maybe, or the
 #: server writes no more, since another took its place.
 _CUT_OFF = ("25P03", "25P04", "25006")
+#: What the triggers of a queue that was moved say to whoever writes.
+_SEALED = "the queue was moved"
 #: Of the patience, for what the network itself gives up: the rest is for noticing that it did.
 NETWORK_SHARE = 0.8
 
@@ -80,6 +82,8 @@ def _capped(said: Any, most: int) -> int:
 
 def translated(error: psycopg.Error) -> StoreFault:
     """A fault of a server that was reached, as a caller can understand it."""
+    if isinstance(error, errors.RaiseException) and _SEALED in (error.diag.message_primary or ""):
+        return QueueMoved()
     words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, _BUSY):
         return StoreAway(f"the database was too busy: {words}", hint="others hold what this needs; try again.")

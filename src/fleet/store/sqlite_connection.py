@@ -6,7 +6,7 @@ import os
 
 import apsw
 
-from fleet.core.errors import SchemaMismatch, StoreFault
+from fleet.core.errors import QueueMoved, SchemaMismatch, StoreFault
 from fleet.core.jsontext import encode
 from fleet.store import named_sql
 
@@ -172,6 +172,8 @@ class Transaction:
 
 
 def _translated(error: apsw.Error, path: str) -> StoreFault:
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:  # only those of a seal raise
+        return QueueMoved()
     for kind, fact, hint in _FAULTS:
         if isinstance(error, kind):
             return StoreFault(f"{fact}: {path}", hint=hint)
