@@ -186,7 +186,8 @@ def _stop(fleet: Fleet, task: Task, live: bool, reason: str) -> Stopped:
         space = fleet.history.workspace(task.id)
         if space is not None and not space.is_gone:
             return Stopped(task, asked=False)  # it is its worktree that is to go
-        raise IllegalMove(f"{task.id} is closed already", hint=f"`fleet retry {task.id}` opens it again.")
+        gone = ", and its worktree is gone" if space is not None else ""
+        raise IllegalMove(f"{task.id} is closed already{gone}", hint=f"`fleet retry {task.id}` opens it again.")
     stopped = task.freed(fleet.queue.now(), status=Status.BLOCKED).replace(reason=reason, defer_until=None)
     fleet.queue.save(stopped)
     return Stopped(stopped, asked=False)

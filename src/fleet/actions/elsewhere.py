@@ -8,6 +8,8 @@ import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.errors import FleetError
+from fleet.core.jsontext import encode
+from fleet.engine.departing import STAYS, TO_GO, Wish
 from fleet.engine.host_wire import (
     LONGEST_LINE,
     MOST,
@@ -20,7 +22,7 @@ from fleet.engine.host_wire import (
     line,
     read_line,
 )
-from fleet.engine.hosting import owner_of, settings_here
+from fleet.engine.hosting import is_seen, owner_of, settings_here
 from fleet.engine.returning import NOT_SENT, SENT_TO
 from fleet.workspaces import mirror
 from fleet.workspaces.remote import shown
@@ -166,6 +168,26 @@ def whereabouts(fleet: Fleet, task: Task) -> str:
     if why := told.get(NOT_SENT):
         return f"not yet, from host {name}: {why}"
     return f"{told[SENT_TO]}, from host {name}" if told.get(SENT_TO) else f"not yet: it is on host {name}"
+
+
+def ask_to_go(fleet: Fleet, space: Workspace, *, with_branch: bool, without_ignored: bool) -> tuple[str, str]:
+    """Have the host of a worktree save and remove it: when it will, in words, and why it did not when last asked so.
+
+    Call it in a transaction, with what is on record.
+    """
+    host, name = host_of(fleet, space.host), name_of(fleet, space.host)
+    seconds = settings_here(fleet.home).supervisor.claim_seconds
+    is_back = host is not None and is_seen(host, fleet.queue.now(), seconds)
+    if space.is_mirrored:
+        return f"host {name} removes its worktree {'' if is_back else 'when it is back, '}once its branch is pushed", ""
+    epoch = fleet.queue.get(space.task_id).epoch
+    wish = Wish(epoch=epoch, with_branch=with_branch, without_ignored=without_ignored)
+    refused = space.made.get(STAYS) or {}
+    words = {**space.made, TO_GO: wish.as_dict(), STAYS: None}
+    fleet.history.keep_workspace(space.replace(notes=encode(words)))
+    later = f"host {name} saves what only its worktree holds and removes it {'soon' if is_back else 'when it is back'}"
+    why = str(refused.get("why") or "") if refused.get("wish") == wish.as_dict() else ""
+    return later, f"host {name} could not remove it: {why}" if why else ""
 
 
 def refuse_elsewhere(fleet: Fleet, run: Run | None, doing: str) -> None:

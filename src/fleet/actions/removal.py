@@ -8,17 +8,18 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions.elsewhere import is_elsewhere, name_of
+from fleet.actions.elsewhere import ask_to_go, is_elsewhere, name_of
 from fleet.assembly import open_launcher
 from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
+from fleet.engine.departing import BRANCH_KEPT, save_all
 from fleet.engine.environment import setup_environment
 from fleet.engine.trusting import untrusted_commands
 from fleet.engine.work import Work
 from fleet.home import quoted
-from fleet.workspaces.saving import Saved, save
+from fleet.workspaces.saving import Saved
 from fleet.workspaces.worktree import delete_branch, sweep_away, take_away
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Removal(NamedTuple):
     why_not: str = ""
     branch_kept: str = ""  # the ref that keeps the tip of a branch that was deleted
     note: str = ""  # what was not done besides
+    later: str = ""  # who removes it, and when, where that is for another host
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ class Removal(NamedTuple):
             "worktree": self.workspace.path,
             "removed": self.removed,
             "why_not": self.why_not or None,
-            "note": self.note or None,
+            "note": self.note or self.later or None,
             "saved": list(self.saved.refs),
             "commands": list(self.commands),
             "left_out": [f"{each.path} ({each.why})" for each in self.saved.left_out],
@@ -97,8 +99,9 @@ def remove(
     Raises IllegalMove for a task that is at work. `sweep` afterwards deletes what they held from the disk.
     """
     settings = load(fleet.home, env={}).saving
-    left = [each for key in ids if (each := _left_elsewhere(fleet, key))]
+    wished = {"with_branch": with_branch, "without_ignored": without_ignored}
     with fleet.queue.atomic():  # one write for all of them
+        left = [each for key in ids if (each := _left_elsewhere(fleet, key, wished))]
         plans = [_plan(fleet, key) for key in ids if key not in {each.workspace.task_id for each in left}]
 
     def work(plan: _Plan) -> Removal:
@@ -112,15 +115,18 @@ def remove(
     return left + [_without_branch(fleet, each) if with_branch and each.removed else each for each in done]
 
 
-def _left_elsewhere(fleet: Fleet, task_id: str) -> Removal | None:
-    """A worktree on another host is for that host to remove."""
+def _left_elsewhere(fleet: Fleet, task_id: str, wished: dict[str, bool]) -> Removal | None:
+    """A worktree on another host is for that host to remove, which is asked to."""
     space = fleet.history.workspace(task_id)
     if space is None or not is_elsewhere(fleet, space.host):
         return None
     name = name_of(fleet, space.host)
     if space.is_gone:
-        return Removal(space, Saved(), True, note=f"host {name} has pushed and removed it")
-    return Removal(space, Saved(), False, f"it is on host {name}, which removes it once its branch is pushed")
+        kept = ", ".join(space.saved_refs)
+        note = f"host {name} has removed it" + (f"; what was not committed is kept there: {kept}" if kept else "")
+        return Removal(space, Saved(), True, branch_kept=str(space.made.get(BRANCH_KEPT) or ""), note=note)
+    later, refused = ask_to_go(fleet, space, **wished)
+    return Removal(space, Saved(), False, why_not=refused, later="" if refused else later)
 
 
 def sweep(removals: Sequence[Removal], fleet: Fleet) -> None:
@@ -135,19 +141,7 @@ def _removed(home: Home, plan: _Plan, settings: Saving, without_ignored: bool) -
     try:
         if plan.teardown and os.path.isdir(space.path):  # noqa: PTH112
             _tear_down(home, plan)
-        saved = save(
-            home,
-            work.view,
-            work.place,
-            space.task_id,
-            plan.run_number,
-            skip_ignored=settings.skip,
-            max_ignored_mb=settings.ignored_mb,
-            with_ignored=not without_ignored,
-        )
-        if saved.too_large:
-            largest = ", ".join(saved.too_large[:3])
-            return Removal(space, saved, False, f"its ignored files are more than {settings.ignored_mb} MB: {largest}")
+        saved = save_all(home, space, plan.run_number, settings, with_ignored=not without_ignored)
         take_away(home, work.repository, space.path, work.admin)
     except (FleetError, OSError) as error:
         return Removal(space, Saved(), False, str(error))

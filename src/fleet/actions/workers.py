@@ -190,7 +190,7 @@ def cleanup(
     return Cleaned(
         worktree_removed=gone.removed,
         branch_removed=bool(gone.branch_kept),
-        errors=[gone.why_not] if gone.why_not else [],
+        errors=[each for each in (gone.why_not, gone.later) if each],
         saved=list(gone.saved.refs),
         commands=list(gone.saved.commands),
         branch_kept=gone.branch_kept,

@@ -7,7 +7,7 @@ import click
 
 from fleet.actions import agents, removal
 from fleet.actions.agents import Stopped
-from fleet.actions.elsewhere import here
+from fleet.actions.elsewhere import here, is_elsewhere
 from fleet.actions.names import Scope, by_branch, find_tasks, is_pattern
 from fleet.actions.removal import Removal
 from fleet.assembly import Fleet, open_fleet
@@ -49,7 +49,8 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
         if several and not given["sure"] and sys.stdin.isatty() and not _agreed(fleet, ids, given["with_branch"]):
             return 1
         stopped = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
-        spaces = [space for key in ids if (space := fleet.history.workspace(key)) and not space.is_gone]
+        known = [space for key in ids if (space := fleet.history.workspace(key))]
+        spaces = [space for space in known if not space.is_gone or is_elsewhere(fleet, space.host)]
         held = [space.task_id for space in spaces]
         if any(each.asked for each in stopped) and here(fleet, spaces):
             see_to_supervisor(find())
@@ -59,7 +60,7 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
         gone = removal.remove(fleet, held, with_branch=given["with_branch"], without_ignored=given["without_ignored"])
         _tell(fleet, stopped, gone, reason, as_json=given["as_json"])
         _later(fleet, gone)
-    return 1 if any(not each.removed for each in gone) else 0
+    return 0 if all(each.removed or each.later for each in gone) else 1
 
 
 def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> list[str]:

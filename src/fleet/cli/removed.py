@@ -9,6 +9,9 @@ from fleet.cli.bd.text import clean
 def tell_removed(done: Removal, stays: str, *, without_ignored: bool = False) -> None:
     """Tell it of one; `stays` says what became of it where its worktree is still there."""
     space = done.workspace
+    if done.later:
+        click.echo(clean(f"{space.branch}: {done.later}"))
+        return
     if not done.removed:
         click.echo(clean(f"{space.branch}: {stays}: {done.why_not}"), err=True)
         way = f"; `fleet kill --without-ignored {space.branch}` goes without ignored files" if without_ignored else ""

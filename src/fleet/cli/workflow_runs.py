@@ -166,7 +166,7 @@ def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
             tell_removed(each, "its worktree stays")
         if not done:
             click.echo("nothing to remove")
-    return 0 if all(each.removed for each in done) else 1
+    return 0 if all(each.removed or each.later for each in done) else 1
 
 
 @contextmanager

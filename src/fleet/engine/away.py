@@ -1,4 +1,4 @@
-"""What a host does for the others that share its queue: sends work on, keeps what they may ask for, answers them."""
+"""What a host does for others that share its queue: sends work on, removes and keeps what they want, answers them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError, StoreAway
+from fleet.engine.departing import Departures
 from fleet.engine.desk import Desk
 from fleet.engine.host_wire import hosts_key
 from fleet.engine.returning import Returns
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: How often it is looked whether others want something removed; where something is written, after so long already.
+LOOK_SECONDS, HEAR_SECONDS = 60.0, 5.0
+
 
 class Away:
     """Works beside the supervisor until it is cancelled; where no other host uses the queue there is nothing to do."""
@@ -29,18 +33,24 @@ class Away:
     def __init__(self, office: Office, runners: Mapping[str, Runner]) -> None:
         self._office, self._runners = office, runners
         self._tails, self._returns = Tails(office), Returns(office, runners)
+        self._departures = Departures(office)
         self._desk: Desk | None = None
-        self._stirred = asyncio.Event()
+        self._stirred, self._heard = asyncio.Event(), asyncio.Event()
 
     def stir(self) -> None:
         """A run has ended: there may be something to send on."""
         self._stirred.set()
 
+    def hear(self) -> None:
+        """Somebody wrote something: it may be for us to do."""
+        self._heard.set()
+
     async def serve(self) -> None:
         """Do it until cancelled."""
         if not self._office.queue.is_shared:
             return
-        tails = asyncio.create_task(self._keep_tails(), name="tails")
+        works = {"tails": self._keep_tails(), "departures": self._see_off()}
+        beside = [asyncio.create_task(work, name=name) for name, work in works.items()]
         try:
             while True:
                 pause = EVERY_SECONDS
@@ -50,8 +60,9 @@ class Away:
                     pause = await self._returns.look()
                 await self._pause(pause)
         finally:
-            tails.cancel()
-            await asyncio.gather(tails, return_exceptions=True)
+            for each in beside:
+                each.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             self._office.address = ""
             end_talks()
             if self._desk is not None:
@@ -71,6 +82,17 @@ class Away:
         self._office.address = await desk.open(place)
         self._desk = desk
         log.info("other hosts are answered at %s", self._office.address)
+
+    async def _see_off(self) -> None:
+        """Remove what others want gone."""
+        while True:
+            with self._guarded():
+                await self._departures.look()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._heard.wait()
+                    await asyncio.sleep(HEAR_SECONDS)
+            self._heard.clear()
 
     async def _keep_tails(self) -> None:
         while True:

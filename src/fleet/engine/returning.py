@@ -73,7 +73,7 @@ async def send_on(office: Office, live: Live) -> None:
         raise
     except (FleetError, OSError) as error:
         log.warning("%s is not pushed yet: %s", live.run.id, error)
-        await _note(office, space, {NOT_SENT: str(error)[:300]})
+        await note(office, space, {NOT_SENT: str(error)[:300]})
 
 
 class Returns:
@@ -153,7 +153,7 @@ class Returns:
             place = ""
             if run.number:
                 place = await asyncio.to_thread(self._send_rest, space, run, receipts)
-                await _note(office, space, {SENT: run.id, SENT_TO: place, NOT_SENT: ""})
+                await note(office, space, {SENT: run.id, SENT_TO: place, NOT_SENT: ""})
             if space.is_mirrored:
                 await _take_down(office, space, run)
         except IllegalMove:  # somebody has it again already, if only to see that this is still here
@@ -165,7 +165,7 @@ class Returns:
             told = str(error)[:300]
             if space.made.get(NOT_SENT) != told:
                 log.warning("%s is not pushed yet: %s", run.id, error)
-                await _note(office, space, {NOT_SENT: told})
+                await note(office, space, {NOT_SENT: told})
             self._put_off(space.remote if isinstance(error, RemoteAway) else run.id)
             return
         for what in (run.id, space.remote):
@@ -224,14 +224,14 @@ def _send(
     return place
 
 
-async def _note(office: Office, space: Workspace, words: dict[str, str]) -> None:
-    """Note how far a worktree's work was sent; on one that is gone meanwhile there is nothing to note."""
+async def note(office: Office, space: Workspace, words: Mapping[str, object]) -> None:
+    """Note something about a worktree of this host; on one that is gone meanwhile there is nothing to note."""
 
     def write() -> None:
         with office.queue.atomic():
             kept = office.history.workspace(space.task_id)
             if kept is not None and kept.made_at == space.made_at and not kept.is_gone:
-                office.history.keep_workspace(kept.replace(notes=encode(kept.made | words)))
+                office.history.keep_workspace(kept.replace(notes=encode({**kept.made, **words})))
 
     try:
         await office.ask(write)
@@ -245,7 +245,7 @@ async def _take_down(office: Office, space: Workspace, run: Run) -> None:
     try:
         saved = []
         if is_there(space.path) and space.ready_at is not None:
-            await _tear_down(office, space)
+            await tear_down(office, space)
             saved = await asyncio.to_thread(clear_away, office.home, space, run.number)
         elif is_there(space.path):  # no agent was ever in it
             await asyncio.to_thread(remove, office.home, Work(office.home, space).repository, space.path)
@@ -255,7 +255,8 @@ async def _take_down(office: Office, space: Workspace, run: Run) -> None:
     await office.ask(office.history.end_removal, space.task_id, encode(saved))
 
 
-async def _tear_down(office: Office, space: Workspace) -> None:
+async def tear_down(office: Office, space: Workspace) -> None:
+    """Run what its project wants done before a worktree goes; what fails is told, and keeps nothing from going."""
     try:
         task = await office.ask(office.queue.get, space.task_id)
     except TaskNotFound:  # somebody deleted it, and with it what its project says

@@ -82,7 +82,7 @@ class Supervisor:
             await self._persist(self._recover)
             await self._guarded(self._tidy)
             await self._guarded(self._show_host)
-            with self._office.queue.listening(Hints(self._woken.set)):
+            with self._office.queue.listening(Hints(self._hear)):
                 while not self._stopping.is_set():
                     await self._guarded(self._claim_more)
                     await self._pause()
@@ -109,6 +109,10 @@ class Supervisor:
             self._woken.set()
         if expected and not self._stopping.is_set() and (self._expecting is None or self._expecting.done()):
             self._expecting = asyncio.create_task(expect(self._office, expected[0]), name="expecting")
+
+    def _hear(self) -> None:
+        self._woken.set()
+        self._away.hear()
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):

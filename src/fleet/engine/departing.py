@@ -1,0 +1,129 @@
+"""Worktrees of this host that somebody on another one wants gone: saved and removed, as `fleet kill` does it here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError, IllegalMove, StoreAway, TaskNotFound, WorkspaceNotFound
+from fleet.core.jsontext import encode
+from fleet.core.record import Record
+from fleet.core.task import Status
+from fleet.engine.returning import note, tear_down
+from fleet.engine.work import Work
+from fleet.engine.workplace import is_there
+from fleet.workspaces.saving import save
+from fleet.workspaces.worktree import delete_branch, remove
+
+if TYPE_CHECKING:
+    from fleet.config.workspace_sections import Saving
+    from fleet.core.task import Task
+    from fleet.core.workspace import Workspace
+    from fleet.engine.office import Office
+    from fleet.home import Home
+    from fleet.workspaces.saving import Saved
+
+log = logging.getLogger(__name__)
+
+#: The keys of a worktree's notes that tell that it is to go, why it stayed when it was, and where its branch's tip is.
+TO_GO, STAYS, BRANCH_KEPT = "to_go", "stays", "branch_kept"
+
+
+class Wish(Record):
+    """That a worktree is to go, as somebody said it on another host."""
+
+    epoch: int  # of its task: one that was worked on since has a worktree that is wanted
+    with_branch: bool = False
+    without_ignored: bool = False
+
+
+def wish_of(space: Workspace) -> Wish | None:
+    """What was wished of a worktree; none: nothing."""
+    said = space.made.get(TO_GO)
+    return Wish(**said) if said else None
+
+
+def holds(wish: Wish, task: Task | None) -> bool:
+    """Whether a wish is still one: its task was not opened again. Pure."""
+    return task is None or (task.epoch == wish.epoch and task.status in (Status.BLOCKED, Status.CLOSED))
+
+
+def save_all(home: Home, space: Workspace, run_number: int, settings: Saving, *, with_ignored: bool) -> Saved:
+    """Save what only a worktree holds. Raises FleetError: then it must stay."""
+    work = Work(home, space)
+    saved = save(
+        home,
+        work.view,
+        work.place,
+        space.task_id,
+        run_number,
+        skip_ignored=settings.skip,
+        max_ignored_mb=settings.ignored_mb,
+        with_ignored=with_ignored,
+    )
+    if saved.too_large:
+        largest = ", ".join(saved.too_large[:3])
+        raise FleetError(f"its ignored files are more than {settings.ignored_mb} MB: {largest}")
+    return saved
+
+
+class Departures:
+    """What is to go from this host. One that cannot go stays until somebody says it again."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    async def look(self) -> None:
+        """Remove what is to go now."""
+        for space, wish, number in await self._office.ask(self._wanted):
+            await self._depart(space, wish, number)
+
+    def _wanted(self) -> list[tuple[Workspace, Wish, int]]:
+        office, found = self._office, []
+        for space in office.history.workspaces():
+            wish = wish_of(space) if space.host == office.owner else None
+            if wish is not None and holds(wish, self._task(space)):
+                found.append((space, wish, len(office.history.runs(space.task_id))))
+        return found
+
+    def _task(self, space: Workspace) -> Task | None:
+        try:
+            return self._office.queue.get(space.task_id)
+        except TaskNotFound:
+            return None
+
+    async def _depart(self, space: Workspace, wish: Wish, number: int) -> None:
+        office = self._office
+        try:
+            await office.ask(office.history.begin_removal, space.task_id)
+        except (IllegalMove, WorkspaceNotFound):  # somebody works on it after all, or removed it
+            return
+        try:
+            if is_there(space.path) and space.ready_at is not None:
+                await tear_down(office, space)
+            saved, tip = await asyncio.to_thread(_removed, office.home, space, wish, number, office.settings.saving)
+        except StoreAway:
+            raise
+        except (FleetError, OSError) as error:
+            log.warning("the worktree of %s stays, which another host wants gone: %s", space.task_id, error)
+            await office.ask(office.history.stop_removal, space.task_id)
+            await note(office, space, {TO_GO: None, STAYS: {"wish": wish.as_dict(), "why": str(error)[:300]}})
+            return
+        await note(office, space, {BRANCH_KEPT: tip})
+        await office.ask(office.history.end_removal, space.task_id, encode(list(saved.refs)))
+        log.info("removed the worktree of %s, which another host wanted gone", space.task_id)
+
+
+def _removed(home: Home, space: Workspace, wish: Wish, number: int, settings: Saving) -> tuple[Saved, str]:
+    """What was saved, and the ref that keeps the tip of its branch if that went too. Raises FleetError."""
+    work = Work(home, space)
+    saved = save_all(home, space, number, settings, with_ignored=not wish.without_ignored)
+    remove(home, work.repository, space.path, work.admin)
+    if not wish.with_branch:
+        return saved, ""
+    try:
+        return saved, delete_branch(work.view, space.branch)
+    except FleetError as error:
+        log.warning("the branch %s stays: %s", space.branch, error)
+        return saved, ""
