@@ -131,7 +131,7 @@ def _kept_here(fleet: Fleet, fields: dict[str, str], reused: list[str], ticket: 
     talks = fields["mode"] == INTERACTIVE and not named
     if not ticket.remote or not (talks or fields["branch"] in reused):
         return {}
-    return {"remote": "", "requires": travelling.stay(fleet.home, ticket.requires)}
+    return {"remote": "", "requires": travelling.stay(fleet.home, ticket.requires, fleet.history.hosts())}
 
 
 def batch_name(origin: str, now: datetime) -> str:

@@ -13,7 +13,7 @@ from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.core.host import PIN, pin_of, required, requiring
 from fleet.core.task import WORKTREE
-from fleet.engine.hosting import name_here, pin_here
+from fleet.engine.hosting import name_here, pin_among
 from fleet.engine.trusting import digest, keep_digests, of_remote, project_commands, trusted_digests
 from fleet.workspaces.remote import ASK_SECONDS, remote_of, tracked_by
 from fleet.workspaces.repository import find_repository
@@ -21,11 +21,12 @@ from fleet.workspaces.sending import send_base
 from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from fleet.assembly import Fleet
     from fleet.config import Settings
+    from fleet.core.host import Host
     from fleet.home import Home
     from fleet.workspaces.remote import Remote
     from fleet.workspaces.repository import Repository
@@ -65,7 +66,7 @@ def ticket(
             raise FleetError(f"{repository.top} has no remote")
         _put_there(fleet.home, repository, remote, commit)
     except FleetError as error:
-        pinned = stay(fleet.home, requires)
+        pinned = stay(fleet.home, requires, fleet.history.hosts())
         return Ticket(requires=pinned, notes=(f"stays on this host, {name_here(fleet.home)}: {error}",))
     if settings is not None:
         _pass_trust(fleet, repository, remote.url, settings)
@@ -81,7 +82,7 @@ def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tup
         return {}, ()
     place, requires = str(fields.get("repo") or fields.get("cwd") or ""), str(fields.get("requires") or "")
     if fields.get("workspace") != WORKTREE:
-        return ({"requires": stay(fleet.home, requires)}, ()) if place else ({}, ())
+        return ({"requires": stay(fleet.home, requires, fleet.history.hosts())}, ()) if place else ({}, ())
     repository = find_repository(place)
     commit = bases.commit(fleet.home, repository, str(fields.get("base") or ""), cwd=place)
     found = ticket(fleet, repository, commit, requires, settings=load(fleet.home, repository.top, env={}))
@@ -90,9 +91,10 @@ def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tup
     return {"repo": repository.top, "base": commit, **found.fields}, found.notes
 
 
-def stay(home: Home, requires: str) -> str:
-    """What a task requires, and besides the host of this home; one that names a host already goes by that."""
-    return requires if pin_of(requires) else requiring((*(required(requires) or ()), pin_here(home)))
+def stay(home: Home, requires: str, hosts: Iterable[Host] = ()) -> str:
+    """What a task requires, and besides the host of this home, by those there are; one that names a host already goes
+    by that."""
+    return requires if pin_of(requires) else requiring((*(required(requires) or ()), pin_among(home, hosts)))
 
 
 def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) -> None:

@@ -18,7 +18,7 @@ from fleet.engine.single import holder
 from fleet.files import atomic_write, write_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from typing import Any
 
@@ -90,6 +90,17 @@ def pin_here(home: Home) -> str:
         write_once(home.identity, f"{name_here(home)}{MARK}{os.urandom(4).hex()}".encode())
         known = _read(home.identity)
     return PIN + known
+
+
+def pin_among(home: Home, hosts: Iterable[Host]) -> str:
+    """What a task of this home that stays must require, by the hosts there are.
+
+    A home that never was a host, beside one that bears its name, leaves its tasks to that one: they are on one machine.
+    """
+    own, name = pin_here(home), name_here(home)
+    rows = list(hosts)
+    is_left = all(own not in row.labels for row in rows) and any(row.name == name for row in rows)
+    return PIN + name if is_left else own
 
 
 def be_the_same(home: Home, row: Host) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from builders import a_task
 from fleet.actions.travelling import Ticket, stay
+from fleet.core.clock import EPOCH
+from fleet.core.host import Host
 from fleet.engine.arrival import LONGEST_SECONDS, Waits, travels
 from fleet.engine.environment import path_of
 from fleet.engine.hosting import pin_here
@@ -28,6 +30,14 @@ def test_what_stays_requires_its_host_besides_what_it_required(home: Home) -> No
     Path(home.settings).write_text('[host]\nname = "other"\n')
     assert stay(home, "") == f'["{pin}"]', "whatever its host is called"
     assert stay(home, '["gpu", "host:beta"]') == '["gpu", "host:beta"]'  # somebody said so
+
+
+def test_what_stays_is_left_to_the_host_of_that_name_where_its_home_never_was_one(home: Home) -> None:
+    pin = pin_here(home)
+    beside = Host(id="a", name="alpha", labels=("host:alpha@1234",), seen_at=EPOCH)
+    assert stay(home, "", [beside]) == '["host:alpha"]'
+    assert stay(home, "", [beside.replace(name="beta")]) == f'["{pin}"]'
+    assert stay(home, "", [beside, beside.replace(id="b", labels=(pin,))]) == f'["{pin}"]', "it was one itself"
 
 
 @pytest.mark.parametrize(
