@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FREE = frozenset(
     {"close", "is_shared", "listening", "health", "now", "atomic", "snapshot", "get", "find", "count", "size"}
     | {"next_child", "tallies", "edges", "ancestors", "comments", "labels", "waiting_coders", "caller"}
-    | {"config", "caller_in", "gave_out", "expired"}
+    | {"config", "caller_in", "gave_out", "expired", "was_moved"}
 )
 #: What only a supervisor does, or a person.
 REFUSED = {
