@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ import psycopg
 import pytest
 
 from postgres import server
-from program import Program
+from program import Process, Program
 from supervised import CODER, PATIENCE, commands, wait_for
 
 SETTINGS = """
@@ -43,14 +42,12 @@ class Machine:
         self.fleet.home.mkdir(0o700)
         told = SETTINGS.format(queue=queue, coder=CODER, name=name, labels=json.dumps(labels), audit=self.audit)
         (self.fleet.home / "runtime.toml").write_text(told + more)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
 
     def start(self) -> None:
         """Start its supervisor, and wait until the others can see it."""
         with (self.fleet.user / "supervisor.out").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self.fleet.argv, "run"], env=self.fleet.env, cwd=self.fleet.cwd, stdout=log, stderr=log
-            )
+            self.process = self.fleet.start("run", output=log.fileno())
         lock = self.fleet.home / "supervisor.lock"
         mine = f'"pid": {self.process.pid},'
         wait_for(lambda: lock.exists() and mine in lock.read_text(), f"{self.name} to start", self.said)

@@ -12,6 +12,12 @@ from typing import NamedTuple
 
 import pytest
 
+from forking import PATIENCE, ForkedCommand, ForkServer, is_forkable
+
+#: A command that was started.
+Process = subprocess.Popen[bytes] | ForkedCommand
+PROGRAM = [str(Path(sys.executable).with_name("fleet"))]
+
 
 class Result(NamedTuple):
     """How one call of the program ended."""
@@ -30,7 +36,8 @@ class Program:
         self.cwd = base / "work"
         self.user.mkdir(exist_ok=True)
         self.cwd.mkdir(exist_ok=True)
-        self.argv = [str(Path(sys.executable).with_name("fleet"))]
+        self.argv = list(PROGRAM)
+        self.forks = True  # False starts a process of its own for each call
         self.env = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.user),
@@ -42,15 +49,38 @@ class Program:
 
     def __call__(self, *args: str, stdin: str = "", cwd: Path | None = None, **env: str) -> Result:
         """Run once; keyword arguments in capitals are variables of the environment."""
-        done = subprocess.run(
+        if self._forks(args, self.env | env):
+            code, out, err = _fork_server().run([*self.argv, *args], stdin.encode(), cwd or self.cwd, self.env | env)
+        else:
+            done = subprocess.run(
+                [*self.argv, *args],
+                input=stdin.encode(),
+                capture_output=True,
+                cwd=cwd or self.cwd,
+                env=self.env | env,
+                timeout=PATIENCE,
+            )
+            code, out, err = done.returncode, done.stdout, done.stderr
+        return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    def start(self, *args: str, output: int, alone: bool = False, **env: str) -> Process:
+        """Start the program and wait for nothing; what it prints goes to this descriptor."""
+        if self._forks(args, self.env | env):
+            with Path(os.devnull).open("rb") as nothing:
+                streams = (nothing.fileno(), output, output)
+                return _fork_server().start([*self.argv, *args], streams, self.cwd, self.env | env, alone=alone)
+        return subprocess.Popen(
             [*self.argv, *args],
-            input=stdin.encode(),
-            capture_output=True,
-            cwd=cwd or self.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=self.cwd,
             env=self.env | env,
-            timeout=60,
+            start_new_session=alone,
         )
-        return Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def _forks(self, args: tuple[str, ...], env: dict[str, str]) -> bool:
+        return self.forks and self.argv == PROGRAM and is_forkable(args, env)
 
     def ok(self, *args: str, stdin: str = "", cwd: Path | None = None, **env: str) -> str:
         """Run once, demand exit code 0, and return what was printed."""
@@ -81,6 +111,11 @@ _BASE = "/the/folder/of/the/test"
 #: Variables of the environment that name the home, or that no home is made by; and those that programs are found by.
 _OF_EACH_HOME = ("HOME", "FLEET_HOME", "FLEET_WARM", "LANG", "TZ", "TMUX_TMPDIR")
 _SEARCHED = ("PATH", "PYTHONPATH")
+
+
+@functools.cache
+def _fork_server() -> ForkServer:
+    return ForkServer()
 
 
 @functools.cache

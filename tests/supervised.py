@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from needs import require
-from program import Program
+from program import Process, Program
 
 CODER = "workers.scripted:ScriptedCoder"
 PATIENCE = 60.0
@@ -35,7 +35,7 @@ class Supervised:
             *("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1", "supervisor.claim_seconds=10"),
         )
         fleet.furnish(("init", "--permissions", "user"), ("config", "set", *settings))
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
         self.seed = 0  # of a random test, told when it fails
 
     def set(self, *pairs: str) -> None:
@@ -58,11 +58,8 @@ class Supervised:
         """Start a supervisor and wait for nothing."""
         if self.process is not None:
             self.process.wait(30)
-        log = (self.fleet.user / "supervisor.out").open("ab")
-        self.process = subprocess.Popen(
-            [*self.fleet.argv, "run"], env=self.fleet.env, stdout=log, stderr=log, cwd=self.fleet.cwd
-        )
-        log.close()
+        with (self.fleet.user / "supervisor.out").open("ab") as log:
+            self.process = self.fleet.start("run", output=log.fileno())
 
     def kill(self) -> None:
         """kill -9, and no goodbye."""

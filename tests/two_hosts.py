@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from postgres import server
-from program import Program
+from program import Process, Program
 from repositories import commit, make_repository, run_git
 from supervised import commands, wait_for
 
@@ -90,13 +90,11 @@ class Host:
         lines = [f"{key} = {value if value.isdigit() else json.dumps(value)}\n" for key, value in told.items()]
         (self.fleet.home / "runtime.toml").write_text("".join(lines))
         self.fleet.ok("init", "--permissions", "user")
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
 
     def start(self) -> None:
         with (self.fleet.user / "supervisor.out").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self.fleet.argv, "run"], env=self.fleet.env, stdout=log, stderr=log, cwd=self.fleet.cwd
-            )
+            self.process = self.fleet.start("run", output=log.fileno())
         lock, mine = self.fleet.home / "supervisor.lock", f'"pid": {self.process.pid},'
         wait_for(lambda: lock.exists() and mine in lock.read_text(), f"{self.name} to start", self.said)
 

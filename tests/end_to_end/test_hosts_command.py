@@ -1,7 +1,6 @@
 """One host: it shows itself, takes what it offers, is drained and taken back, and tasks say what they wait for."""
 
 import json
-import subprocess
 from typing import Any
 
 from fleet.core.host import Host
@@ -25,11 +24,8 @@ def remarks(home: Supervised) -> str:
 
 def run(home: Supervised, *flags: str) -> None:
     """Start a supervisor that is told this, and wait until it shows itself."""
-    log = (home.fleet.user / "supervisor.out").open("ab")
-    with log:
-        home.process = subprocess.Popen(
-            [*home.fleet.argv, "run", *flags], env=home.fleet.env, stdout=log, stderr=log, cwd=home.fleet.cwd
-        )
+    with (home.fleet.user / "supervisor.out").open("ab") as log:
+        home.process = home.fleet.start("run", *flags, output=log.fileno())
     wait_for(lambda: [row for row in hosts(home.fleet) if row["state"] != "gone"], "the host", home.describe)
 
 

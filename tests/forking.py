@@ -1,0 +1,248 @@
+"""Commands forked from a process that has imported fleet: a tenth of the cost of starting Python for each.
+
+`ForkServer` is the tests' end. The same file, run as a program, is the server: it imports every module of fleet once,
+then forks for each request. The fork takes over the streams, directory, environment and words of the request and runs
+`fleet.__main__.main`, as a new process would. `is_forkable` names what a fork cannot imitate.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
+
+TESTS = str(Path(__file__).parent)
+#: Longer requests are left to a real exec.
+LONGEST = 100_000
+#: The interpreter reads these when it starts, and keeps what it made of them.
+READ_AT_START = ("LANG", "LC_ALL", "LC_CTYPE", "LD_PRELOAD", "MALLOC_ARENA_MAX")
+LANG = "C.UTF-8"
+#: Modules that are programs, or that need an extra which most commands never import.
+LEFT_OUT = ("__main__", "fleet.mcp", "fleet.launchers.shim")
+
+#: How long one call may take, in seconds.
+PATIENCE = 60
+
+#: Processor seconds of all forked commands that have ended.
+cpu_seconds = 0.0
+
+
+def is_forkable(argv: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Return True if a fork of the server behaves as a new process with these words and this environment would."""
+    if not hasattr(os, "pidfd_open") or os.environ.get("FLEET_TEST_EXEC") or argv[:1] == ["mcp"]:
+        return False
+    if any(env.get(name, "") != (LANG if name == "LANG" else "") for name in READ_AT_START):
+        return False
+    if any(name.startswith("PYTHON") and name != "PYTHONPATH" for name in env):
+        return False
+    if any(not place.startswith(TESTS) for place in env.get("PYTHONPATH", TESTS).split(":")):
+        return False  # it may hide a module of fleet, or run code when Python starts
+    return sum(map(len, argv)) < LONGEST
+
+
+class ForkedCommand:
+    """A command that runs in a fork of the server. Looks like a `subprocess.Popen`."""
+
+    def __init__(self, pid: int, status: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Return the exit code if the command has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code once the command has ended. Raises TimeoutExpired."""
+        if self.returncode is None:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._status, selectors.EVENT_READ)
+                if not selector.select(timeout):
+                    raise subprocess.TimeoutExpired(f"fork {self.pid}", timeout or 0)
+            told = os.read(self._status, 100).split()
+            os.close(self._status)
+            assert told, "the fork server ended before its command"
+            self.returncode = int(told[0])
+            globals()["cpu_seconds"] += float(told[1])
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal unless the command has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the command unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask the command to end unless it has ended."""
+        self.send_signal(signal.SIGTERM)
+
+
+class ForkServer:
+    """The tests' end of the server; the server ends when this process does."""
+
+    def __init__(self) -> None:
+        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 * LONGEST)
+        env = {"PATH": os.environ["PATH"], "LANG": LANG}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", __file__, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            env=env,
+            cwd="/",
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+        atexit.register(self.close)
+
+    def start(
+        self, argv: Sequence[str], streams: Sequence[int], cwd: Path, env: Mapping[str, str], *, alone: bool = False
+    ) -> ForkedCommand:
+        """Start a command with these streams; `alone` gives it a session of its own."""
+        status, theirs = os.pipe()
+        request = {"argv": list(argv), "cwd": str(cwd), "env": dict(env), "alone": alone}
+        try:
+            socket.send_fds(self._link, [json.dumps(request).encode()], [*streams, theirs])
+        finally:
+            os.close(theirs)
+        return ForkedCommand(int(os.read(status, 11)), status)
+
+    def run(self, argv: Sequence[str], text: bytes, cwd: Path, env: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+        """Run a command that reads this text. Return its exit code, stdout and stderr once nobody can write to them."""
+        with contextlib.ExitStack() as stack:
+            given = stack.enter_context(os.fdopen(os.memfd_create("stdin"), "w+b"))
+            given.write(text)
+            given.seek(0)
+            (out, write_out), (err, write_err) = os.pipe(), os.pipe()
+            stack.callback(os.close, out)
+            stack.callback(os.close, err)
+            try:
+                command = self.start(argv, (given.fileno(), write_out, write_err), cwd, env)
+            finally:
+                os.close(write_out)
+                os.close(write_err)
+            told = _read(argv, out, err)
+            return command.wait(PATIENCE), told[out], told[err]
+
+    def close(self) -> None:
+        """End the server, and leave the commands that still run alone."""
+        self._link.close()
+        self._process.wait(30)
+
+
+def _read(argv: Sequence[str], *pipes: int) -> dict[int, bytes]:
+    """Return all that comes out of each pipe. Raises TimeoutExpired."""
+    told = dict.fromkeys(pipes, b"")
+    end = time.monotonic() + PATIENCE
+    with selectors.DefaultSelector() as selector:
+        for pipe in pipes:
+            selector.register(pipe, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(end - time.monotonic())
+            if not ready:
+                raise subprocess.TimeoutExpired(list(argv), PATIENCE)
+            for key, _ in ready:
+                data = os.read(key.fd, 1 << 16)
+                told[key.fd] += data
+                if not data:
+                    selector.unregister(key.fd)
+    return told
+
+
+def serve(link: socket.socket) -> None:
+    """Fork for each request until nobody can send one."""
+    importlib.invalidate_caches()
+    fleet = importlib.import_module("fleet")
+    for module in pkgutil.walk_packages(fleet.__path__, "fleet."):
+        if not any(part in module.name for part in LEFT_OUT):
+            importlib.import_module(module.name)
+    main = importlib.import_module("fleet.__main__").main
+    gc.collect()
+    gc.freeze()
+    with selectors.DefaultSelector() as selector:
+        selector.register(link, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.data:
+                    selector.unregister(key.fd)
+                    _report(key.fd, *key.data)
+                    continue
+                text, handles, _, _ = socket.recv_fds(link, 8 * LONGEST, 4)
+                if not text:
+                    return
+                pid = os.fork()
+                if not pid:
+                    _run(main, json.loads(text), handles)
+                for handle in handles[:3]:
+                    os.close(handle)
+                os.write(handles[3], b"%10d\n" % pid)
+                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, handles[3]))
+
+
+def _report(handle: int, pid: int, status: int) -> None:
+    """Send the exit code and the processor seconds of a command that has ended."""
+    os.close(handle)
+    _, code, usage = os.wait4(pid, 0)
+    with contextlib.suppress(BrokenPipeError):
+        os.write(status, f"{os.waitstatus_to_exitcode(code)} {usage.ru_utime + usage.ru_stime}".encode())
+    os.close(status)
+
+
+def _run(main: Any, request: dict[str, Any], handles: list[int]) -> NoReturn:
+    """Be the command."""
+    if request["alone"]:
+        os.setsid()
+    for number, handle in enumerate(handles[:3]):
+        os.dup2(handle, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    sys.argv = request["argv"]
+    sys.path[:0] = [place for place in os.environ.get("PYTHONPATH", "").split(":") if place]
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        mode, buffering = ("r", -1) if number == 0 else ("w", 1 if number == 2 or os.isatty(number) else -1)
+        errors = vars(sys)[name].errors
+        stream = open(number, mode, buffering, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+        vars(sys)[name] = vars(sys)[f"__{name}__"] = stream
+    code = 1
+    try:
+        main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException:  # noqa: BLE001 - as the interpreter does at its outermost
+        sys.excepthook(*sys.exc_info())
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code & 0xFF)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    serve(socket.socket(fileno=int(sys.argv[1])))
