@@ -45,8 +45,11 @@ cpu_seconds = 0.0
 
 
 def is_forkable(argv: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Return True if a fork of the server behaves as a new process with these words and this environment would."""
-    if not hasattr(os, "pidfd_open") or os.environ.get("FLEET_TEST_EXEC") or argv[:1] == ["mcp"]:
+    """Return True if a fork of the server behaves as a new process with these words and this environment would.
+
+    Benchmarks measure the installed program: commands are forked only while pytest runs.
+    """
+    if "PYTEST_VERSION" not in os.environ or not hasattr(os, "pidfd_open") or argv[:1] == ("mcp",):
         return False
     if any(env.get(name, "") != (LANG if name == "LANG" else "") for name in READ_AT_START):
         return False

@@ -3,7 +3,6 @@
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from program import Program  # noqa: E402
+from program import Process, Program  # noqa: E402
 from supervised import Supervised, wait_for  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -130,7 +129,7 @@ def cost_of(home: Supervised, seconds: float) -> tuple[float, float]:
     return share, int(resident) / 1024
 
 
-def used(process: "subprocess.Popen[bytes]") -> float:
+def used(process: Process) -> float:
     """CPU seconds of a process so far, without its children."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS

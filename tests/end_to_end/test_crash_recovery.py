@@ -84,7 +84,7 @@ def ready_again(home: Supervised) -> float:
 def test_a_kill_at_any_step_of_a_run_is_mended(home: Supervised, step: tuple[str, str, str], when: str) -> None:
     home.set("supervisor.start_interval_seconds=0", UNHURRIED)
     keys = [home.create("ok seconds=1.2") for _ in range(3)]
-    codes: list[int] = []
+    codes: list[int | None] = []
     for time_of_kill in range(3):
         home.fleet.env["CRASH"] = ":".join([*step, when, str(time_of_kill + 1)])
         home.start()
