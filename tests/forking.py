@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NoReturn
 
-TESTS = str(Path(__file__).parent)
+TESTS = Path(__file__).parent
+#: Folders of PYTHONPATH whose code a fork can import as well as a new process can.
+PLACES = ("", str(TESTS), str(TESTS / "workers"))
 #: Longer requests are left to a real exec.
 LONGEST = 100_000
-#: The interpreter reads these when it starts, and keeps what it made of them.
-READ_AT_START = ("LANG", "LC_ALL", "LC_CTYPE", "LD_PRELOAD", "MALLOC_ARENA_MAX")
+#: The interpreter and `workers/sitecustomize.py` read these when they start.
+READ_AT_START = ("LANG", "LC_ALL", "LC_CTYPE", "LD_PRELOAD", "CRASH")
 LANG = "C.UTF-8"
 #: Modules that are programs, or that need an extra which most commands never import.
 LEFT_OUT = ("__main__", "fleet.mcp", "fleet.launchers.shim")
@@ -55,8 +57,8 @@ def is_forkable(argv: Sequence[str], env: Mapping[str, str]) -> bool:
         return False
     if any(name.startswith("PYTHON") and name != "PYTHONPATH" for name in env):
         return False
-    if any(not place.startswith(TESTS) for place in env.get("PYTHONPATH", TESTS).split(":")):
-        return False  # it may hide a module of fleet, or run code when Python starts
+    if any(place not in PLACES for place in env.get("PYTHONPATH", "").split(":")):
+        return False  # the folder may hide a module of fleet, or run code when Python starts
     return sum(map(len, argv)) < LONGEST
 
 
