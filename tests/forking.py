@@ -36,7 +36,7 @@ LONGEST = 100_000
 #: The interpreter and `workers/sitecustomize.py` read these when they start.
 READ_AT_START = ("LANG", "LC_ALL", "LC_CTYPE", "LD_PRELOAD", "CRASH")
 LANG = "C.UTF-8"
-#: Modules that are programs, or that need an extra which most commands never import.
+#: Modules that are programs, or that import more than all others together.
 LEFT_OUT = ("__main__", "fleet.mcp", "fleet.launchers.shim")
 
 #: How long one call may take, in seconds.
@@ -51,7 +51,7 @@ def is_forkable(argv: Sequence[str], env: Mapping[str, str]) -> bool:
 
     Benchmarks measure the installed program: commands are forked only while pytest runs.
     """
-    if "PYTEST_VERSION" not in os.environ or not hasattr(os, "pidfd_open") or argv[:1] == ("mcp",):
+    if "PYTEST_VERSION" not in os.environ or not hasattr(os, "pidfd_open"):
         return False
     if any(env.get(name, "") != (LANG if name == "LANG" else "") for name in READ_AT_START):
         return False
@@ -121,12 +121,10 @@ class ForkServer:
         theirs.close()
         atexit.register(self.close)
 
-    def start(
-        self, argv: Sequence[str], streams: Sequence[int], cwd: Path, env: Mapping[str, str], *, alone: bool = False
-    ) -> ForkedCommand:
-        """Start a command with these streams; `alone` gives it a session of its own."""
+    def start(self, argv: Sequence[str], streams: Sequence[int], cwd: Path, env: Mapping[str, str]) -> ForkedCommand:
+        """Start a command with these streams."""
         status, theirs = os.pipe()
-        request = {"argv": list(argv), "cwd": str(cwd), "env": dict(env), "alone": alone}
+        request = {"argv": list(argv), "cwd": str(cwd), "env": dict(env)}
         try:
             socket.send_fds(self._link, [json.dumps(request).encode()], [*streams, theirs])
         finally:
@@ -196,9 +194,12 @@ def serve(link: socket.socket) -> None:
                 text, handles, _, _ = socket.recv_fds(link, 8 * LONGEST, 4)
                 if not text:
                     return
+                request = json.loads(text)
+                if request["argv"][1:2] == ["mcp"]:
+                    importlib.import_module("fleet.mcp.server")
                 pid = os.fork()
                 if not pid:
-                    _run(main, json.loads(text), handles)
+                    _run(main, request, handles)
                 for handle in handles[:3]:
                     os.close(handle)
                 os.write(handles[3], b"%10d\n" % pid)
@@ -216,8 +217,6 @@ def _report(handle: int, pid: int, status: int) -> None:
 
 def _run(main: Any, request: dict[str, Any], handles: list[int]) -> NoReturn:
     """Be the command."""
-    if request["alone"]:
-        os.setsid()
     for number, handle in enumerate(handles[:3]):
         os.dup2(handle, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))

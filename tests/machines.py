@@ -47,7 +47,7 @@ class Machine:
     def start(self) -> None:
         """Start its supervisor, and wait until the others can see it."""
         with (self.fleet.user / "supervisor.out").open("ab") as log:
-            self.process = self.fleet.start("run", output=log.fileno())
+            self.process = self.fleet.start("run", stdout=log.fileno(), stderr=log.fileno())
         lock = self.fleet.home / "supervisor.lock"
         mine = f'"pid": {self.process.pid},'
         wait_for(lambda: lock.exists() and mine in lock.read_text(), f"{self.name} to start", self.said)

@@ -4,14 +4,15 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
 from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.server.stdio import stdio_server
 
 from program import Program
 from repositories import make_repository
@@ -85,10 +86,8 @@ def serving(fleet: Program, **env: str) -> Iterator[Tools]:
     errors = (fleet.user / "mcp.err").open("a")
 
     async def live() -> None:
-        program, *words = [*fleet.argv, "mcp"]
-        server = StdioServerParameters(command=program, args=words, env=fleet.env | env, cwd=str(fleet.cwd))
         try:
-            async with Client(stdio_client(server, errlog=errors)) as client:
+            async with Client(served_by(fleet, errors.fileno(), env)) as client:
                 ready.set_result(client)
                 await ends.wait()
         except BaseException as error:
@@ -108,6 +107,20 @@ def serving(fleet: Program, **env: str) -> Iterator[Tools]:
             thread.join()
             loop.close()
             errors.close()
+
+
+@asynccontextmanager
+async def served_by(fleet: Program, errors: int, env: dict[str, str]) -> AsyncIterator[Any]:
+    """The streams of a `fleet mcp` that ends with the block."""
+    (their_in, our_out), (our_in, their_out) = os.pipe(), os.pipe()
+    process = fleet.start("mcp", stdin=their_in, stdout=their_out, stderr=errors, **env)
+    os.close(their_in)
+    os.close(their_out)
+    with os.fdopen(our_in) as answers, os.fdopen(our_out, "w") as calls:
+        async with stdio_server(anyio.wrap_file(answers), anyio.wrap_file(calls)) as streams:
+            yield streams
+            calls.close()  # the server ends, and with it what reads its answers
+        await asyncio.to_thread(process.wait, PATIENCE)
 
 
 def workshop(base: Path, coder: str = "demo", **settings: str) -> tuple[Program, Path]:

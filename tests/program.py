@@ -63,21 +63,14 @@ class Program:
             code, out, err = done.returncode, done.stdout, done.stderr
         return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
 
-    def start(self, *args: str, output: int, alone: bool = False, **env: str) -> Process:
-        """Start the program and wait for nothing; what it prints goes to this descriptor."""
-        if self._forks(args, self.env | env):
-            with Path(os.devnull).open("rb") as nothing:
-                streams = (nothing.fileno(), output, output)
-                return _fork_server().start([*self.argv, *args], streams, self.cwd, self.env | env, alone=alone)
-        return subprocess.Popen(
-            [*self.argv, *args],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=self.cwd,
-            env=self.env | env,
-            start_new_session=alone,
-        )
+    def start(self, *args: str, stdout: int, stderr: int, stdin: int | None = None, **env: str) -> Process:
+        """Start the program and wait for nothing; without `stdin` there is nothing to read."""
+        argv, given = [*self.argv, *args], self.env | env
+        with Path(os.devnull).open("rb") as nothing:
+            stdin = nothing.fileno() if stdin is None else stdin
+            if self._forks(args, given):
+                return _fork_server().start(argv, (stdin, stdout, stderr), self.cwd, given)
+            return subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=self.cwd, env=given)
 
     def _forks(self, args: tuple[str, ...], env: dict[str, str]) -> bool:
         return self.forks and self.argv == PROGRAM and is_forkable(args, env)

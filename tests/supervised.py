@@ -59,7 +59,7 @@ class Supervised:
         if self.process is not None:
             self.process.wait(30)
         with (self.fleet.user / "supervisor.out").open("ab") as log:
-            self.process = self.fleet.start("run", output=log.fileno())
+            self.process = self.fleet.start("run", stdout=log.fileno(), stderr=log.fileno())
 
     def kill(self) -> None:
         """kill -9, and no goodbye."""

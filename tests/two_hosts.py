@@ -94,7 +94,7 @@ class Host:
 
     def start(self) -> None:
         with (self.fleet.user / "supervisor.out").open("ab") as log:
-            self.process = self.fleet.start("run", output=log.fileno())
+            self.process = self.fleet.start("run", stdout=log.fileno(), stderr=log.fileno())
         lock, mine = self.fleet.home / "supervisor.lock", f'"pid": {self.process.pid},'
         wait_for(lambda: lock.exists() and mine in lock.read_text(), f"{self.name} to start", self.said)
 

@@ -25,7 +25,7 @@ def remarks(home: Supervised) -> str:
 def run(home: Supervised, *flags: str) -> None:
     """Start a supervisor that is told this, and wait until it shows itself."""
     with (home.fleet.user / "supervisor.out").open("ab") as log:
-        home.process = home.fleet.start("run", *flags, output=log.fileno())
+        home.process = home.fleet.start("run", *flags, stdout=log.fileno(), stderr=log.fileno())
     wait_for(lambda: [row for row in hosts(home.fleet) if row["state"] != "gone"], "the host", home.describe)
 
 
