@@ -40,7 +40,7 @@ LANG = "C.UTF-8"
 LEFT_OUT = ("__main__", "fleet.mcp", "fleet.launchers.shim")
 
 #: How long one call may take, in seconds.
-PATIENCE = 60
+PATIENCE = 120
 
 #: Processor seconds of all forked commands that have ended.
 cpu_seconds = 0.0

@@ -18,7 +18,7 @@ from program import Program
 from repositories import make_repository
 
 T = TypeVar("T")
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Tools:

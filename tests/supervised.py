@@ -18,7 +18,8 @@ from needs import require
 from program import Process, Program
 
 CODER = "workers.scripted:ScriptedCoder"
-PATIENCE = 60.0
+#: How long to wait for what must happen; a busy machine takes its time.
+PATIENCE = 120.0
 
 
 class Supervised:

@@ -186,8 +186,8 @@ def test_seed_defect_12_a_line_too_long_or_a_fault_starts_no_second_agent(home: 
         return home.task(key)["status"] in ("closed", "blocked")
 
     wait_for(over, "its end", home.describe)
-    assert max(crowds) == 1
-    assert len(home.notes("start")) <= 2
+    assert max(crowds) <= 1  # an agent that is ended at once may live between two looks
+    assert 1 <= len(home.notes("start")) <= 2
     assert home.agents() == []
 
 

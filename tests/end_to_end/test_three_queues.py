@@ -47,7 +47,8 @@ def story(base: Program, kind: str, queue: str) -> list[Any]:
     fleet.ok("run", "start")
     try:
         wait_for(lambda: status(fleet, first) == "closed", "the first", lambda: describe(fleet))
-        wait_for(lambda: status(fleet, asks) == "blocked", "the question", lambda: describe(fleet))
+        wait_for(lambda: json.loads(fleet.ok("questions", "--json")), "the question", lambda: describe(fleet))
+        wait_for(lambda: status(fleet, asks) == "blocked", "the task to wait", lambda: describe(fleet))
         wait_for(lambda: status(fleet, fails) == "blocked", "the failure", lambda: describe(fleet))
         (asked,) = json.loads(fleet.ok("questions", "--json"))
         fleet.ok("answer", asked["id"], "blue", BEADS_ACTOR="ada")
