@@ -5,7 +5,7 @@ import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -86,14 +86,19 @@ class Module(NamedTuple):
 
     def fleet_imports(self) -> set[str]:
         """The modules of fleet that this one imports, those for type checkers included."""
-        found = set()
-        for node in self.nodes():
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                inner = {f"{node.module}.{alias.name}" for alias in node.names}
-                found |= {name if name in modules() else node.module for name in inner}
-        return {name for name in found if name.split(".")[0] == "fleet"}
+        return imports_of(self.name)
+
+
+@functools.cache
+def imports_of(module: str) -> set[str]:
+    found = set()
+    for node in modules()[module].nodes():
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules() else node.module for name in inner}
+    return {name for name in found if name.split(".")[0] == "fleet"}
 
 
 def part_of(name: str) -> str:
@@ -112,37 +117,39 @@ def modules() -> dict[str, Module]:
     return found
 
 
-each_module = pytest.mark.parametrize("module", [pytest.param(m, id=m.path) for m in modules().values()])
+def check_every_module(find: Callable[[Module], object], rule: str) -> None:
+    """Fail with all that a search finds, by the path of each module where it finds something."""
+    found = [f"{module.path}: {wrong}" for module in modules().values() if (wrong := find(module))]
+    assert not found, "\n".join([rule, *found])
 
 
 def test_every_part_has_its_layer() -> None:
     assert {module.part for module in modules().values()} <= {*RANK, ""}
 
 
-@each_module
-def test_imports_point_down(module: Module) -> None:
-    if not module.part:
-        assert module.fleet_imports() == set()
-        return
-    above = {name for name in module.fleet_imports() if RANK.get(part_of(name), 0) > RANK[module.part]}
-    assert not above, f"{module.name} is below {', '.join(sorted(above))}"
+def test_imports_point_down() -> None:
+    def above(module: Module) -> list[str]:
+        rank = RANK.get(module.part, -1)  # the package itself imports nothing of its own
+        return sorted(name for name in module.fleet_imports() if RANK.get(part_of(name), 0) > rank)
+
+    check_every_module(above, "imports from a layer above")
 
 
-@each_module
-def test_adapters_and_faces_do_not_know_each_other(module: Module) -> None:
-    imported = {part_of(name) for name in module.fleet_imports()} - {module.part}
-    if module.part in ADAPTERS:
-        assert not imported & set(ADAPTERS)
-    if module.part in FACES and module.part != "cli":  # the command line starts the others
-        assert not imported & set(FACES)
+def test_adapters_and_faces_do_not_know_each_other() -> None:
+    def siblings(module: Module) -> list[str]:
+        # The command line starts the other faces.
+        layer = next((each for each in (ADAPTERS, FACES) if module.part in each and module.part != "cli"), ())
+        return sorted(name for name in module.fleet_imports() if part_of(name) in {*layer} - {module.part})
+
+    check_every_module(siblings, "imports from another part of its layer")
 
 
-@each_module
-def test_only_the_assembly_names_products(module: Module) -> None:
-    if module.part == "assembly":
-        return
-    named = {name for name in module.fleet_imports() if is_product(name) and part_of(name) != module.part}
-    assert not named, f"{module.name} names {', '.join(sorted(named))}: ask fleet.assembly for it"
+def test_only_the_assembly_names_products() -> None:
+    def products(module: Module) -> list[str]:
+        named = (name for name in module.fleet_imports() if is_product(name) and part_of(name) != module.part)
+        return [] if module.part == "assembly" else sorted(named)
+
+    check_every_module(products, "ask fleet.assembly for these")
 
 
 def is_product(name: str) -> bool:
@@ -158,50 +165,46 @@ def test_imports_make_no_circle() -> None:
         pytest.fail(" → ".join(error.args[1]))
 
 
-@each_module
-def test_imports_are_absolute_and_at_the_top(module: Module) -> None:
-    assert not [node.lineno for node in module.nodes() if isinstance(node, ast.ImportFrom) and node.level], "relative"
-    if any(fnmatch(module.path, allowed) for allowed in LOCAL_IMPORTS):
-        return
-    functions = [node for node in module.nodes() if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    inside = {n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Import | ast.ImportFrom)}
-    assert not inside, f"{module.path} imports inside a function at lines {sorted(inside)}"
+def test_imports_are_absolute_and_at_the_top() -> None:
+    def lines(module: Module) -> list[int]:
+        relative = {node.lineno for node in module.nodes() if isinstance(node, ast.ImportFrom) and node.level}
+        if any(fnmatch(module.path, allowed) for allowed in LOCAL_IMPORTS):
+            return sorted(relative)
+        functions = [node for node in module.nodes() if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        inside = {n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Import | ast.ImportFrom)}
+        return sorted(relative | inside)
+
+    check_every_module(lines, "relative imports, or imports inside a function, at these lines")
 
 
-@each_module
-def test_a_file_stays_short(module: Module) -> None:
-    length = len(module.text.splitlines())
-    assert length <= LONGEST or module.path in LONG_FILES, f"{length} lines: split it, or give its reason here"
+def test_a_file_stays_short() -> None:
+    lengths = {module.path: len(module.text.splitlines()) for module in modules().values()}
+    long = {path: length for path, length in lengths.items() if length > LONGEST}
+    assert not {path: long[path] for path in long.keys() - LONG_FILES}, "split these, or give the reason in LONG_FILES"
+    assert not LONG_FILES.keys() - long, "no longer long: remove these from LONG_FILES"
 
 
-def test_every_exception_is_still_needed() -> None:
-    paths = {module.path for module in modules().values()}
-    assert {path for path in LONG_FILES if path not in paths} == set()
-    short = {path for path in LONG_FILES if len((SRC / path).read_text("utf-8").splitlines()) <= LONGEST}
-    assert not short, f"short again, take it off the list: {short}"
+def test_a_module_says_what_it_is() -> None:
+    check_every_module(lambda module: not ast.get_docstring(module.tree), "no docstring")
 
 
-@each_module
-def test_a_module_says_what_it_is(module: Module) -> None:
-    assert ast.get_docstring(module.tree), f"{module.path} has no docstring"
+def test_only_the_command_line_prints() -> None:
+    def prints(module: Module) -> list[int]:
+        calls = (node for node in module.nodes() if isinstance(node, ast.Call) and module.part != "cli")
+        return [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+
+    check_every_module(prints, "print at these lines")
 
 
-@each_module
-def test_only_the_command_line_prints(module: Module) -> None:
-    if module.part == "cli":
-        return
-    calls = [node for node in module.nodes() if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    assert not [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+def test_sql_lies_in_sql_files() -> None:
+    def sql(module: Module) -> list[int]:
+        if module.part != "store":
+            return []
+        documents = {id(node.value) for node in module.nodes() if isinstance(node, ast.Expr)}
+        strings = [node for node in module.nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        return [node.lineno for node in strings if id(node) not in documents and SQL.match(str(node.value))]
 
-
-@each_module
-def test_sql_lies_in_sql_files(module: Module) -> None:
-    if module.part != "store":
-        return
-    documents = {id(node.value) for node in module.nodes() if isinstance(node, ast.Expr)}
-    strings = [node for node in module.nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    sql = [node for node in strings if id(node) not in documents and SQL.match(str(node.value))]
-    assert not sql, f"{module.path}: SQL text at lines {[node.lineno for node in sql]}; put it in store/sql/"
+    check_every_module(sql, "SQL text at these lines: put it in store/sql/")
 
 
 LOOK = f"""
