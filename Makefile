@@ -73,4 +73,4 @@ venv:
 	@$(BIN)/python -m compileall -q src  # as an installed package is, also where PYTHONDONTWRITEBYTECODE is set
 
 programs:
-	@$(PYTHON) tools/get_programs.py $(PROGRAMS)
+	@$(PYTHON) -m tools.get_programs $(PROGRAMS)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.venv import ROOT, cache, named_lock, program, run, say
+from tools.venv import ROOT, cache, named_lock, program, run_step
 
 PINS = ROOT / "tests" / "real" / "bd"
 PACKAGE = "github.com/steveyegge/beads/cmd/bd"
@@ -38,7 +38,6 @@ def fill(place: Path) -> None:
         sys.exit("error: there is no C compiler on this machine\nhint:  sudo apt-get install build-essential")
     shutil.rmtree(place, ignore_errors=True)
     for pins in sorted(PINS.glob("v*")):
-        say(f"building bd {pins.name} into {place}, which takes minutes")
         folder = place / pins.name
         build(pins, folder)
         make_home(folder)
@@ -52,7 +51,8 @@ def build(pins: Path, folder: Path) -> None:
     for name in ("go.mod", "go.sum"):
         shutil.copy(pins / name, source)
     settings = ["CGO_ENABLED=1", f"GOFLAGS={FLAGS}", "GOTOOLCHAIN=local"]
-    run(["env", *settings, go(pins), "-C", str(source), "build", "-o", str(folder / "bd"), PACKAGE])
+    argv = ["env", *settings, go(pins), "-C", str(source), "build", "-v", "-o", str(folder / "bd"), PACKAGE]
+    run_step(f"building bd {pins.name} (takes minutes)", argv, r"go: downloading |[\w./-]+$", " packages")
     shutil.rmtree(source)
 
 
@@ -68,9 +68,9 @@ def make_home(folder: Path) -> None:
         "BD_DISABLE_METRICS": "1",
     }
     argv = [str(folder / "bd"), "init", "--prefix", "fleet", "--skip-hooks", "--skip-agents", "--quiet"]
-    code = subprocess.run(argv, cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode
-    if code:
-        sys.exit(f"error: exit code {code} from: {' '.join(argv)}")
+    done = subprocess.run(argv, cwd=home, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{done.stderr}error: exit code {done.returncode} from: {' '.join(argv)}")
 
 
 def go(pins: Path) -> str:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.venv import ROOT, cache, named_lock, run, say
+from tools.venv import ROOT, cache, named_lock, run_step, say
 
 PINS = ROOT / "tests" / "real" / "clis"
 
@@ -47,7 +47,6 @@ def main() -> None:
 
 def install(place: Path) -> None:
     """Fill the folder anew from the lock; the hashes in it are npm's to check."""
-    say(f"installing coding agents into {place}")
     shutil.rmtree(place, ignore_errors=True)
     (place / "bin").mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
@@ -81,9 +80,9 @@ def tidy(lock: "dict[str, Any]") -> "dict[str, Any]":
 
 def npm(verb: str, place: Path, *options: str) -> None:
     """Run npm in a folder, without the scripts that packages bring along."""
-    quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-    # Its report on stdout would be taken for the answer.
-    run(["sh", "-c", 'exec "$@" >&2', "sh", "npm", verb, "--prefix", str(place), *quiet, *options])
+    words = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=http", *options]
+    argv = ["npm", verb, "--prefix", str(place), *words]
+    run_step(f"installing coding agents into {place}", argv, "npm http (cache|fetch)", " packages")
 
 
 def link(place: Path, name: str, pattern: str) -> None:

@@ -1,17 +1,20 @@
-"""Makes the environment that the Makefile works in: a venv in a cache outside the checkout, filled from the lock.
+"""Creates the environment that the Makefile works in: a venv in a cache outside the checkout, filled from the lock.
 
-`venv.py` makes it, or does nothing when it is there; `venv.py --path` says where it lies; `venv.py --program NAME LOCK`
-makes another for one program and says where that lies. Only the standard library,
-and nothing that a Python too old for fleet could not parse: it has to be able to say so.
+`venv.py` creates it unless it exists; `venv.py --path` prints its path; `venv.py --program NAME LOCK` creates another
+for one program and prints the path of the program. Only the standard library, and no syntax that a Python too old for
+fleet could not parse: it has to be able to say so.
 """
 
 import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,21 +65,19 @@ def make(venv: Path) -> None:
     with named_lock(venv):
         if stamp.is_file() and stamp.read_text("utf-8") == wanted:
             return
-        pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
         filled = venv / "filled"
         if not filled.is_file():
-            say(f"making {venv} from {LOCK.name}")
             forget_others(venv)
             create(venv)
             (venv / "checkout").write_text(f"{ROOT}\n{sys.executable}", "utf-8")
-            run([*pip, "install", "--no-deps", "--require-hashes", "-r", str(LOCK)])
+            install(venv, LOCK)
             # Python 3.11 puts it in unasked, and with it a hook that runs at every start of the interpreter.
             if list(venv.glob("lib/*/site-packages/setuptools")):
-                run([*pip, "uninstall", "--yes", "setuptools"])
+                run([*pip(venv), "--quiet", "uninstall", "--yes", "setuptools"])
             filled.touch()
         # By uv, as users are told to: the `fleet` that pip 23 writes imports a regex engine before it begins.
         uv = [str(venv / "bin" / "uv"), "pip", "install", "--quiet", "--offline", "--python", str(venv)]
-        run([*uv, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+        run_step("installing fleet", [*uv, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
         stamp.write_text(wanted, "utf-8")
 
 
@@ -87,26 +88,40 @@ def program(name: str, lock: str) -> Path:
     venv = cache() / f"{name}-{key}"
     with named_lock(venv):
         if not (venv / "complete").is_file():
-            say(f"making {venv} from {lock}")
             create(venv)
-            pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-            run([*pip, "install", "--no-deps", "--require-hashes", "-r", str(pins)])
+            install(venv, pins)
             (venv / "complete").touch()
     return venv / "bin" / name
 
 
 def create(venv: Path) -> None:
-    """An empty venv with pip in it."""
+    """Create an empty venv that has pip."""
     shutil.rmtree(venv, ignore_errors=True)
-    run([sys.executable, "-m", "venv", str(venv)])
+    run_step(f"creating {venv}", [sys.executable, "-m", "venv", str(venv)])
+
+
+def pip(venv: Path) -> "list[str]":
+    """Return the beginning of a command of the pip in a venv."""
+    return [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+
+
+def install(venv: Path, lock: Path) -> None:
+    """Install the packages of a lock."""
+    total = len(re.findall("^[^ ]+==", lock.read_text("utf-8"), re.MULTILINE))
+    argv = [*pip(venv), "install", "--no-deps", "--require-hashes", "-r", str(lock)]
+    run_step(f"installing {lock.stem}", argv, r"Collecting |Ignoring ", f" of {total} packages")
 
 
 @contextlib.contextmanager
 def named_lock(venv: Path) -> "Iterator[None]":
-    """Two runs of make at once: the second waits and finds the work done."""
+    """Hold a lock, so that of two runs of make the second waits and finds the work done."""
     venv.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{venv}.lock").open("w", encoding="utf-8") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another process that has {turn.name}")
+            fcntl.flock(turn, fcntl.LOCK_EX)
         yield
 
 
@@ -118,8 +133,8 @@ def need_ensurepip() -> None:
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         sys.exit(f"error: {sys.executable} cannot make a venv\nhint:  sudo apt-get install {package}")
-    say(f"installing {package}, without which Python cannot make a venv")
-    run([sys.executable, str(ROOT / "tools" / "get_programs.py"), "--package", package])
+    say(f"Python needs {package} to create a venv")
+    run([sys.executable, "-m", "tools.get_programs", "--package", package])
     run(look)
     # The package may have brought a newer Python along, and its version is part of the place.
     os.execv(sys.executable, [sys.executable, *sys.argv])
@@ -136,14 +151,59 @@ def forget_others(venv: Path) -> None:
 
 
 def run(argv: "list[str]") -> None:
-    """Run a program; its failure, with what it said, is ours."""
-    code = subprocess.run(argv, stdin=subprocess.DEVNULL).returncode
+    """Run a program, and exit if it fails."""
+    code = subprocess.run(argv, stdin=subprocess.DEVNULL, cwd=ROOT).returncode
     if code != 0:
         sys.exit(f"error: exit code {code} from: {' '.join(argv)}")
 
 
+def run_step(text: str, argv: "list[str]", counted: str = "", unit: str = "", *, is_needed: bool = True) -> bool:
+    """Run a program, and show on stderr how far it is and how long it takes: live if stderr is a terminal.
+
+    Lines of its output that match the pattern `counted` are counted. The others are printed if the program fails.
+    Return True if it succeeds; exit if it fails and is needed.
+    """
+    count, others = 0, []  # type: int, list[str]
+    began, is_over, is_live = time.monotonic(), threading.Event(), sys.stderr.isatty()
+
+    def show(state: str, end: str) -> None:
+        line = f"{text}: {state} {time.monotonic() - began:.0f} s"
+        print(f"\r\033[K{line}" if is_live else line, end=end, file=sys.stderr, flush=True)
+
+    def show_progress() -> None:
+        while not is_over.wait(0.5 if is_live else 5):
+            show(f"{count}{unit}," if count else "", "" if is_live else "\n")
+
+    if not is_live:
+        say(text)
+    shower = threading.Thread(target=show_progress, daemon=True)
+    shower.start()
+    with subprocess.Popen(
+        argv,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as program:
+        for line in program.stdout or ():
+            if counted and re.match(counted, line):
+                count += 1
+            else:
+                others.append(line)
+    is_over.set()
+    shower.join()
+    show("failed after" if program.returncode else "done in", "\n")
+    if program.returncode != 0:
+        say(f"{''.join(others)}error: exit code {program.returncode} from: {' '.join(argv)}")
+        if is_needed:
+            sys.exit(1)
+    return program.returncode == 0
+
+
 def say(text: str) -> None:
-    """One line on stderr: stdout belongs to the answer."""
+    """Print a line on stderr; stdout is for results."""
     print(text, file=sys.stderr, flush=True)
 
 
