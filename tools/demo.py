@@ -1,6 +1,6 @@
-"""Shows what fleet does today, with the installed program in a home of its own: `make demo`.
+"""Shows what fleet does, with the installed program in a home of its own: `make demo`.
 
-Prints each command as one would type it, then what it says. A command that fails ends the demo with exit code 1.
+Prints each command and its output. A command that fails ends the demo with exit code 1.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 
 FLEET = Path(sys.executable).with_name("fleet")
 
-#: name here, title, further words; `needs:NAME` becomes a dependency on the task of that name.
+#: Name in this file, title, options; `needs:NAME` becomes a dependency on the task of that name.
 TASKS = (
     ("schema", "Lay out the tables", "-p 0 -t feature -l database"),
     ("migrate", "Write the migrations", "-p 1 -l database needs:schema"),
@@ -31,7 +31,7 @@ TASKS = (
 
 
 class Demo:
-    """Types commands."""
+    """A folder with a home, and the commands that are run there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,82 +44,79 @@ class Demo:
         path = program + os.pathsep + kept.get("PATH", "")
         self.env = {**kept, "FLEET_HOME": str(self.home), "BEADS_ACTOR": "ada", "PATH": path}
 
-    def type(self, line: str) -> str:
-        """Run one command line, shown as a shell would; what it printed."""
+    def run(self, line: str) -> None:
+        """Print a command and run it."""
         print(f"$ {line}", flush=True)
-        done = subprocess.run(
-            shlex.split(line),
-            cwd=self.work,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        print(done.stdout.rstrip() + "\n", flush=True)
+        done = subprocess.run(shlex.split(line), cwd=self.work, env=self.env, stdin=subprocess.DEVNULL)
+        print(flush=True)
         if done.returncode != 0:
-            sys.exit(f"error: exit code {done.returncode} from: {line}\nhint:  everything is left in {self.folder}")
-        return done.stdout
+            sys.exit(f"error: exit code {done.returncode} from: {line}\nhint:  all files are kept in {self.folder}")
 
-    def create(self, title: str, words: str, ids: dict[str, str]) -> str:
-        """Put one task in; its id."""
-        plain = [word for word in words.split() if not word.startswith("needs:")]
-        needs = [ids[word.removeprefix("needs:")] for word in words.split() if word.startswith("needs:")]
-        deps = [f"--deps {','.join(needs)}"] if needs else []
-        said = self.type(" ".join(["fleet bd create", shlex.quote(title), *plain, *deps]))
-        return said.removeprefix("Created ").partition(":")[0]
+    def read(self, line: str) -> str:
+        """Run a command without printing it, and return its output."""
+        argv = shlex.split(line)
+        return subprocess.run(argv, cwd=self.work, env=self.env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def main() -> None:
-    """Fill a queue and work through some of it."""
+    """Fill a queue, work on it as an agent does, and let agents work on another."""
     demo = Demo(Path(tempfile.mkdtemp(prefix="fleet-demo-")))
-    say(f"FLEET_HOME={demo.home}")
-    demo.type("fleet init --permissions user")
+    say(f"Create a home in {demo.home}, which FLEET_HOME names")
+    demo.run("fleet init --permissions user")
 
-    say("a dozen tasks: what waits for what, how urgent, with which labels")
-    ids: dict[str, str] = {}
-    for name, title, words in TASKS:
-        ids[name] = demo.create(title, words, ids)
+    say(f"Create {len(TASKS)} tasks with priorities, labels and dependencies")
+    ids = create_tasks(demo)
 
-    say("everything that is open, what can start now, and what waits")
-    demo.type("fleet bd list")
+    say("List the tasks that can start now, and those that wait for others")
+    demo.run("fleet bd ready")
     ready_before = ready(demo)
-    demo.type("fleet bd blocked")
+    demo.run("fleet bd blocked")
 
-    say("an agent takes the most urgent one, says something about it, and closes it")
-    demo.type(f"fleet bd update {ids['schema']} --claim")
-    demo.type(f"fleet bd comment {ids['schema']} 'two tables are enough'")
-    demo.type(f"fleet bd show {ids['schema']}")
-    demo.type(f"fleet bd close {ids['schema']} --reason 'tables laid out, tests pass'")
+    say("Claim the most urgent task, comment on it and close it, as an agent does")
+    demo.run(f"fleet bd update {ids['schema']} --claim")
+    demo.run(f"fleet bd comment {ids['schema']} 'two tables are enough'")
+    demo.run(f"fleet bd show {ids['schema']}")
+    demo.run(f"fleet bd close {ids['schema']} --reason 'tables laid out, tests pass'")
 
-    say("what waited for it is ready now")
+    say("Two tasks that waited for it are ready now")
+    demo.run("fleet bd ready")
     new = ready(demo) - ready_before
     expected = {ids["migrate"], ids["api"]}
     if new != expected:
         sys.exit(f"error: {sorted(new)} became ready, expected {sorted(expected)}")
 
-    say("the state of the queue, and one task with the coder and model it will get")
-    demo.type("fleet bd stats")
-    demo.type(f"fleet show {ids['api']}")
+    say("Show a task with the coder and the model that will work on it")
+    demo.run(f"fleet show {ids['api']}")
 
-    say("agents at work: a dozen tasks, several at once, one that fails and is run again, one that asks")
-    demo.type("fleet demo")
+    say("Run several agents at once on another queue: one task fails and is retried, one asks a question")
+    demo.run("fleet demo")
 
-    say("everything lies here; nothing outside of it was touched")
+    say("All files of this demo are in one folder")
     print(f"  {demo.home / 'fleet.db'}       the queue\n  {demo.home / 'runtime.toml'}   the settings, each explained")
-    print(f"\ngo on with it: export FLEET_HOME={demo.home}\nthrow it away: rm -r {demo.folder}")
+    print(f"\nto continue:  export FLEET_HOME={demo.home}\nto remove it: rm -r {demo.folder}")
+
+
+def create_tasks(demo: Demo) -> dict[str, str]:
+    """Create the tasks, and return their IDs by their names in this file."""
+    ids: dict[str, str] = {}
+    for name, title, options in TASKS:
+        words = [word for word in options.split() if not word.startswith("needs:")]
+        needs = [ids[word.removeprefix("needs:")] for word in options.split() if word.startswith("needs:")]
+        words += ["--deps", ",".join(needs)] if needs else []
+        line = " ".join(["fleet bd create --silent", shlex.quote(title), *words])
+        ids[name] = demo.read(line).strip()
+        print(f"$ {line}\n{ids[name]}", flush=True)
+    print()
+    return ids
 
 
 def ready(demo: Demo) -> set[str]:
-    """Show what can start now; the ids."""
-    demo.type("fleet bd ready")
-    argv = [str(FLEET), "bd", "ready", "--json"]
-    told = subprocess.run(argv, cwd=demo.work, env=demo.env, check=True, stdout=subprocess.PIPE).stdout
-    return {task["id"] for task in json.loads(told)}
+    """Return the IDs of the tasks that can start now."""
+    return {task["id"] for task in json.loads(demo.read("fleet bd ready --json"))}
 
 
 def say(text: str) -> None:
-    """A line of explanation between commands."""
+    """Print an explanation between commands."""
     print(f"# {text}\n", flush=True)
 
 
