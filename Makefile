@@ -10,8 +10,8 @@ FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tes
 	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)" FLEET_TEST_BD="$$($(PYTHON) -m tools.get_bd)" \
 	FLEET_TEST_KUBERNETES="$$($(PYTHON) tools/venv.py --program kubernetes-validate tests/schemas/kubernetes-validate.lock)"
 
-# One more than there are processors: most tests wait for a program rather than work.
-WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Most tests wait for a program rather than work.
+WORKERS = $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
 
 # Programs that tests need, from Debian's packages.
 PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze mkfs.ext4
@@ -23,7 +23,7 @@ demo: venv  ## run the main job end to end, in a home of its own
 	@$(BIN)/python tools/demo.py
 
 test: venv programs  ## run every test; says at the end what was not exercised
-	$(FOUND) $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(FOUND) $(PYTEST) -n $(WORKERS) --dist worksteal --durations 10 --durations-min 5 $(ARGS)
 
 check: venv  ## format, lint, types, layers: what must hold before a commit
 	$(BIN)/ruff format --check .

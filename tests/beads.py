@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import shutil
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import leftovers
 from fleet.core.filter import Filter
 from fleet.store.beads import SEEN, BeadsQueue
 from needs import require
@@ -87,7 +87,7 @@ def _met(version: str) -> Path:
     """A home whose queue was opened once, so that the next one need not ask bd what it is."""
     os.environ["FLEET_BD"] = program(version)
     home = Path(tempfile.mkdtemp(prefix="fleet-bd-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    leftovers.at_end.callback(shutil.rmtree, home, ignore_errors=True)
     queue = BeadsQueue(str(home / "fleet.db"), str(beads_in(home, version)), make=True)
     queue.set_config("status.custom", "of_my_own,mine,review")  # bd has no status and no type that it was not told of
     queue.set_config("types.custom", "of-my-own,merge-request,agent,role,rig")

@@ -1,38 +1,100 @@
-"""What every test has: the program in a home of its own, and a last word: tables, and what was not exercised."""
+"""What every test has: the program in a home of its own. What a run has: a folder, and a summary at its end."""
 
 import os
 import signal
-from collections import Counter
+import sys
+from collections.abc import Generator
 
 import pytest
 
+import costs
+import leftovers
 from program import fleet
 
 __all__ = ["fleet"]
 
 # The first words of the reason that `needs.require` gives.
 MARK = "not exercised: "
+#: The first words of the name of a property that is a table, to be shown when all is over.
+TABLE = "table: "
+#: Ends of a run after which nobody wants to look at its files.
+GREEN = (pytest.ExitCode.OK, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+# Of the process that starts the workers, or that runs all tests itself.
+RUN = pytest.StashKey[leftovers.Run]()
+FOUND = pytest.StashKey[list[str]]()
+KEEP = pytest.StashKey[bool]()
 
 # Whoever runs this in the background may have these ignored, which every program here would inherit.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
-#: The first words of the name of a property that is a table, to be shown when all is over.
-TABLE = "table: "
-#: Files of a few tests that take long. They come first: at the end one worker would be busy and the others idle.
-LONG = (
-    *(
-        "test_partitions",
-        "test_crash_recovery",
-        "test_receipt_corpus",
-        "test_hosts_under_load",
-        "test_queue_under_load",
-    ),
-    *("test_terminals_through_fleet", "test_honest_runs", "test_workflow_of_real_clis", "test_codefleet_by_real_clis"),
-    *("test_database_outage", "test_clock_jumps", "test_workflow_kills", "test_create_under_kill", "test_update"),
-    *("test_merge_under_kill", "test_supervisor_output", "test_queue_migrate_killed", "test_queue_migrate_whole"),
-    *("test_three_queues", "test_many_hosts", "test_beads_queue", "test_queue_state_machine", "test_supervisor_faults"),
-)
+
+# Every worker reads all tests; compiling them takes longer than running many of them.
+sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder of the run, which workers get with their environment."""
+    if not hasattr(config, "workerinput"):
+        run = config.stash[RUN] = leftovers.Run()
+        config.option.basetemp = config.option.basetemp or run.folder / "t"
+
+
+def pytest_collection_finish() -> None:
+    """Count costs from here on."""
+    costs.count_cpu()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add its costs to the report of each part of a test."""
+    report = yield
+    report.user_properties.append((costs.CPU, costs.count_cpu()))
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that leaves something behind, and in CI a run that did not exercise everything."""
+    leftovers.at_end.close()
+    stash, reporter = session.config.stash, session.config.pluginmanager.get_plugin("terminalreporter")
+    if RUN not in stash:
+        return
+    stash[FOUND] = stash[RUN].find_leftovers()
+    is_incomplete = _in_ci() and reporter is not None and not_exercised(reporter)
+    if session.exitstatus == 0 and (stash[FOUND] or is_incomplete):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    stash[KEEP] = session.exitstatus not in GREEN
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Show the tables, what the tests cost, what was left out, and what was left behind."""
+    for title, text in tables(terminalreporter).items():
+        terminalreporter.section(title)
+        terminalreporter.write_line(text)
+    if config.option.verbose >= 0:
+        terminalreporter.section("costs")
+        terminalreporter.write_line(costs.format_costs(terminalreporter.stats))
+    names = not_exercised(terminalreporter)
+    if names:
+        terminalreporter.section("not exercised:", red=_in_ci(), yellow=not _in_ci())
+        for name in names:
+            terminalreporter.write_line(f"  {name}")
+    if config.stash[FOUND]:
+        terminalreporter.section("left behind:", red=True)
+        for line in config.stash[FOUND]:
+            terminalreporter.write_line(f"  {line}")
+    if config.stash[KEEP]:
+        terminalreporter.write_line(f"files of this run: {config.stash[RUN].folder}")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what is left of the run."""
+    if RUN in config.stash:
+        config.stash[RUN].close(keep=config.stash.get(KEEP, False))
 
 
 def not_exercised(reporter: pytest.TerminalReporter) -> list[str]:
@@ -55,36 +117,6 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
         return str(report.longrepr[-1])
     crash = getattr(report.longrepr, "reprcrash", None)
     return str(crash.message if crash else report.longrepr)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several workers share the files, let those that take longest be taken first."""
-    if hasattr(config, "workerinput"):
-        sizes = Counter(item.path for item in items)
-        ranks = {name: rank for rank, name in enumerate(LONG)}
-        items.sort(key=lambda item: (ranks.get(item.path.stem, len(LONG)), -sizes[item.path], str(item.path)))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the tables, and say by name what was left out."""
-    for title, text in tables(terminalreporter).items():
-        terminalreporter.section(title)
-        terminalreporter.write_line(text)
-    names = not_exercised(terminalreporter)
-    if names:
-        terminalreporter.section("not exercised:", red=_in_ci(), yellow=not _in_ci())
-        for name in names:
-            terminalreporter.write_line(f"  {name}")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """In CI everything is there, or the run has failed."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if _in_ci() and reporter is not None and session.exitstatus == 0 and not_exercised(reporter):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _in_ci() -> bool:

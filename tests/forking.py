@@ -1,49 +1,42 @@
 """Commands forked from a process that has imported fleet: a tenth of the cost of starting Python for each.
 
-`ForkServer` is the tests' end. The same file, run as a program, is the server: it imports every module of fleet once,
-then forks for each request. The fork takes over the streams, directory, environment and words of the request and runs
-`fleet.__main__.main`, as a new process would. `is_forkable` names what a fork cannot imitate.
+`ForkServer` starts `fork_server.py` and sends it commands; `is_forkable` names what a fork cannot imitate.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import gc
-import importlib
 import json
 import os
-import pkgutil
 import selectors
 import signal
 import socket
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import costs
+import leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import NoReturn
 
 TESTS = Path(__file__).parent
 #: Folders of PYTHONPATH whose code a fork can import as well as a new process can.
 PLACES = ("", str(TESTS), str(TESTS / "workers"))
-#: Longer requests are left to a real exec.
+#: Longer command lines are left to a real exec.
 LONGEST = 100_000
+#: Room for a request: its command line and its environment.
+ROOM = 8 * LONGEST
 #: The interpreter and `workers/sitecustomize.py` read these when they start.
 READ_AT_START = ("LANG", "LC_ALL", "LC_CTYPE", "LD_PRELOAD", "CRASH")
 LANG = "C.UTF-8"
-#: Modules that are programs, or that import more than all others together.
-LEFT_OUT = ("__main__", "fleet.mcp", "fleet.launchers.shim")
 
 #: How long one call may take, in seconds.
 PATIENCE = 120
-
-#: Processor seconds of all forked commands that have ended.
-cpu_seconds = 0.0
 
 
 def is_forkable(argv: Sequence[str], env: Mapping[str, str]) -> bool:
@@ -87,7 +80,7 @@ class ForkedCommand:
             os.close(self._status)
             assert told, "the fork server ended before its command"
             self.returncode = int(told[0])
-            globals()["cpu_seconds"] += float(told[1])
+            costs.elsewhere += float(told[1])
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -109,17 +102,17 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 * LONGEST)
-        env = {"PATH": os.environ["PATH"], "LANG": LANG}
+        self._link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
+        env = {"PATH": os.environ["PATH"], "LANG": LANG, "TMPDIR": tempfile.gettempdir()}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", __file__, str(theirs.fileno())],
+            [sys.executable, "-P", str(TESTS / "fork_server.py"), str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             env=env,
             cwd="/",
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
-        atexit.register(self.close)
+        leftovers.at_end.callback(self.close)
 
     def start(self, argv: Sequence[str], streams: Sequence[int], cwd: Path, env: Mapping[str, str]) -> ForkedCommand:
         """Start a command with these streams."""
@@ -171,82 +164,3 @@ def _read(argv: Sequence[str], *pipes: int) -> dict[int, bytes]:
                 if not data:
                     selector.unregister(key.fd)
     return told
-
-
-def serve(link: socket.socket) -> None:
-    """Fork for each request until nobody can send one."""
-    importlib.invalidate_caches()
-    fleet = importlib.import_module("fleet")
-    for module in pkgutil.walk_packages(fleet.__path__, "fleet."):
-        if not any(part in module.name for part in LEFT_OUT):
-            importlib.import_module(module.name)
-    main = importlib.import_module("fleet.__main__").main
-    gc.collect()
-    gc.freeze()
-    with selectors.DefaultSelector() as selector:
-        selector.register(link, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                if key.data:
-                    selector.unregister(key.fd)
-                    _report(key.fd, *key.data)
-                    continue
-                text, handles, _, _ = socket.recv_fds(link, 8 * LONGEST, 4)
-                if not text:
-                    return
-                request = json.loads(text)
-                if request["argv"][1:2] == ["mcp"]:
-                    importlib.import_module("fleet.mcp.server")
-                pid = os.fork()
-                if not pid:
-                    _run(main, request, handles)
-                for handle in handles[:3]:
-                    os.close(handle)
-                os.write(handles[3], b"%10d\n" % pid)
-                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, handles[3]))
-
-
-def _report(handle: int, pid: int, status: int) -> None:
-    """Send the exit code and the processor seconds of a command that has ended."""
-    os.close(handle)
-    _, code, usage = os.wait4(pid, 0)
-    with contextlib.suppress(BrokenPipeError):
-        os.write(status, f"{os.waitstatus_to_exitcode(code)} {usage.ru_utime + usage.ru_stime}".encode())
-    os.close(status)
-
-
-def _run(main: Any, request: dict[str, Any], handles: list[int]) -> NoReturn:
-    """Be the command."""
-    for number, handle in enumerate(handles[:3]):
-        os.dup2(handle, number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    os.chdir(request["cwd"])
-    os.environ.clear()
-    os.environ.update(request["env"])
-    time.tzset()
-    sys.argv = request["argv"]
-    sys.path[:0] = [place for place in os.environ.get("PYTHONPATH", "").split(":") if place]
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        mode, buffering = ("r", -1) if number == 0 else ("w", 1 if number == 2 or os.isatty(number) else -1)
-        errors = vars(sys)[name].errors
-        stream = open(number, mode, buffering, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
-        vars(sys)[name] = vars(sys)[f"__{name}__"] = stream
-    code = 1
-    try:
-        main()
-    except SystemExit as end:
-        code = int(end.code or 0)
-    except BaseException:  # noqa: BLE001 - as the interpreter does at its outermost
-        sys.excepthook(*sys.exc_info())
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code & 0xFF)
-
-
-if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    serve(socket.socket(fileno=int(sys.argv[1])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+import leftovers
 import needs
 from fleet.store.postgres import PostgresQueue
 
@@ -29,16 +29,15 @@ if TYPE_CHECKING:
 #: Where Debian puts the programs of each version, beside those on the PATH.
 BINARIES = "/usr/lib/postgresql"
 START_SECONDS = 60.0
-ROOM_MB = 600
 
 _numbers = count(1)
 
 
 class Server:
-    """One server. It lives as long as this process, unless it is stopped before."""
+    """One server. It lives until the last test of this process, unless it is stopped before."""
 
     def __init__(self, *, tcp: bool = False, on_disk: bool = False, faked: bool = False) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="fleet-pg-", dir=None if on_disk else _quick_folder()))
+        self.folder = Path(tempfile.mkdtemp(prefix="fleet-pg-", dir=None if on_disk else leftovers.memory_folder()))
         self.user = _unprivileged()
         self.host, self.port = str(self.folder), 5432
         if tcp:
@@ -51,7 +50,7 @@ class Server:
         self._call(
             "initdb", "-D", str(self._data), "-U", "fleet", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
         )
-        atexit.register(self.remove)
+        leftovers.at_end.callback(self.remove)
         self.start()
 
     def url(self, database: str = "postgres") -> str:
@@ -69,6 +68,7 @@ class Server:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         words = ["-c", "max_connections=250", "-c", "shared_buffers=32MB", "-c", "max_wal_size=128MB"]
+        words += ["-c", "dynamic_shared_memory_type=mmap"]  # in its folder: it may be killed
         words += ["-c", f"port={self.port}", "-c", f"unix_socket_directories={self.folder}"]
         words += ["-c", f"listen_addresses={self.host if self.host == '127.0.0.1' else ''}"]
         with (self.folder / "log").open("ab") as log:
@@ -115,6 +115,7 @@ class Server:
         """End it, and remove all it had."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+        forget_dead_clocks()
 
     def _call(self, name: str, *words: str) -> None:
         done = subprocess.run(
@@ -142,6 +143,13 @@ def faketime() -> str:
     return next(line.partition("=")[2] for line in told.splitlines() if line.startswith("LD_PRELOAD="))
 
 
+def forget_dead_clocks() -> None:
+    """Remove the files of faketime for processes that were killed: it does not start in a process with their number."""
+    for path in leftovers.MEMORY.glob("*faketime_*"):
+        if not Path("/proc", path.name.rpartition("_")[2]).exists():
+            path.unlink(missing_ok=True)
+
+
 @functools.cache
 def server() -> Server:
     """The server of this process, started when a test first needs it; without PostgreSQL its tests are left out."""
@@ -167,7 +175,7 @@ def emptied(url: str) -> str:
 @functools.cache
 def _broom(url: str) -> tuple[psycopg.Connection[tuple[str]], bytes]:
     link: psycopg.Connection[tuple[str]] = psycopg.connect(url, autocommit=True)
-    atexit.register(link.close)
+    leftovers.at_end.callback(link.close)
     found = link.execute("select tablename from pg_tables where schemaname = 'fleet'").fetchall()
     return link, ";".join(f"delete from fleet.{name}" for (name,) in found).encode()
 
@@ -201,16 +209,6 @@ def _unprivileged() -> str:
 def _ids(user: str) -> tuple[int, int]:
     found = pwd.getpwnam(user)
     return found.pw_uid, found.pw_gid
-
-
-def _quick_folder() -> str | None:
-    """In memory where there is room: most tests are about behaviour, not about disks."""
-    try:
-        room = os.statvfs("/dev/shm")
-    except OSError:
-        return None
-    free_mb = room.f_bavail * room.f_frsize / 2**20
-    return "/dev/shm" if free_mb > ROOM_MB and os.access("/dev/shm", os.W_OK) else None
 
 
 def _free_port() -> int:

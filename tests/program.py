@@ -1,6 +1,5 @@
 """The real `fleet` program in a home of its own: what every end-to-end test runs."""
 
-import atexit
 import functools
 import os
 import shutil
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+import leftovers
 from forking import PATIENCE, ForkedCommand, ForkServer, is_forkable
 
 #: A command that was started.
@@ -44,6 +44,7 @@ class Program:
             "FLEET_HOME": str(self.home),
             "LANG": "C.UTF-8",
             "TZ": "UTC",
+            "TMPDIR": tempfile.gettempdir(),
             "FLEET_WARM": "0",  # the tests of warm commands turn them on
         }
 
@@ -102,7 +103,7 @@ class Program:
 #: What stands for a test's own folder in a call that is made for all.
 _BASE = "/the/folder/of/the/test"
 #: Variables of the environment that name the home, or that no home is made by; and those that programs are found by.
-_OF_EACH_HOME = ("HOME", "FLEET_HOME", "FLEET_WARM", "LANG", "TZ", "TMUX_TMPDIR")
+_OF_EACH_HOME = ("HOME", "FLEET_HOME", "FLEET_WARM", "LANG", "TZ", "TMPDIR", "TMUX_TMPDIR")
 _SEARCHED = ("PATH", "PYTHONPATH")
 
 
@@ -115,7 +116,7 @@ def _fork_server() -> ForkServer:
 def _furnished(calls: tuple[tuple[str, ...], ...], env: tuple[tuple[str, str], ...]) -> Program:
     """A program whose home these calls have made."""
     base = Path(tempfile.mkdtemp(prefix="fleet-home-"))
-    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    leftovers.at_end.callback(shutil.rmtree, base, ignore_errors=True)
     made = Program(base)
     made.env |= dict(env)
     for words in calls:

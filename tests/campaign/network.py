@@ -1,11 +1,14 @@
 """Machines on one switch, each in a network namespace of its own: cables can be pulled. All of it goes with `close`."""
 
+import os
 import secrets
 import shutil
 import subprocess
 
+import leftovers
+
 #: The names of everything that one network has begin with this and a token of its own.
-PREFIX = "flt"
+PREFIX = os.environ.get(leftovers.RUN, "flt")
 #: Waits until whoever made a network ends, in whatever way; then everything of it goes, and what runs there.
 GUARD = """
 read -r _

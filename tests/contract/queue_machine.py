@@ -1,6 +1,5 @@
 """Random work on the tasks and edges of every queue at once, compared with the model after each step."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from fleet.core.errors import FleetError
 from fleet.core.filter import READY, Filter
 from fleet.core.task import Task
 from fleet.store.base import Queue
+from leftovers import memory_folder
 
 MOST_TASKS = 9
 PICK = st.integers(0, 10_000)
@@ -42,7 +42,7 @@ class TaskMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         # In memory where there is a file system for it: this is about behaviour, not about disks.
-        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+        self.folder = Path(tempfile.mkdtemp(dir=memory_folder()))
         self.clock = FakeClock()
         self.queues = [QUEUES[kind](self.folder, self.clock) for kind in self.kinds]
         self.model = Model(now=self.clock())

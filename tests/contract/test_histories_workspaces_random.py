@@ -20,6 +20,7 @@ from fleet.core.filter import Filter, Lane
 from fleet.core.task import Claim
 from fleet.core.workspace import Workspace
 from fleet.store.base import History, Queue
+from leftovers import memory_folder
 
 TASKS = st.sampled_from(["a", "b", "c", "d"])
 BRANCHES = st.sampled_from(["x", "y", "z"])
@@ -34,7 +35,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+        self.folder = Path(tempfile.mkdtemp(dir=memory_folder()))
         self.clock = FakeClock()
         self.queues: list[Queue] = [QUEUES[kind](self.folder, self.clock) for kind in self.kinds]
         self.stores = [(queue, HISTORIES[kind](queue)) for queue, kind in zip(self.queues, self.kinds, strict=True)]

@@ -2,30 +2,24 @@
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from needs import require
+from postgres import forget_dead_clocks
 from supervised import Supervised, home, wait_for
 
 __all__ = ["home"]
 
 
-def forget_the_dead() -> None:
-    """Remove what faketime keeps for processes that were killed: it refuses to start one that gets such a number."""
-    for path in Path("/dev/shm").glob("*faketime_*"):
-        number = path.name.rpartition("_")[2]
-        if number.isdigit() and not Path(f"/proc/{number}").exists():
-            path.unlink(missing_ok=True)
-
-
 @pytest.fixture
-def clock(home: Supervised) -> Path:
+def clock(home: Supervised) -> Iterator[Path]:
     """A file that says how far the supervisor's clock is off; its agents have the true one."""
     require(shutil.which("faketime"), "a clock that jumps (needs the program faketime)")
-    forget_the_dead()
+    forget_dead_clocks()
     told = subprocess.run(["faketime", "-f", "+0", "env"], capture_output=True, text=True, check=True).stdout
     file = home.fleet.user / "clock"
     file.write_text("+0")
@@ -36,7 +30,9 @@ def clock(home: Supervised) -> Path:
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DONT_FAKE_MONOTONIC": "1",
     }
-    return file
+    yield file
+    home.stop()
+    forget_dead_clocks()
 
 
 def test_the_clock_that_is_set_is_the_supervisors_own(home: Supervised, clock: Path) -> None:
