@@ -9,9 +9,12 @@ import pytest
 
 import costs
 import leftovers
+from isolated import isolate
 from program import fleet
 
 __all__ = ["fleet"]
+
+isolate()
 
 # The first words of the reason that `needs.require` gives.
 MARK = "not exercised: "
