@@ -28,7 +28,7 @@ def install(store: Store, name: str, script: str) -> Path:
     program = folder / name
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    store.fleet.env["PATH"] = f"{folder}:/usr/bin:/bin"
+    store.fleet.env["PATH"] = f"{folder}:{os.environ['PATH']}"
     return program
 
 

@@ -22,8 +22,8 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {str(path.relative_to(folder)): (mode(path), path.read_bytes()) for path in files}
 
 
-def on_a_terminal(fleet: Program, *args: str, typed: str, path: str = "/usr/bin:/bin") -> tuple[int, str]:
-    """Run with a terminal for standard input and error, and no coders but those in `path`; what was printed."""
+def on_a_terminal(fleet: Program, *args: str, typed: str, **env: str) -> tuple[int, str]:
+    """Run with a terminal for standard input and error; what was printed."""
     ours, theirs = pty.openpty()
     os.write(ours, typed.encode())
     try:
@@ -32,7 +32,7 @@ def on_a_terminal(fleet: Program, *args: str, typed: str, path: str = "/usr/bin:
             stdin=theirs,
             stdout=subprocess.PIPE,
             stderr=theirs,
-            env=fleet.env | {"PATH": path},
+            env=fleet.env | env,
             timeout=60,
         )
     finally:
@@ -125,7 +125,7 @@ def with_claude(fleet: Program, base: Path) -> str:
     (base / "bin" / "claude").write_text("#!/bin/sh\n")
     (base / "bin" / "claude").chmod(0o755)
     (fleet.user / ".claude.json").write_text('{"mine": 1}')
-    return f"{base / 'bin'}:/usr/bin:/bin"
+    return f"{base / 'bin'}:{fleet.env['PATH']}"
 
 
 def trusts(fleet: Program) -> bool:
@@ -140,11 +140,11 @@ def test_on_a_terminal_it_offers_once_to_tell_a_coder_to_trust_the_worktrees(
     fleet: Program, tmp_path: Path, typed: str, told: bool
 ) -> None:
     path = with_claude(fleet, tmp_path)
-    code, out = on_a_terminal(fleet, "init", "--permissions", "user", typed=typed, path=path)
+    code, out = on_a_terminal(fleet, "init", "--permissions", "user", typed=typed, PATH=path)
     said = f"claude {'trusts' if told else 'was not told to trust'} {fleet.home / 'worktrees'}\n"
     assert code == 0 and said in out
     assert trusts(fleet) == told
-    code, out = on_a_terminal(fleet, "init", typed="", path=path)
+    code, out = on_a_terminal(fleet, "init", typed="", PATH=path)
     assert code == 0 and said not in out, "it is asked once"
 
 
@@ -160,7 +160,7 @@ def test_a_coder_that_nobody_has_used_is_told_nothing(fleet: Program, tmp_path: 
     fleet.ok("init", "--trust-worktrees", PATH=path)
     assert not (fleet.user / ".claude.json").exists()
     (fleet.user / ".claude.json").write_text('{"mine": 1}')
-    fleet.ok("init", "--trust-worktrees", PATH="/usr/bin:/bin")
+    fleet.ok("init", "--trust-worktrees")
     assert not trusts(fleet), "it is not installed"
 
 

@@ -42,7 +42,7 @@ def prepared(base: Path) -> tuple[Program, Path]:
     (programs := base / "programs").mkdir()
     (programs / "claude").write_text("#!/bin/sh\nexit 1\n")
     (programs / "claude").chmod(0o755)
-    fleet.env |= {"PATH": f"{programs}:/usr/bin:/bin", "USER": "ada"}
+    fleet.env |= {"PATH": f"{programs}:{fleet.env['PATH']}", "USER": "ada"}
     return fleet, make_repository(base / "repo")
 
 
