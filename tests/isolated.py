@@ -20,7 +20,7 @@ HIDDEN = frozenset(CODERS) | {"bd", "gh"}
 
 def isolate() -> None:
     """Give this process, and all that it starts, the same environment on every machine."""
-    base = Path(tempfile.mkdtemp(prefix="fleet-tests-"))
+    base = Path(tempfile.mkdtemp(prefix="fleet-test-env-"))
     atexit.register(shutil.rmtree, base, ignore_errors=True)
     (base / "home").mkdir()
     kept = {name: value for name, value in os.environ.items() if KEPT.fullmatch(name)}
