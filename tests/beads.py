@@ -17,13 +17,13 @@ import leftovers
 from fleet.core.filter import Filter
 from fleet.store.beads import SEEN, BeadsQueue
 from needs import require
-from remembered_bd import RememberedBeadsQueue
 
 #: Where `make test` put the programs: a folder for each version, with `bd` and a home that it made.
 FOLDER = os.environ.get("FLEET_TEST_BD", "")
 #: One of each family: claims that expire and are guarded, and those before.
 NEW, OLD = "v1.3.0", "v1.1.2"
-
+#: Parameters for a test with each of them. Only `make soak` runs the older one.
+VERSIONS = [NEW, pytest.param(OLD, marks=pytest.mark.soak("queues"))]
 
 #: What bd cannot hold, by the tests of queues' common promises that it does not keep: they are seen to fail.
 DIFFERENT = {
@@ -63,12 +63,14 @@ CHANGED = [2**53 + 1, -(2**53) - 1, 1794994930026341016, 2**63 - 1, 2**63, 2**64
 
 
 def sort_out(items: list[pytest.Item]) -> None:
-    """Mark the tests of what bd cannot hold as bound to fail."""
+    """Mark tests with beads: those left to `make soak`, and those of what bd cannot hold, which must fail."""
     for item in items:
         spec = getattr(item, "callspec", None)
         kind = str(spec.params.get("queue")) if spec is not None else ""
         if not kind.startswith("beads"):
             continue
+        if kind == "beads-old" or item.get_closest_marker("bd_in_soak"):
+            item.add_marker(pytest.mark.soak("queues"))
         different = DIFFERENT | DIFFERENT_OLD if kind == "beads-old" else DIFFERENT
         name = str(getattr(item, "originalname", ""))
         if name in different:
@@ -102,19 +104,9 @@ def _met(version: str) -> Path:
 
 def queue_in(home: Path, version: str, clock: Callable[[], datetime]) -> BeadsQueue:
     """A queue without tasks, in a folder of its own."""
-    _copy(home, version)
-    return BeadsQueue(str(home / "fleet.db"), str(home / ".beads"), now=clock)
-
-
-def remembered_queue_in(home: Path, version: str, clock: Callable[[], datetime]) -> BeadsQueue:
-    """The same, whose bd is run once for each call that differs from all before."""
-    _copy(home, version)
-    return RememberedBeadsQueue(home, clock)
-
-
-def _copy(home: Path, version: str) -> None:
     os.environ["FLEET_BD"] = program(version)
     shutil.copytree(_met(version), home, dirs_exist_ok=True)
+    return BeadsQueue(str(home / "fleet.db"), str(home / ".beads"), now=clock)
 
 
 def beads_in(home: Path, version: str = NEW) -> Path:

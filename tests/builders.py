@@ -13,12 +13,6 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 _numbers = count(1)
 
 
-def count_anew() -> None:
-    """Let ids begin again, above those of what was made before any test."""
-    global _numbers
-    _numbers = count(100_001)
-
-
 class FakeClock:
     """A clock that stands still until a test moves it."""
 

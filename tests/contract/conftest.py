@@ -1,12 +1,12 @@
-"""Every queue and history there is, for the tests of their common promises.
+"""Every queue and every history, for the tests of their common promises.
 
-All of them run on all queues, in `make test`: in memory, in SQLite, in PostgreSQL, and in beads with a real bd of each
-family. There a write is a process of bd, so a call that bd has answered in this run, with the same folder before it, is
-answered from memory (`remembered_bd`): bd itself is run once for each call that differs. Where time or others' writes
-matter nothing is remembered: leases, transactions taken back, finding after an import (`test_beads_*`), and all of
-`tests/real`. In `make soak` alone: five hundred random steps instead of a few, and the five minutes of a lease.
+`make test` tests each promise with the queues in memory, SQLite and PostgreSQL. Each call of a real bd takes a quarter
+of a second of CPU, so `make test` includes beads only if bd does part of the work: adding, changing, linking, claiming,
+settling or deleting tasks. The other tests are marked `bd_in_soak`: finding, blocked and ready tasks, lanes, tokens and
+all of history are answered by fleet's own SQLite file, in a home with beads too. `make soak` runs these tests with
+beads, and all tests with a bd of the older family.
 
-What bd cannot hold is named in `beads.DIFFERENT` and is expected to fail: should it hold one day, that is told.
+`beads.DIFFERENT` lists the promises that bd cannot keep. Their tests must fail: one that passes is reported.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import beads
-from builders import FakeClock, count_anew
+from builders import FakeClock
 from fleet.store.base import History, Queue
 from fleet.store.memory import MemoryQueue
 from fleet.store.memory_history import MemoryHistory
@@ -37,8 +37,8 @@ QUEUES: dict[str, Callable[[Path, FakeClock], Queue]] = {
     "memory": lambda folder, clock: MemoryQueue(now=clock),
     "sqlite": lambda folder, clock: SqliteQueue(str(folder / "fleet.db"), make=True, now=clock),
     "postgres": lambda folder, clock: in_postgres(clock),
-    "beads": lambda folder, clock: beads.remembered_queue_in(folder, beads.NEW, clock),
-    "beads-old": lambda folder, clock: beads.remembered_queue_in(folder, beads.OLD, clock),
+    "beads": lambda folder, clock: beads.queue_in(folder, beads.NEW, clock),
+    "beads-old": lambda folder, clock: beads.queue_in(folder, beads.OLD, clock),
 }
 
 # Each keeps its rows with a queue of the same name.
@@ -53,7 +53,7 @@ HISTORIES: dict[str, Callable[[Any], History]] = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have what bd cannot hold fail by name."""
+    """Mark the tests with beads before pytest deselects those of `make soak`."""
     beads.sort_out(items)
 
 
@@ -64,7 +64,6 @@ def clock() -> FakeClock:
 
 @pytest.fixture(params=QUEUES)
 def queue(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Queue]:
-    count_anew()  # so that two tests that say the same say it in the same words
     opened = QUEUES[request.param](tmp_path, clock)
     yield opened
     opened.close()

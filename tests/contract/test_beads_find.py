@@ -25,7 +25,7 @@ def is_told(name: str, case: Case) -> bool:
     return name not in ROUNDED and not given & {"claim_owner", "ephemeral"} and not ours
 
 
-@pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
+@pytest.mark.parametrize("version", beads.VERSIONS)
 def test_every_condition_finds_what_fits_among_the_tasks_that_bd_has(
     tmp_path: Path, clock: FakeClock, version: str
 ) -> None:

@@ -28,7 +28,7 @@ def queue(version: str, tmp_path: Path, clock: FakeClock) -> Iterator[BeadsQueue
     opened.close()
 
 
-both = pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
+both = pytest.mark.parametrize("version", beads.VERSIONS)
 newer = pytest.mark.parametrize("version", [beads.NEW])
 
 
@@ -141,7 +141,7 @@ def test_what_is_closed_and_reopened_in_bd_is_lost_to_whoever_held_it(queue: Bea
     assert queue.renew([claim], ttl=HOUR) == []
 
 
-@pytest.mark.soak
+@pytest.mark.soak("queues")
 @pytest.mark.timeout(600)
 def test_bd_reclaims_what_nobody_renews_and_nothing_else(tmp_path: Path) -> None:
     """The real thing, which takes the five minutes that a lease of bd lasts."""

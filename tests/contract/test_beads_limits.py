@@ -15,7 +15,7 @@ from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.store.beads import BeadsQueue
 
-both = pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
+both = pytest.mark.parametrize("version", beads.VERSIONS)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ class GivenUp(Exception):
     """Leaves a transaction."""
 
 
-both = pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
+both = pytest.mark.parametrize("version", beads.VERSIONS)
 
 
 @pytest.fixture

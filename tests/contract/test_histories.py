@@ -33,6 +33,7 @@ FOLDED = {name: value for name, value in FULL.items() if name not in ENDED_WITH}
 ENDED = {name: value for name, value in FULL.items() if name in ENDED_WITH}
 
 
+@pytest.mark.bd_in_soak
 def test_runs_of_a_task_are_numbered_from_one(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     for number in (1, 2, 3):
@@ -62,6 +63,7 @@ def test_a_number_is_not_given_again_after_its_task_was_removed(queue: Queue, hi
     assert history.begin(again, a_run()).number == 2
 
 
+@pytest.mark.bd_in_soak
 def test_every_field_comes_back_as_it_was(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     bare = history.begin(claim, a_run())
@@ -79,6 +81,7 @@ def test_every_field_comes_back_as_it_was(queue: Queue, history: History) -> Non
     ]
 
 
+@pytest.mark.bd_in_soak
 def test_a_run_may_be_begun_with_all_that_is_known(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     run = history.begin(claim, a_run(**FOLDED, started_at=NOON + MICROSECOND))
@@ -86,6 +89,7 @@ def test_a_run_may_be_begun_with_all_that_is_known(queue: Queue, history: Histor
     assert run.started_at == NOON + MICROSECOND
 
 
+@pytest.mark.bd_in_soak
 def test_folding_leaves_alone_what_a_run_was_begun_with(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     run = history.begin(claim, a_run())
@@ -93,6 +97,7 @@ def test_folding_leaves_alone_what_a_run_was_begun_with(queue: Queue, history: H
     assert history.run(run.id) == run.replace(events=1)
 
 
+@pytest.mark.bd_in_soak
 def test_counters_and_the_offset_they_were_read_up_to_are_kept_together_or_not_at_all(
     queue: Queue, history: History
 ) -> None:
@@ -105,6 +110,7 @@ def test_counters_and_the_offset_they_were_read_up_to_are_kept_together_or_not_a
     assert history.run(run.id) == run.replace(events=1, stdout_offset=10)
 
 
+@pytest.mark.bd_in_soak
 def test_many_runs_are_folded_at_once_and_lost_ones_are_named(queue: Queue, history: History) -> None:
     claims = [a_claim(queue) for _ in range(5)]
     runs = [history.begin(claim, a_run()) for claim in claims]
@@ -118,6 +124,7 @@ def test_many_runs_are_folded_at_once_and_lost_ones_are_named(queue: Queue, hist
     assert history.fold_all([]) == []
 
 
+@pytest.mark.bd_in_soak
 def test_half_a_character_from_one_agent_does_not_stop_the_others(queue: Queue, history: History) -> None:
     claims = [a_claim(queue), a_claim(queue)]
     cut, whole = (history.begin(claim, a_run()) for claim in claims)
@@ -128,6 +135,7 @@ def test_half_a_character_from_one_agent_does_not_stop_the_others(queue: Queue, 
     assert [run.events for run in history.runs(cut.task_id)] == [1]
 
 
+@pytest.mark.bd_in_soak
 def test_a_run_ends_once(queue: Queue, history: History, clock: FakeClock) -> None:
     claim = a_claim(queue)
     run = history.begin(claim, a_run())
@@ -142,6 +150,7 @@ def test_a_run_ends_once(queue: Queue, history: History, clock: FakeClock) -> No
     assert history.run(run.id) == ended
 
 
+@pytest.mark.bd_in_soak
 def test_an_end_that_does_not_say_when_is_now(queue: Queue, history: History, clock: FakeClock) -> None:
     run = history.begin(a_claim(queue), a_run())
     clock.advance(MINUTE)
@@ -149,6 +158,7 @@ def test_an_end_that_does_not_say_when_is_now(queue: Queue, history: History, cl
     assert history.run(run.id) == run.replace(ending="failed", ended_at=NOON + MINUTE)
 
 
+@pytest.mark.bd_in_soak
 def test_a_run_that_was_never_begun_cannot_end(queue: Queue, history: History) -> None:
     with pytest.raises(ClaimLost):
         history.end(a_run(id="nope/1", task_id="nope"))
@@ -188,6 +198,7 @@ def test_a_run_taken_back_with_its_transaction_leaves_its_number_free(queue: Que
     assert history.begin(claim, a_run()).number == 1
 
 
+@pytest.mark.bd_in_soak
 def test_runs_are_told_oldest_first(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     runs = []
@@ -198,6 +209,7 @@ def test_runs_are_told_oldest_first(queue: Queue, history: History) -> None:
     assert history.live() == history.runs("nope") == []
 
 
+@pytest.mark.bd_in_soak
 def test_the_last_runs_of_many_tasks_are_told_at_once(queue: Queue, history: History) -> None:
     never = a_claim(queue).task.id
     last = {}
@@ -214,6 +226,7 @@ def test_the_last_runs_of_many_tasks_are_told_at_once(queue: Queue, history: His
     assert history.last_runs([]) == {}
 
 
+@pytest.mark.bd_in_soak
 def test_live_runs_are_told_oldest_first_of_one_owner_or_of_all(queue: Queue, history: History) -> None:
     begun = [
         history.begin(a_claim(queue, owner=owner), a_run(started_at=NOON - minutes * MINUTE))

@@ -10,6 +10,8 @@ from fleet.core.run import Account, AccountTotal
 from fleet.store.base import History, Queue
 from fleet.store.run_rules import MOST_TOKENS, MOST_USD
 
+pytestmark = pytest.mark.bd_in_soak
+
 
 def an_ended_run(queue: Queue, history: History, **said: Any) -> None:
     """A run of a task of its own, begun and ended."""

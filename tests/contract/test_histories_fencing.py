@@ -68,6 +68,7 @@ def test_nothing_is_written_under_a_claim_that_is_lost(
     assert refused(queue, history, claim, run)
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize("loss", [name for name in LOSSES if name != "removed"])
 def test_a_late_end_goes_with_the_verdict_that_is_refused(
     queue: Queue, history: History, clock: FakeClock, loss: str
@@ -82,6 +83,7 @@ def test_a_late_end_goes_with_the_verdict_that_is_refused(
     assert (history.run(run.id), queue.get(claim.task.id)) == (run, task)
 
 
+@pytest.mark.bd_in_soak
 @each_loss
 def test_a_run_whose_claim_is_lost_can_still_be_ended(
     queue: Queue, history: History, clock: FakeClock, loss: str
@@ -94,6 +96,7 @@ def test_a_run_whose_claim_is_lost_can_still_be_ended(
     assert (history.run(run.id), history.live()) == (ended, [])
 
 
+@pytest.mark.bd_in_soak
 def test_the_next_run_ends_one_that_nobody_ended(queue: Queue, history: History, clock: FakeClock) -> None:
     first = a_claim(queue, owner="stopped")
     old = history.begin(first, a_run(events=5))
@@ -107,6 +110,7 @@ def test_the_next_run_ends_one_that_nobody_ended(queue: Queue, history: History,
     assert history.live() == [new]
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize("changes", [{"owner": "other"}, {"epoch": 0}, {"epoch": 2}, {"task": a_task()}])
 def test_another_claim_does_not_do(queue: Queue, history: History, changes: dict[str, object]) -> None:
     claim = a_claim(queue)
@@ -119,6 +123,7 @@ def test_another_claim_does_not_do(queue: Queue, history: History, changes: dict
     assert history.run(run.id) == run.replace(events=1)
 
 
+@pytest.mark.bd_in_soak
 def test_the_claim_on_one_task_says_nothing_about_the_run_of_another(queue: Queue, history: History) -> None:
     mine, yours = a_claim(queue), a_claim(queue)
     run, _ = history.begin(mine, a_run()), history.begin(yours, a_run())
@@ -127,6 +132,7 @@ def test_the_claim_on_one_task_says_nothing_about_the_run_of_another(queue: Queu
     assert history.run(run.id) == run
 
 
+@pytest.mark.bd_in_soak
 def test_a_new_claim_says_nothing_about_the_run_of_the_one_before(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     run = history.begin(claim, a_run())
@@ -138,6 +144,7 @@ def test_a_new_claim_says_nothing_about_the_run_of_the_one_before(queue: Queue, 
     assert history.run(run.id) == run
 
 
+@pytest.mark.bd_in_soak
 def test_an_adopted_run_goes_on_under_the_next_epoch(queue: Queue, history: History, clock: FakeClock) -> None:
     claim = a_claim(queue)
     earlier = history.begin(claim, a_run())
@@ -154,6 +161,7 @@ def test_an_adopted_run_goes_on_under_the_next_epoch(queue: Queue, history: Hist
     assert history.runs(run.task_id)[0].epoch == claim.epoch
 
 
+@pytest.mark.bd_in_soak
 def test_whoever_had_a_run_before_it_was_adopted_is_refused(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     run = history.begin(claim, a_run())
@@ -167,6 +175,7 @@ def test_whoever_had_a_run_before_it_was_adopted_is_refused(queue: Queue, histor
     assert history.run(run.id) == live.replace(ending="finished", ended_at=NOON)
 
 
+@pytest.mark.bd_in_soak
 def test_an_adoption_taken_back_leaves_the_run_where_it_was(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     run = history.begin(claim, a_run())
@@ -177,6 +186,7 @@ def test_an_adoption_taken_back_leaves_the_run_where_it_was(queue: Queue, histor
     assert history.run(run.id) == run.replace(events=1)
 
 
+@pytest.mark.bd_in_soak
 def test_an_expired_claim_still_counts_until_it_is_reaped(queue: Queue, history: History, clock: FakeClock) -> None:
     claim = a_claim(queue)
     clock.advance(2 * HOUR)

@@ -9,6 +9,8 @@ from fleet.core.errors import WorkflowNotFound
 from fleet.core.flow import Result, StageOf, Workflow
 from fleet.store.base import History, Queue
 
+pytestmark = pytest.mark.bd_in_soak
+
 UNICODE = "ünïcode 🚀 \u2028 'quoted\" \\ \n end"
 
 

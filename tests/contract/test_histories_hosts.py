@@ -9,6 +9,8 @@ from fleet.core.filter import Filter, Lane
 from fleet.core.host import Host, required, requiring
 from fleet.store.base import History, Queue
 
+pytestmark = pytest.mark.bd_in_soak
+
 
 def a_host(key: str = "fleet@a-1", **said: Any) -> Host:
     return Host(**{"id": key, "name": "a", "seen_at": NOON, **said})

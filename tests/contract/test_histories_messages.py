@@ -9,6 +9,8 @@ from builders import HOUR, MINUTE, NOON
 from fleet.core.run import Delivery, Message
 from fleet.store.base import History, Queue
 
+pytestmark = pytest.mark.bd_in_soak
+
 UNICODE = "ünïcode 🚀 \u2028 \x00 'quoted\" \\ \n end"
 STATES = (Delivery.QUEUED, Delivery.SENT, Delivery.DELIVERED, Delivery.CARRIED)
 

@@ -16,6 +16,8 @@ from fleet.store.base import History, Queue
 from fleet.store.sqlite import SqliteQueue
 from fleet.store.sqlite_history import SqliteHistory
 
+pytestmark = pytest.mark.bd_in_soak
+
 UNICODE = "ünïcode 🚀 \x00 'quoted\" \\ \n end"
 ANSWER = """
 import sys

@@ -10,6 +10,8 @@ from contract.history_builders import a_claim, a_receipt, a_run
 from fleet.core.receipt import PIECES, chained, drafted, flaws
 from fleet.store.base import History, Queue
 
+pytestmark = pytest.mark.bd_in_soak
+
 
 def test_what_is_kept_comes_back_and_is_as_it_was_made(history: History) -> None:
     kept = history.keep_receipt(a_receipt("t-1/1", coder="claude", model="opus"))

@@ -6,6 +6,8 @@ from builders import HOUR, FakeClock
 from fleet.core.errors import BadInput
 from fleet.store.base import History, Queue
 
+pytestmark = pytest.mark.bd_in_soak
+
 UNICODE = "/r ünïcode 🚀 \u2028 \x00 'quoted\" \\ \n end/.git"
 
 

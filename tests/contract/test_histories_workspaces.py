@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task
-from contract.history_builders import a_claim, a_run, a_workspace, next_claim, removed
+from contract.history_builders import a_claim, a_run, a_workspace, removed
 from fleet.core.errors import BadInput, BranchTaken, FleetError, IllegalMove, WorkspaceNotFound
 from fleet.core.task import Claim, Verdict
 from fleet.core.workspace import Workspace
 from fleet.store.base import History, Queue
+
+pytestmark = pytest.mark.bd_in_soak
 
 MICROSECOND = MINUTE / 60_000_000
 UNICODE = "ünïcode 🚀 \u2028 'quoted\" \\ \n end"
@@ -342,12 +344,3 @@ def test_workspaces_are_taken_back_with_their_transaction(queue: Queue, history:
         removed(history, "t")
         raise ZeroDivisionError
     assert history.workspaces(gone=True) == [kept]
-
-
-def test_a_lease_and_a_claim_are_one_write(queue: Queue, history: History) -> None:
-    queue.add(a_task(id="t"))
-    history.lease(a_workspace("u", branch="x"))
-    with pytest.raises(BranchTaken), queue.atomic():
-        next_claim(queue)
-        history.lease(a_workspace("t", branch="x"))
-    assert not queue.get("t").is_claimed

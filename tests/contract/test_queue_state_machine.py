@@ -213,13 +213,13 @@ def test_a_thousand_random_steps_leave_a_shared_queue_as_the_model_says() -> Non
     assert run(SharedQueueMachine, 30, int(os.environ.get("FLEET_SEED", "20260301"))) >= 1_000
 
 
-@pytest.mark.soak
+@pytest.mark.soak("queues")
 def test_a_quarter_of_a_million_random_steps_leave_every_queue_as_the_model_says() -> None:
     number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
     assert run(QueueMachine, 5_000, number) >= 240_000
 
 
-@pytest.mark.soak
+@pytest.mark.soak("queues")
 def test_ten_thousand_random_steps_leave_a_shared_queue_as_the_model_says() -> None:
     number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
     assert run(SharedQueueMachine, 270, number) >= 10_000
@@ -229,7 +229,7 @@ def test_a_few_random_steps_leave_a_queue_in_beads_as_the_model_says() -> None:
     assert run(BeadsQueueMachine, 2, int(os.environ.get("FLEET_SEED", "20260301")), length=12, shrink=False) >= 12
 
 
-@pytest.mark.soak
+@pytest.mark.soak("queues")
 @pytest.mark.parametrize("machine", [BeadsQueueMachine, OlderBeadsQueueMachine])
 def test_five_hundred_random_steps_leave_a_queue_in_beads_as_the_model_says(machine: type[QueueMachine]) -> None:
     number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))

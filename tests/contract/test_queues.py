@@ -82,6 +82,7 @@ def test_every_field_can_be_changed_but_the_blocked_state_which_is_the_queues_ow
     assert queue.get(FULL.id) == FULL
 
 
+@pytest.mark.bd_in_soak
 def test_a_task_is_never_added_as_blocked(queue: Queue) -> None:
     task = a_task(is_blocked=True)
     queue.add(task)
@@ -123,6 +124,7 @@ def test_an_id_is_given_once(queue: Queue) -> None:
     assert queue.get(task.id).title == "first"
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize(
     "wrong", ["", "nope", "FLEET-A", "fleet-", "fleet-aa", "%", "*", "'; drop table tasks", "ü\x00"]
 )
@@ -144,11 +146,12 @@ def test_only_the_exact_id_finds_a_task(queue: Queue, wrong: str) -> None:
 
 def test_a_removed_task_takes_its_comments_labels_and_edges_with_it(queue: Queue) -> None:
     gone, needed, dependent = a_task(labels=("x",)), a_task(), a_task()
-    for task in (gone, needed, dependent):
-        queue.add(task)
-    queue.link(an_edge(gone, needed))
-    queue.link(an_edge(dependent, gone))
-    queue.comment(a_comment(gone))
+    with queue.atomic():
+        for task in (gone, needed, dependent):
+            queue.add(task)
+        queue.link(an_edge(gone, needed))
+        queue.link(an_edge(dependent, gone))
+        queue.comment(a_comment(gone))
     queue.remove(gone.id)
     assert [task.id for task in queue.find(Filter(), sort="id")] == [needed.id, dependent.id]
     assert queue.edges() == []
@@ -169,8 +172,9 @@ def test_a_removed_id_can_be_used_again_and_starts_afresh(queue: Queue) -> None:
 
 def test_comments_come_oldest_first_for_each_task_asked_for(queue: Queue) -> None:
     one, other, third = a_task(), a_task(), a_task()
-    for task in (one, other, third):
-        queue.add(task)
+    with queue.atomic():
+        for task in (one, other, third):
+            queue.add(task)
     late = a_comment(one, created_at=NOON + HOUR, text="ü\n🚀")
     early = a_comment(one, created_at=NOON)
     elsewhere = a_comment(other, author="")
@@ -181,6 +185,7 @@ def test_comments_come_oldest_first_for_each_task_asked_for(queue: Queue) -> Non
     assert queue.comments([]) == []
 
 
+@pytest.mark.bd_in_soak
 def test_labels_are_counted_over_all_tasks(queue: Queue) -> None:
     assert queue.labels() == {}
     queue.add(a_task(labels=("b", "a")))
@@ -188,6 +193,7 @@ def test_labels_are_counted_over_all_tasks(queue: Queue) -> None:
     assert list(queue.labels().items()) == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.bd_in_soak
 def test_tallies_count_edges_both_ways_and_comments(queue: Queue) -> None:
     one, two, three = a_task(), a_task(), a_task()
     for task in (one, two, three):
@@ -204,6 +210,7 @@ def test_tallies_count_edges_both_ways_and_comments(queue: Queue) -> None:
     assert queue.tallies([]) == {}
 
 
+@pytest.mark.bd_in_soak
 def test_the_size_of_a_prefix_leaves_numbered_children_out(queue: Queue) -> None:
     for key in ("fleet-a", "fleet-b", "fleet-b.1", "fleet-b.1.2", "other-a", "fleetx-a"):
         queue.add(a_task(id=key))
@@ -223,8 +230,9 @@ def test_children_are_numbered_from_one_and_no_number_comes_twice(queue: Queue) 
 
 
 def test_child_numbers_go_on_after_the_highest_there_is(queue: Queue) -> None:
-    for key in ("fleet-a", "fleet-a.7", "fleet-a.7.90", "fleet-a.x", "fleet-ab.99", "fleet-a.10"):
-        queue.add(a_task(id=key))
+    with queue.atomic():
+        for key in ("fleet-a", "fleet-a.7", "fleet-a.7.90", "fleet-a.x", "fleet-ab.99", "fleet-a.10"):
+            queue.add(a_task(id=key))
     assert [queue.next_child("fleet-a"), queue.next_child("fleet-a"), queue.next_child("fleet-a.7")] == [11, 12, 91]
 
 
@@ -239,11 +247,13 @@ def test_settings_are_kept_until_they_are_forgotten(queue: Queue) -> None:
     assert queue.config() == {"issue_prefix": "ü '\""}
 
 
+@pytest.mark.bd_in_soak
 def test_the_queues_clock_is_the_one_it_was_given(queue: Queue, clock: FakeClock) -> None:
     clock.advance(HOUR)
     assert queue.now() == NOON + HOUR
 
 
+@pytest.mark.bd_in_soak
 def test_a_queue_can_be_closed_twice(queue: Queue) -> None:
     queue.close()
     queue.close()

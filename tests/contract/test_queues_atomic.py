@@ -3,10 +3,11 @@
 import pytest
 
 from builders import HOUR, a_comment, a_task, an_edge
-from fleet.core.errors import TaskExists
+from contract.history_builders import a_workspace, next_claim
+from fleet.core.errors import BranchTaken, TaskExists
 from fleet.core.filter import Filter, Lane
 from fleet.core.task import Caller, Verdict
-from fleet.store.base import Queue
+from fleet.store.base import History, Queue
 
 
 class Stop(Exception):
@@ -38,6 +39,7 @@ def test_an_exception_takes_back_everything_done_inside(queue: Queue) -> None:
     assert len(queue.renew([claim], ttl=HOUR)) == 1
 
 
+@pytest.mark.bd_in_soak
 def test_reads_inside_see_the_writes_made_there(queue: Queue) -> None:
     task, needed = a_task(), a_task()
     with queue.atomic():
@@ -79,6 +81,7 @@ def test_a_refused_write_leaves_the_queue_usable(queue: Queue) -> None:
     assert queue.count(Filter()) == {"": 2}
 
 
+@pytest.mark.bd_in_soak
 def test_a_snapshot_is_for_reading_and_can_be_nested(queue: Queue) -> None:
     task = a_task()
     queue.add(task)
@@ -87,3 +90,12 @@ def test_a_snapshot_is_for_reading_and_can_be_nested(queue: Queue) -> None:
         assert queue.count(Filter()) == {"": 1}
     queue.add(a_task())
     assert queue.count(Filter()) == {"": 2}
+
+
+def test_a_lease_and_a_claim_are_one_write(queue: Queue, history: History) -> None:
+    queue.add(a_task(id="t"))
+    history.lease(a_workspace("u", branch="x"))
+    with pytest.raises(BranchTaken), queue.atomic():
+        next_claim(queue)
+        history.lease(a_workspace("t", branch="x"))
+    assert not queue.get("t").is_claimed

@@ -57,6 +57,7 @@ def test_a_task_started_before_keeps_its_first_start(queue: Queue) -> None:
     assert claim.task.started_at == NOON - HOUR
 
 
+@pytest.mark.bd_in_soak
 def test_the_most_urgent_comes_first_and_then_the_oldest(queue: Queue) -> None:
     queue.add(a_task(id="d", priority=4, created_at=NOON - 9 * HOUR))
     queue.add(a_task(id="c", priority=2, created_at=NOON))
@@ -67,6 +68,7 @@ def test_the_most_urgent_comes_first_and_then_the_oldest(queue: Queue) -> None:
     assert claimed(queue) == "c d"
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize("room", [0, -1])
 def test_no_room_claims_nothing(queue: Queue, room: int) -> None:
     queue.add(a_task())
@@ -75,6 +77,7 @@ def test_no_room_claims_nothing(queue: Queue, room: int) -> None:
     assert queue.claim("host", [], room=5, ttl=HOUR) == []
 
 
+@pytest.mark.bd_in_soak
 def test_no_more_are_claimed_than_there_is_room_in_all_and_in_each_lane(queue: Queue) -> None:
     with queue.atomic():
         for number in range(6):
@@ -86,6 +89,7 @@ def test_no_more_are_claimed_than_there_is_room_in_all_and_in_each_lane(queue: Q
     assert claimed(queue, *lanes) == "x3 x4"
 
 
+@pytest.mark.bd_in_soak
 def test_room_goes_to_the_most_urgent_of_all_lanes(queue: Queue) -> None:
     queue.add(a_task(id="c", coder="claude", priority=2))
     queue.add(a_task(id="x", coder="codex", priority=1))
@@ -93,6 +97,7 @@ def test_room_goes_to_the_most_urgent_of_all_lanes(queue: Queue) -> None:
     assert claimed(queue, *lanes, room=1) == "x"
 
 
+@pytest.mark.bd_in_soak
 def test_a_full_lane_never_blocks_another(queue: Queue) -> None:
     with queue.atomic():
         for _ in range(50):
@@ -105,6 +110,7 @@ def test_a_full_lane_never_blocks_another(queue: Queue) -> None:
     assert claimed(queue, *lanes, room=3) == "x"
 
 
+@pytest.mark.bd_in_soak
 def test_a_task_that_fits_two_lanes_is_claimed_once(queue: Queue) -> None:
     queue.add(a_task(id="a", coder="claude"))
     queue.add(a_task(id="b", coder="claude"))
@@ -123,6 +129,7 @@ LANES: list[tuple[Filter, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize(("where", "fits", "misses"), LANES)
 def test_a_lane_takes_only_what_fits_it(
     queue: Queue, where: Filter, fits: dict[str, Any], misses: dict[str, Any]
@@ -132,6 +139,7 @@ def test_a_lane_takes_only_what_fits_it(
     assert claimed(queue, Lane(room=5, where=where)) == "fits"
 
 
+@pytest.mark.bd_in_soak
 def test_only_ready_work_that_is_nobodys_is_claimed(queue: Queue) -> None:
     with queue.atomic():
         for status in CATEGORIES:
@@ -152,6 +160,7 @@ def test_only_ready_work_that_is_nobodys_is_claimed(queue: Queue) -> None:
     assert claimed(queue) == "status-open"
 
 
+@pytest.mark.bd_in_soak
 def test_a_lane_cannot_ask_for_what_is_not_claimable(queue: Queue) -> None:
     queue.add(a_task(status="blocked"))
     queue.add(a_task(assignee="ada"))
@@ -225,6 +234,7 @@ def test_what_somebody_holds_cannot_be_taken(queue: Queue) -> None:
             queue.take(task.id, "bob")
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize("status", [status for status in CATEGORIES if status != "open"])
 def test_only_an_open_task_can_be_taken(queue: Queue, status: str) -> None:
     task = a_task(status=status)
@@ -244,6 +254,7 @@ def test_a_task_given_back_by_hand_is_ready_again_but_stays_its_assignees(queue:
     assert claimed(queue) == ""
 
 
+@pytest.mark.bd_in_soak
 def test_lanes_that_overlap_fill_their_room_with_different_tasks(queue: Queue) -> None:
     for number in range(3):
         queue.add(a_task(id=f"fleet-{number}", priority=number))

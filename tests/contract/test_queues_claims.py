@@ -141,6 +141,7 @@ def test_an_old_epoch_is_refused_even_from_the_same_owner(queue: Queue) -> None:
     assert queue.settle(new, Verdict(status="closed")).status == "closed"
 
 
+@pytest.mark.bd_in_soak
 def test_another_owner_is_refused(queue: Queue) -> None:
     claim = a_claim(queue)
     assert lost(queue, claim.replace(owner="other"))
@@ -191,6 +192,7 @@ def test_adopting_is_the_same_owners_claim_with_the_next_epoch(queue: Queue, clo
     assert queue.settle(adopted, Verdict(status="closed")).status == "closed"
 
 
+@pytest.mark.bd_in_soak
 def test_nobody_adopts_what_another_holds_or_nobody_does(queue: Queue) -> None:
     claim = a_claim(queue)
     for owner, epoch in (("other", claim.epoch), ("host", claim.epoch + 1), ("host", claim.epoch - 1)):
@@ -224,6 +226,7 @@ def test_an_expired_claim_is_taken_over_with_its_run_and_the_first_holder_can_wr
     assert queue.caller(token) == Caller(task_id=claim.task.id, run_id="r", epoch=taken.epoch)
 
 
+@pytest.mark.bd_in_soak
 def test_what_a_person_holds_is_never_taken_over(queue: Queue, clock: FakeClock) -> None:
     task = a_task()
     queue.add(task)
@@ -256,6 +259,7 @@ def test_reaping_spares_those_known_to_be_alive(queue: Queue, clock: FakeClock) 
     assert len(queue.renew([alive, dead], ttl=HOUR)) == 1
 
 
+@pytest.mark.bd_in_soak
 def test_a_claim_made_by_hand_is_never_reaped(queue: Queue, clock: FakeClock) -> None:
     task = a_task()
     queue.add(task)
@@ -274,6 +278,7 @@ def test_reaping_leaves_what_a_person_closed_closed(queue: Queue, clock: FakeClo
     assert (reaped.status, reaped.close_reason, reaped.claim_owner) == ("closed", "by hand", "")
 
 
+@pytest.mark.bd_in_soak
 def test_a_token_is_known_only_while_its_claim_lives(queue: Queue, clock: FakeClock) -> None:
     def expire(claim: Claim) -> None:
         clock.advance(claim.expires_at - queue.now() + SECOND)
@@ -298,6 +303,7 @@ def test_a_token_is_known_only_while_its_claim_lives(queue: Queue, clock: FakeCl
         assert queue.caller(token) is None
 
 
+@pytest.mark.bd_in_soak
 def test_a_token_of_an_earlier_claim_is_worth_nothing_in_the_next(queue: Queue) -> None:
     old = a_claim(queue)
     token = queue.admit(old, Caller(task_id=old.task.id, run_id="r", epoch=old.epoch))
@@ -308,6 +314,7 @@ def test_a_token_of_an_earlier_claim_is_worth_nothing_in_the_next(queue: Queue) 
     assert queue.caller(queue.admit(new, caller)) == caller
 
 
+@pytest.mark.bd_in_soak
 def test_a_token_that_is_worth_nothing_any_more_is_still_known_as_a_runs(queue: Queue) -> None:
     claim = a_claim(queue)
     token = queue.admit(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
@@ -317,6 +324,7 @@ def test_a_token_that_is_worth_nothing_any_more_is_still_known_as_a_runs(queue: 
     assert not queue.gave_out("nope") and not queue.gave_out("")
 
 
+@pytest.mark.bd_in_soak
 def test_a_token_goes_on_working_when_its_run_is_adopted(queue: Queue) -> None:
     claim = a_claim(queue)
     token = queue.admit(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
@@ -324,6 +332,7 @@ def test_a_token_goes_on_working_when_its_run_is_adopted(queue: Queue) -> None:
     assert queue.caller(token) == Caller(task_id=claim.task.id, run_id="r", epoch=adopted.epoch)
 
 
+@pytest.mark.bd_in_soak
 def test_a_run_that_is_known_by_its_id_is_a_caller_while_its_claim_lives(queue: Queue) -> None:
     claim = a_claim(queue)
     run_id = f"{claim.task.id}/1"
@@ -351,6 +360,7 @@ def test_what_an_agent_set_its_task_to_stays_when_its_claim_is_lost(
     assert queue.get(claim.task.id).claim_owner == ""
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize("token", ["", "nope", "'", "\udcff", "ü" * 1000])
 def test_an_unknown_token_is_nobodys(queue: Queue, token: str) -> None:
     claim = a_claim(queue)
@@ -358,6 +368,7 @@ def test_an_unknown_token_is_nobodys(queue: Queue, token: str) -> None:
     assert queue.caller(token) is None
 
 
+@pytest.mark.bd_in_soak
 def test_tokens_differ_and_are_not_stored_in_clear(queue: Queue, tmp_path: Path) -> None:
     claim = a_claim(queue)
     caller = Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch)

@@ -5,15 +5,16 @@ import itertools
 import pytest
 
 from builders import NOON, a_task, an_edge
-from fleet.core.dependency import BLOCKS, CONDITIONAL, PARENT_CHILD, WAITS_FOR
+from fleet.core.dependency import BLOCKS, CONDITIONAL, PARENT_CHILD, WAITS_FOR, WELL_KNOWN
 from fleet.core.errors import CycleRefused, DependencyRefused, TaskNotFound
 from fleet.store.base import Queue
 
 
 def with_tasks(queue: Queue, names: str) -> None:
     """One task for each letter."""
-    for name in names:
-        queue.add(a_task(id=name))
+    with queue.atomic():
+        for name in names:
+            queue.add(a_task(id=name))
 
 
 def test_an_edge_comes_back_exactly_as_it_was_added(queue: Queue) -> None:
@@ -31,6 +32,19 @@ def test_an_edge_comes_back_exactly_as_it_was_added(queue: Queue) -> None:
     assert queue.edges() == [edge]
 
 
+def test_an_edge_of_any_type_is_kept(queue: Queue) -> None:
+    kinds = sorted([*WELL_KNOWN, "of-my-own"])
+    edges = [an_edge("a", kind, kind) for kind in kinds]
+    with queue.atomic():
+        for key in ("a", *kinds):
+            queue.add(a_task(id=key))
+    with queue.atomic():
+        for edge in edges:
+            queue.link(edge)
+    assert queue.edges() == edges
+
+
+@pytest.mark.bd_in_soak
 def test_edges_are_found_from_a_task_to_a_task_and_all(queue: Queue) -> None:
     with_tasks(queue, "abcd")
     ab, ac, cb, db = an_edge("a", "b"), an_edge("a", "c"), an_edge("c", "b"), an_edge("d", "b", "related")
@@ -72,6 +86,7 @@ def test_the_same_edge_twice_is_kept_once(queue: Queue) -> None:
     assert queue.edges() == [an_edge("a", "b")]
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize("kind", [BLOCKS, CONDITIONAL, WAITS_FOR, PARENT_CHILD, "related", "of-my-own"])
 def test_no_task_depends_on_itself(queue: Queue, kind: str) -> None:
     with_tasks(queue, "a")
@@ -82,6 +97,7 @@ def test_no_task_depends_on_itself(queue: Queue, kind: str) -> None:
     assert queue.edges() == []
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize("kind", [CONDITIONAL, WAITS_FOR, PARENT_CHILD, "related"])
 def test_a_second_edge_of_another_type_is_refused(queue: Queue, kind: str) -> None:
     with_tasks(queue, "ab")
@@ -91,6 +107,7 @@ def test_a_second_edge_of_another_type_is_refused(queue: Queue, kind: str) -> No
     assert queue.edges() == [an_edge("a", "b")]
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize(
     "kinds", [(BLOCKS, BLOCKS), (BLOCKS, CONDITIONAL), (PARENT_CHILD, BLOCKS), (BLOCKS, PARENT_CHILD)]
 )
@@ -106,6 +123,7 @@ def test_a_circle_of_edges_that_hold_work_up_is_refused(queue: Queue, kinds: tup
     assert len(queue.edges()) == 2
 
 
+@pytest.mark.bd_in_soak
 def test_a_long_circle_is_refused(queue: Queue) -> None:
     keys = [f"t{number:03}" for number in range(150)]
     with queue.atomic():
@@ -119,8 +137,9 @@ def test_a_long_circle_is_refused(queue: Queue) -> None:
 
 def test_a_diamond_is_no_circle(queue: Queue) -> None:
     with_tasks(queue, "abcd")
-    for task, needs in ("ab", "ac", "bd", "cd", "ad"):
-        queue.link(an_edge(task, needs))
+    with queue.atomic():
+        for task, needs in ("ab", "ac", "bd", "cd", "ad"):
+            queue.link(an_edge(task, needs))
     assert len(queue.edges()) == 5
 
 
@@ -139,6 +158,7 @@ def test_a_circle_is_not_looked_for_when_the_caller_says_so(queue: Queue) -> Non
     assert queue.get("a").is_blocked and queue.get("b").is_blocked
 
 
+@pytest.mark.bd_in_soak
 @pytest.mark.parametrize("kind", [BLOCKS, CONDITIONAL])
 def test_a_child_cannot_depend_on_what_it_belongs_to(queue: Queue, kind: str) -> None:
     with_tasks(queue, "cpg")
@@ -152,6 +172,7 @@ def test_a_child_cannot_depend_on_what_it_belongs_to(queue: Queue, kind: str) ->
     queue.link(an_edge("c", "g", "related"))
 
 
+@pytest.mark.bd_in_soak
 def test_a_parent_cannot_depend_on_its_child(queue: Queue) -> None:
     with_tasks(queue, "cp")
     queue.link(an_edge("c", "p", PARENT_CHILD))
@@ -159,6 +180,7 @@ def test_a_parent_cannot_depend_on_its_child(queue: Queue) -> None:
         queue.link(an_edge("p", "c"))
 
 
+@pytest.mark.bd_in_soak
 def test_ancestors_come_nearest_first_and_each_once(queue: Queue) -> None:
     with_tasks(queue, "abcdx")
     for child, parent in ("ab", "bc", "cd"):

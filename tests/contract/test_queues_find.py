@@ -4,11 +4,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import pytest
+
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task, an_edge
 from fleet.core.dependency import PARENT_CHILD, Edge
 from fleet.core.filter import SORTS, Filter
 from fleet.core.task import NOT_WORK, Task
 from fleet.store.base import Queue
+
+pytestmark = pytest.mark.bd_in_soak
 
 EARLIER, LATER = NOON - HOUR, NOON + HOUR
 Prepare = Callable[[Queue], None]

@@ -13,6 +13,8 @@ from fleet.core.filter import Filter, Lane, by_lane
 from fleet.store.base import Queue
 from fleet.store.sqlite import SqliteQueue
 
+pytestmark = pytest.mark.bd_in_soak
+
 CODERS, ACCOUNTS, MODES = ("", "claude", "codex"), ("", "work", "home"), ("", "headless", "interactive")
 SPELLINGS = Filter(coders=("", "claude"), accounts=("", "work"), modes=("", "headless"))
 

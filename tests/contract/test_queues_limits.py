@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from builders import HOUR, FakeClock, a_task
 from contract.history_builders import a_run
 from fleet.core.filter import Filter, Lane
 from fleet.core.task import Claim, Status, Verdict
 from fleet.store.base import History, Queue
+
+pytestmark = pytest.mark.bd_in_soak
 
 
 def lane(limit: int | None, account: str = "work", *, room: int = 10) -> Lane:

@@ -20,6 +20,8 @@ from fleet.home import Home
 from fleet.store.base import History, Queue
 from repositories import make_repository, run_git
 
+pytestmark = pytest.mark.bd_in_soak
+
 
 def methods() -> set[str]:
     """Everything the port has."""

@@ -15,6 +15,8 @@ from fleet.store.base import History, Queue
 from fleet.workspaces.collisions import Branch, Clash, Seen, tips
 from repositories import run_git
 
+pytestmark = pytest.mark.bd_in_soak
+
 ONE, OTHER = "1" * 40, "2" * 40
 
 
