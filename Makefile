@@ -34,8 +34,8 @@ check: venv  ## format, lint, types, layers: what must hold before a commit
 bench: venv  ## measure, and print each result beside its bar
 	@status=0; for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || status=1; done; exit $$status
 
-soak: venv programs  ## run the long campaigns at full length
-	FLEET_SOAK=1 $(FOUND) $(PYTEST) -m soak --timeout 0 $(ARGS)
+soak: venv programs  ## run the long tests, or one part of them: PART=clis
+	@$(FOUND) $(BIN)/python tests/soak.py "$(PART)" "$(WORKERS)" $(ARGS)
 
 docs: venv  ## write docs/reference anew from the program itself
 	@$(BIN)/python tools/reference.py

@@ -13,6 +13,7 @@ from isolated import isolate
 from program import fleet
 
 __all__ = ["fleet"]
+pytest_plugins = ["soak"]
 
 isolate()
 

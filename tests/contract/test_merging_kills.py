@@ -61,7 +61,7 @@ def assert_whole(place: Place, tip: str) -> None:
     assert not [file for file in Path(place.view.path).iterdir() if file.name.startswith(("moving-", "mending-"))]
 
 
-@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak("kills"))])
 def test_a_move_that_is_killed_at_any_step_is_before_or_after(tmp_path: Path, stride: int) -> None:
     place = Place(tmp_path)
     place.view.make()

@@ -37,7 +37,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(10 * KILLS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(10 * KILLS, marks=pytest.mark.soak("kills"))])
 def test_random_kills_lose_nothing_and_start_nothing_twice(home: Supervised, kills: int) -> None:
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)

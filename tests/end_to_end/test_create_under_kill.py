@@ -36,7 +36,7 @@ HALF_DONE = {
 
 
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm, with spares"])
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(5 * KILLS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(5 * KILLS, marks=pytest.mark.soak("kills"))])
 def test_random_kills_leave_nothing_unaccounted_for(home: Terminals, kills: int, warm: bool) -> None:
     if warm:
         del home.fleet.env["FLEET_WARM"]

@@ -29,7 +29,7 @@ def hosts(tmp_path: Path) -> Iterator[list[SharedHome]]:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "seconds"), [(200, 240), pytest.param(10_000, 7200, marks=pytest.mark.soak)], ids=["few", "many"]
+    ("tasks", "seconds"), [(200, 240), pytest.param(10_000, 7200, marks=pytest.mark.soak("load"))], ids=["few", "many"]
 )
 def test_each_task_is_run_once_and_all_are_done(
     hosts: list[SharedHome], tasks: int, seconds: int, record_property: Callable[[str, object], None]

@@ -23,7 +23,7 @@ def home(fleet: Program) -> Merges:
     return Merges(fleet, verify="true")
 
 
-@pytest.mark.parametrize("kills", [FEW, pytest.param(0, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [FEW, pytest.param(0, marks=pytest.mark.soak("kills"))])
 def test_a_merge_that_is_killed_anywhere_leaves_the_target_before_or_after(home: Merges, kills: int) -> None:
     """A few points by chance, the last steps among them; in the long form every one."""
     seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))

@@ -53,7 +53,7 @@ def begun(home: Program, first: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "point"), [*UNSEALED, *(pytest.param(*each, marks=pytest.mark.soak) for each in LONG)]
+    ("first", "second", "point"), [*UNSEALED, *(pytest.param(*each, marks=pytest.mark.soak("queues")) for each in LONG)]
 )
 def test_what_was_changed_between_two_tries_arrives_too(
     home: Program, first: str, second: str, point: tuple[str, str, int]
@@ -73,7 +73,7 @@ def test_what_was_changed_between_two_tries_arrives_too(
         ("sqlite", "postgresql", SEALED),
         ("postgresql", "sqlite", LET_GO),
         *(
-            pytest.param(*each, marks=pytest.mark.soak)
+            pytest.param(*each, marks=pytest.mark.soak("queues"))
             for each in (
                 ("postgresql", "beads", SEALED),
                 ("postgresql", "beads", LET_GO),

@@ -116,7 +116,7 @@ def test_sixty_four_processes_share_five_thousand_tasks(tmp_path: Path) -> None:
     share_out(tmp_path, 64, 5_000)
 
 
-@pytest.mark.soak
+@pytest.mark.soak("load")
 @pytest.mark.timeout(1_800)
 def test_sixty_four_processes_share_fifty_thousand_tasks(tmp_path: Path) -> None:
     share_out(tmp_path, 64, 50_000)
@@ -128,7 +128,7 @@ def test_fifty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     kill_at_random(tmp_path, 50, 6, seed)
 
 
-@pytest.mark.soak
+@pytest.mark.soak("kills")
 @pytest.mark.timeout(1_800)
 def test_a_thousand_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     seed = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))

@@ -126,7 +126,7 @@ async def test_a_shim_that_was_not_killed_ends_with_its_step(launcher: HeadlessL
     await until(lambda: living(str(tmp_path / "run")) == [], GONE_SECONDS)
 
 
-@pytest.mark.soak
+@pytest.mark.soak("kills")
 @asynchronous
 async def test_nothing_outlives_many_shims(launcher: HeadlessLauncher, tmp_path: Path, chance: random.Random) -> None:
     began = time.monotonic()

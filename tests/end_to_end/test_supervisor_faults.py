@@ -17,7 +17,7 @@ from supervised import Supervised, home, small_disk, wait_for
 __all__ = ["home"]
 
 
-@pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.soak("load"))])
 def test_a_database_locked_for_long_is_waited_for(home: Supervised, seconds: int) -> None:
     running = home.create("ok seconds=1")
     home.start()

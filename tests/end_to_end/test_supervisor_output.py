@@ -62,7 +62,7 @@ def test_a_line_of_100_mb_costs_little_memory_and_what_follows_is_heard(
     assert [each["cut_lines"] for each in json.loads(home.fleet.ok("runs", key, "--json"))] == [1]
 
 
-@pytest.mark.parametrize("megabytes", [200, pytest.param(1024, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("megabytes", [200, pytest.param(1024, marks=pytest.mark.soak("load"))])
 def test_a_flood_is_kept_to_its_cap_and_others_are_served_meanwhile(
     home: Supervised, neighbours: Neighbours, megabytes: int
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_flood_is_kept_to_its_cap_and_others_are_served_meanwhile(
     assert served < 5
 
 
-@pytest.mark.parametrize("count", [200_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [200_000, pytest.param(1_000_000, marks=pytest.mark.soak("load"))])
 def test_of_very_many_tiny_lines_each_is_heard(home: Supervised, neighbours: Neighbours, count: int) -> None:
     """Fault test 14, a million tiny lines: no event lost, the readable copy of them bounded."""
     key = home.create(f"lines count={count}")

@@ -108,7 +108,7 @@ def check_order(home: Supervised, keys: list[str], graph: dict[int, tuple[int, .
             assert starts[keys[number]] >= ended / 1e6, (number, need)
 
 
-@pytest.mark.parametrize(("kills", "graphs"), [(KILLS, 1), pytest.param(50, 50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("kills", "graphs"), [(KILLS, 1), pytest.param(50, 50, marks=pytest.mark.soak("kills"))])
 def test_kills_of_server_and_supervisor_have_each_stage_of_a_graph_accepted_once(
     flows: Supervised, kills: int, graphs: int
 ) -> None:
@@ -157,7 +157,7 @@ def check_all(home: Supervised, patience: float) -> None:
     assert len(home.rows("select task from results")) == len(every)
 
 
-@pytest.mark.parametrize("count", [CHAINS, pytest.param(10 * CHAINS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [CHAINS, pytest.param(10 * CHAINS, marks=pytest.mark.soak("load"))])
 def test_two_chains_of_stages_that_are_over_at_once_always_finish(flows: Supervised, count: int) -> None:
     home = flows
     home.set("max_concurrent=8")
