@@ -21,7 +21,7 @@ from fleet.store.beads import BeadsQueue
 TTL = 2 * HOUR
 
 
-@pytest.fixture(params=[beads.NEW, beads.OLD])
+@pytest.fixture(params=[beads.NEW, pytest.param(beads.OLD, marks=pytest.mark.soak("queues"))])
 def queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BeadsQueue]:
     opened = beads.queue_in(tmp_path, request.param, clock.now)
     yield opened

@@ -13,7 +13,7 @@ from program import Program
 from supervised import wait_for
 
 
-@pytest.fixture(params=[beads.NEW, beads.OLD])
+@pytest.fixture(params=[beads.NEW, pytest.param(beads.OLD, marks=pytest.mark.soak("queues"))])
 def home(request: pytest.FixtureRequest, fleet: Program) -> Iterator[BeadsHome]:
     made = BeadsHome(fleet, request.param)
     yield made
