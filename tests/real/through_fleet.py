@@ -6,7 +6,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +157,12 @@ def contents(path: Path) -> bytes:
 def instant(microseconds: int) -> datetime:
     """A moment as the database has it."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC)
+
+
+def was_told_to_wait(run: dict[str, Any], wait: timedelta, rounding: timedelta = timedelta(seconds=2)) -> bool:
+    """Return True if `resume_at` is this wait after some moment of the run, however long the run took."""
+    first, told, last = (instant(run[name]) for name in ("started_at", "resume_at", "ended_at"))
+    return first - rounding <= told - wait <= last + rounding
 
 
 Real = Callable[[str, Scenario], RealFleet]
