@@ -1,16 +1,18 @@
 """The soak tests: this pytest plugin selects them, and as a program this module is `make soak`.
 
 A soak test names its part: `@pytest.mark.soak("queues")`; without a name it belongs to the campaigns. `make test`
-leaves all of them out.
+leaves them out. The part of the real CLIs is the exception: `make test` runs it too if the code that drives CLIs, or a
+test of the part, has changed since all of them passed. VERIFIED holds the digest of the code that passed.
 """
 
+import hashlib
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -19,8 +21,20 @@ CLIS, CAMPAIGNS = "clis", "campaigns"
 #: Each part, and whether its tests may run side by side. The others depend on time or need the whole machine.
 PARTS = {"queues": True, CLIS: True, "kills": False, "load": False, CAMPAIGNS: False}
 ROOT = Path(__file__).parents[1]
+VERIFIED = ROOT / "tests" / "real" / "verified.txt"
+#: The modules of the engine that start, follow and conclude a run.
+ENGINE = (
+    *("starting", "environment", "sessions", "runner", "live", "tail", "transcript", "fold", "signs", "watchdog"),
+    *("outcome", "conclusion", "settling"),
+)
+#: The files that the digest covers.
+SOURCES = (
+    *("src/fleet/coders/**/*.py", "src/fleet/launchers/**/*.py", *(f"src/fleet/engine/{name}.py" for name in ENGINE)),
+    *("tests/real/**/*.py", "tests/real/clis/package-lock.json", "tests/model_server/**/*.py"),
+)
 #: Elements of pytest's report about a test that did not pass.
 NOT_PASSED = ("failure", "error", "skipped")
+_LEFT = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,10 +47,33 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of one part; without a part, those of no part."""
-    wanted = config.getoption("soak") or ""
-    config.hook.pytest_deselected(items=[item for item in items if part_of(item) != wanted])
-    items[:] = [item for item in items if part_of(item) == wanted]
+    """Keep the tests of one part; without a part, those of no part, and of CLIs unless they are verified."""
+    part = config.getoption("soak")
+    wanted = {part} if part else {""} if is_verified() else {"", CLIS}
+    left = [item for item in items if part_of(item) not in wanted]
+    items[:] = [item for item in items if part_of(item) in wanted]
+    config.hook.pytest_deselected(items=left)
+    config.stash[_LEFT] = 0 if part else sum(part_of(item) == CLIS for item in left)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In a worker, pass the count on to the process that prints the summary."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left"] = session.config.stash.get(_LEFT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep the count of a worker."""
+    node.config.stash[_LEFT] = getattr(node, "workeroutput", {}).get("left", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print how many tests of CLIs were left out."""
+    if left := config.stash.get(_LEFT, 0):
+        terminalreporter.write_line(
+            f"{left} tests of real CLIs left to `make soak PART={CLIS}`: they passed with this code"
+        )
 
 
 def part_of(item: pytest.Item) -> str:
@@ -52,6 +89,23 @@ def check_part(part: str) -> str:
     return part
 
 
+def is_verified() -> bool:
+    """Return True if the tests of CLIs have passed with the sources as they are."""
+    return VERIFIED.exists() and VERIFIED.read_text("utf-8").strip() == digest()
+
+
+def digest() -> str:
+    """Return the SHA-256 over the sources. Raises UsageError if a pattern matches no file."""
+    whole = hashlib.sha256()
+    for pattern in SOURCES:
+        paths = sorted(ROOT.glob(pattern))
+        if not paths:
+            raise pytest.UsageError(f"tests/soak.py: SOURCES has {pattern}, which matches no file")
+        for path in paths:
+            whole.update(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
 class Row(NamedTuple):
     """The results of a part."""
 
@@ -63,12 +117,15 @@ class Row(NamedTuple):
 
 
 def main(part: str, workers: str, *more: str) -> int:
-    """Run one part or all of them and print a table."""
-    rows, good = [], True
+    """Run one part or all of them and print a table. Renew VERIFIED if all tests of CLIs have passed."""
+    rows, good, before = [], True, digest()
     for name in [check_part(part)] if part else PARTS:
         row, code = run(name, workers, more)
         rows.append(row)
         good &= code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if name == CLIS and code == 0 and row.passed == row.tests and not more and digest() == before:
+            VERIFIED.write_text(f"{before}\n", "utf-8")
+            print(f"renewed {VERIFIED.relative_to(ROOT)}: commit it")
     print(f"\n{'part':<10}{'tests':>7}{'passed':>8}{'failed':>8}{'minutes':>9}")
     for row in rows:
         print(f"{row.part:<10}{row.tests:>7}{row.passed:>8}{row.failed:>8}{row.minutes:>9.1f}")

@@ -3,13 +3,13 @@
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from model_server import Request, Scenario
+import pytest
+
+from model_server import ModelServer, Request, Scenario, Turn
 from model_server.network import ClosedNetwork
 from program import Program
 from real.cli_runs import program
@@ -157,10 +157,26 @@ class RealTerminals(Terminals):
         shutil.rmtree(self.folder.parent, ignore_errors=True)
 
 
-@contextmanager
-def seconds_of(what: str) -> Iterator[Callable[[], float]]:
-    """Tells how long something took, on the screen and afterwards to whoever asks."""
-    began, took = time.monotonic(), 0.0
-    yield lambda: took
-    took = time.monotonic() - began
-    print(f"{what}: {took:.1f} s")  # noqa: T201
+Open = Callable[..., RealTerminals]
+
+
+@pytest.fixture
+def opened(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Iterator[Open]:
+    """Return a function that makes a home whose agents are a real CLI at a terminal. The test ends what they started.
+
+    The function takes the name of the CLI and the turns of its model.
+    """
+    made: list[RealTerminals] = []
+
+    def open(cli: str, *turns: Turn, own: bool = True) -> RealTerminals:
+        # Each conversation has the turns to itself: codex asks for a title beside the work.
+        scenario = server.scenario(turns, name=cli, per_conversation=True)
+        base = tmp_path / f"{cli}-{len(made)}"
+        base.mkdir()
+        made.append(RealTerminals(base, network, cli, scenario, own=own))
+        return made[-1]
+
+    yield open
+    for each in made:
+        each.stop()
+        assert each.agents() == []

@@ -18,6 +18,7 @@ from real.cli_runs import PATIENCE, PROMPT, ended_well, kill, program, read_even
 from real.cli_setups import ARGVS, cli_env
 from repositories import branches, make_repository, run_git
 
+pytestmark = pytest.mark.soak("clis")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "howto" / "use-from-an-agent.md"
 DONE = Turn(text="All done.")
 WORKFLOW, WORKER = r'"workflow_id": ?"(wf_\w+)"', r'"worker_id": ?"(w\w+)"'

@@ -11,6 +11,7 @@ from model_server import NEARLY_FULL, Fault, ModelServer, Turn
 from real.through_fleet import HELD, PATIENCE, Real, RealFleet, instant, was_told_to_wait
 from supervised import commands, wait_for
 
+pytestmark = pytest.mark.soak("clis")
 BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
 #: It can be found again in whatever is kept, sent or shown.
 WORDS = "the-words-of-the-task"

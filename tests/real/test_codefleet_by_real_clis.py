@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flows import EXAMPLES
 from mcp_client import serving
 from model_server import Turn
@@ -13,6 +15,7 @@ from repositories import run_git
 
 __all__ = ["mixed"]
 
+pytestmark = pytest.mark.soak("clis")
 CLIS = ("codex", "claude", "gemini")
 NAMES = ("write-review-refine", "parallel-review", "competition")
 SINGLE = {

@@ -12,6 +12,7 @@ from model_server import Fault, ModelServer, Turn
 from real.through_fleet import PATIENCE, Real, RealFleet
 from supervised import wait_for
 
+pytestmark = pytest.mark.soak("clis")
 READ, MAKE = Turn(text="I look.", shell="cat given"), Turn(text="I make it.", shell="cat given given > made")
 DONE = Turn(text="All done.")
 CLIS = ("claude", "codex", "gemini", "opencode")

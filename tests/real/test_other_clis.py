@@ -8,6 +8,8 @@ from model_server import ModelServer
 from model_server.network import ClosedNetwork
 from real import cli_runs
 
+pytestmark = pytest.mark.soak("clis")
+
 
 @pytest.mark.parametrize("cli", ["copilot", "pi", "qwen"])
 def test_another_real_cli_does_what_the_script_says(

@@ -9,6 +9,7 @@ from model_server import Fault, ModelServer, Turn
 from real.through_fleet import HELD, Real, RealFleet
 from supervised import commands, wait_for
 
+pytestmark = pytest.mark.soak("clis")
 OTHERS = ("copilot", "pi", "qwen")
 BEGIN, DONE = Turn(text="I begin.", shell="pwd > made && echo fine"), Turn(text="All done.")
 #: It can be found again in whatever is kept, sent or shown.

@@ -11,6 +11,7 @@ from model_server import ModelServer, Scenario, Turn
 from real.through_fleet import RealFleet
 from repositories import make_repository
 
+pytestmark = pytest.mark.soak("clis")
 TOLD: dict[str, Any] = {
     **{"summary": "hello is said", "status": "completed", "files_changed": ["a.txt"], "commits": []},
     **{"tests": [{"command": "cat a.txt", "status": "passed", "details": "hello"}], "next_steps": ["say goodbye"]},

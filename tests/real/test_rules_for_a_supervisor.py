@@ -13,6 +13,7 @@ from model_server import Fault, ModelServer, Turn
 from real.through_fleet import HELD, PATIENCE, Real, RealFleet
 from supervised import commands
 
+pytestmark = pytest.mark.soak("clis")
 ALL = ("claude", "codex", "gemini", "opencode")
 BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
 #: claude still has a last word about a request that has just begun, and none about one that hangs.

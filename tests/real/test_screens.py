@@ -15,6 +15,7 @@ from real.screens import RealScreen
 from real.through_fleet import HELD
 from supervised import wait_for
 
+pytestmark = pytest.mark.soak("clis")
 CLIS = ("claude", "codex")
 DONE = Turn(text="Well done.")
 #: Whatever a shell, a parser of options or a terminal might make something of.

@@ -3,18 +3,19 @@
 import hashlib
 import os
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from model_server import ModelServer, Turn
-from model_server.network import ClosedNetwork
-from real.terminals_through_fleet import RealTerminals, seconds_of
+from model_server import Turn
+from real.terminals_through_fleet import Open, RealTerminals, opened
 from real.through_fleet import HELD
 from repositories import run_git
 from terminals import LEAVE, Screen
 
+__all__ = ["opened"]
+
+pytestmark = pytest.mark.soak("clis")
 CLIS = ("claude", "codex")
 BEGIN, DONE = Turn(text="I begin.", shell="pwd > made && echo fine"), Turn(text="Well done.")
 HOLD = Turn(text="I begin.", shell=HELD)
@@ -23,27 +24,6 @@ NASTY = "-dash 'one' \"two\" `id` $(touch hurt) ${HOME} \\n %s ünï 😀 !! #x\
 LONG = "".join(f"{number}: a 'word' or \"two\" $(touch hurt)\n" for number in range(500)).strip()
 #: Tokens of two answers, and what was in the context at most: codex counts what is written to the cache as input.
 USED = {"claude": ([200, 60, 2000, 40], 1120), "codex": ([240, 60, 2000, 0], 1150)}
-
-Open = Callable[..., RealTerminals]
-
-
-@pytest.fixture
-def opened(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Iterator[Open]:
-    """Makes a home whose coder is a real CLI at a terminal, whose model does these turns; nothing outlives the test."""
-    made: list[RealTerminals] = []
-
-    def open(cli: str, *turns: Turn, own: bool = True) -> RealTerminals:
-        # Each conversation has the turns to itself: codex asks for a title beside the work.
-        scenario = server.scenario(turns, name=cli, per_conversation=True)
-        base = tmp_path / f"{cli}-{len(made)}"
-        base.mkdir()
-        made.append(RealTerminals(base, network, cli, scenario, own=own))
-        return made[-1]
-
-    yield open
-    for each in made:
-        each.stop()
-        assert each.agents() == []
 
 
 def held(home: RealTerminals, branch: str = "x", prompt: str = "make it so") -> tuple[str, Path]:
@@ -58,9 +38,7 @@ def held(home: RealTerminals, branch: str = "x", prompt: str = "make it so") -> 
 def test_an_agent_works_on_its_prompt_and_what_it_does_can_be_seen(cli: str, opened: Open) -> None:
     home = opened(cli, HOLD, DONE)
     home.price(input=3, output=15, cache_read=0.3, cache_write=3.75)
-    with seconds_of(f"{cli}, create to the first reply"):
-        key = home.agent("x", "-p", NASTY)
-        home.scenario.wait_for(1)
+    key = home.agent("x", "-p", NASTY)
     place = home.worktree("x")
     home.wait((place / "begun").exists, "the agent's command to run")
     home.wait_listed("x", "working")
@@ -81,12 +59,10 @@ def test_an_agent_works_on_its_prompt_and_what_it_does_can_be_seen(cli: str, ope
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_five_agents_of_one_prompt_all_reply_soon(cli: str, opened: Open) -> None:
+def test_five_agents_of_one_prompt_all_reply(cli: str, opened: Open) -> None:
     home = opened(cli, BEGIN, DONE)
-    with seconds_of(f"{cli}, fanout 5 to the last reply") as took:
-        home.fleet.ok("fanout", "5", "f", "-p", "make it so")
-        home.wait(lambda: home.said().count("make it so") == 5, "five prompts at the model")
-    assert took() < 60
+    home.fleet.ok("fanout", "5", "f", "-p", "make it so")
+    home.wait(lambda: home.said().count("make it so") == 5, "five prompts at the model")
     for number in range(1, 6):
         place = Path(home.wait_listed(f"f-A{number}", "idle")["worktree"])
         assert (place / "made").read_text().strip() == str(place)
@@ -215,25 +191,6 @@ def test_a_task_is_done_when_a_person_says_so_and_killed_work_is_kept(cli: str, 
     assert "kept" in run_git(home.repo, "ls-tree", "--name-only", "done").splitlines()
     saved = run_git(home.repo, "for-each-ref", "--format=%(refname)", f"refs/fleet/saved/{killed}").splitlines()
     assert any("kept" in run_git(home.repo, "ls-tree", "-r", "--name-only", ref) for ref in saved)
-
-
-@pytest.mark.parametrize("cli", CLIS)
-def test_a_session_that_was_killed_blocks_its_task_and_a_retry_goes_on_in_it(cli: str, opened: Open) -> None:
-    home = opened(cli, BEGIN, DONE, Turn(text="I remember."))
-    key = home.agent("x", "-p", "the first words")
-    home.wait_listed("x", "idle")
-    home.tmux("kill-session", "-t", "=ai_x")
-    home.wait_status(key, "blocked")
-    assert home.agents() == []
-    home.fleet.ok("retry", "x")
-    home.wait(lambda: len(home.runs(key)) == 2 and "ai_x" in home.sessions(), "the second run")
-    assert home.prompt("x", "and more")["state"] in ("delivered", "carried")
-    home.wait_request(lambda asked: asked.holds("and more") and asked.holds("Well done."), "one conversation")
-    first, second = home.runs(key)
-    assert first["session"] == second["session"] != ""
-    tokens, _ = USED[cli]
-    home.wait(lambda: home.used(key) == [each // 2 for each in tokens], "the new run's own tokens to be counted")
-    assert home.texts(key) == ["I begin.", "Well done.", "I remember."]
 
 
 @pytest.mark.parametrize("cli", CLIS)

@@ -1,5 +1,6 @@
 """The scripted model itself, asked in every wire format without a CLI: its answers, its faults, what it keeps."""
 
+import errno
 import json
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from model_server import NEARLY_FULL, Fault, ModelServer, Scenario, Turn, UnfitTurns
+from model_server.network import ClosedNetwork
 
 NOTHING: Mapping[str, str] = {}
 HELLO = {"role": "user", "content": "hello"}
@@ -355,3 +357,21 @@ def test_as_a_program_it_serves_a_file_of_scenarios_and_tells_what_was_asked(tmp
         process.communicate(timeout=30)
     assert (answer.status, answer.headers["retry-after"]) == (429, "3")
     assert (told["path"], told["status"], told["said"]) == ("/s/ok-1/v1/chat/completions", 429, ["hello"])
+
+
+# Asks for the model server, then for the world outside (an address that belongs to nobody).
+KNOCK = """
+import socket, sys
+for host, port in (("127.0.0.1", int(sys.argv[1])), ("192.0.2.1", 80)):
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+        print(0)
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+def test_nothing_inside_the_closed_network_gets_out(server: ModelServer, network: ClosedNetwork) -> None:
+    argv = network.enter(sys.executable, "-c", KNOCK, server.url.rpartition(":")[2])
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout.split()
+    assert said == ["0", str(errno.ENETUNREACH)]

@@ -15,6 +15,7 @@ from real.test_claude_drives_fleet import DOCUMENT, LOOK
 from real.through_fleet import Real, RealFleet
 from repositories import make_repository
 
+pytestmark = pytest.mark.soak("clis")
 DONE = Turn(text="All done.")
 #: Codex has its model look for the tools of a server by their description; all of them are wanted.
 SEARCH = Turn(tool="tool_search", arguments={"query": "fleet worker", "limit": 40}, when="fleet runs coding agents")

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flows import PARALLEL, WRITE_REVIEW_REFINE
 from model_server import Turn
 from real.mixed import Mixed, mixed
@@ -13,6 +15,7 @@ from repositories import run_git
 
 __all__ = ["mixed"]
 
+pytestmark = pytest.mark.soak("clis")
 DONE = Turn(text="All done.")
 
 
