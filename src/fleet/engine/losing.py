@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import ClaimLost, FleetError, StoreFault, TaskNotFound
+from fleet.core.errors import ClaimLost, StoreFault, TaskNotFound
 from fleet.core.finding import Finding
 from fleet.core.run import Ending
 from fleet.engine.starting import folder_of
@@ -48,14 +48,22 @@ async def lose(office: Office, run: Run, agent: Agent | None) -> None:
 async def lose_begun(office: Office, claim: Claim) -> None:
     """End what came of a claim before anybody followed it: its run on record, and the agent if there is one."""
     run = await _insist(office, claim.task.id, lambda: _begun(office, claim))
-    if run is None:
-        return
-    agent = None
-    with contextlib.suppress(FleetError, OSError):
-        agent = await office.launcher_of(run.launcher).find(folder_of(office, run).run_folder(run.number))
-        if agent is not None:
-            await agent.kill_tree()
-    await lose(office, run, agent)
+    if run is not None and await is_gone(office, run):
+        await lose(office, run, None)
+
+
+async def end_begun(office: Office, claim: Claim) -> bool:
+    """End the agent of the run that was begun with a claim; True once it is gone, or there is none."""
+    run = await _insist(office, claim.task.id, lambda: _begun(office, claim))
+    return run is None or await is_gone(office, run)
+
+
+async def is_gone(office: Office, run: Run) -> bool:
+    """End the agent of a run; True once it is gone. Otherwise the run is left to who finds it later."""
+    gone = await office.launcher_of(run.launcher).end(folder_of(office, run).run_folder(run.number))
+    if not gone:
+        log.error("the agent of %s does not end: its run goes on", run.id)
+    return gone
 
 
 def record(office: Office, run: Run) -> None:

@@ -66,6 +66,12 @@ class Recovery:
                     log.warning("%s is over, and its agent is ended: its task went to another host", run_id)
                     await agent.kill_tree()
 
+    async def end_left(self) -> None:
+        """End the agents of our runs, whoever followed them; the next supervisor settles what these came to."""
+        office = self._office
+        for run in await office.ask(office.history.live, office.owner):
+            await losing.is_gone(office, run)
+
     async def reap(self, followed: Iterable[str]) -> tuple[list[Work], list[Task]]:
         """What others let expire: runs that can be gone on with from here, and tasks that were given back.
 

@@ -71,12 +71,7 @@ class Runner:
 
     async def adopt(self, run: Run, agent: Agent | None) -> None:
         """Go on with a run that was started before us; without an agent it ended meanwhile or vanished."""
-        try:
-            live = await starting.adopted(self._office, self.claim, run, agent)
-        except Exception:  # nobody would follow the agent, and its task gets another
-            if agent:
-                await agent.kill_tree()
-            raise
+        live = await starting.adopted(self._office, self.claim, run, agent)
         with contextlib.suppress(FleetError):  # a store that cannot answer now costs a message told twice, not a run
             sent = await self._office.ask(self._office.history.messages, run.task_id, state=Delivery.SENT)
             self._sent = {each.id: each for each in sent if each.run_id == run.id}
@@ -118,13 +113,17 @@ class Runner:
             self._office.places[live.run.workspace] -= 1
 
     async def give_up(self, error: Exception) -> None:
-        """After a fault of our own: end the agent and count it as a failure, so that it cannot return for ever."""
-        await self.kill()
-        if self.live and self.live.agent:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.live.agent.ended(), losing.END_SECONDS)
+        """After a fault of our own: end the agent and count it as a failure, so that it cannot return for ever.
+
+        The run of an agent that does not end goes on: it is found again when its claim has expired.
+        """
         outcome = Outcome(ending=Ending.FAILED, reason=f"following it failed: {error}")
         with contextlib.suppress(FleetError):
+            live = self.live
+            if not await (
+                losing.is_gone(self._office, live.run) if live else losing.end_begun(self._office, self.claim)
+            ):
+                return
             try:
                 await settling.settle_unstarted(self._office, self.claim, outcome)
             except ClaimLost:
@@ -299,6 +298,8 @@ class Runner:
             return await starting.begin(self._office, self.claim, self._stop_asked)
         except ClaimLost:
             raise
+        except starting.StillLives as error:  # it is found again when its claim has expired
+            log.error("%s", error)
         except Skipped as skipped:
             await staging.skip(self._office, self.claim, skipped)
             log.info("%s is skipped: %s", self.claim.task.id, skipped)

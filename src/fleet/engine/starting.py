@@ -26,15 +26,15 @@ from fleet.config import (
 )
 from fleet.core.branch import session_name
 from fleet.core.errors import FleetError
-from fleet.core.filter import Filter
 from fleet.core.finding import Finding
 from fleet.core.jsontext import encode
 from fleet.core.redaction import Redactor, secret_values
-from fleet.core.run import Delivery, Run
-from fleet.core.task import INTERACTIVE, WORKTREE, Caller
+from fleet.core.run import Run
+from fleet.core.task import INTERACTIVE, WORKTREE
 from fleet.core.verification import verification_in
 from fleet.engine.accounts import seats
 from fleet.engine.arrival import arrive, taken_on
+from fleet.engine.briefing import briefed, carry
 from fleet.engine.environment import Place, agent_environment, agent_path
 from fleet.engine.evidence.gathering import rules_of
 from fleet.engine.evidence.spawn import marked, spawned
@@ -66,10 +66,15 @@ log = logging.getLogger(__name__)
 
 #: After how long one more task tries whether a program is there, and how long one waits for a taken account.
 NOT_INSTALLED_SECONDS, NO_SEAT_SECONDS = 60.0, 5.0
-#: How far back it is looked which runs led to a task; one that was deleted could hide any number.
-DEEPEST = 100
 #: How long a task waits before it looks again whether its directory is free.
 EXCLUSIVE_SECONDS = 2.0
+
+
+class StillLives(FleetError):
+    """A start that failed, and whose agent may live on: its run is not over."""
+
+    def __init__(self, run_id: str, error: Exception) -> None:
+        super().__init__(f"{run_id} could not be started, and its agent does not end: {error}")
 
 
 class Plan(NamedTuple):
@@ -99,7 +104,7 @@ class Plan(NamedTuple):
 async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     """Open the workspace of a claimed task, put its next run on record, start its agent; `stop` ends a long setup.
 
-    Raises FleetError, OSError.
+    Raises FleetError, OSError: no agent of it lives. Raises StillLives: one may.
     """
     earlier = await office.ask(office.history.runs, claim.task.id)
     last = earlier[-1] if earlier else None
@@ -139,7 +144,7 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     env = await environment(office, plan.task, run, plan.coder, plan.settings) | plan.place.env
     check_login(plan.coder, env)
     folder = folder_of(office, run, redactor_for(env))
-    token, messages, questions = await office.ask(_briefed, office, claim, run)
+    token, messages, questions = await office.ask(briefed, office, claim, run)
     run, command = _ordered(plan, run, folder, messages, questions)
     spec = _spec(office, plan, run, command, env | {"FLEET_RUN_TOKEN": token})
     folder.write_task_json(plan.task, plan.coder.name, plan.model)
@@ -153,29 +158,18 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     await office.ask(office.history.fold, claim, run)
     left = office.fence.left(run.task_id)
     spec = spec if left is None else spec.replace(deadline=(left, office.fence.now()))
-    agent = await office.launcher_of(run.launcher).start(folder.run_folder(run.number), spec)
-    if messages:
-        await office.ask(_carried, office, messages, run)
+    launcher, place = office.launcher_of(run.launcher), folder.run_folder(run.number)
+    try:
+        agent = await launcher.start(place, spec)
+        if messages:
+            await office.ask(carry, office, messages, run)
+    except Exception as error:  # whatever it is: before the task may have another agent, this one is gone
+        if not await launcher.end(place):
+            raise StillLives(run.id, error) from error
+        raise
     log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.place.cwd)
     terms = Terms(plan.task, plan.coder, plan.settings, env, plan.place.workspace)
     return Live(office, run, terms, folder, agent)
-
-
-def _briefed(office: Office, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
-    """A token for the run, what it is to be told, and what was asked about its task."""
-    token = _admitted(office, claim, run)
-    return token, _waiting(office, run.task_id), office.history.questions(task_id=run.task_id)
-
-
-def _admitted(office: Office, claim: Claim, run: Run) -> str:
-    """A token for the run, which tells how many runs led to its task and in which repositories it may make tasks."""
-    depth, made_by = 0, claim.task.made_by
-    while made_by and depth < DEEPEST:
-        found = office.queue.find(Filter(ids=(made_by,)), sort="id", limit=1)
-        made_by, depth = (found[0].made_by, depth + 1) if found else ("", DEEPEST)
-    repos = rules_of(claim.task).repos
-    caller = Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch, depth=depth, repos=repos)
-    return office.queue.admit(claim, caller)
 
 
 def _marked(plan: Plan) -> Mark:
@@ -388,13 +382,3 @@ def _verify_folder(home: Home) -> str:
     folder = os.path.join(home.root, "verify")  # noqa: PTH118
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
     return folder
-
-
-def _waiting(office: Office, task_id: str) -> list[Message]:
-    states = (Delivery.QUEUED, Delivery.SENT)
-    return [message for message in office.history.messages(task_id) if message.state in states]
-
-
-def _carried(office: Office, messages: list[Message], run: Run) -> None:
-    for message in messages:
-        office.history.mark_message(message.id, Delivery.CARRIED, office.now(), run.id)

@@ -342,6 +342,7 @@ class Supervisor:
                 runner.stop(Ending.RELEASED, "the supervisor was stopped")
             if self._tasks:
                 await asyncio.wait(self._tasks)
+            await self._guarded(Recovery(self._office).end_left)
         await asyncio.gather(*(runner.hold_still() for runner in self._runners.values()))
         await self._guarded(self._keep_folded)
         if self._office.fence.is_on:

@@ -123,10 +123,16 @@ class Launcher(Protocol):
     containment: str
 
     async def start(self, folder: str, spec: LaunchSpec) -> Agent:
-        """Start an agent in a run's folder, which holds its stdout, stderr and exit record."""
+        """Start an agent in a run's folder, which holds its stdout, stderr and exit record.
+
+        Raises FleetError once what may have been started was ended; whether it is gone, `end` tells.
+        """
 
     async def find(self, folder: str) -> Agent | None:
         """The agent that lives in this folder; none when its shim's lock is free."""
+
+    async def end(self, folder: str) -> bool:
+        """End the agent of this folder, or its start; True once nothing of it lives or can come late."""
 
     def is_alive(self, folder: str) -> bool:
         """Whether anything of this folder's agent lives."""

@@ -37,11 +37,15 @@ NAMESPACE, WEAK = "pid namespace", "weak"
 START_SECONDS = 60.0
 #: As long as a shim may need to open its socket, or to go after having closed it.
 FIND_SECONDS = 30.0
+#: How long a killed agent may take to be gone.
+GONE_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from typing import Protocol
+
+    from fleet.launchers.base import Launcher
 
     class Spawn(Protocol):
         """Starts the shim of a folder that is prepared."""
@@ -85,6 +89,10 @@ class HeadlessLauncher:
             await asyncio.sleep(0.02)
         return None
 
+    async def end(self, folder: str) -> bool:
+        """End the agent of this folder, or its start; True once nothing of it lives or can come late."""
+        return await end_all(self, folder)
+
     def is_alive(self, folder: str) -> bool:
         """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
         return is_locked(folder)
@@ -113,8 +121,6 @@ class HeadlessLauncher:
         try:
             await self._begin(folder, spec, starter.hand_over)
         except NotStarted as error:
-            if not await asyncio.to_thread(_take_back, folder):
-                raise
             log.warning("%s; it is started without the starter", error)
             starter.failures += 1
             return False
@@ -122,10 +128,17 @@ class HeadlessLauncher:
         return True
 
     async def _begin(self, folder: str, spec: LaunchSpec, spawn: "Spawn") -> None:
+        """Have it started. NotStarted: no shim takes it any more. FleetError: one did, and was ended."""
         said, saying = os.pipe()
         try:
             await asyncio.shield(asyncio.to_thread(_prepared, folder, spec, saying, spawn))
-            await _ready(said, folder)
+            try:
+                await _ready(said, folder)
+            except NotStarted as error:
+                if take_back(folder):
+                    raise
+                await self.end(folder)
+                raise FleetError(str(error)) from error
         finally:
             os.close(said)
 
@@ -150,19 +163,43 @@ def _prepared(folder: str, spec: LaunchSpec, saying: int, spawn: "Spawn") -> Non
     try:
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = take_lock(folder)
-        prepare(folder, spec)
-        spawn(str(Path(folder).absolute()), lock, saying, apart=spec.apart is not None)
+        try:
+            prepare(folder, spec)
+            spawn(str(Path(folder).absolute()), lock, saying, apart=spec.apart is not None)
+        except BaseException:
+            take_back(folder)
+            raise
     finally:
         os.close(saying)
         if lock >= 0:
             os.close(lock)
 
 
-def _take_back(folder: str) -> bool:
-    """Take away what a shim was to start; False when one has taken it already."""
+def take_back(folder: str) -> bool:
+    """Take away what a shim was to start; False when one has taken it already, or there was nothing.
+
+    Only one can: a shim that comes late finds nothing to start.
+    """
     try:
         Path(folder, "spec.json").unlink()
     except OSError:
+        return False
+    return True
+
+
+async def end_all(launcher: "Launcher", folder: str) -> bool:
+    """End the agent of a folder, or its start; True once nothing of it lives or can come late."""
+    if take_back(folder):
+        return True
+    try:
+        agent = await launcher.find(folder)
+        if agent is not None:
+            await agent.kill_tree()
+        async with asyncio.timeout(GONE_SECONDS):
+            while launcher.is_alive(folder):  # noqa: ASYNC110 - nobody tells when a lock is free
+                await asyncio.sleep(0.01)
+    except (FleetError, OSError, ValueError) as error:
+        log.warning("the agent in %s does not end: %s", folder, error)
         return False
     return True
 

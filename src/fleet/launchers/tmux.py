@@ -25,6 +25,7 @@ from fleet.launchers.headless import (
     START_SECONDS,
     WEAK,
     choose,
+    end_all,
     hint_for,
     prepare,
     take_lock,
@@ -92,6 +93,10 @@ class TmuxLauncher:
                 raise FleetError(f"the shim in {folder} holds its lock but does not answer")
             await asyncio.sleep(0.02)
 
+    async def end(self, folder: str) -> bool:
+        """End the agent of this folder, or its start; True once nothing of it lives or can come late."""
+        return await end_all(self, folder)
+
     def is_alive(self, folder: str) -> bool:
         """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
         return is_locked(folder)
@@ -113,12 +118,15 @@ class TmuxLauncher:
         return read_exit(folder)
 
     async def _start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
+        is_ours = False  # what lives in the folder
         try:
             folder, starting = await asyncio.to_thread(_claim, folder)
             try:
+                lock = await asyncio.to_thread(_lock_of, folder)
+                is_ours = True
                 spare = self.spares.take(Shape(*spec.size, spec.stdout_cap)) if self.spares else None
                 try:
-                    await asyncio.to_thread(self._spawn, folder, spec, spare)
+                    await asyncio.to_thread(self._spawn, folder, lock, spec, spare)
                 finally:
                     if self.spares and spare:
                         self.spares.give_back(spare)
@@ -126,13 +134,19 @@ class TmuxLauncher:
             finally:
                 _give_up_start(folder)  # unless the shim has taken it
                 os.close(starting)
-        except OSError as error:
+        except (FleetError, OSError) as error:
+            if is_ours:
+                await self.end(folder)
+            if isinstance(error, FleetError):
+                raise
             raise FleetError(f"cannot start an agent in {folder}: {error.strerror}", hint=hint_for(error)) from error
 
-    def _spawn(self, folder: str, spec: LaunchSpec, spare: SpareTerminal | None) -> None:
-        """By a spare session where there is one; else by one call of tmux: the session, its shim, its log."""
+    def _spawn(self, folder: str, lock: int, spec: LaunchSpec, spare: SpareTerminal | None) -> None:
+        """By a spare session where there is one; else by one call of tmux: the session, its shim, its log.
+
+        Closes `lock`, that of the folder.
+        """
         token, apart = secrets.token_hex(8), spec.apart is not None
-        lock = _lock_of(folder)
         try:
             prepare(folder, spec, token=token)
             for name in ("started", "control", "stdout"):

@@ -1,0 +1,46 @@
+"""What a run is given when it starts: its token, what it is to be told, what was asked about its task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.filter import Filter
+from fleet.core.run import Delivery
+from fleet.core.task import Caller
+from fleet.engine.evidence.gathering import rules_of
+
+if TYPE_CHECKING:
+    from fleet.core.run import Message, Question, Run
+    from fleet.core.task import Claim
+    from fleet.engine.office import Office
+
+#: How far back it is looked which runs led to a task; one that was deleted could hide any number.
+DEEPEST = 100
+
+
+def briefed(office: Office, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
+    """A token for the run, what it is to be told, and what was asked about its task."""
+    token = _admitted(office, claim, run)
+    return token, _waiting(office, run.task_id), office.history.questions(task_id=run.task_id)
+
+
+def _admitted(office: Office, claim: Claim, run: Run) -> str:
+    """A token for the run, which tells how many runs led to its task and in which repositories it may make tasks."""
+    depth, made_by = 0, claim.task.made_by
+    while made_by and depth < DEEPEST:
+        found = office.queue.find(Filter(ids=(made_by,)), sort="id", limit=1)
+        made_by, depth = (found[0].made_by, depth + 1) if found else ("", DEEPEST)
+    repos = rules_of(claim.task).repos
+    caller = Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch, depth=depth, repos=repos)
+    return office.queue.admit(claim, caller)
+
+
+def _waiting(office: Office, task_id: str) -> list[Message]:
+    states = (Delivery.QUEUED, Delivery.SENT)
+    return [message for message in office.history.messages(task_id) if message.state in states]
+
+
+def carry(office: Office, messages: list[Message], run: Run) -> None:
+    """Note that these messages went into the prompt of a run."""
+    for message in messages:
+        office.history.mark_message(message.id, Delivery.CARRIED, office.now(), run.id)

@@ -1,0 +1,104 @@
+"""A run whose start fails once its agent may live: the agent is gone before the task gets another."""
+
+import json
+import os
+import signal
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from fleet.launchers.shim_call import pid_of
+from supervised import Supervised, home, wait_for
+
+__all__ = ["home"]
+
+#: What the database does when a message is marked as carried.
+FAULTS = {
+    "fails": "select json('{')",
+    "is_sealed": "select raise(abort, 'sealed')",
+    "is_slow_and_fails": "select (with recursive n(i) as (select 1 union all select i + 1 from n limit 4000000) "
+    "select json('{') from n where i = 4000000)",
+}
+
+
+def break_messages(home: Supervised, fault: str) -> None:
+    with closing(sqlite3.connect(home.fleet.home / "fleet.db", timeout=30)) as database:
+        database.execute(f"create trigger broken before update on messages begin {FAULTS[fault]}; end")
+        database.commit()
+
+
+def live_runs(home: Supervised) -> set[str]:
+    """The runs that have a process in this home."""
+    found = set()
+    for pid in home.agents():
+        try:
+            words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found |= {os.fsdecode(word) for word in words if word.startswith(b"FLEET_RUN_ID=")}
+    return found
+
+
+@pytest.mark.parametrize("fault", ["fails", "is_sealed"])
+def test_start_ends_its_agent_when_a_message_cannot_be_marked(home: Supervised, fault: str) -> None:
+    home.set("limits.retry_limit=2")
+    key = home.create("ignore_term seconds=300")
+    home.fleet.ok("prompt", key, "and use blue")
+    break_messages(home, fault)
+    home.start()
+    at_once: list[set[str]] = []
+
+    def is_blocked() -> bool:
+        at_once.append(live_runs(home))
+        return bool(home.task(key)["status"] == "blocked")
+
+    wait_for(is_blocked, f"{key} to be blocked", home.describe)
+    assert max(map(len, at_once)) <= 1, at_once
+    assert [run["ending"] for run in home.runs(key)] == ["failed", "failed"]
+    assert home.agents() == []
+    home.stop()
+    assert (home.agents(), home.strays()) == ([], [])
+
+
+def test_stop_agents_leaves_none_when_the_database_fails_at_every_start(home: Supervised) -> None:
+    home.set("limits.retry_limit=50", "max_concurrent=4")
+    keys = home.create_many(["ignore_term seconds=300"] * 4)
+    for key in keys:
+        home.fleet.ok("prompt", key, "and use blue")
+    break_messages(home, "fails")
+    home.start()
+    wait_for(lambda: all(len(home.runs(key)) > 1 for key in keys), "all to be tried again", home.describe)
+    home.fleet.ok("run", "stop", "--stop-agents")
+    assert (home.agents(), home.strays()) == ([], [])
+    assert json.loads(home.fleet("run", "status", "--json").out or "{}").get("running") is not True
+
+
+@pytest.mark.soak
+def test_run_stays_on_record_as_live_when_its_agent_cannot_be_ended(home: Supervised) -> None:
+    """Without PID namespaces a shim that stands still keeps its agent: the task waits, and gets no other."""
+    weak = home.fleet.user / "weak"
+    weak.mkdir()
+    (weak / "unshare").symlink_to("/bin/false")
+    home.fleet.env["PATH"] = f"{weak}:{home.fleet.env['PATH']}"
+    key = home.create("ignore_term seconds=300")
+    home.fleet.ok("prompt", key, "and use blue")
+    break_messages(home, "is_slow_and_fails")
+    home.start()
+    home.wait_started(1)
+    shim = pid_of(f"{home.fleet.home}/tasks/{key}/runs/1")
+    assert shim is not None
+    os.kill(shim, signal.SIGSTOP)
+    try:
+        said = "its agent does not end"
+        wait_for(lambda: any(said in line["event"] for line in home.log_lines()), said, home.describe)
+        time.sleep(2.5)  # longer than a poll
+        assert live_runs(home) == {f"FLEET_RUN_ID={key}/1"}
+        assert (home.task(key)["status"], home.runs(key)[0]["ended_at"]) == ("in_progress", None)
+    finally:
+        os.kill(shim, signal.SIGCONT)
+    wait_for(lambda: home.task(key)["epoch"] == 2, "it to be adopted", home.describe)
+    home.stop()
+    assert (home.agents(), home.strays()) == ([], [])
