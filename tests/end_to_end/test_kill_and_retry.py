@@ -80,7 +80,7 @@ def test_a_glob_asks_on_a_terminal(store: Store, typed: str, status: str, code: 
 def test_names_that_mean_nothing_or_too_much_change_nothing(store: Store) -> None:
     for name in ("aab1", "aab2"):
         store.fleet.ok("bd", "create", "a task", "--id", f"fleet-{name}")
-    unknown, unclear = store.fleet("kill", "fleet-zzz9"), store.fleet("kill", "aab")
+    unknown, unclear = store.fleet("kill", "fleet-zzz9"), store.fleet("retry", "aab")
     assert unknown.code == 1 and "no task 'fleet-zzz9'" in unknown.err
     assert unclear.code == 2 and "fleet-aab1, fleet-aab2" in unclear.err
     assert store.fleet("kill", "x*", "--yes").code == 1

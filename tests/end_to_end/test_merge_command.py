@@ -116,7 +116,7 @@ def test_only_verified_work_is_merged_unasked(home: Merges) -> None:
         branch = Filter(branch="branch-live")
         assert fleet.queue.claim("host", [Lane(room=1, where=branch)], room=1, ttl=timedelta(hours=1))
     before = fingerprint(home.repo)
-    told = home.merge("branch-*", *(f"branch-{number}" for number in range(len(AGAINST))))
+    told = home.merge("branch-*", "--yes", *(f"branch-{number}" for number in range(len(AGAINST))))
     assert merged(told) == [] and told["verifies"] == 0 and fingerprint(home.repo) == before
     why = left_out(told)
     assert why.keys() == reasons.keys()

@@ -38,7 +38,7 @@ def test_the_happy_path_demo_runs_as_written(home: Terminals) -> None:
 
     assert_can_be_attached(home, "auth-refactor-A2", "refactor auth flow")
 
-    home.typed("fleet kill auth-refactor-A*    # glob supported")
+    home.typed("fleet kill --yes auth-refactor-A*    # glob supported")
     assert set(home.listed()) == set(MULTI)
     assert_nothing_orphaned(home)
 
@@ -110,7 +110,7 @@ def test_example_4_quick_experimentation(home: Terminals) -> None:
     rows = home.listed()
     made = {name: (home.repo / row["worktree"] / "set-up").exists() for name, row in rows.items()}
     assert made == {"experiment": False, "experiment-2": True}
-    home.typed('fleet kill "experiment*"')
+    home.typed('fleet kill "experiment*" --yes')
     assert home.listed() == {}
     assert_nothing_orphaned(home)
 

@@ -102,7 +102,7 @@ def _tasks(fleet: Fleet, name: str, scope: Scope) -> list[Task]:
     if batch:
         return batch
     try:
-        return [fleet.queue.get(key) for key in find_tasks(fleet, [name], scope=scope)]
+        return [fleet.queue.get(key) for key in find_tasks(fleet, [name], scope=scope, exact=True)]
     except TaskNotFound:
         return []
 

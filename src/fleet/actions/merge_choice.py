@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.elsewhere import workspace_here
-from fleet.actions.names import find_tasks, is_pattern
+from fleet.actions.names import find_exactly
 from fleet.core.errors import FleetError, Usage
 from fleet.core.filter import Filter
 from fleet.core.finding import Finding
@@ -31,10 +31,11 @@ MOST = 1000
 
 
 class Chosen(NamedTuple):
-    """The tasks that names mean, and those of them that were named exactly."""
+    """The tasks that names mean, those of them that were named exactly, and those that a glob fits."""
 
     ids: list[str]
     exact: set[str]
+    fitting: list[str]
 
 
 class Item(Record):
@@ -51,15 +52,17 @@ class Item(Record):
 def choose(fleet: Fleet, names: Iterable[str], scope: Scope) -> Chosen:
     """The tasks that names mean: an id, a branch, a batch or a glob. Raises TaskNotFound, Usage."""
     ids: dict[str, None] = {}
+    fitting: dict[str, None] = {}
     exact: set[str] = set()
     for name in names:
         if members := _batch(fleet, name, scope):
             ids |= dict.fromkeys(members)
             continue
-        found = find_tasks(fleet, [name], scope=scope)
-        ids |= dict.fromkeys(found)
-        exact |= set() if is_pattern(fleet, name) else set(found)
-    return Chosen(list(ids), exact)
+        named, fits = find_exactly(fleet, [name], scope=scope)
+        ids |= dict.fromkeys([*named, *fits])
+        exact |= set(named)
+        fitting |= dict.fromkeys(fits)
+    return Chosen(list(ids), exact, list(fitting))
 
 
 def items_of(fleet: Fleet, task_ids: Sequence[str]) -> list[Task]:

@@ -1,4 +1,4 @@
-"""What a name means: the exact id of a task, a branch of the repository one is in, or a glob over both."""
+"""What a name means: the exact id of a task, a branch of the repository one is in, or a glob over either."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ class Scope:
     def __init__(self, directory: str | None = None) -> None:
         self._directory = directory
 
+    def has(self, task: Task) -> bool:
+        """Return True if a glob over branches may mean this task's."""
+        return task.repo == self.repo if self.repo else self._directory is None
+
     @cached_property
     def repo(self) -> str | None:
         """The main checkout of that repository; none: all are meant. Only asked for where an id does not do."""
@@ -53,12 +57,13 @@ def is_pattern(fleet: Fleet, name: str) -> bool:
 
 
 def find_tasks(
-    fleet: Fleet, names: Iterable[str], *, among: Filter | None = None, scope: Scope = ANYWHERE
+    fleet: Fleet, names: Iterable[str], *, among: Filter | None = None, scope: Scope = ANYWHERE, exact: bool = False
 ) -> list[str]:
     """The ids that names mean: an exact id, a branch, an id without its prefix or a unique part of it, or a glob.
 
-    A glob is over what is `among` others, in the order of its branches. Each id once, in the order named. Raises
-    TaskNotFound, Usage for an ambiguous one, FleetError for a glob that fits nothing.
+    With `exact` a part of an id means nothing: for what stops, removes, merges or closes. A glob is over what is
+    `among` others, in the order of its branches. Each id once, in the order named. Raises TaskNotFound, Usage for an
+    ambiguous one, FleetError for a glob that fits nothing.
     """
     found: dict[str, None] = {}
     for name in names:
@@ -68,24 +73,42 @@ def find_tasks(
                 raise FleetError(f"no task fits {name!r}", hint=HINT)
             found |= dict.fromkeys(fitting)
         else:
-            found[_one(fleet, name, scope)] = None
+            found[_one(fleet, name, scope, exact=exact)] = None
     return list(found)
 
 
-def find_task(fleet: Fleet, name: str, *, among: Filter | None = None, scope: Scope = ANYWHERE) -> str:
+def find_exactly(
+    fleet: Fleet, names: Iterable[str], *, among: Filter | None = None, scope: Scope = ANYWHERE
+) -> tuple[list[str], list[str]]:
+    """The ids of the tasks that are named one by one, and of the others that a glob fits. Raises as `find_tasks`."""
+    names = list(names)
+    patterns = [name for name in names if is_pattern(fleet, name)]
+    exact = find_tasks(fleet, [name for name in names if name not in patterns], scope=scope, exact=True)
+    fitting = find_tasks(fleet, patterns, among=among, scope=scope)
+    return exact, [key for key in fitting if key not in exact]
+
+
+def find_task(
+    fleet: Fleet, name: str, *, among: Filter | None = None, scope: Scope = ANYWHERE, exact: bool = False
+) -> str:
     """The id of the one task that a name means. Raises as `find_tasks`, and Usage where it fits several."""
-    found = find_tasks(fleet, [name], among=among, scope=scope)
+    found = find_tasks(fleet, [name], among=among, scope=scope, exact=exact)
     if len(found) > 1:
-        raise Usage(
-            f"{name!r} fits {len(found)} tasks: {_shown(_with_branches(fleet, found))}", hint="name one of them."
-        )
+        raise Usage(f"{name!r} fits {len(found)} tasks: {shown(fleet, found)}", hint="name one of them.")
     return found[0]
 
 
 def _fitting(fleet: Fleet, pattern: str, among: Filter, scope: Scope) -> list[str]:
-    tasks = [task for task in fleet.queue.find(among, sort="id") if scope.repo in (None, task.repo) or not task.repo]
-    fitting = (task for task in tasks if fnmatchcase(task.id, pattern) or fnmatchcase(task.branch, pattern))
-    return [task.id for task in by_branch(fitting)]
+    plain = re.split(r"[*?[]", pattern, maxsplit=1)[0]
+
+    def fits(task: Task) -> bool:
+        if task.branch and scope.has(task) and fnmatchcase(task.branch, pattern):
+            return True
+        # `f*` is about branches: all ids begin with `fleet-`, and are meant only if that much was typed.
+        spelled = plain.startswith(task.id[: task.id.rfind("-") + 1] or task.id)
+        return spelled and fnmatchcase(task.id, pattern) and (not task.repo or scope.has(task))
+
+    return [task.id for task in by_branch(filter(fits, fleet.queue.find(among, sort="id")))]
 
 
 def by_branch(tasks: Iterable[Task]) -> list[Task]:
@@ -97,25 +120,33 @@ def _counted(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
+def shown(fleet: Fleet, ids: Sequence[str]) -> str:
+    """The first of these ids with their branches, in a line."""
+    return _shown(_with_branches(fleet, ids))
+
+
 def _with_branches(fleet: Fleet, ids: Sequence[str]) -> list[str]:
     """Ids with their branches, where they have one."""
     branches = {task.id: task.branch for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")}
     return [f"{key} ({branches[key]})" if branches.get(key) else key for key in ids]
 
 
-def _one(fleet: Fleet, name: str, scope: Scope) -> str:
+def _one(fleet: Fleet, name: str, scope: Scope, *, exact: bool) -> str:
     if found := _by_id(fleet, name):
         return found[0].id
     for branch in (name, *aliases_of(name)):
         if task := _by_branch(fleet, branch, scope):
             return task.id
     try:
-        return find_id(fleet.queue, name)
+        return find_id(fleet.queue, name, guess=not exact)
     except AmbiguousId as error:
-        shown = _shown(_with_branches(fleet, error.candidates))
-        raise Usage(f"ambiguous id {name!r} fits {shown}", hint="type more of the id.") from error
+        candidates = shown(fleet, error.candidates)
+        raise Usage(f"ambiguous id {name!r} fits {candidates}", hint="type more of the id.") from error
     except TaskNotFound as error:
         error.hint = HINT if error.hint == TaskNotFound.hint else error.hint
+        near = fleet.queue.find(Filter(id_has=name), sort="id", limit=MOST_SHOWN + 1) if exact and name else []
+        if near:
+            error.hint = f"name a whole id or branch: did you mean {shown(fleet, [task.id for task in near])}?"
         raise
 
 

@@ -124,7 +124,7 @@ def interrupt(
     Raises TaskNotFound, Usage, BadInput, IllegalMove for a task that is not running.
     """
     refuse_agents(caller, "interrupt other agents")
-    text, key = checked(text) if text else "", find_task(fleet, name, scope=scope)
+    text, key = checked(text) if text else "", find_task(fleet, name, scope=scope, exact=True)
     with fleet.queue.atomic():
         task, run = fleet.queue.get(key), _live(fleet, key)
         if run is None:

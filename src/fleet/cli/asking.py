@@ -1,9 +1,17 @@
 """What a person at the terminal is asked or told before a command goes on."""
 
+import sys
+from collections.abc import Sequence
+
 import click
 
 from fleet.actions import control
+from fleet.actions.names import shown
+from fleet.assembly import Fleet
+from fleet.core.errors import Usage
 from fleet.home import Home
+
+DONE = {"stop": "stopped", "close": "closed", "merge": "merged"}
 
 
 def agreed(question: str, refused: str) -> bool:
@@ -12,6 +20,15 @@ def agreed(question: str, refused: str) -> bool:
         return True
     click.echo(refused, err=True)
     return False
+
+
+def is_sure(fleet: Fleet, fitting: Sequence[str], deed: str, named: str) -> bool:
+    """Return True if what globs fit is meant. A person is asked; without one, several tasks raise Usage."""
+    if sys.stdin.isatty():
+        return agreed(f"{deed} {named}?", f"nothing was {DONE[deed]}")
+    if len(fitting) > 1:
+        raise Usage(f"{len(fitting)} tasks fit: {shown(fleet, fitting)}", hint=f"pass --yes to {deed} all of them.")
+    return True
 
 
 def see_to_supervisor(home: Home) -> None:

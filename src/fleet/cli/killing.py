@@ -8,11 +8,11 @@ import click
 from fleet.actions import agents, removal
 from fleet.actions.agents import Stopped
 from fleet.actions.elsewhere import here, is_elsewhere
-from fleet.actions.names import Scope, by_branch, find_tasks, is_pattern
+from fleet.actions.names import Scope, by_branch, find_exactly
 from fleet.actions.removal import Removal
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.asking import agreed, see_to_supervisor
+from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.cli.removed import tell_removed
@@ -39,15 +39,19 @@ PATIENCE = 60.0
 def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     """Stop tasks: a running agent is ended, what waits is kept from starting. `fleet retry` opens them again.
 
-    A worktree is removed after what only it holds was saved; its branch stays, unless it is to be deleted too.
+    NAME is a whole task id, a branch, or a glob over the branches of this repository. Without a terminal, a glob that
+    fits several tasks needs --yes. A worktree is removed after what only it holds was saved; its branch stays, unless
+    it is to be deleted too.
     """
     if not names and not batch:
         raise Usage("name what to kill, or a batch", hint="`fleet list` shows them.")
     with open_fleet(find()) as fleet:
-        ids = _meant(fleet, names, batch, person.scope(all_projects=given["all_projects"]))
-        several = bool(batch) or any(is_pattern(fleet, name) for name in names)
-        if several and not given["sure"] and sys.stdin.isatty() and not _agreed(fleet, ids, given["with_branch"]):
-            return 1
+        ids, fitting = _meant(fleet, names, batch, person.scope(all_projects=given["all_projects"]))
+        if (fitting or batch) and not given["sure"]:
+            if sys.stdin.isatty():
+                _tell_outlook(fleet, ids, with_branch=given["with_branch"])
+            if not is_sure(fleet, fitting, "stop", "it" if len(ids) == 1 else f"these {len(ids)}"):
+                return 1
         stopped = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
         known = [space for key in ids if (space := fleet.history.workspace(key))]
         spaces = [space for space in known if not space.is_gone or is_elsewhere(fleet, space.host)]
@@ -63,28 +67,28 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     return 0 if all(each.removed or each.later for each in gone) else 1
 
 
-def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> list[str]:
-    found = find_tasks(fleet, names, among=Filter(), scope=scope)
-    stoppable = {task.id for task in fleet.queue.find(agents.STOPPABLE, sort="id")}
-    kept = {space.task_id for space in fleet.history.workspaces()}
-    named = {key for name in names if not is_pattern(fleet, name) for key in find_tasks(fleet, [name], scope=scope)}
-    ids = [key for key in found if key in named or key in stoppable or key in kept]
+def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> tuple[list[str], list[str]]:
+    """All the tasks that are meant, and those of them that only a glob fits."""
+    exact, fitting = find_exactly(fleet, names, scope=scope)
+    left = {task.id for task in fleet.queue.find(agents.STOPPABLE, sort="id")}
+    left |= {space.task_id for space in fleet.history.workspaces()}
+    fitting = [key for key in fitting if key in left]
+    ids = [*exact, *fitting]
     if batch:
         members = [task.id for task in by_branch(fleet.queue.find(Filter(batch=batch), sort="id"))]
         if not members:
             raise FleetError(f"there is no batch {batch!r}", hint="`fleet list --grouped` shows them.")
-        ids += [key for key in members if key not in ids and (key in stoppable or key in kept)]
+        ids += [key for key in members if key in left and key not in ids]
     if not ids:
         raise FleetError("nothing of it is there any more", hint="`fleet list --all` shows what was.")
-    return ids
+    return ids, fitting
 
 
-def _agreed(fleet: Fleet, ids: list[str], with_branch: bool) -> bool:
-    """Whether the person at the terminal wants it, having seen what would happen to each."""
+def _tell_outlook(fleet: Fleet, ids: list[str], *, with_branch: bool) -> None:
+    """Show a person what would happen to each."""
     tasks = {task.id: task for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")}
     for key in ids:
         click.echo(_outlook(fleet, tasks[key], with_branch=with_branch), err=True)
-    return agreed(f"stop {'it' if len(ids) == 1 else f'these {len(ids)}'}?", "nothing was stopped")
 
 
 def _outlook(fleet: Fleet, task: Task, *, with_branch: bool) -> str:

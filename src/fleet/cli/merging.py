@@ -10,7 +10,7 @@ from fleet.actions.merge_choice import Chosen, choose
 from fleet.actions.merging import Merging, Terms
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.asking import agreed, see_to_supervisor
+from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.errors import Usage
@@ -56,7 +56,7 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
     terms = Terms(**given)
     with open_fleet(find()) as fleet:
         chosen = choose(fleet, names, person.scope(all_projects=all_projects))
-        if sys.stdin.isatty() and not terms.dry_run:
+        if not terms.dry_run:
             terms = _asked(fleet, chosen, terms, sure=sure)
         done = merging.merge(
             fleet,
@@ -74,11 +74,11 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
 
 
 def _asked(fleet: Fleet, chosen: Chosen, terms: Terms, *, sure: bool) -> Terms:
-    """The same, after the person at the terminal was asked."""
+    """The same, after the person at the terminal was asked. Raises Usage."""
     several = [key for key in chosen.ids if key not in chosen.exact]
-    if several and not sure and not agreed(f"merge {', '.join(chosen.ids)}?", "nothing was merged"):
+    if several and not sure and not is_sure(fleet, chosen.fitting, "merge", ", ".join(chosen.ids)):
         raise click.exceptions.Exit(1)
-    if terms.unverified or not chosen.exact:
+    if terms.unverified or not chosen.exact or not sys.stdin.isatty():
         return terms
     unproven = [item for item in merging.unproven(fleet, chosen.ids, terms) if item.task.id in chosen.exact]
     for item in unproven:

@@ -6,13 +6,13 @@ import click
 
 from fleet.actions import agents, control
 from fleet.actions.elsewhere import here
-from fleet.actions.names import find_tasks
+from fleet.actions.names import find_exactly, find_tasks, shown
 from fleet.actions.waiting import Progress
 from fleet.actions.waiting import wait as wait_for
 from fleet.actions.workflows import flow
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.asking import see_to_supervisor
+from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.errors import Usage
@@ -38,15 +38,20 @@ def retry(names: tuple[str, ...]) -> None:
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete_names)
 @click.option("--reason", default="done by hand", show_default=True, help="What the task says about it.")
-def done(names: tuple[str, ...], reason: str) -> None:
+@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask, also for globs.")
+def done(names: tuple[str, ...], reason: str, sure: bool) -> int:
     """Say that tasks are done: their agents are ended, what they left is committed, and they are closed."""
     with open_fleet(find()) as fleet:
-        ids = find_tasks(fleet, names, among=agents.STOPPABLE, scope=person.scope())
+        exact, fitting = find_exactly(fleet, names, among=agents.STOPPABLE, scope=person.scope())
+        if fitting and not sure and not is_sure(fleet, fitting, "close", shown(fleet, fitting)):
+            return 1
+        ids = [*exact, *fitting]
         for task in agents.done(fleet, ids, reason=reason, by=person.name(), caller=person.caller(fleet)):
             click.echo(f"{task.branch or task.id}: closed ({clean(reason)})")
         live = {run.task_id for run in fleet.history.live()}
         if here(fleet, [space for key in ids if key in live and (space := fleet.history.workspace(key))]):
             see_to_supervisor(find())  # it ends their agents, and commits what they left
+    return 0
 
 
 @click.command()

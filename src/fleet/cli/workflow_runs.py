@@ -138,8 +138,7 @@ def results(workflow_id: str, as_json: bool) -> None:
 def cancel(workflow_id: str, as_json: bool) -> None:
     """Stop a workflow. Agents at work are asked to end, nothing more begins or is asked; what was done stays."""
     with open_fleet(find()) as fleet:
-        key = workflows.meant(fleet, workflow_id).workflow.id
-        found = workflows.cancel(fleet, key, caller=person.caller(fleet))
+        found = workflows.cancel(fleet, workflow_id, caller=person.caller(fleet))
     click.echo(encode(found.view(), 2) if as_json else _headline(found))
 
 
@@ -151,7 +150,7 @@ def cancel(workflow_id: str, as_json: bool) -> None:
 def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
     """Remove the worktrees of a workflow that is over. What only they hold is saved first."""
     with open_fleet(find()) as fleet:
-        found = workflows.meant(fleet, workflow_id)
+        found = workflows.flow(fleet, workflow_id)
         if not yes:
             if as_json or not sys.stdin.isatty():
                 raise Usage("nobody can be asked here", hint="--yes goes ahead.")

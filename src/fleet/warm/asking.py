@@ -30,7 +30,7 @@ COMMANDS = frozenset(
     | {"retry", "pause", "resume", "wait", "accounts"}
 )
 #: These ask whoever sits at the terminal, unless told not to.
-ASKING, NOT_ASKING = ("kill", "rm"), ("-y", "-f", "--yes", "--force")
+ASKING, NOT_ASKING = ("kill", "rm", "done"), ("-y", "-f", "--yes", "--force")
 #: These show a pager on a terminal.
 PAGED = ("diff",)
 #: How long the other end may take to be ready: a fork takes a thousandth of this, a crowd of them more.

@@ -83,7 +83,7 @@ def test_the_letters_of_a_fanout_find_its_numbers_unless_a_branch_is_called_so(f
     assert find_task(fleet, "x-B") == own
 
 
-def test_a_glob_fits_ids_and_branches_here_and_tasks_without_a_repository(fleet: Fleet) -> None:
+def test_a_glob_fits_branches_here_and_ids_whose_prefix_it_spells(fleet: Fleet) -> None:
     add(fleet, "fleet-1", branch="fix-a")
     add(fleet, "fleet-2", branch="fix-b", repo="/two")
     add(fleet, "fleet-3")
@@ -91,6 +91,33 @@ def test_a_glob_fits_ids_and_branches_here_and_tasks_without_a_repository(fleet:
     assert find_tasks(fleet, ["fix-*"], scope=In("/two")) == ["fleet-2"]
     assert find_tasks(fleet, ["fleet-*"], scope=In("/one")) == ["fleet-1", "fleet-3"]
     assert find_tasks(fleet, ["fleet-[13]", "fleet-1", "fix-a"]) == ["fleet-1", "fleet-3"], "each once"
+
+
+@pytest.mark.parametrize("pattern", ["f*", "*", "fleet*", "*-abc1", "[f]leet-abc1", "fleet-abc?"])
+def test_find_tasks_returns_ids_when_the_glob_spells_their_prefix(fleet: Fleet, pattern: str) -> None:
+    branch, _ = add(fleet, "fleet-1", branch="fleet"), add(fleet, "fleet-abc1")
+    add(fleet, "fleet-2", branch="fleet", repo="/two")
+    wanted = {"f*": [branch], "*": [branch], "fleet*": [branch], "fleet-abc?": ["fleet-abc1"]}
+    if pattern in wanted:
+        assert find_tasks(fleet, [pattern], scope=In("/one")) == wanted[pattern]
+    else:
+        with pytest.raises(FleetError, match="no task fits"):
+            find_tasks(fleet, [pattern], scope=In("/one"))
+
+
+def test_find_tasks_finds_no_branch_when_the_directory_is_in_no_repository(fleet: Fleet, tmp_path: Path) -> None:
+    add(fleet, "fleet-1", branch="fix-a")
+    with pytest.raises(FleetError, match="no task fits"):
+        find_tasks(fleet, ["fix-*"], scope=Scope(str(tmp_path)))
+    assert find_tasks(fleet, ["fix-*"]) == ["fleet-1"]
+
+
+def test_find_tasks_refuses_a_part_of_an_id_when_names_are_exact(fleet: Fleet) -> None:
+    add(fleet, "fleet-aefb")
+    assert find_tasks(fleet, ["ef"]) == find_tasks(fleet, ["aefb"], exact=True) == ["fleet-aefb"]
+    with pytest.raises(TaskNotFound) as raised:
+        find_tasks(fleet, ["ef"], exact=True)
+    assert "fleet-aefb" in raised.value.hint
 
 
 def test_a_glob_is_over_what_is_asked_for_and_a_name_is_not(fleet: Fleet) -> None:
@@ -135,8 +162,7 @@ def test_the_scope_of_a_directory_is_the_main_checkout_of_its_repository(tmp_pat
 def test_a_glob_is_told_in_the_order_of_its_branches_as_people_count(fleet: Fleet) -> None:
     for number, branch in enumerate(["w-A10", "w-A2", "v", "w-A1"]):
         add(fleet, f"fleet-{number}", branch)
-    add(fleet, "fleet-w-x")
-    assert find_tasks(fleet, ["*w-*"], scope=In("/one")) == ["fleet-3", "fleet-1", "fleet-0", "fleet-w-x"]
+    assert find_tasks(fleet, ["*w-*"], scope=In("/one")) == ["fleet-3", "fleet-1", "fleet-0"]
 
 
 def test_where_several_are_meant_their_branches_are_named_too(fleet: Fleet) -> None:

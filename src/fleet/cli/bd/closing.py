@@ -105,7 +105,7 @@ def _close(session: Session, words: list[str], reasons: list[str]) -> int:
             "provide exactly one shared reason or one reason per issue"
         )
     try:
-        keys = [(word, session.find(word)) for word in words]
+        keys = [(word, session.find(word, guess=False)) for word in words]
     except NoMatch as error:
         raise BadInput(f"resolving ID {_missing(session, words)}: {error}", hint=error.hint) from error
     closed: list[Task] = []

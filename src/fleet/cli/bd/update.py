@@ -88,7 +88,7 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
     """Everything the flags say, done to one task or not at all."""
     arguments, queue = session.arguments, session.queue
     with queue.atomic():
-        key = session.find(text)
+        key = session.find(text, guess=patch.status != Status.CLOSED)
         _check_guards(session, queue.get(key))
         if arguments.flag("claim"):
             queue.take(key, session.actor)
