@@ -20,7 +20,8 @@ OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 def run(call: Callable[[], int]) -> int:
     """Call, and turn whatever it raises into a message and an exit code."""
-    if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
+    _open_closed_streams()
+    if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(
             errors="backslashreplace"
         )  # a terminal that cannot show a character is no reason to stop
@@ -44,8 +45,7 @@ def run(call: Callable[[], int]) -> int:
 
 def tell(message: str, hint: str = "", code: int = 1) -> int:
     """Print an error and its hint, and return the exit code."""
-    if sys.stderr is not None:
-        sys.stderr.write(f"error: {message}\n" + (f"hint:  {hint}\n" if hint else ""))
+    sys.stderr.write(f"error: {message}\n" + (f"hint:  {hint}\n" if hint else ""))
     return code
 
 
@@ -87,9 +87,20 @@ def _keep(text: str) -> str:
     return path
 
 
+def _open_closed_streams() -> None:
+    """Open /dev/null where the caller closed stdin, stdout or stderr.
+
+    Without that, printing fails after the work is done, and the next file to be opened gets the number of a stream.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, "w" if number else "r", encoding="utf-8")  # noqa: SIM115, PTH123
+            os.set_inheritable(stream.fileno(), True)  # the lowest free number: that of the stream
+            setattr(sys, name, stream)
+
+
 def _flush() -> None:
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    sys.stdout.flush()
 
 
 def _flushed(code: int) -> int:

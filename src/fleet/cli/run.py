@@ -1,7 +1,6 @@
 """`fleet run`: the supervisor, in the foreground or in the background."""
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -106,5 +105,4 @@ def _foreground(told: dict[str, Any], *, quiet: bool, only_made: bool = False) -
     said = control.told(**told)
     if homes.ensure(find()):
         click.echo(f"fleet home initialized at {find().root}", err=True)
-    on_terminal = not quiet and sys.stderr is not None
-    supervising.supervise(find(), said=said, only_made=only_made, to_terminal=on_terminal)
+    supervising.supervise(find(), said=said, only_made=only_made, to_terminal=not quiet)

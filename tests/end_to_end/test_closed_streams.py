@@ -1,0 +1,41 @@
+"""Commands whose caller closed stdin, stdout or stderr: they do their work once, and say that they did."""
+
+import subprocess
+
+import pytest
+
+from fleet.core.filter import Filter
+from live_runs import Store, store
+
+__all__ = ["store"]
+
+CLOSINGS = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"]
+PROGRAMS = {"fleet": ["bd", "create"], "bd": ["create"]}
+
+
+def call(store: Store, closing: str, *argv: str) -> subprocess.CompletedProcess[bytes]:
+    line = f'exec "$@" {closing}'
+    return subprocess.run(["sh", "-c", line, "sh", *argv], env=store.fleet.env, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("closing", CLOSINGS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_create_succeeds_when_a_stream_is_closed(store: Store, program: str, closing: str) -> None:
+    done = call(store, closing, str(store.fleet.home / "bin" / program), *PROGRAMS[program], "once")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [task.title for task in store.queue.find(Filter(), sort="id")] == ["once"]
+    assert not list((store.fleet.home / "logging").glob("crash-*"))
+
+
+@pytest.mark.parametrize("closing", CLOSINGS)
+def test_command_succeeds_when_a_stream_is_closed(store: Store, closing: str) -> None:
+    key = store.create("a task")
+    done = call(store, closing, *store.fleet.argv, "kill", key)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert store.queue.get(key).status == "blocked"
+
+
+def test_command_fails_without_a_bug_when_it_cannot_say_why(store: Store) -> None:
+    done = call(store, "<&- >&- 2>&-", *store.fleet.argv, "kill", "fleet-none")
+    assert done.returncode == 1
+    assert not list((store.fleet.home / "logging").glob("crash-*"))
