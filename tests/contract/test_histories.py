@@ -64,6 +64,16 @@ def test_a_number_is_not_given_again_after_its_task_was_removed(queue: Queue, hi
 
 
 @pytest.mark.bd_in_soak
+def test_begin_keeps_the_number_of_a_run_when_it_is_higher(queue: Queue, history: History) -> None:
+    """A run that an older database does not know is put on record under the number that its agent has."""
+    claim = a_claim(queue)
+    first = history.begin(claim, a_run())
+    later = history.begin(claim, a_run(number=5))
+    assert (later.id, later.number) == (f"{claim.task.id}/5", 5)
+    assert [(run.number, run.is_live) for run in history.runs(claim.task.id)] == [(first.number, False), (5, True)]
+
+
+@pytest.mark.bd_in_soak
 def test_every_field_comes_back_as_it_was(queue: Queue, history: History) -> None:
     claim = a_claim(queue)
     bare = history.begin(claim, a_run())

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.actions.hosts import is_served
+from fleet.actions.strays import fact, remedy, strays
 from fleet.assembly import open_launcher
 from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
@@ -87,6 +88,8 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
         yield "claims", "wrong", f"in progress without a live run: {_some(idle)}", back
     if not expired and not idle:
         yield "claims", "ok", f"{len(held)} tasks in progress, {len(live)} agents at work", ""
+    for stray in strays(fleet):
+        yield "agents", "wrong", fact(stray), f"{remedy(fleet)}."
     ready = fleet.queue.count(READY)[""]
     if fleet.queue.was_moved():
         moved = QueueMoved()

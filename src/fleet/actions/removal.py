@@ -16,6 +16,7 @@ from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
 from fleet.engine.departing import BRANCH_KEPT, save_all
 from fleet.engine.environment import setup_environment
+from fleet.engine.strays import left_after_a_while
 from fleet.engine.trusting import untrusted_commands
 from fleet.engine.work import Work
 from fleet.home import quoted
@@ -138,6 +139,8 @@ def sweep(removals: Sequence[Removal], fleet: Fleet) -> None:
 
 def _removed(home: Home, plan: _Plan, settings: Saving, without_ignored: bool) -> Removal:
     space, work = plan.space, Work(home, plan.space)
+    if alive := left_after_a_while(home.task(space.task_id)):
+        return Removal(space, Saved(), False, f"the agent of {space.task_id}/{alive[-1]} lives in it")
     try:
         if plan.teardown and os.path.isdir(space.path):  # noqa: PTH112
             _tear_down(home, plan)

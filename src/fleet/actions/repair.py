@@ -10,6 +10,7 @@ from fleet.actions.agents import Choice
 from fleet.actions.elsewhere import here, is_elsewhere
 from fleet.actions.merge_records import repair_merges
 from fleet.actions.rights import refuse_agents
+from fleet.actions.strays import in_words, strays
 from fleet.assembly import close_terminal, terminals
 from fleet.config import load
 from fleet.core.branch import session_name
@@ -17,6 +18,7 @@ from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.engine.single import holder
+from fleet.engine.strays import living
 from fleet.engine.tidying import tidy
 from fleet.engine.work import Work
 from fleet.engine.workplace import worktree_path
@@ -35,14 +37,17 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Caller, Task
     from fleet.core.workspace import Workspace
+    from fleet.engine.strays import Stray
     from fleet.workspaces.repository import Repository
 
 
 def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[str]:
     """Bring everything in line for one repository, or for all; what was done, a line each."""
     refuse_agents(caller, "repair worktrees")
-    done = [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_branches(fleet, scope)]
-    done += [*_strangers(fleet, scope), *_sessions(fleet, scope), *_runs(fleet)]
+    found = strays(fleet)
+    done = [in_words(fleet, stray) for stray in found]
+    done += [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_branches(fleet, scope)]
+    done += [*_strangers(fleet, scope, found), *_sessions(fleet, scope), *_runs(fleet)]
     tidy(fleet.home, here(fleet, fleet.history.workspaces(gone=True)))
     return done
 
@@ -98,7 +103,7 @@ def _restored(fleet: Fleet, work: Work) -> str:
 
 def _held(fleet: Fleet) -> set[str]:
     """The tasks that somebody is at work on."""
-    live = {run.task_id for run in fleet.history.live()}
+    live = {run.task_id for run in fleet.history.live()} | {task_id for task_id, _ in living(fleet.home)}
     return live | {task.id for task in _claimed(fleet)}
 
 
@@ -139,8 +144,11 @@ def _undone(fleet: Fleet, space: Workspace) -> str:
     return f"{space.branch}: took back its worktree, which was never finished"
 
 
-def _strangers(fleet: Fleet, scope: Scope) -> Iterator[str]:
-    """Worktrees in fleet's own place that are not on record."""
+def _strangers(fleet: Fleet, scope: Scope, alive: list[Stray]) -> Iterator[str]:
+    """Worktrees in fleet's own place that are not on record, and in which none of these agents may work."""
+    if any(not stray.cwd for stray in alive):
+        return
+    used = {os.path.realpath(stray.cwd) for stray in alive}
     known = {os.path.realpath(space.path) for space in fleet.history.workspaces()}
     choice = Choice(fleet)
     spaces = here(fleet, [*fleet.history.workspaces(), *fleet.history.workspaces(gone=True)])
@@ -152,7 +160,7 @@ def _strangers(fleet: Fleet, scope: Scope) -> Iterator[str]:
         roots = _roots(fleet.home, repository, choice.settings(space.repo))
         for _, path in worktrees(repository):
             place = os.path.realpath(path)
-            if place.startswith(roots) and place not in known:
+            if place.startswith(roots) and place not in known | used:
                 yield f"{path}: is no task's; look at it, then `git worktree remove --force` takes it away"
 
 

@@ -6,6 +6,7 @@ from itertools import groupby
 import click
 
 from fleet.actions.listing import Doing, Row, rows
+from fleet.actions.strays import strays_unwatched
 from fleet.assembly import open_fleet
 from fleet.cli import columns, person
 from fleet.cli.amounts import NOTHING, count, duration, money
@@ -35,10 +36,12 @@ def list_agents(grouped: bool, everything: bool, watch: bool, all_projects: bool
 
             repair_here(fleet, scope)
         while True:
-            found = rows(fleet, scope, everything=everything)
+            found, unlisted = rows(fleet, scope, everything=everything), strays_unwatched(fleet)
             if watch and not as_json:
                 click.clear()
             _print(found, grouped=grouped, as_json=as_json, compact=watch)
+            for line in [] if repair else unlisted:  # a repair has said so
+                click.echo(clean(line), err=True)
             if not watch:
                 return
             time.sleep(1)

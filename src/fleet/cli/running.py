@@ -9,6 +9,7 @@ from rich.text import Text
 
 from fleet.actions.agents import Running, running
 from fleet.actions.outlook import Outlook, outlook
+from fleet.actions.strays import strays_unwatched
 from fleet.assembly import open_fleet
 from fleet.cli.amounts import count, duration, instant, money, percent
 from fleet.cli.bd.text import clean
@@ -38,12 +39,15 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
         return _watch(limit)
     while True:
         with open_fleet(find()) as fleet:
-            rows, ahead = running(fleet), outlook(fleet)
+            rows, ahead, unlisted = running(fleet), outlook(fleet), strays_unwatched(fleet)
         if as_json:
             click.echo(encode([row.view() for row in _first(rows, limit)], None if watch else 2))
+            remarks = [clean(line) for line in unlisted]
         else:
             _print(rows, limit)
-            click.echo("\n".join(_remarks(rows, ahead, limit)), err=True)
+            remarks = _remarks(rows, ahead, limit, unlisted)
+        if remarks:
+            click.echo("\n".join(remarks), err=True)
         if not watch:
             return None
         time.sleep(1)
@@ -81,7 +85,8 @@ def _watch(limit: int) -> None:
         while True:
             rows, ahead = running(fleet), outlook(fleet)
             made = drawn(_first(rows, limit), live.console.width)
-            made.caption, made.caption_justify = "\n".join(_remarks(rows, ahead, limit)), "left"
+            remarks = _remarks(rows, ahead, limit, strays_unwatched(fleet))
+            made.caption, made.caption_justify = "\n".join(remarks), "left"
             live.update(made, refresh=True)
             time.sleep(1)
 
@@ -95,7 +100,7 @@ def _first(rows: list[Running], limit: int) -> list[Running]:
     return rows[:limit] if limit else rows
 
 
-def _remarks(rows: list[Running], ahead: Outlook, limit: int) -> list[str]:
+def _remarks(rows: list[Running], ahead: Outlook, limit: int, unlisted: list[str]) -> list[str]:
     hidden = len(rows) - len(_first(rows, limit))
     lines = [f"{hidden} more; --limit 0 shows all"] if hidden else []
     later = f", {ahead.later} put off" if ahead.later else ""
@@ -103,6 +108,7 @@ def _remarks(rows: list[Running], ahead: Outlook, limit: int) -> list[str]:
     counts += f", {ahead.waiting} waiting for others, {ahead.blocked} blocked"
     some = rows or ahead.ready or ahead.later or ahead.waiting or ahead.blocked
     lines.append(counts if some else "nothing is running or waiting")
+    lines += [clean(line) for line in unlisted]
     lines += [f"nothing {'more ' if rows else ''}starts: {clean(reason)}" for reason in ahead.reasons]
     if ahead.blocked:
         lines.append("`fleet questions` lists what agents ask; `fleet bd list --status blocked` all that need you")

@@ -20,11 +20,11 @@ DEEPEST = 100
 
 def briefed(office: Office, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
     """A token for the run, what it is to be told, and what was asked about its task."""
-    token = _admitted(office, claim, run)
+    token = admitted(office, claim, run)
     return token, _waiting(office, run.task_id), office.history.questions(task_id=run.task_id)
 
 
-def _admitted(office: Office, claim: Claim, run: Run) -> str:
+def admitted(office: Office, claim: Claim, run: Run) -> str:
     """A token for the run, which tells how many runs led to its task and in which repositories it may make tasks."""
     depth, made_by = 0, claim.task.made_by
     while made_by and depth < DEEPEST:

@@ -53,6 +53,7 @@ RUN_FILES = (
     "stdout.tail",
     "stderr.tail",
     "receipt.json",
+    "run.json",
 )
 RECEIPT = "receipt.json"
 

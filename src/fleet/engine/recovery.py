@@ -9,24 +9,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import ClaimLost, FleetError, TaskNotFound
+from fleet.core.errors import BranchTaken, ClaimLost, FleetError, IllegalMove, StoreFault, TaskNotFound
 from fleet.core.filter import Filter
+from fleet.core.task import Claim, Status
 from fleet.engine import losing
+from fleet.engine.briefing import admitted
+from fleet.engine.departing import save_all
+from fleet.engine.evidence.spawn import begun_now
 from fleet.engine.runner import Runner
 from fleet.engine.starting import folder_of
-from fleet.launchers.lock import is_locked
+from fleet.engine.strays import living, living_runs, strays_among
+from fleet.engine.workplace import is_there
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
     from typing import Any
 
     from fleet.core.run import Run
-    from fleet.core.task import Claim, Task
+    from fleet.core.task import Task
     from fleet.engine.office import Office
+    from fleet.engine.strays import Stray
+    from fleet.launchers.base import Agent
 
     Work = tuple[Runner, Coroutine[Any, Any, None]]
 
@@ -48,23 +55,24 @@ class Recovery:
                 yield work
         await office.ask(self._give_back_unstarted, {run.task_id for run in live})
 
-    async def end_strays(self) -> None:
-        """End the agents in this home whose run is over by the record: another host has their task since.
+    async def strays(self) -> AsyncIterator[Work]:
+        """Every agent in this home to go on with that is not on record, each with the work to do; others are ended.
 
-        They stand still, for their deadline is over, and nobody follows them.
+        A restored backup knows nothing of what began after it; or another host has the task since, and the agent stands
+        still.
         """
         office = self._office
-        if not office.fence.is_on:
-            return
-        for place, run_id in await asyncio.to_thread(_living, office.home.tasks):
-            run = await office.ask(office.history.run, run_id)
-            if run is not None and run.is_live:
-                continue
-            with contextlib.suppress(FleetError, OSError):
-                agent = await office.launcher.find(place)
-                if agent is not None:
-                    log.warning("%s is over, and its agent is ended: its task went to another host", run_id)
-                    await agent.kill_tree()
+        found = await asyncio.to_thread(living, office.home)
+        for stray in await office.ask(strays_among, office.home, office.history, found):
+            try:
+                work = await self._take_in(stray)
+            except StoreFault:
+                raise
+            except (FleetError, OSError) as error:  # its task does not begin while it lives
+                log.warning("%s lives, is not on record, and cannot be reached: %s", stray.run_id, error)
+            else:
+                if work is not None:
+                    yield work
 
     async def end_left(self) -> None:
         """End the agents of our runs, whoever followed them; the next supervisor settles what these came to."""
@@ -86,6 +94,76 @@ class Recovery:
         found = [work for run in here if (work := await self._adopt(run))]
         spared = [*own, *(run.task_id for run in here)]
         return found, await office.ask(lambda: office.queue.reap(spare=spared))
+
+    async def _take_in(self, stray: Stray) -> Work | None:
+        """Put a stray on record as it was begun, to go on with; one that cannot be is ended, its work saved first."""
+        office = self._office
+        agent = await office.launcher_of(stray.launcher).find(stray.place)
+        if agent is None:
+            return None
+        asked = office.fence.now()
+        begun = await office.ask(self._put_on_record, stray) if stray.run is not None else None
+        if begun is None:
+            await self._end(stray, agent)
+            return None
+        claim, run = begun
+        office.fence.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
+        log.info("adopted %s, which was not on record", run.id)
+        runner = Runner(office, claim)
+        return runner, runner.adopt(run, agent)
+
+    def _put_on_record(self, stray: Stray) -> tuple[Claim, Run] | None:
+        """Claim the task of a stray for its run; none where the task is over, gone, or goes on with another run."""
+        office, run, space = self._office, stray.run, stray.workspace
+        assert run is not None
+        try:
+            with office.queue.atomic():
+                now, ttl = office.now(), timedelta(seconds=office.settings.supervisor.claim_seconds)
+                task = office.queue.get(run.task_id)
+                is_held = task.is_claimed and task.claim_owner != office.owner
+                if stray.known is not None or is_held or task.status == Status.CLOSED or self._is_behind(run):
+                    return None
+                task = task.claimed(office.owner, now, now + ttl)
+                office.queue.save(task)
+                claim = Claim(task=task, owner=office.owner, epoch=task.epoch, expires_at=now + ttl)
+                if space is not None:
+                    leased = office.history.lease(space)
+                    if leased.path != run.workspace:
+                        raise BranchTaken(space.branch, task.id, path=leased.path)
+                    office.history.keep_workspace(leased.replace(ready_at=space.ready_at, notes=space.notes))
+                # All of its output is read again: what was noted of it before does not count twice.
+                run = office.history.begin(claim, run.replace(spawn=begun_now(office.home, run)))
+                admitted(office, claim, run)
+                return claim, run
+        except (TaskNotFound, IllegalMove) as error:
+            log.info("%s cannot be put on record: %s", stray.run_id, error)
+            return None
+
+    def _is_behind(self, run: Run) -> bool:
+        """Whether its task has a later run, or an earlier one whose agent lives."""
+        earlier = self._office.history.runs(run.task_id)
+        alive = living_runs(self._office.home.task(run.task_id))
+        return any(each.number >= run.number or (each.is_live and each.number in alive) for each in earlier)
+
+    async def _end(self, stray: Stray, agent: Agent) -> None:
+        """End a stray, with all that it made saved beside its branch."""
+        office = self._office
+        log.warning("%s is not on record as live: its agent is ended", stray.run_id)
+        launcher = office.launcher_of(stray.launcher)
+        await asyncio.to_thread(launcher.freeze, [stray.place])
+        space = stray.workspace or await office.ask(office.history.workspace, stray.task_id)
+        if space is not None and is_there(space.path):
+            save = partial(save_all, office.home, space, stray.number, office.settings.saving, with_ignored=True)
+            try:
+                saved = await asyncio.to_thread(save)
+            except (FleetError, OSError) as error:
+                log.warning("%s: nothing is saved, and its worktree %s stays: %s", stray.run_id, space.path, error)
+            else:
+                for command in saved.commands:
+                    log.warning("%s: what is in its worktree is saved: %s", stray.run_id, command)
+        await agent.kill_tree()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(agent.ended(), losing.END_SECONDS)
 
     async def _adopt(self, run: Run) -> Work | None:
         office = self._office
@@ -142,22 +220,3 @@ class Recovery:
                 with office.queue.atomic():
                     office.queue.save(office.queue.get(task.id).freed(office.now()))
                 log.info("gave back %s: it was claimed but never started", task.id)
-
-
-def _living(tasks: str) -> list[tuple[str, str]]:
-    """The folders of runs below a home's tasks in which something lives, and the ids of these runs."""
-    found = []
-    for task in _names(tasks):
-        for number in _names(f"{tasks}/{task}/runs"):
-            place = f"{tasks}/{task}/runs/{number}"
-            with contextlib.suppress(OSError):
-                if is_locked(place):
-                    found.append((place, f"{task}/{number}"))
-    return found
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - paths of the home are strings
-    except OSError:
-        return []

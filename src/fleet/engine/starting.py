@@ -46,7 +46,8 @@ from fleet.engine.preflight import check_login
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
 from fleet.engine.staging import staged
-from fleet.engine.workplace import NotNow, NotReady, open_place, repository_of
+from fleet.engine.strays import keep_record
+from fleet.engine.workplace import NotNow, NotReady, be_alone, open_place, repository_of, verify_folder
 from fleet.launchers.base import Apart, LaunchSpec
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     last = earlier[-1] if earlier else None
     folder = TaskFolder(home_of(office.home, last), claim.task.id, redactor=office.redactor)
     folder.make()
+    await be_alone(folder)
     task = await staged(office, claim) if claim.task.workflow and last is None else claim.task
     task = folder.with_hand_made_changes(task)
     await arrive(office, task, folder)
@@ -156,6 +158,7 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
         await asyncio.to_thread(_answer_dialogs, office, plan, run, env)
     run = run.replace(spawn=await _spawned(office, plan, run, spec))
     await office.ask(office.history.fold, claim, run)
+    keep_record(folder.home, run, plan.place.workspace)
     left = office.fence.left(run.task_id)
     spec = spec if left is None else spec.replace(deadline=(left, office.fence.now()))
     launcher, place = office.launcher_of(run.launcher), folder.run_folder(run.number)
@@ -373,12 +376,5 @@ def _spec(office: Office, plan: Plan, run: Run, command: Command, env: dict[str,
         stdin=command.stdin,
         keep_stdin=command.keep_stdin,
         stdout_cap=office.settings.supervisor.max_output_mb * 1024 * 1024,
-        apart=Apart(hidden=(_verify_folder(plan.home),)),
+        apart=Apart(hidden=(verify_folder(plan.home),)),
     )
-
-
-def _verify_folder(home: Home) -> str:
-    """Where work is verified: what is checked out there is for no agent to see or to rewrite."""
-    folder = os.path.join(home.root, "verify")  # noqa: PTH118
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-    return folder

@@ -147,9 +147,10 @@ class Supervisor:
 
     async def _recover(self) -> None:
         recovery = Recovery(self._office)
+        async for runner, work in recovery.strays():  # first: a run that goes on is not given back below
+            self._follow(runner, work)
         async for runner, work in recovery.runs(self._runners):
             self._follow(runner, work)
-        await recovery.end_strays()
 
     async def _tidy(self) -> None:
         office = self._office

@@ -18,6 +18,7 @@ from fleet.engine.beginnings import beginning, own_beginning
 from fleet.engine.commands import run_command
 from fleet.engine.environment import Place, setup_environment
 from fleet.engine.spares import SPARES, Wanted
+from fleet.engine.strays import left_after_a_while
 from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.engine.work import Work
 from fleet.workspaces import worktree
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 
 #: As long as a removal may take.
 REMOVAL_SECONDS = 5.0
+#: How long a task waits while an agent of an earlier run of its lives.
+LIVES_SECONDS = 30.0
 
 
 class NotNow(FleetError):
@@ -85,6 +88,12 @@ async def open_place(
     return await _Opening(office, claim, task, settings, folder, stop).open()
 
 
+async def be_alone(folder: TaskFolder) -> None:
+    """Wait until nothing of the task's earlier runs lives. Raises NotNow: there is never a second agent."""
+    if alive := await asyncio.to_thread(left_after_a_while, folder.path):
+        raise NotNow(f"the agent of {folder.task_id}/{alive[-1]} still lives", seconds=LIVES_SECONDS)
+
+
 def is_there(path: str) -> bool:
     """Whether there is a directory at a path."""
     return os.path.isdir(path)  # noqa: PTH112
@@ -115,6 +124,13 @@ def worktree_path(home: Home, repository: Repository, settings: Settings, branch
     if root:
         place = os.path.join(repository.top, os.path.expanduser(root))  # noqa: PTH111, PTH118
     return os.path.join(place, repository.key, folder_of(branch))  # noqa: PTH118
+
+
+def verify_folder(home: Home) -> str:
+    """Where work is verified: what is checked out there is for no agent to see or to rewrite."""
+    folder = os.path.join(home.root, "verify")  # noqa: PTH118
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    return folder
 
 
 def repository_of(home: Home, task: Task) -> Repository:

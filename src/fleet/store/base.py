@@ -171,8 +171,9 @@ class History(Protocol):
     """
 
     def begin(self, claim: Claim, run: Run) -> Run:
-        """Record the next run of a claimed task, numbered here, and name it in the task. Raises ClaimLost.
+        """Record the next run of a claimed task, and name it in the task. Raises ClaimLost.
 
+        It is numbered here, but for one with a higher number, which was begun before and is put on record again.
         A run of that task that nobody ended is ended as lost: at most one is live. Its account is used from now on.
         """
 

@@ -20,9 +20,9 @@ _DEAREST_RUN = 1e12
 
 
 def begun(run: Run, claim: Claim, earlier: list[Run]) -> Run:
-    """The run as the next of its task, under the claim it was begun with."""
+    """The run as the next of its task, under the claim it was begun with; one that was begun before has its number."""
     task_id = claim.task.id
-    number = max((each.number for each in earlier), default=0) + 1
+    number = max(run.number, max((each.number for each in earlier), default=0) + 1)
     return run.replace(id=f"{task_id}/{number}", task_id=task_id, number=number, epoch=claim.epoch, owner=claim.owner)
 
 

@@ -44,7 +44,7 @@ def spawned(home: Home, run: Run, spec: LaunchSpec, *, repository: Repository | 
         "repository": "",
         "started_at": run.started_at.isoformat(),
         "others": others,
-        "events_at": size_of(os.path.join(home.task(run.task_id), "events.jsonl")),  # noqa: PTH118
+        "events_at": size_of(_events(home, run)),
     }
     if repository is not None:
         told |= {"repository": stamp(repository) or "", "primary": mark}
@@ -64,6 +64,11 @@ def spawn_of(run: Run) -> dict[str, Any]:
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def begun_now(home: Home, run: Run) -> str:
+    """The same as JSON for a run whose events are noted from here on."""
+    return encode(spawn_of(run) | {"events_at": size_of(_events(home, run))})
 
 
 def piece(run: Run) -> dict[str, Any]:
@@ -93,6 +98,10 @@ def size_of(path: str) -> int:
         return os.lstat(path).st_size
     except OSError:
         return 0
+
+
+def _events(home: Home, run: Run) -> str:
+    return os.path.join(home.task(run.task_id), "events.jsonl")  # noqa: PTH118
 
 
 def directory_repository(home: Home, cwd: str) -> Repository | None:

@@ -1,0 +1,41 @@
+"""Agents that live although the database does not have their run: found here, taken in by the next supervisor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.engine.single import holder
+from fleet.engine.strays import living, strays_among
+
+if TYPE_CHECKING:
+    from fleet.assembly import Fleet
+    from fleet.engine.strays import Stray
+
+TAKES_IN = "`fleet run start` adopts it, or ends it and saves its work"
+AGAIN = "`fleet run restart` tries again to adopt or end it"
+
+
+def strays(fleet: Fleet) -> list[Stray]:
+    """The agents of this home that live and are not on record as live."""
+    return strays_among(fleet.home, fleet.history, living(fleet.home))
+
+
+def strays_unwatched(fleet: Fleet) -> list[str]:
+    """The same in words while no supervisor runs: one that does has looked for them at its start."""
+    return [in_words(fleet, stray) for stray in strays(fleet)] if holder(fleet.home) is None else []
+
+
+def in_words(fleet: Fleet, stray: Stray) -> str:
+    """Which agent it is, and what becomes of it."""
+    return f"{fact(stray)}; {remedy(fleet)}"
+
+
+def fact(stray: Stray) -> str:
+    """Which agent it is."""
+    where = f" in {stray.cwd}" if stray.cwd else ""
+    return f"the agent of {stray.run_id} lives{where}, and the database does not have it as live"
+
+
+def remedy(fleet: Fleet) -> str:
+    """What takes care of it."""
+    return TAKES_IN if holder(fleet.home) is None else AGAIN
