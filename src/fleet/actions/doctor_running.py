@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.actions.hosts import is_served
+from fleet.actions.repositories import gone_repositories
 from fleet.actions.strays import fact, remedy, strays
 from fleet.assembly import open_launcher
 from fleet.core.errors import QueueMoved
@@ -15,6 +16,7 @@ from fleet.core.filter import READY, Filter
 from fleet.core.jsontext import decode
 from fleet.core.task import Status
 from fleet.engine.single import PAUSED, holder
+from fleet.workspaces.repository import RepositoryGone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,6 +92,9 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
         yield "claims", "ok", f"{len(held)} tasks in progress, {len(live)} agents at work", ""
     for stray in strays(fleet):
         yield "agents", "wrong", fact(stray), f"{remedy(fleet)}."
+    for place, number in gone_repositories(fleet).items():
+        error = RepositoryGone(place)
+        yield "repository", "wrong", f"{error}; {number} tasks need it", error.hint
     ready = fleet.queue.count(READY)[""]
     if fleet.queue.was_moved():
         moved = QueueMoved()

@@ -9,6 +9,7 @@ from fleet.actions import removal
 from fleet.actions.agents import Choice
 from fleet.actions.elsewhere import here, is_elsewhere
 from fleet.actions.merge_records import repair_merges
+from fleet.actions.repositories import gone_repositories
 from fleet.actions.rights import refuse_agents
 from fleet.actions.strays import in_words, strays
 from fleet.assembly import close_terminal, terminals
@@ -26,6 +27,7 @@ from fleet.home import Home
 from fleet.launchers.lock import is_locked
 from fleet.workspaces.admin import head_of, worktrees
 from fleet.workspaces.branches import restore_branch
+from fleet.workspaces.repository import RepositoryGone, is_gone
 from fleet.workspaces.worktree import undo
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[
     refuse_agents(caller, "repair worktrees")
     found = strays(fleet)
     done = [in_words(fleet, stray) for stray in found]
+    done += _repositories(fleet, scope)
     done += [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_branches(fleet, scope)]
     done += [*_strangers(fleet, scope, found), *_sessions(fleet, scope), *_runs(fleet)]
     tidy(fleet.home, here(fleet, fleet.history.workspaces(gone=True)))
@@ -70,8 +73,17 @@ def _workspaces(fleet: Fleet, scope: Scope) -> Iterator[str]:
 
 
 def _spaces(fleet: Fleet, scope: Scope) -> list[Workspace]:
-    """The worktrees of this host that are not gone."""
-    return [space for space in here(fleet, fleet.history.workspaces()) if scope.repo in (None, space.repo)]
+    """The worktrees of this host that are not gone, as far as their repositories are at their places."""
+    found = [space for space in here(fleet, fleet.history.workspaces()) if scope.repo in (None, space.repo)]
+    return [space for space in found if not is_gone(space.common)]
+
+
+def _repositories(fleet: Fleet, scope: Scope) -> Iterator[str]:
+    """Repositories that are not at their places: nothing can be said of their worktrees."""
+    for place, number in gone_repositories(fleet).items():
+        if scope.repo in (None, place):
+            error = RepositoryGone(place)
+            yield f"{error}; {number} of its tasks wait; {error.hint}"
 
 
 def _branches(fleet: Fleet, scope: Scope) -> Iterator[str]:
@@ -154,7 +166,7 @@ def _strangers(fleet: Fleet, scope: Scope, alive: list[Stray]) -> Iterator[str]:
     spaces = here(fleet, [*fleet.history.workspaces(), *fleet.history.workspaces(gone=True)])
     seen = {space.common: space for space in spaces}
     for space in seen.values():
-        if scope.repo not in (None, space.repo):
+        if scope.repo not in (None, space.repo) or is_gone(space.common):
             continue
         repository = Work(fleet.home, space).repository
         roots = _roots(fleet.home, repository, choice.settings(space.repo))

@@ -25,6 +25,7 @@ from fleet.engine.trusting import changed_repository
 from fleet.engine.work import Work
 from fleet.engine.workplace import is_there
 from fleet.workspaces.leftovers import commit_leftovers
+from fleet.workspaces.repository import RepositoryGone, refuse_gone
 from fleet.workspaces.trust import stamp
 from fleet.workspaces.worktree import state_of
 
@@ -62,11 +63,16 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
         # A person decides what becomes of one that was stopped, and `kill` saves it first; or it goes on.
         by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
         by_hand = by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm)
+        if not by_hand:
+            refuse_gone(live.workspace.common)
         if by_hand or not is_there(live.workspace.path):
             return found.replace(tree=Tree(kind=WORKTREE))
         return await _of_worktree(office, task.id, live, found, (exit, alarm))
     except ClaimLost:
         raise
+    except RepositoryGone as error:
+        log.warning("%s cannot be judged: %s", live.run.id, error)
+        return found.replace(gone=str(error))
     except (FleetError, OSError) as error:  # what an agent did stays where it is, and the run is settled all the same
         log.warning("%s is concluded without all that belongs to it: %s", live.run.id, error)
         _flag(live, f"not concluded: {error}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.base import NEXT_RUN, STDIN
 from fleet.core.errors import ClaimLost, FleetError, StoreAway
+from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.engine import losing, settling, staging, starting
 from fleet.engine.conclusion import conclude, take_leave
@@ -19,6 +20,7 @@ from fleet.engine.secrets import SecretRefused
 from fleet.engine.staging import Skipped
 from fleet.engine.tails import keep_tail
 from fleet.engine.workplace import NotNow, NotReady
+from fleet.workspaces.repository import RepositoryGone
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -96,6 +98,8 @@ class Runner:
             await live.read_all()
             await self._note_delivered(live)
             found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
+            if found.gone and self._stopping is None:
+                self._stopping = Outcome(ending=Ending.LOST, reason=found.gone)
             await send_on(self._office, live)
             await keep_tail(self._office, live)
             await settling.settle(self._office, self.claim, live, exit, self._stopping, found)
@@ -314,6 +318,9 @@ class Runner:
             await settling.settle_unstarted(self._office, self.claim, self._stopping)
         elif isinstance(error, NotReady):
             outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
+            await settling.settle_unstarted(self._office, self.claim, outcome)
+        elif isinstance(error, RepositoryGone):
+            outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error), finding=Finding.INFRA_ERROR)
             await settling.settle_unstarted(self._office, self.claim, outcome)
         elif isinstance(error, NotNow):
             await settling.give_back(self._office, self.claim, str(error), error.seconds)

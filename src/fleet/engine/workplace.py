@@ -28,7 +28,7 @@ from fleet.workspaces.files import copy_in
 from fleet.workspaces.mirror import mirror_of, repository_at
 from fleet.workspaces.objects import tree_of
 from fleet.workspaces.ports import free_block
-from fleet.workspaces.repository import Repository, find_repository
+from fleet.workspaces.repository import Repository, RepositoryGone, find_repository, refuse_gone
 from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
@@ -134,9 +134,13 @@ def verify_folder(home: Home) -> str:
 
 
 def repository_of(home: Home, task: Task) -> Repository:
-    """The repository in which a task with a worktree works on this host. Raises FleetError."""
+    """The repository in which a task with a worktree works on this host. Raises FleetError, RepositoryGone."""
     if task.remote:  # it has arrived already
         return repository_at(home, task.repo, task.remote, task.base)
+    if task.repo:
+        refuse_gone(task.repo)  # else a repository around its old place would be found
+    elif not is_there(task.cwd):
+        raise RepositoryGone(task.cwd)
     return find_repository(task.repo or task.cwd)
 
 

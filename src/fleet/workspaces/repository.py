@@ -29,6 +29,14 @@ class NoRepository(FleetError):
     hint = "go into one, or `git init` makes one; `fleet bd create --cwd DIR` needs none."
 
 
+class RepositoryGone(FleetError):
+    """A repository that fleet knows is not at its place: moved, deleted, or on a disk that is not mounted."""
+
+    def __init__(self, place: str) -> None:
+        hint = "move it back, or mount its disk; `fleet retry` then continues its tasks."
+        super().__init__(f"no git repository at {place}: no HEAD in it or in its .git folder", hint=hint)
+
+
 class Repository(Record):
     """One repository, whichever of its worktrees it was found from."""
 
@@ -44,6 +52,17 @@ class Repository(Record):
     def key(self) -> str:
         """A name for a folder that no other repository on this machine has."""
         return f"{_plain(self.name)}-{hashlib.sha256(os.fsencode(self.common)).hexdigest()[:8]}"
+
+
+def is_gone(place: str) -> bool:
+    """Whether neither a main checkout nor a git directory is at a place any more."""
+    return not any(os.path.exists(os.path.join(place, name)) for name in ("HEAD", ".git/HEAD"))  # noqa: PTH110, PTH118
+
+
+def refuse_gone(place: str) -> None:
+    """Raise RepositoryGone unless a main checkout or a git directory is still at a place."""
+    if is_gone(place):
+        raise RepositoryGone(place)
 
 
 def find_repository(directory: str) -> Repository:

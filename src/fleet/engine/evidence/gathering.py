@@ -50,6 +50,7 @@ class Gathered(Record):
     strayed: tuple[str, ...] = ()  # what it did outside of its scope, in words
     verification: Verification | None = None
     not_verified: str = ""
+    gone: str = ""  # that its repository is, in words: nothing it did can be judged
 
     def evidence(self, outcome: Outcome, task: Task) -> Evidence:
         """What the finding follows from, for a run that ended so."""
