@@ -8,6 +8,7 @@ import pytest
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task
 from contract.history_builders import a_claim, a_run, a_workspace, removed
 from fleet.core.errors import BadInput, BranchTaken, FleetError, IllegalMove, WorkspaceNotFound
+from fleet.core.relocation import Relocation
 from fleet.core.task import Claim, Verdict
 from fleet.core.workspace import Workspace
 from fleet.store.base import History, Queue
@@ -344,3 +345,21 @@ def test_workspaces_are_taken_back_with_their_transaction(queue: Queue, history:
         removed(history, "t")
         raise ZeroDivisionError
     assert history.workspaces(gone=True) == [kept]
+
+
+def test_runs_and_workspaces_follow_when_their_home_was_moved(queue: Queue, history: History) -> None:
+    claim = a_claim(queue, owner="old")
+    history.begin(claim, a_run(home="/home/a", workspace="/home/a/w/t"))
+    inside = history.lease(
+        a_workspace(claim.task.id, path="/home/a/w/t", notes='{"host":"old","admin":"/r/.git/worktrees/t"}')
+    )
+    beside = history.lease(a_workspace("u", path="/home/ab/w/u"))
+    foreign = history.lease(a_workspace("v", path="/home/a/w/v", notes='{"host":"third"}'))
+    history.relocate(Relocation(before=("/home/a", "/real/a"), after="/new", owner_before="old", owner="new"))
+    moved = history.workspace(claim.task.id)
+    assert moved is not None and (moved.path, moved.host) == ("/new/w/t", "new")
+    assert moved.replace(path=inside.path, notes=inside.notes) == inside
+    assert (history.workspace("u"), history.workspace("v")) == (beside, foreign)
+    [run] = history.live("new")
+    assert (run.home, run.workspace) == ("/new", "/home/a/w/t"), "coders know their sessions by the directory"
+    assert history.live("old") == []

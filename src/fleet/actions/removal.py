@@ -14,11 +14,12 @@ from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
-from fleet.engine.departing import BRANCH_KEPT, save_all
+from fleet.engine.departing import BRANCH_KEPT
 from fleet.engine.environment import setup_environment
+from fleet.engine.relocating import relocate
 from fleet.engine.strays import left_after_a_while
 from fleet.engine.trusting import untrusted_commands
-from fleet.engine.work import Work
+from fleet.engine.work import Work, save_all
 from fleet.home import quoted
 from fleet.workspaces.saving import Saved
 from fleet.workspaces.worktree import delete_branch, sweep_away, take_away
@@ -99,6 +100,7 @@ def remove(
 
     Raises IllegalMove for a task that is at work. `sweep` afterwards deletes what they held from the disk.
     """
+    relocate(fleet.home, fleet.queue, fleet.history)
     settings = load(fleet.home, env={}).saving
     wished = {"with_branch": with_branch, "without_ignored": without_ignored}
     with fleet.queue.atomic():  # one write for all of them

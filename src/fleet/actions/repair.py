@@ -18,11 +18,12 @@ from fleet.core.branch import session_name
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
+from fleet.engine.relocating import relocate
 from fleet.engine.single import holder
 from fleet.engine.strays import living
 from fleet.engine.tidying import tidy
 from fleet.engine.work import Work
-from fleet.engine.workplace import worktree_path
+from fleet.engine.workplace import is_seen, worktree_path
 from fleet.home import Home
 from fleet.launchers.lock import is_locked
 from fleet.workspaces.admin import head_of, worktrees
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
 def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[str]:
     """Bring everything in line for one repository, or for all; what was done, a line each."""
     refuse_agents(caller, "repair worktrees")
+    moved = relocate(fleet.home, fleet.queue, fleet.history)
+    done = [moved] if moved else []
     found = strays(fleet)
-    done = [in_words(fleet, stray) for stray in found]
+    done += [in_words(fleet, stray) for stray in found]
     done += _repositories(fleet, scope)
     done += [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_branches(fleet, scope)]
     done += [*_strangers(fleet, scope, found), *_sessions(fleet, scope), *_runs(fleet)]
@@ -68,6 +71,9 @@ def _workspaces(fleet: Fleet, scope: Scope) -> Iterator[str]:
             yield from _remove(fleet, space, "its removal had been cut short")
         elif space.ready_at is None:
             yield _undone(fleet, space)
+        elif not is_there and not is_seen(space.path):
+            words = f"nothing of it is removed; `fleet kill {space.branch}` removes what is left"
+            yield f"{space.branch}: its folder {space.path} cannot be seen, as its parent folder is missing; {words}"
         elif not is_there:
             yield from _remove(fleet, space, "its folder was gone")
 

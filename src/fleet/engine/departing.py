@@ -11,9 +11,8 @@ from fleet.core.jsontext import encode
 from fleet.core.record import Record
 from fleet.core.task import Status
 from fleet.engine.returning import note, tear_down
-from fleet.engine.work import Work
+from fleet.engine.work import Work, save_all
 from fleet.engine.workplace import is_there
-from fleet.workspaces.saving import save
 from fleet.workspaces.worktree import delete_branch, remove
 
 if TYPE_CHECKING:
@@ -47,25 +46,6 @@ def wish_of(space: Workspace) -> Wish | None:
 def holds(wish: Wish, task: Task | None) -> bool:
     """Whether a wish is still one: its task was not opened again. Pure."""
     return task is None or (task.epoch == wish.epoch and task.status in (Status.BLOCKED, Status.CLOSED))
-
-
-def save_all(home: Home, space: Workspace, run_number: int, settings: Saving, *, with_ignored: bool) -> Saved:
-    """Save what only a worktree holds. Raises FleetError: then it must stay."""
-    work = Work(home, space)
-    saved = save(
-        home,
-        work.view,
-        work.place,
-        space.task_id,
-        run_number,
-        skip_ignored=settings.skip,
-        max_ignored_mb=settings.ignored_mb,
-        with_ignored=with_ignored,
-    )
-    if saved.too_large:
-        largest = ", ".join(saved.too_large[:3])
-        raise FleetError(f"its ignored files are more than {settings.ignored_mb} MB: {largest}")
-    return saved
 
 
 class Departures:

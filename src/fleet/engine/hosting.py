@@ -92,6 +92,12 @@ def pin_here(home: Home) -> str:
     return PIN + known
 
 
+def pin_of(home: Home) -> str:
+    """The same, of a home that may not have it yet: then nothing."""
+    known = _read(home.identity)
+    return PIN + known if known else ""
+
+
 def pin_among(home: Home, hosts: Iterable[Host]) -> str:
     """What a task of this home that stays must require, by the hosts there are.
 

@@ -18,11 +18,11 @@ from fleet.core.filter import Filter
 from fleet.core.task import Claim, Status
 from fleet.engine import losing
 from fleet.engine.briefing import admitted
-from fleet.engine.departing import save_all
 from fleet.engine.evidence.spawn import begun_now
 from fleet.engine.runner import Runner
 from fleet.engine.starting import folder_of
 from fleet.engine.strays import living, living_runs, strays_among
+from fleet.engine.work import save_all
 from fleet.engine.workplace import is_there
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet import wake
-from fleet.core.errors import FleetError, StoreAway, StoreFault
+from fleet.core.errors import FleetError, HomeRefused, StoreAway, StoreFault
 from fleet.core.filter import Filter
 from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
@@ -22,6 +22,7 @@ from fleet.engine.pool import POOLED
 from fleet.engine.presence import Presence
 from fleet.engine.radar import Radar
 from fleet.engine.recovery import Recovery
+from fleet.engine.relocating import take_place
 from fleet.engine.renewing import Renewals
 from fleet.engine.runner import Runner
 from fleet.engine.single import PAUSED
@@ -79,6 +80,7 @@ class Supervisor:
         beat = asyncio.create_task(self._beat(), name="beat")
         away = asyncio.create_task(self._away.serve(), name="away")
         try:
+            await self._persist(self._take_place)
             await self._persist(self._recover)
             await self._guarded(self._tidy)
             await self._guarded(self._show_host)
@@ -144,6 +146,10 @@ class Supervisor:
                     return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), min(wait, ARRIVE_SECONDS))
+
+    async def _take_place(self) -> None:
+        office = self._office
+        await office.ask(take_place, office.home, office.queue, office.history, office.owner)
 
     async def _recover(self) -> None:
         recovery = Recovery(self._office)
@@ -372,6 +378,8 @@ class Supervisor:
         while not self._stopping.is_set():
             try:
                 await work()
+            except HomeRefused:
+                raise
             except FleetError as error:
                 if not isinstance(error, StoreAway):  # that was noted
                     log.warning("recovery waits: %s", error)

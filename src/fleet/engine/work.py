@@ -9,20 +9,24 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
+from fleet.core.errors import FleetError
 from fleet.files import atomic_write
 from fleet.workspaces.diffs import shortstat
 from fleet.workspaces.ignored import SKIPPED, find_ignored
 from fleet.workspaces.place import Place
 from fleet.workspaces.repository import Repository
+from fleet.workspaces.saving import save
 from fleet.workspaces.snapshot import Snapshot
 from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fleet.config.workspace_sections import Saving
     from fleet.core.workspace import Workspace
     from fleet.home import Home
     from fleet.workspaces.diffs import DiffSize
+    from fleet.workspaces.saving import Saved
 
 
 #: More files that git ignores than setup is expected to make; what is beyond them is saved like anything else.
@@ -106,3 +110,22 @@ class Work:
     def size(self) -> DiffSize:
         """How much it differs from its base. Raises GitFault, OSError."""
         return shortstat(self.view, self.workspace.base_commit, self.tree())
+
+
+def save_all(home: Home, space: Workspace, run_number: int, settings: Saving, *, with_ignored: bool) -> Saved:
+    """Save what only a worktree holds. Raises FleetError: then it must stay."""
+    work = Work(home, space)
+    saved = save(
+        home,
+        work.view,
+        work.place,
+        space.task_id,
+        run_number,
+        skip_ignored=settings.skip,
+        max_ignored_mb=settings.ignored_mb,
+        with_ignored=with_ignored,
+    )
+    if saved.too_large:
+        largest = ", ".join(saved.too_large[:3])
+        raise FleetError(f"its ignored files are more than {settings.ignored_mb} MB: {largest}")
+    return saved

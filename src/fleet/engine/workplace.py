@@ -20,7 +20,7 @@ from fleet.engine.environment import Place, setup_environment
 from fleet.engine.spares import SPARES, Wanted
 from fleet.engine.strays import left_after_a_while
 from fleet.engine.trusting import changed_repository, untrusted_commands
-from fleet.engine.work import Work
+from fleet.engine.work import Work, save_all
 from fleet.workspaces import worktree
 from fleet.workspaces.admin import branch_tip
 from fleet.workspaces.branches import base_name, checked_base
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from fleet.workspaces.spare import Spare
 
 log = logging.getLogger(__name__)
+
+UNSEEN = "mount its disk or put the folder back, then run `fleet retry`; `fleet kill` removes what is left."
 
 #: As long as a removal may take.
 REMOVAL_SECONDS = 5.0
@@ -97,6 +99,11 @@ async def be_alone(folder: TaskFolder) -> None:
 def is_there(path: str) -> bool:
     """Whether there is a directory at a path."""
     return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_seen(path: str) -> bool:
+    """Whether the folder of a worktree is surely gone where there is none: not so on a disk that is not mounted."""
+    return is_there(os.path.dirname(path))  # noqa: PTH120
 
 
 def branch_of(task: Task) -> str:
@@ -276,9 +283,17 @@ class _Opening:
         return not await self._office.ask(changed_repository, self._office.history, repository)
 
     def _make(self, repository: Repository, tip: str | None, leased: Workspace, spare: Spare | None) -> Furnished:
-        """The worktree itself. What a killed attempt left is made anew: no agent was in it."""
+        """The worktree itself. What a killed attempt left is made again: no agent was in it.
+
+        Everything else is saved first: the folder of a worktree that is not on record, and what git still holds of one
+        whose folder was deleted. Raises NotReady where that cannot be.
+        """
         home = self._office.home
+        if not self._is_new and leased.ready_at is not None and not is_seen(leased.path):
+            raise NotReady(f"its worktree {leased.path} cannot be seen: the folder above it is missing", hint=UNSEEN)
         if not self._is_new or os.path.lexists(leased.path):
+            if self._is_new or leased.ready_at is not None:
+                self._save(leased)
             worktree.remove(home, repository, leased.path)
         _make_private(os.path.dirname(leased.path))  # noqa: PTH120
         made = worktree.add(
@@ -294,6 +309,15 @@ class _Opening:
         log.info("made %s on %s", leased.path, leased.branch)
         copied = copy_in(repository.top, leased.path, self._settings.setup.credential_files)
         return Furnished(made.admin, copied, tree_of(View(home, repository), leased.base_commit))
+
+    def _save(self, leased: Workspace) -> None:
+        try:
+            saved = save_all(self._office.home, leased, 0, self._settings.saving, with_ignored=True)
+        except FleetError as error:
+            raise NotReady(f"what is in {leased.path} cannot be saved: {error}", hint=error.hint) from error
+        for command in saved.commands:
+            self._folder.log("saved", path=leased.path, command=command)
+            log.warning("%s: saved what was in %s: %s", leased.branch, leased.path, command)
 
     async def _set_up(self, repository: Repository, leased: Workspace, furnished: Furnished) -> Workspace:
         setup, copied, admin = self._settings.setup, furnished.copied, furnished.admin

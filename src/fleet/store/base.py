@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fleet.core.health import Vital
     from fleet.core.host import Host
     from fleet.core.receipt import FindingCount, Receipt
+    from fleet.core.relocation import Relocation
     from fleet.core.run import Account, AccountTotal, Message, Question, Run
     from fleet.core.tally import Tally
     from fleet.core.task import Caller, Claim, Comment, Task, Verdict
@@ -377,6 +378,9 @@ class History(Protocol):
 
         Branch, path and ports are free again; one that is gone stays as it is. Raises WorkspaceNotFound.
         """
+
+    def relocate(self, moved: Relocation) -> None:
+        """Have the runs and workspaces of a home that was moved say where they are now, and whose, all at once."""
 
     def trust(self, kind: str, key: str, value: str, by: str) -> None:
         """Put on record what somebody declared to be all right. Raises BadInput for text that is not UTF-8."""

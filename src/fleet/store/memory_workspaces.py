@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.store import workspace_rules as rules
 
 if TYPE_CHECKING:
+    from fleet.core.relocation import Relocation
     from fleet.core.workspace import Workspace
     from fleet.store.memory import MemoryQueue
     from fleet.store.workspace_rules import Ports
@@ -62,6 +63,13 @@ class MemoryWorkspaces:
     def leave_workspace(self, task_id: str) -> Workspace:
         with self._queue.atomic():
             return self._put_workspace(rules.left(self.workspace(task_id), task_id, self._queue.now()))
+
+    def relocate(self, moved: Relocation) -> None:
+        with self._queue.atomic():
+            state = self._queue.state
+            state.workspaces = [moved.workspace(each) for each in state.workspaces]
+            own = {key: run for key, run in state.runs.items() if run.owner == moved.owner_before}
+            state.runs = {**state.runs, **{key: moved.run(run) for key, run in own.items()}}
 
     def trust(self, kind: str, key: str, value: str, by: str) -> None:
         rules.check_trust(kind, key, value)

@@ -11,6 +11,7 @@ from fleet.store.sql_history_rows import storable, values_of, workspace_from
 if TYPE_CHECKING:
     from typing import Any
 
+    from fleet.core.relocation import Relocation
     from fleet.core.workspace import Workspace
     from fleet.store.sql_queue import SqlQueue
     from fleet.store.workspace_rules import Ports
@@ -67,6 +68,18 @@ class SqlWorkspaces:
     def leave_workspace(self, task_id: str) -> Workspace:
         with self._db.writing(durable=False):
             return self._put_workspace(rules.left(self.workspace(task_id), task_id, self._now()))
+
+    def relocate(self, moved: Relocation) -> None:
+        with self._db.writing():
+            for space in self.workspaces(gone=True):
+                found = moved.workspace(space)
+                if found != space:
+                    self._db.rows(self._space_sql["move_workspace"], values_of(found))
+            owners = {"owner_before": moved.owner_before, "owner": moved.owner}
+            for before in moved.before:
+                values = {"before": before, "after": moved.after, "owner_before": moved.owner_before}
+                self._db.rows(self._space_sql["move_homes_of_runs"], values)
+            self._db.rows(self._space_sql["move_owners_of_runs"], owners)
 
     def trust(self, kind: str, key: str, value: str, by: str) -> None:
         rules.check_trust(kind, key, value)

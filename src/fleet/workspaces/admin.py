@@ -81,7 +81,7 @@ def worktrees(repository: Repository, *, but: Collection[str] = ()) -> list[tupl
     for name in sorted(os.listdir(folder))[:MOST_FOLDERS]:
         admin = os.path.join(folder, name)
         if name not in but and _is_folder(admin):
-            found.append((admin, _place(admin)))
+            found.append((admin, place_of(admin)))
     return found
 
 
@@ -139,20 +139,22 @@ def real(path: str) -> str:
 def _tampered(repository: Repository, path: str, admin: str) -> tuple[str, ...]:
     pointer = read(os.path.join(path, ".git"))
     checks = {
-        ".git": pointer.startswith("gitdir: ") and _leads(path, pointer.removeprefix("gitdir: ")) == admin,
-        "commondir": _leads(admin, read(os.path.join(admin, "commondir"))) == repository.common,
-        "gitdir": _place(admin) == path,
+        ".git": pointer.startswith("gitdir: ") and leads(path, pointer.removeprefix("gitdir: ")) == admin,
+        "commondir": leads(admin, read(os.path.join(admin, "commondir"))) == repository.common,
+        "gitdir": place_of(admin) == path,
         "HEAD": any(head_of(admin)),
     }
     return tuple(name for name, right in checks.items() if not right)
 
 
-def _place(admin: str) -> str:
+def place_of(admin: str) -> str:
+    """Return where git's folder about a worktree says that the worktree is; empty where it says nothing."""
     text = read(os.path.join(admin, "gitdir")).removesuffix("\n")
-    return os.path.dirname(_leads(admin, text)) if text else ""
+    return os.path.dirname(leads(admin, text)) if text else ""
 
 
-def _leads(folder: str, text: str) -> str:
+def leads(folder: str, text: str) -> str:
+    """Return where the text of a pointer file in a folder leads."""
     return os.path.normpath(os.path.join(folder, text.removesuffix("\n"))).replace("\0", "")
 
 

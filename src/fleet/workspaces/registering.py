@@ -13,7 +13,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from fleet.workspaces.admin import read, real
+from fleet.files import atomic_write
+from fleet.workspaces.admin import leads, place_of, read, real
 from fleet.workspaces.git import git
 from fleet.workspaces.refs import new_branch
 
@@ -62,6 +63,18 @@ def register(repository: Repository, path: str, branch: str, *, reason: str, asi
 def point(tree: str, admin: str) -> None:
     """Write the pointer of a worktree to git's folder about it."""
     _write(os.path.join(tree, ".git"), f"gitdir: {admin}\n")
+
+
+def follow(path: str, admin: str, *, before: str, admin_before: str) -> None:
+    """Have a worktree that was moved and git's folder about it lead to each other again. Raises FleetError.
+
+    `before` is where the worktree was, and `admin_before` where git's folder was. What an agent changed stays changed.
+    """
+    if place_of(admin) == before:
+        atomic_write(os.path.join(admin, "gitdir"), os.fsencode(f"{real(path)}/.git\n"), 0o644)
+    pointer = read(os.path.join(path, ".git")).removeprefix("gitdir: ")
+    if pointer and leads(before, pointer) == admin_before and leads(path, pointer) != admin:
+        atomic_write(os.path.join(path, ".git"), os.fsencode(f"gitdir: {admin}\n"), 0o644)
 
 
 def make_branch(repository: Repository, branch: str, commit: str, *, aside: str) -> None:

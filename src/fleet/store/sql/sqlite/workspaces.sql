@@ -49,6 +49,17 @@ update workspaces set
     removing_at = :removing_at, removed_at = :removed_at, saved = :saved, notes = :notes
 where task = :task_id and removed_at is null
 
+-- move_workspace --
+-- Of those that a task had one after the other, none was leased at the same moment as another.
+update workspaces set path = :path, repo = :repo, common = :common, notes = :notes
+where task = :task_id and made_at = :made_at
+
+-- move_homes_of_runs --
+update runs set home = :after where home = :before and owner = :owner_before
+
+-- move_owners_of_runs --
+update runs set owner = :owner where owner = :owner_before
+
 -- is_worked_on --
 select 1 from runs where task = :task and ended_at is null
 union all
