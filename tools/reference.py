@@ -1,25 +1,29 @@
 """Writes docs/reference from the program itself: `make docs`. With --check it writes nothing and says what is stale."""
 
+import contextlib
+import io
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from fleet.cli.bd import main as bd_main
 from fleet.cli.bd.verbs import VERBS
-from fleet.cli.main import COMMANDS
+from fleet.cli.main import COMMANDS, call
 from fleet.config.keys import ALIASES, PROJECT, SCOPES, documented, in_scope
 
-FLEET = str(Path(sys.executable).with_name("fleet"))
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs`; do not edit. -->"
 
 
 def main() -> None:
     """Write the pages, or check them."""
-    pages = {"commands.md": commands(), "bd.md": bd(), "settings.md": settings()}
+    with tempfile.TemporaryDirectory() as home:
+        os.environ.clear()
+        os.environ.update(HOME=home, FLEET_HOME=home, COLUMNS="100")
+        pages = {"commands.md": commands(), "bd.md": bd(), "settings.md": settings()}
     stale = [name for name, text in pages.items() if not _is_current(FOLDER / name, text)]
     if sys.argv[1:] == ["--check"]:
         sys.exit(f"error: out of date: {', '.join(stale)}\nhint:  make docs" if stale else 0)
@@ -75,12 +79,12 @@ def _with_subcommands(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _help(*words: str) -> str:
-    with tempfile.TemporaryDirectory() as home:
-        env = {"PATH": os.environ["PATH"], "HOME": home, "FLEET_HOME": home, "COLUMNS": "100", "LANG": "C.UTF-8"}
-        done = subprocess.run([FLEET, *words, "--help"], env=env, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"error: `fleet {' '.join(words)} --help` failed: {done.stderr.strip()}")
-    return done.stdout.rstrip()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        code = bd_main([*words[1:], "--help"]) if words[:1] == ("bd",) else call([*words, "--help"])
+    if code != 0:
+        sys.exit(f"error: `fleet {' '.join(words)} --help` failed")
+    return printed.getvalue().rstrip()
 
 
 def _toml(value: object) -> str:
