@@ -70,17 +70,18 @@ ONWARD = {
 }
 
 
-@pytest.mark.parametrize(("start", "goal"), list(product(STATES, STATES)))
-def test_a_message_moves_only_forward_and_its_end_is_final(history: History, start: str, goal: str) -> None:
-    history.say(a_message())
-    if start != Delivery.QUEUED:
-        assert history.mark_message("m-1", start, NOON + MINUTE, "t-1/1")
-    (before,) = history.messages()
-    moved = history.mark_message("m-1", goal, NOON + HOUR, "t-1/2")
-    (after,) = history.messages()
-    assert moved is (goal in ONWARD[start])
-    assert (after.state, after.run_id) == ((goal, "t-1/2") if moved else (start, before.run_id))
-    assert after == (before.replace(run_id="t-1/2", **{f"{goal}_at": NOON + HOUR}) if moved else before)
+def test_a_message_moves_only_forward_and_its_end_is_final(history: History) -> None:
+    for start, goal in product(STATES, STATES):
+        key = f"{start}-{goal}"
+        history.say(a_message(key, key))
+        if start != Delivery.QUEUED:
+            assert history.mark_message(key, start, NOON + MINUTE, "t-1/1"), key
+        (before,) = history.messages(key)
+        moved = history.mark_message(key, goal, NOON + HOUR, "t-1/2")
+        (after,) = history.messages(key)
+        assert moved is (goal in ONWARD[start]), key
+        assert (after.state, after.run_id) == ((goal, "t-1/2") if moved else (start, before.run_id)), key
+        assert after == (before.replace(run_id="t-1/2", **{f"{goal}_at": NOON + HOUR}) if moved else before)
 
 
 def test_a_message_that_is_not_there_does_not_move(history: History) -> None:

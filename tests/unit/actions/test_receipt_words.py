@@ -102,10 +102,11 @@ def test_many_files_are_counted_and_not_listed() -> None:
 
 
 @pytest.mark.parametrize("name", PIECES)
-@pytest.mark.parametrize("value", [None, [], "text", {}, 3])
-def test_a_piece_that_is_not_there_or_is_no_piece_breaks_nothing(name: str, value: Any) -> None:
-    made = a_receipt(told=pieces() | {name: value})
-    assert lines(made)[0] == headline(made)
+def test_a_piece_that_is_not_there_or_is_no_piece_breaks_nothing(name: str) -> None:
+    others: tuple[Any, ...] = (None, [], "text", {}, 3)
+    for value in others:
+        made = a_receipt(told=pieces() | {name: value})
+        assert lines(made)[0] == headline(made), value
 
 
 def test_a_receipt_with_nothing_in_it_still_says_its_finding() -> None:

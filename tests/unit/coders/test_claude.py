@@ -387,9 +387,8 @@ GARBAGE = (
 )
 
 
-@pytest.mark.parametrize("line", GARBAGE, ids=range(len(GARBAGE)))
-def test_garbage_gives_no_event(line: str) -> None:
-    assert CLAUDE.parse(line) == []
+def test_garbage_gives_no_event() -> None:
+    assert {line: found for line in GARBAGE if (found := CLAUDE.parse(line))} == {}
 
 
 HANDED = {"summary": "mended", "status": "completed", "files_changed": ["a.py"]}
