@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -132,7 +132,8 @@ def test_claims_are_taken_back_at_once_when_the_home_was_moved(home: Terminals) 
     os.kill(home.status()["pid"], signal.SIGKILL)
     wait_for(lambda: not home.status()["running"], "its end")
     for pid in home.agents():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     wait_for(lambda: home.agents() == [], "its end", home.describe)
     move(home)
     home.fleet.ok("run", "start")
