@@ -3,8 +3,8 @@
 import json
 import os
 import pty
+import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +77,14 @@ def test_a_coder_that_is_not_installed_is_told_and_warned_of_only_where_it_is_wa
 
 def test_programs_are_asked_all_at_once_without_secrets_and_only_for_a_while(store: Store) -> None:
     seen = store.fleet.user / "seen"
-    install(store, "claude", f"env > {seen}; pwd >> {seen}; sleep 6; {VERSION}")
-    install(store, "codex", "sleep 6; echo codex-cli 0.50.0-beta.1")
+    met = f"touch {seen}.$(basename $0); until test -e {seen}.claude -a -e {seen}.codex; do sleep 0.05; done"
+    install(store, "claude", f"env > {seen}; pwd >> {seen}; {met}; {VERSION}")
+    install(store, "codex", f"{met}; echo codex-cli 0.50.0-beta.1")
     install(store, "gemini", "sleep 600")
     install(store, "qwen", "echo 1.0.0; exit 3")
     install(store, "opencode", "yes 1.2.3.4")
     install(store, "pi", "printf '\\033[2Jpi \\377 the first\\nand more'")
-    began = time.monotonic()
     rows = told(store, ANTHROPIC_API_KEY=SECRET, HTTPS_PROXY=f"http://me:{SECRET}@proxy", FLEET_RUN_TOKEN=SECRET)
-    assert 10 <= time.monotonic() - began < 20, "one after the other they take 22 s"
     found = {name: rows[name]["version"] for name in ("claude", "codex", "gemini", "qwen", "opencode")}
     assert found == {
         "claude": "2.1.49",
@@ -129,25 +128,23 @@ def test_a_version_is_the_first_number_with_a_dot_or_the_first_line(said: str, v
     assert read_version(said) == version
 
 
-def test_a_program_that_goes_on_and_on_is_not_listened_to(tmp_path: Path) -> None:
+def test_a_program_that_goes_on_and_on_is_not_listened_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.actions.versions.ANSWER_SECONDS", 3600.0)
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nexec yes 1.2.3\n")
     program.chmod(0o755)
-    began = time.monotonic()
     assert versions([str(program)], env=dict(os.environ)) == {str(program): ""}
-    assert time.monotonic() - began < 5
 
 
 def test_a_program_that_leaves_somebody_behind_is_not_waited_for(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nsleep 6 &\necho 3.2.1\n")
+    program.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/left\necho 3.2.1\n")
     program.chmod(0o755)
-    began = time.monotonic()
     assert versions([str(program), "/does/not/exist"], env=dict(os.environ)) == {
         str(program): "3.2.1",
         "/does/not/exist": "",
     }
-    assert time.monotonic() - began < 5
+    os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 
 def test_a_login_is_seen_by_its_name_and_never_its_value(store: Store) -> None:
