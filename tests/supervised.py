@@ -29,6 +29,7 @@ class Supervised:
         self.fleet = fleet
         self.audit = fleet.user / "audit"
         self.audit.touch()
+        self.go = fleet.user / "go"  # agents told `until={go}` end when it exists
         tests = Path(__file__).parent
         fleet.env["PYTHONPATH"] = f"{tests}:{tests / 'workers'}"
         settings = (

@@ -44,8 +44,8 @@ class Shared(Supervised):
                 continue
         return found
 
-    def wait_frozen(self, count: int = 1, patience: float = 30) -> None:
-        wait_for(lambda: self.states() == ["T"] * count, "its agents to stand still", patience=patience)
+    def wait_frozen(self, count: int = 1) -> None:
+        wait_for(lambda: self.states() == ["T"] * count, "its agents to stand still")
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +68,15 @@ def ended(home: Shared, key: str) -> list[tuple[Any, ...]]:
 
 
 def test_an_outage_longer_than_a_lease_stops_agents_and_loses_nothing(home: Shared) -> None:
-    home.set("watchdog.silence_seconds=9")
-    keys = [home.create("pause seconds=4"), home.create("pause seconds=13")]  # the time it stands still included
+    home.set("watchdog.silence_seconds=6")
+    keys = home.create_many([f"until file={home.go}"] * 2)
     home.start()
     home.wait_started(2)
     with stopped(home.server):
-        home.wait_frozen(2, patience=LEASE)
-        time.sleep(2 * LEASE)  # as long as it takes until every claim has expired, and every watchdog would bark
+        home.wait_frozen(2)
+        time.sleep(2 * LEASE + 0.5)  # until every claim has expired, and every watchdog would bark
         assert home.states() == ["T", "T"]
+        home.go.touch()
     home.wait_all(keys, "closed")
     for key in keys:
         assert ended(home, key) == [(1, 1, "finished")]
@@ -84,20 +85,21 @@ def test_an_outage_longer_than_a_lease_stops_agents_and_loses_nothing(home: Shar
     assert len(home.notes("start")) == 2
 
 
-def test_a_run_that_ends_while_the_database_is_away_is_settled_when_it_is_back(home: Shared, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    key = home.create(f"until file={go}")
+def test_a_run_that_ends_while_the_database_is_away_is_settled_when_it_is_back(home: Shared) -> None:
+    home.set("supervisor.claim_seconds=5")
+    key = home.create(f"until file={home.go}")
     home.start()
     home.wait_started(1)
     with stopped(home.server):
-        go.touch()
-        wait_for(lambda: not home.agents(), "its end", patience=LEASE)
-        time.sleep(LEASE)
+        home.go.touch()
+        wait_for(lambda: not home.agents(), "its end")
+        time.sleep(5)  # until its claim has expired
     home.wait_status(key, "closed")
     assert ended(home, key) == [(1, 1, "finished")]
 
 
 def test_what_is_known_of_a_run_is_gathered_whole_though_the_database_is_away(home: Shared, tmp_path: Path) -> None:
+    home.set("supervisor.claim_seconds=10")  # it must not be frozen before it ends
     repository = make_repository(tmp_path / "repository")
     made = home.fleet.ok(
         "bd", "create", "w", "-d", "do: write seconds=1", "--workspace=worktree", "--json", cwd=repository
@@ -106,7 +108,7 @@ def test_what_is_known_of_a_run_is_gathered_whole_though_the_database_is_away(ho
     home.start()
     home.wait_started(1)
     with stopped(home.server):
-        wait_for(lambda: not home.agents(), "its end", patience=LEASE)
+        wait_for(lambda: not home.agents(), "its end")
         time.sleep(1)
     home.wait_status(key, "closed")
     (run,) = home.runs(key)
@@ -115,11 +117,12 @@ def test_what_is_known_of_a_run_is_gathered_whole_though_the_database_is_away(ho
 
 
 def test_who_lost_its_supervisor_stands_still_and_goes_on_with_the_next(home: Shared) -> None:
-    key = home.create("pause seconds=3")
+    key = home.create(f"until file={home.go}")
     home.start()
     home.wait_started(1)
     home.kill()
-    home.wait_frozen(patience=LEASE)
+    home.wait_frozen()
+    home.go.touch()
     home.start()
     home.wait_status(key, "closed")
     assert ended(home, key) == [(1, 2, "finished")]
@@ -127,29 +130,31 @@ def test_who_lost_its_supervisor_stands_still_and_goes_on_with_the_next(home: Sh
 
 
 def test_a_supervisor_that_starts_without_the_database_waits_for_it(home: Shared) -> None:
-    key = home.create("pause seconds=4")
+    key = home.create(f"until file={home.go}")
     home.start()
     home.wait_started(1)
     home.kill()
     with stopped(home.server):
         home.start()
-        home.wait_frozen(patience=LEASE)
+        home.wait_frozen()
         time.sleep(LEASE)
         assert home.process is not None and home.process.poll() is None
+    home.go.touch()
     home.wait_status(key, "closed")
     assert ended(home, key) == [(1, 2, "finished")]
     assert len(home.notes("start")) == 1
 
 
 def test_a_supervisor_can_be_stopped_while_the_database_is_away(home: Shared) -> None:
-    key = home.create("pause seconds=2")
+    key = home.create(f"until file={home.go}")
     home.start()
     home.wait_started(1)
     assert home.process is not None
     with stopped(home.server):
-        home.wait_frozen(patience=LEASE)
+        home.wait_frozen()
         home.process.send_signal(signal.SIGTERM)
-        assert home.process.wait(20) == 0
+        assert home.process.wait(60) == 0
+    home.go.touch()
     home.start()
     home.wait_status(key, "closed")
     assert len(home.notes("start")) == 1
@@ -158,15 +163,14 @@ def test_a_supervisor_can_be_stopped_while_the_database_is_away(home: Shared) ->
 def test_who_is_alone_with_its_queue_is_never_frozen(fleet: Program) -> None:
     home = Supervised(fleet)
     home.set("supervisor.claim_seconds=3")
-    key = home.create("pause seconds=3")
+    key = home.create(f"until file={home.go}")
     home.start()
     home.wait_started(1)
     home.kill()
-    pid = max(home.agents())
-    end = time.monotonic() + 2.5
-    while time.monotonic() < end and Path(f"/proc/{pid}").exists():
-        assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T"
-        time.sleep(0.05)
+    stat = Path(f"/proc/{max(home.agents())}/stat")
+    time.sleep(3.5)  # longer than its claim
+    assert stat.read_text().rpartition(")")[2].split()[0] != "T"
+    home.go.touch()
     home.start()
     home.wait_status(key, "closed")
     assert [run["ending"] for run in home.runs(key)] == ["finished"]

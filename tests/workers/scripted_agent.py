@@ -47,10 +47,10 @@ def daemon(scrub: bool) -> None:
         os._exit(0)
 
 
-def sleep(seconds: float) -> None:
-    """Wait, in small steps, so that a signal ends it."""
+def sleep(seconds: float, until: str = "") -> None:
+    """Wait so long, and until a file exists, in small steps, so that a signal ends it."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end or (until and not os.path.exists(until)):  # noqa: PTH110
         time.sleep(0.02)
 
 
@@ -108,7 +108,7 @@ def works(word: str, seconds: float, options: dict[str, str]) -> bool:
     match word:
         case "ok":
             work()
-            sleep(seconds)
+            sleep(seconds, options.get("until", ""))
             done()
         case "talk":
             pause, began = 1 / float(options["rate"]), time.monotonic()
@@ -180,7 +180,7 @@ def ends_oddly(word: str, seconds: float, options: dict[str, str]) -> bool:  # n
             daemon(scrub=False)
             daemon(scrub=True)
             work()
-            sleep(seconds)
+            sleep(seconds, options.get("until", ""))
             done()
         case "hold_stdout":
             if os.fork() == 0:
