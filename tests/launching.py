@@ -19,6 +19,8 @@ from fleet.launchers.tmux_session import Shape
 
 Found = TypeVar("Found")
 
+#: How long a test waits in vain, in seconds.
+PATIENCE = 60.0
 AGENT = str(Path(__file__).parent / "workers" / "agent.py")
 
 
@@ -84,16 +86,15 @@ def living(token: str) -> list[int]:
     return found
 
 
-async def until(condition: Callable[[], object], seconds: float = 10) -> float:
-    """Wait until it holds; how long that took."""
-    begin = time.monotonic()
+async def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() - begin < seconds, "waited in vain"
+        assert time.monotonic() < end, "waited in vain"
         await asyncio.sleep(0.01)
-    return time.monotonic() - begin
 
 
-async def soon(what: Awaitable[Found], seconds: float = 20) -> Found:
+async def soon(what: Awaitable[Found], seconds: float = PATIENCE) -> Found:
     """What comes within this time."""
     async with asyncio.timeout(seconds):
         return await what

@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -128,14 +127,12 @@ async def test_a_starter_with_64_descriptors_is_refused_cleanly_and_goes_on(
 @asynchronous
 async def test_sixty_agents_at_once(launcher: HeadlessLauncher, tmp_path: Path) -> None:
     token = a_token()
-    begin = time.monotonic()
     specs = [scripted("hostile", "stay" if number % 2 else "end", token) for number in range(60)]
     agents = await asyncio.gather(
         *(launcher.start(str(tmp_path / f"run{number}"), spec) for number, spec in enumerate(specs))
     )
-    assert time.monotonic() - begin < 15
     staying = agents[1::2]
-    await until(lambda: all(read(tmp_path / f"run{number}", "stdout") for number in range(60)), 30)
+    await until(lambda: all(read(tmp_path / f"run{number}", "stdout") for number in range(60)))
     await asyncio.gather(*(agent.kill_tree() for agent in staying))
     ends = await soon(asyncio.gather(*(agent.ended() for agent in agents)))
     assert [ended and ended.status for ended in ends[0::2]] == [0] * 30
@@ -198,14 +195,14 @@ async def test_a_long_silence_costs_nothing(launcher: HeadlessLauncher, tmp_path
     agent = await launcher.start(str(tmp_path / "run"), scripted("sleep", 1000))
     await until(lambda: read(tmp_path / "run", "stdout"))
     await asyncio.sleep(0.2)
-    before = _switches(agent.shim_pid), time.process_time()
-    await asyncio.sleep(2)
-    assert _switches(agent.shim_pid) == before[0]
-    assert time.process_time() - before[1] < 0.05
+    of_the_shim, ours = _wakes(agent.shim_pid), _wakes(os.getpid())
+    await asyncio.sleep(1)
+    assert _wakes(agent.shim_pid) == of_the_shim
+    assert _wakes(os.getpid()) - ours < 10  # of which one ends this sleep
     await agent.kill_tree()
     await soon(agent.ended())
 
 
-def _switches(pid: int | None) -> list[str]:
-    lines = read(f"/proc/{pid}", "status").decode().splitlines()
-    return [line for line in lines if line.startswith("voluntary_ctxt_switches")]
+def _wakes(pid: int | None) -> int:
+    """Return how often a process has waited for something."""
+    return int(read(f"/proc/{pid}", "status").partition(b"\nvoluntary_ctxt_switches:")[2].split()[0])
