@@ -49,7 +49,7 @@ def test_seed_defect_02_after_kill_9_nothing_stays_in_progress(home: Supervised)
     home.start()
     home.wait_started(2)
     home.kill()
-    wait_for(lambda: len(home.notes("end")) == 1, "one agent to end alone", home.describe)
+    wait_for(lambda: len(home.notes("end")) >= 1, "one agent to end alone", home.describe)
     home.start()
     home.wait_all([lives, ends], "closed")
     assert len(home.notes("start")) == 2
@@ -57,11 +57,12 @@ def test_seed_defect_02_after_kill_9_nothing_stays_in_progress(home: Supervised)
 
 def test_seed_defect_03_restarts_are_no_failures(home: Supervised) -> None:
     """There, two restarts blocked every running task: its retries were used up."""
-    key = home.create("ok seconds=4")
+    key = home.create(f"ok until={home.go}")
     home.fleet.ok("run", "start")
     home.wait_started(1)
     for _ in range(3):
         home.fleet.ok("run", "restart")
+    home.go.touch()
     home.wait_status(key, "closed")
     home.fleet.ok("run", "stop")
     assert (home.task(key)["failures"], len(home.notes("start"))) == (0, 1)
@@ -74,8 +75,8 @@ def test_seed_defect_04_what_comes_back_unfinished_is_counted(home: Supervised, 
     home.start()
     key = home.create(do)
     assert home.wait_status(key, "blocked")["reason"]
-    time.sleep(2.5)  # longer than a poll
-    assert len(home.notes("start")) == 2
+    home.wait_status(home.create("ok"), "closed")
+    assert [note[1] for note in home.notes("start")].count(key) == 2
 
 
 def test_seed_defect_05_the_whole_tree_is_stopped_and_the_slot_is_free(home: Supervised) -> None:
@@ -85,28 +86,26 @@ def test_seed_defect_05_the_whole_tree_is_stopped_and_the_slot_is_free(home: Sup
     stubborn = home.create("ignore_term_with_child")
     wait_for(lambda: len(home.strays()) == 1 and len(home.agents()) == 2, "its children", home.describe)
     home.fleet.ok("kill", stubborn)
-    home.wait_status(stubborn, "blocked", patience=20)
+    home.wait_status(stubborn, "blocked")
     assert (home.strays(), home.agents()) == ([], [])
-    holds, follows = home.create("hold_stdout"), home.create("daemons seconds=60")
-    home.wait_status(holds, "closed", patience=15)
+    holds, follows = home.create("hold_stdout"), home.create("daemons seconds=600")
+    home.wait_status(holds, "closed")
     wait_for(lambda: len(home.strays()) == 2, "the next agent and its daemons", home.describe)
-    began = time.monotonic()
     home.fleet.ok("run", "stop", "--stop-agents")
-    assert time.monotonic() - began < 15
     assert (home.strays(), home.agents(), home.task(follows)["status"]) == ([], [], "open")
 
 
 def test_seed_defect_06_settings_that_were_broken_are_read_once_they_are_mended(home: Supervised) -> None:
     """There, a broken file ended the loop that reads it, without a word."""
-    home.set("max_concurrent=1")
+    home.set("max_concurrent=1", "supervisor.poll_seconds=0.2")
     home.start()
-    keys = home.create_many(["ok seconds=30"] * 2)
+    keys = home.create_many(["ok seconds=300"] * 2)
     home.wait_started(1)
     settings = home.fleet.home / "runtime.toml"
     good = settings.read_text()
     settings.write_text("max_concurrent = = 2\n")
     wait_for(lambda: "settings not taken over" in str(home.log_lines()), "it to be told", home.describe)
-    time.sleep(1)
+    time.sleep(0.6)  # longer than a poll
     assert len(home.agents()) == 1  # the old ones hold
     settings.write_text(good.replace("max_concurrent = 1", "max_concurrent = 2"))
     wait_for(lambda: len(home.agents()) == 2, "the second agent", home.describe)

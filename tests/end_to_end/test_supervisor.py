@@ -24,11 +24,10 @@ def test_a_task_is_claimed_run_and_closed_as_unverified(home: Supervised) -> Non
 
 
 def test_work_starts_when_it_arrives_not_at_the_next_poll(home: Supervised) -> None:
-    home.set("supervisor.poll_seconds=60")
+    home.set("supervisor.poll_seconds=3600")
     home.start()
-    time.sleep(0.5)
-    key = home.create("ok")
-    home.wait_status(key, "closed", patience=10)
+    for _ in range(2):  # the second comes when there is nothing left to look at
+        home.wait_status(home.create("ok"), "closed")
 
 
 def test_dependents_follow_and_slots_are_kept(home: Supervised) -> None:
@@ -70,7 +69,7 @@ def test_whatever_an_agent_does_ends_and_is_named(
 
 
 def test_watchdogs_end_what_hangs(home: Supervised) -> None:
-    home.set("watchdog.first_event_seconds=1", "watchdog.silence_seconds=2", "watchdog.result_grace_seconds=1")
+    home.set("watchdog.first_event_seconds=3", "watchdog.silence_seconds=4", "watchdog.result_grace_seconds=1")
     home.set("watchdog.stop_grace_seconds=1", "limits.retry_limit=1")
     keys = {do: home.create(do) for do in ("hang_start", "hang", "hang_after_result")}
     home.start()
@@ -82,9 +81,9 @@ def test_watchdogs_end_what_hangs(home: Supervised) -> None:
 
 
 def test_an_agent_that_works_in_silence_is_left_alone(home: Supervised) -> None:
-    home.set("watchdog.silence_seconds=2")
+    home.set("watchdog.silence_seconds=4")
     home.start()
-    key = home.create("silent_work seconds=6")
+    key = home.create("silent_work seconds=5")
     home.wait_status(key, "closed")
     assert [run["ending"] for run in home.runs(key)] == ["finished"]
 
@@ -136,10 +135,8 @@ def test_kill_stops_the_agent_that_ignores_it_and_blocks_the_task(home: Supervis
     home.start()
     key = home.create("ignore_term")
     home.wait_started(1)
-    began = time.monotonic()
     home.fleet.ok("kill", key)
-    task = home.wait_status(key, "blocked", patience=10)
-    assert time.monotonic() - began < 6
+    task = home.wait_status(key, "blocked")
     assert "stopped by hand" in task["reason"]
     wait_for(lambda: home.agents() == [], "the agent to be gone")
     home.fleet.ok("bd", "update", key, "-d", "do: ok")
@@ -149,19 +146,19 @@ def test_kill_stops_the_agent_that_ignores_it_and_blocks_the_task(home: Supervis
 
 def test_a_second_supervisor_refuses_naming_the_first(home: Supervised) -> None:
     home.start()
-    began = time.monotonic()
     ended = home.fleet("run")
-    assert (ended.code, time.monotonic() - began < 2) == (1, True)
-    assert home.process is not None and f"pid {home.process.pid}" in ended.err
+    assert home.process is not None and home.process.poll() is None
+    assert ended.code == 1 and f"pid {home.process.pid}" in ended.err
 
 
 def test_agents_live_on_when_the_supervisor_is_killed_and_are_adopted(home: Supervised) -> None:
-    keys = [home.create("ok seconds=3") for _ in range(3)]
+    keys = home.create_many([f"ok until={home.go}"] * 3)
     home.start()
     home.wait_started(3)
     home.kill()
     assert len(home.agents()) >= 3
     home.start()
+    home.go.touch()
     home.wait_all(keys, "closed")
     assert len(home.notes("start")) == 3
     assert all([run["ending"] for run in home.runs(key)] == ["finished"] for key in keys)
@@ -182,28 +179,30 @@ def test_agents_that_ended_meanwhile_are_settled_with_their_true_exit(home: Supe
 
 def test_a_killed_shim_takes_its_tree_along_and_the_task_goes_on(home: Supervised) -> None:
     home.start()
-    key = home.create("ok seconds=2")
+    key = home.create(f"ok until={home.go}")
     home.wait_started(1)
     pids = home.agents()
     shim = next(pid for pid in shims(home))
     os.kill(shim, signal.SIGKILL)
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "its tree to be gone", patience=5)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "its tree to be gone")
+    home.go.touch()
     home.wait_status(key, "closed")
     assert [run["ending"] for run in home.runs(key)] == ["lost", "finished"]
     assert home.task(key)["failures"] == 0
 
 
 def test_sigterm_drains_and_leaves_agents_running(home: Supervised) -> None:
-    key = home.create("ok seconds=4")
+    key = home.create(f"ok until={home.go}")
     home.start()
     home.wait_started(1)
     assert home.process is not None
     home.process.send_signal(signal.SIGTERM)
-    assert home.process.wait(10) == 0
+    assert home.process.wait(60) == 0
     assert home.agents() != []
     waiting = home.create("ok")
     assert home.task(waiting)["status"] == "open"
     home.start()
+    home.go.touch()
     home.wait_all([key, waiting], "closed")
     assert len(home.runs(key)) == 1
 
