@@ -146,6 +146,29 @@ async def test_what_was_printed_while_the_disk_was_full_is_written_when_there_is
     assert read(folder, "stdout") == f"before\n{lines}after\n".encode()
 
 
+@pytest.mark.parametrize("pages", [0, 1, 40])
+@asynchronous
+async def test_the_last_line_survives_when_the_disk_is_full_at_the_end(
+    launcher: HeadlessLauncher, small_disk: Path, pages: int
+) -> None:
+    folder = str(small_disk / "run")
+    agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
+    await agent.write("before\n")
+    await until(lambda: read(folder, "stdout") == b"before\n")
+    (small_disk / "room").write_bytes(bytes(pages * 4096))
+    _fill(small_disk / "filler")
+    lines = [f"meanwhile {number} " + "x" * 1000 for number in range(600)]
+    await agent.write("".join(f"{line}\n" for line in lines))
+    await asyncio.sleep(0.7)  # so that nothing is written any more, for a moment
+    (small_disk / "room").unlink()
+    await agent.close_stdin()
+    ended = await soon(agent.ended())
+    assert ended is not None and ended.status == 0
+    shown = read(folder, "stdout.tail").decode().splitlines()
+    assert shown and shown == lines[-len(shown) :]
+    assert read(folder, ".stdout.tail") == read(folder, ".stderr.tail") == b"", "room that was taken for it"
+
+
 @asynchronous
 async def test_on_a_full_disk_no_agent_is_started(launcher: HeadlessLauncher, small_disk: Path) -> None:
     _fill(small_disk / "filler")

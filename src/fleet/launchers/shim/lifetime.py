@@ -249,10 +249,6 @@ class Shim:
         seconds, kib = self._tree.used()
         return {"cpu": round(seconds, 3), "rss": kib}
 
-    def _tails(self, _: "dict[str, Any]") -> None:
-        for output in self._outputs:
-            output.write_tail()
-
     _ACTIONS: "dict[object, Callable[[Shim, dict[str, Any]], dict[str, Any] | None]]" = {  # noqa: RUF012
         "state": _state,
         "signal": _signal,
@@ -260,7 +256,6 @@ class Shim:
         "close_stdin": _close_stdin,
         "kill": _kill,
         "cpu": _used,
-        "tails": _tails,
         "freeze": _freeze,
         "thaw": _thaw,
         "deadline": _put_off,

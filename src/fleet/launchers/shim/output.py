@@ -7,6 +7,8 @@ import time
 CHUNK = 64 * 1024
 #: What survives of the output beyond the cap, or while the disk is full.
 TAIL = 1024 * 1024
+#: As much of it has room on a disk that filled up meanwhile: taken at the start.
+ROOM = 64 * 1024
 #: How long to leave a full disk alone.
 RETRY_SECONDS = 0.5
 
@@ -27,6 +29,8 @@ class Output:
         self.pipe, self.agents_end = os.pipe()
         os.set_blocking(self.pipe, False)
         self._file = self._create()
+        self._draft = f".{name}.tail"
+        self._reserve()
 
     @property
     def truncated(self) -> bool:
@@ -65,18 +69,48 @@ class Output:
         del self._rest[:written]
 
     def write_tail(self) -> None:
-        """Write the newest of what is beyond the cap beside the file, whole lines where there is a gap."""
-        if not self._rest:
-            return
+        """Write the newest of what is beyond the cap beside the file, whole lines where there is a gap.
+
+        A disk that is full gets as much of the end as has room.
+        """
+        newest = self._newest()
+        while newest and not self._is_written(newest):
+            newest = _from_a_line(newest[len(newest) // 2 :]) if len(newest) > ROOM // 2 else bytearray()
         try:
-            draft = os.open(f".{self.name}.tail", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(draft, self._newest())
-            finally:
-                os.close(draft)
-            os.replace(f".{self.name}.tail", f"{self.name}.tail")  # noqa: PTH105
+            if newest:
+                os.replace(self._draft, f"{self.name}.tail")  # noqa: PTH105
+            else:
+                os.unlink(self._draft)  # noqa: PTH108
         except OSError as error:
             self.error = str(error.strerror)
+
+    def _reserve(self) -> None:
+        """Take room for a tail. A disk that is full already may have some at the end."""
+        try:
+            handle = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(handle, 0, ROOM)
+            finally:
+                os.close(handle)
+        except (OSError, AttributeError):  # not every system can
+            pass
+
+    def _is_written(self, newest: bytearray) -> bool:
+        """Write it as the draft of the tail, whole; False when the disk refuses."""
+        try:
+            handle = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                with memoryview(newest) as rest:
+                    written = 0
+                    while written < len(rest):
+                        written += os.write(handle, rest[written:])
+                os.ftruncate(handle, written)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            self.error = str(error.strerror)
+            return False
+        return True
 
     def _create(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -115,6 +149,9 @@ class Output:
     def _newest(self) -> bytearray:
         if not self._gap and len(self._rest) <= TAIL:
             return self._rest
-        newest = self._rest[-TAIL:]
-        # The first line is a broken one, unless it is all there is.
-        return newest[newest.find(b"\n", 0, -1) + 1 :]
+        return _from_a_line(self._rest[-TAIL:])
+
+
+def _from_a_line(data: bytearray) -> bytearray:
+    """Without the first line, which is a broken one, unless it is all there is."""
+    return data[data.find(b"\n", 0, -1) + 1 :]
