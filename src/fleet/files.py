@@ -42,6 +42,13 @@ def write_once(path: str, data: bytes, mode: int = 0o600) -> None:
         os.unlink(draft)
 
 
+def write_all(handle: int, data: bytes) -> None:
+    """Write every byte: one call writes only what a disk has room for. Raises OSError."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
 _HINTS = {28: "free some disk space and try again.", 30: "the file system is mounted read-only."}
 
 
@@ -50,9 +57,7 @@ def _write_new(path: str, data: bytes | Iterable[bytes], mode: int) -> None:
     try:
         os.fchmod(handle, mode)  # the umask may have taken bits away
         for part in (data,) if isinstance(data, bytes) else data:
-            rest = memoryview(part)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
+            write_all(handle, part)
         os.fsync(handle)
     finally:
         os.close(handle)

@@ -1,16 +1,20 @@
 """What an agent left uncommitted becomes one commit on its branch, and only what is the agent's to leave."""
 
 import os
+import random
+import string
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contract.worktree_builders import BRANCH, Scene, write
+from fleet.core.errors import FleetError
 from fleet.workspaces import snapshot
 from fleet.workspaces.leftovers import Leftover, commit_leftovers
 from fleet.workspaces.snapshot import Snapshot
 from repositories import commit, make_repository, run_git
+from supervised import small_disk
 
 MESSAGE = "fleet: what run 1 left uncommitted"
 
@@ -197,6 +201,33 @@ def test_a_broken_index_of_our_own_is_made_anew(scene: Scene) -> None:
     write(Path(scene.index_file), b"DIRC" + b"\0" * 30)
     write(Path(scene.index_file + ".lock"), b"")
     assert Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base) == first
+
+
+def test_a_full_disk_leaves_no_cut_object_behind(tmp_path: Path) -> None:
+    """Names of a hundred odd letters make trees of several blocks, of which a disk with little room takes the first."""
+    chance = random.Random(1)
+    with small_disk(tmp_path / "disk", "4m") as fill_up:
+        scene = Scene(tmp_path / "disk")
+        scene.index_file = str(tmp_path / "index")
+        looking = Snapshot(scene.view, scene.place(), scene.index_file)
+        failed = 0
+        for step in range(8):
+            for _ in range(30):
+                write(scene.work / "".join(chance.choices(string.ascii_letters, k=100)), "x")
+            room = tmp_path / "disk" / "room"
+            room.write_bytes(bytes(step * 2 * 4096))
+            filler = fill_up()
+            room.unlink()
+            try:
+                looking.tree(scene.base)
+            except FleetError:
+                failed += 1
+            filler.unlink()
+            tree = looking.tree(scene.base)
+            assert run_git(scene.top, "fsck", "--full", "--no-dangling") == ""
+            assert len(run_git(scene.top, "ls-tree", "--name-only", tree).splitlines()) == 4 + 30 * (step + 1)
+        assert 0 < failed < 8
+        assert leave(scene).commit == scene.tip() != scene.base
 
 
 def test_a_look_reads_only_what_changed_since_the_last(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""Branches made and commits written without a process are what git would have written, or are left to git."""
+"""Branches made without a process, and commits of fleet's, are what git would have made; the rest is left to git."""
 
 import threading
 import time

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
-from fleet.files import atomic_write
+from fleet.files import atomic_write, write_all
 from fleet.workspaces.deleting import delete
 from fleet.workspaces.git import git
 from fleet.workspaces.place import read_plain
@@ -94,7 +94,7 @@ def _noted(view: View, path: str) -> Iterator[None]:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     note, handle = _new_note(folder)
     try:
-        os.write(handle, os.fsencode(os.path.abspath(path)))  # noqa: PTH100
+        write_all(handle, os.fsencode(os.path.abspath(path)))  # noqa: PTH100
         yield
     finally:
         if not os.path.lexists(path):  # else it is to be swept

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError, RepositoryBusy
 from fleet.core.record import Record
+from fleet.files import write_all
 from fleet.workspaces.git import GitFault
 from fleet.workspaces.mending import Entry, bring, drop, install, keep
 from fleet.workspaces.repository import locked
@@ -150,7 +151,7 @@ def _take(seat: Seat, token: str) -> None:
     _unlink(seat.draft)
     handle = os.open(seat.draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
-        os.write(handle, token.encode())
+        write_all(handle, token.encode())
     finally:
         os.close(handle)
     os.link(seat.draft, seat.lock)

@@ -94,7 +94,9 @@ def _log(common: str, branch: str, line: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(path, flags, 0o666)
     try:
-        os.write(handle, os.fsencode(line))
+        data, before = os.fsencode(line), os.fstat(handle).st_size
+        if os.write(handle, data) < len(data):  # a disk just full: half a line would spoil the next one too
+            os.ftruncate(handle, before)
     finally:
         os.close(handle)
 

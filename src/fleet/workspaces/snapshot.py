@@ -17,7 +17,7 @@ from fleet.core.record import Record
 from fleet.workspaces.believing import believed
 from fleet.workspaces.contents import drop_files, enter
 from fleet.workspaces.git import GitFault
-from fleet.workspaces.index_tree import tree_of_index, write_tree
+from fleet.workspaces.index_tree import tree_of_index
 from fleet.workspaces.listing import LIST, LeftOut, sort_out
 from fleet.workspaces.objects import tree_of
 from fleet.workspaces.theirs import filtered_by_them, sparse_paths, unknown_filters
@@ -86,8 +86,7 @@ class Snapshot:
         if put:
             self._git("update-index", "-z", "--add", "--replace", "--remove", "--stdin", stdin=b"\0".join(put))
         # The index itself says which tree it is of, until something in it changes.
-        tree = tree_of_index(self._index) or write_tree(self._view, self._index)
-        tree = tree or self._git("write-tree").decode().strip()
+        tree = tree_of_index(self._index) or self._git("write-tree").decode().strip()
         notes = [_filter_note(path, name) for path, name in filtered.items() if path not in by_them]
         notes += [LeftOut(path=os.fsdecode(path), why="a repository of its own") for path in found.nested]
         changed = tuple(os.fsdecode(path) for path in sorted({*put, *gone}))
