@@ -13,6 +13,7 @@ from fleet.store.sqlite import SqliteQueue
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
 
@@ -76,6 +77,27 @@ def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> F
         return SqliteHistory(queue)
 
     return Fleet(home, queue, open_history)
+
+
+def copy_embedded(home: Home, target: str) -> None:
+    """Copy the home's own file, whoever writes to it. Raises StoreFault."""
+    from fleet.store.sqlite_copy import copy
+
+    copy(home.database, target)
+
+
+def check_embedded(path: str) -> None:
+    """Raise StoreFault unless a file could be the home's own."""
+    from fleet.store.sqlite_copy import check
+
+    check(path)
+
+
+def beads_turn(home: Home) -> AbstractContextManager[int]:
+    """While inside, nobody of fleet's writes with bd."""
+    from fleet.store.beads_folder import turn
+
+    return turn(home.beads)
 
 
 def load_embedded() -> None:

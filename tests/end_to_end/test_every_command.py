@@ -52,7 +52,9 @@ coders
 doctor
 gc
 workflow list
+backup copy.tar.gz
 run stop
+restore copy.tar.gz
 update --help
 completion bash
 mcp --help

@@ -63,6 +63,8 @@ COMMANDS = {
     "coders": ("fleet.cli.coders:coders", "show the coders: installed, logged in, and what each can do"),
     "doctor": ("fleet.cli.doctor:doctor", "find what is wrong, each with its remedy"),
     "gc": ("fleet.cli.gc:gc", "remove the raw output of runs that ended long ago"),
+    "backup": ("fleet.cli.backup:backup", "write the database, settings, tasks and unmerged work to one file"),
+    "restore": ("fleet.cli.backup:restore", "restore what `fleet backup` wrote; nothing on disk is lost"),
     "demo": ("fleet.cli.demo:demo", "see it all work, in a home of its own"),
     "update": ("fleet.cli.update:update", "bring fleet itself up to date"),
     "completion": ("fleet.cli.completion:completion", "print the script that completes command lines in a shell"),

@@ -1,0 +1,143 @@
+"""The file of a backup: which names it may hold, and how files go in and come out of it without following links."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import tarfile
+import zlib
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import BadInput, FleetError
+from fleet.core.jsontext import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+FORMAT = 1
+MANIFEST, HOME, BUNDLES = "manifest.json", "home/", "repositories/"
+#: The files of a home that are settings, each beside its folder of tasks.
+SETTINGS = ("runtime.toml", "host", "name", "queue")
+FOLDERS = ("templates", "tasks", ".beads")
+LONGEST_MANIFEST = 64 << 20
+CHUNK = 1 << 20
+#: What shims keep beside their output: sockets, locks, and what they were to start, with its secrets.
+OF_SHIMS = frozenset(("lock", "control", "spec.json", "starting"))
+RUNS = frozenset(("runs", "setup", "teardown", "verify"))
+
+
+class Steady:
+    """A file that may grow or be cut while it is read: exactly as long as it was at first."""
+
+    def __init__(self, handle: int, size: int) -> None:
+        self._handle, self._left = handle, size
+
+    def read(self, most: int) -> bytes:
+        """The next part; where the file was cut meanwhile, zero bytes."""
+        wanted, data = min(most, self._left), b""
+        while len(data) < wanted and (part := os.read(self._handle, wanted - len(data))):
+            data += part
+        self._left -= wanted
+        return data.ljust(wanted, b"\0")
+
+
+def add_folder(tar: tarfile.TarFile, folder: str, name: str, left_out: list[str]) -> Iterator[int]:
+    """Put the plain files below a folder in, yielding the size of each; links and the like are left out and named."""
+    for root, folders, files, handle in os.fwalk(folder, follow_symlinks=False):
+        inside = os.path.relpath(root, folder)
+        place = name if inside == "." else f"{name}/{inside}"
+        left_out += [_shown(f"{place}/{each}") for each in folders if stat.S_ISLNK(_mode(each, handle))]
+        for each in sorted(files):
+            if _is_of_shim(f"{place}/{each}"):
+                continue
+            if not stat.S_ISREG(_mode(each, handle)):
+                left_out.append(_shown(f"{place}/{each}"))
+                continue
+            size = add_file(tar, each, f"{place}/{each}", folder=handle)
+            if size is not None:
+                yield size
+
+
+def add_file(tar: tarfile.TarFile, path: str, name: str, *, folder: int | None = None) -> int | None:
+    """Put one plain file in; its size, none where there is no such file any more."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        member = tarfile.TarInfo(name)
+        member.size, member.mtime, member.mode = found.st_size, int(found.st_mtime), 0o600 | (found.st_mode & 0o100)
+        tar.addfile(member, Steady(handle, found.st_size))  # type: ignore[arg-type]
+        return found.st_size
+    finally:
+        os.close(handle)
+
+
+def checked(path: str) -> dict[str, Any]:
+    """Read a backup to its end; its manifest. Raises BadInput where it is none, or holds what could do harm."""
+    hint = "give the file that `fleet backup` wrote."
+    try:
+        with gzip.open(path) as whole:  # the sum of all of it stands at its end, where `tarfile` does not look
+            while whole.read(CHUNK):
+                pass
+        manifest: Any = None
+        with tarfile.open(path, "r:gz") as tar:
+            for member in tar:
+                _refuse(member)
+                if member.name == MANIFEST:
+                    file = tar.extractfile(member)
+                    assert file is not None
+                    manifest = decode(file.read(LONGEST_MANIFEST).decode("utf-8", "surrogateescape"))
+    except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError) as error:
+        raise BadInput(f"{path} is not a whole backup: {error}", hint=hint) from error
+    except OSError as error:
+        raise FleetError(f"cannot read {path}: {error.strerror or error}", hint=hint) from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or not _is_sensible(manifest):
+        raise BadInput(f"{path} is not a backup that this fleet can read", hint=hint)
+    return manifest
+
+
+def _is_sensible(manifest: dict[str, Any]) -> bool:
+    """Whether what a manifest says of repositories has the right shape."""
+    said = manifest.get("repositories")
+    return isinstance(said, list) and all(
+        isinstance(each, dict)
+        and all(isinstance(each.get(name), str) for name in ("path", "common", "bundle"))
+        and all(os.path.isabs(each[name]) for name in ("path", "common"))  # noqa: PTH117
+        and isinstance(each.get("refs"), dict)
+        and all(isinstance(commit, str) for commit in each["refs"].values())
+        for each in said
+    )
+
+
+def _refuse(member: tarfile.TarInfo) -> None:
+    """Raise BadInput for what no backup of fleet's holds."""
+    parts = member.name.split("/")
+    if not member.isreg():
+        raise BadInput(f"the backup holds {member.name!r}, which is not a plain file", hint="nothing was restored.")
+    known = member.name == MANIFEST or member.name.startswith((HOME, BUNDLES))
+    if member.name.startswith("/") or not known or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise BadInput(f"the backup holds {member.name!r}, which has no place", hint="nothing was restored.")
+
+
+def _shown(name: str) -> str:
+    """A name that may hold any byte, as text."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _mode(name: str, folder: int) -> int:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def _is_of_shim(name: str) -> bool:
+    """Whether a file of a task belongs to a shim: `home/tasks/<id>/runs/<n>/lock` and the like."""
+    parts = name.split("/")
+    return len(parts) == 6 and parts[1] == "tasks" and parts[3] in RUNS and parts[5] in OF_SHIMS
