@@ -1,9 +1,11 @@
 """An older database put back while agents live: none of them is lost from sight, and none of their work."""
 
+import fcntl
 import json
 import shutil
 import sqlite3
 import subprocess
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -139,3 +141,16 @@ def test_repair_removes_no_worktree_when_an_agent_that_is_not_on_record_lives_in
     assert "took back" not in told.err and f"{task}/1" in told.err
     for pid in home.agents():
         subprocess.run(["kill", "-9", str(pid)], check=False)
+
+
+def test_agent_is_no_stray_when_its_run_has_just_ended(home: Supervised) -> None:
+    """Its lock is free a moment after its run is on record as ended."""
+    home.start()
+    task = home.create("ok")
+    home.wait_status(task, "closed", "blocked")
+    lock = (home.fleet.home / "tasks" / task / "runs" / "1" / "lock").open()
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    timer = threading.Timer(2, lock.close)
+    timer.start()
+    assert "agents" not in {check["name"] for check in json.loads(home.fleet("doctor", "--json").out)}
+    timer.join()

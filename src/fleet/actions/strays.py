@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.engine.single import holder
-from fleet.engine.strays import living, strays_among
+from fleet.engine.strays import left_after_a_while, living, strays_among
 
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
@@ -16,8 +16,16 @@ AGAIN = "`fleet run restart` tries again to adopt or end it"
 
 
 def strays(fleet: Fleet) -> list[Stray]:
-    """The agents of this home that live and are not on record as live."""
-    return strays_among(fleet.home, fleet.history, living(fleet.home))
+    """The agents of this home that live and are not on record as live.
+
+    One whose run has just ended may need a moment to be gone.
+    """
+    found = strays_among(fleet.home, fleet.history, living(fleet.home))
+    return [each for each in found if each.known is None or each.number in _left(fleet, each)]
+
+
+def _left(fleet: Fleet, stray: Stray) -> list[int]:
+    return left_after_a_while(fleet.home.task(stray.task_id))
 
 
 def strays_unwatched(fleet: Fleet) -> list[str]:
