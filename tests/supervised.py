@@ -192,13 +192,14 @@ def commands() -> Iterator[tuple[int, list[bytes]]]:
 
 
 @contextmanager
-def small_disk(place: Path, size: str) -> Iterator[Callable[[], Path]]:
+def small_disk(place: Path, size: str, *options: str) -> Iterator[Callable[[], Path]]:
     """A file system of its own over a folder, which keeps what lies there; and how to fill it: the file to remove."""
     require(os.geteuid() == 0, "mounting a small file system (needs root)")
     place.mkdir(exist_ok=True)
     kept = place.with_name(f"{place.name}.kept")
     shutil.copytree(place, kept)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(place)], check=True)
+    wanted = ",".join((f"size={size}", "mode=700", *options))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", wanted, "tmpfs", str(place)], check=True)
     try:
         shutil.copytree(kept, place, dirs_exist_ok=True)
         yield lambda: fill(place / "filler")
@@ -212,6 +213,14 @@ def fill(path: Path) -> Path:
         while True:
             file.write(b"\0" * 4096)
     return path
+
+
+def fill_inodes(folder: Path) -> None:
+    """Make files until no more can be made."""
+    folder.mkdir()
+    with suppress(OSError):
+        for number in range(1_000_000):
+            (folder / str(number)).touch()
 
 
 @pytest.fixture

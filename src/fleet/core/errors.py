@@ -147,6 +147,10 @@ class StoreFault(FleetError):
     """The database could not do its work: full, locked for too long, damaged."""
 
 
+class StoreHindered(StoreFault):
+    """The database cannot be written now: its disk is full, read-only or failing, or others hold it."""
+
+
 class StoreAway(StoreFault):
     """The database cannot be reached now: the connection is lost, its server starts, or it took too long."""
 

@@ -18,6 +18,7 @@ from fleet.engine.evidence.spawn import spawn_of
 from fleet.engine.evidence.tree import Tree, of_directory, of_worktree, size_of
 from fleet.engine.evidence.verified import verified
 from fleet.engine.outcome import outcome_of
+from fleet.engine.room import NoRoom, is_no_room
 from fleet.engine.scope import primary
 from fleet.engine.settling import seen_of
 from fleet.engine.staging import is_cut_short
@@ -74,9 +75,17 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
         log.warning("%s cannot be judged: %s", live.run.id, error)
         return found.replace(gone=str(error))
     except (FleetError, OSError) as error:  # what an agent did stays where it is, and the run is settled all the same
+        if is_no_room(error, *disks_of(live)):
+            raise NoRoom(str(error)) from error
         log.warning("%s is concluded without all that belongs to it: %s", live.run.id, error)
         _flag(live, f"not concluded: {error}")
         return found.replace(not_verified=f"not concluded: {error}")
+
+
+def disks_of(live: Live) -> tuple[str, ...]:
+    """Paths on each of the disks that a run needs."""
+    home, space = live.folder.home, live.workspace
+    return (home.root, home.tasks, live.run.workspace, *((space.path, space.common) if space else ()))
 
 
 async def _of_worktree(

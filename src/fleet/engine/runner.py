@@ -13,9 +13,10 @@ from fleet.core.errors import ClaimLost, FleetError, StoreAway
 from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.engine import losing, settling, staging, starting
-from fleet.engine.conclusion import conclude, take_leave
+from fleet.engine.conclusion import conclude, disks_of, take_leave
 from fleet.engine.preflight import NotLoggedIn
 from fleet.engine.returning import send_on
+from fleet.engine.room import ROOM_SECONDS, NoRoom, is_no_room, lack_of_room
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.staging import Skipped
 from fleet.engine.tails import keep_tail
@@ -80,8 +81,22 @@ class Runner:
         await self.follow(live)
 
     async def follow(self, live: Live) -> None:
-        """Read, watch, and at the end settle."""
+        """Read, watch, and at the end settle. A disk that takes nothing more is waited for: nothing is cut short."""
         self.live = live
+        try:
+            while True:
+                try:
+                    return await self._follow(live)
+                except (FleetError, OSError) as error:
+                    if not is_no_room(error):
+                        raise
+                    log.warning("%s waits for room on a disk: %s", live.run.id, error)
+                await asyncio.sleep(ROOM_SECONDS)
+        finally:
+            self._office.busy[live.run.coder, live.run.account] -= 1
+            self._office.places[live.run.workspace] -= 1
+
+    async def _follow(self, live: Live) -> None:
         try:
             launcher = self._office.launcher_of(live.run.launcher)
             if live.agent:
@@ -97,6 +112,7 @@ class Runner:
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
             await live.read_all()
             await self._note_delivered(live)
+            self._check_room(live, exit)
             found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
             if found.gone and self._stopping is None:
                 self._stopping = Outcome(ending=Ending.LOST, reason=found.gone)
@@ -112,9 +128,19 @@ class Runner:
                 await self.kill()
             if not self._left:
                 await losing.lose(self._office, live.run, live.agent)
-        finally:
-            self._office.busy[live.run.coder, live.run.account] -= 1
-            self._office.places[live.run.workspace] -= 1
+
+    def _check_room(self, live: Live, exit: Exit | None) -> None:
+        """Raise NoRoom for an agent that failed while one of its disks takes nothing more: its task is to blame for
+        neither, and is given back once there is room.
+        """
+        if exit is not None and exit.status == 0:
+            return
+        lack = lack_of_room(*disks_of(live))
+        if not lack:
+            return
+        if self._stopping is None:
+            self._stopping = Outcome(ending=Ending.RELEASED, reason=f"it failed while a disk had no room: {lack}")
+        raise NoRoom(lack)
 
     async def give_up(self, error: Exception) -> None:
         """After a fault of our own: end the agent and count it as a failure, so that it cannot return for ever.
@@ -314,8 +340,11 @@ class Runner:
     async def _could_not_start(self, error: Exception) -> None:
         reason = f"could not be started: {error}"
         log.warning("%s %s", self.claim.task.id, reason)
+        home = self._office.home
         if self._stopping is not None and self._stop_asked.is_set():
             await settling.settle_unstarted(self._office, self.claim, self._stopping)
+        elif is_no_room(error, home.root, home.tasks, home.worktrees):
+            await settling.give_back(self._office, self.claim, reason, ROOM_SECONDS)
         elif isinstance(error, NotReady):
             outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
             await settling.settle_unstarted(self._office, self.claim, outcome)

@@ -143,9 +143,17 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
 
 async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -> Task:
     """Put a task back for a while, for a reason that is not its own; nothing is counted. Raises ClaimLost."""
-    not_before = office.now() + timedelta(seconds=seconds) if seconds else None
-    verdict = Verdict(status=Status.OPEN, reason=reason, not_before=not_before)
-    return await office.ask(office.queue.settle, claim, verdict)
+
+    def write() -> Task:
+        with office.queue.atomic():
+            run = office.history.run(_claimed(office, claim).run_id)
+            if run is not None and run.is_live:
+                office.history.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), office))
+            not_before = office.now() + timedelta(seconds=seconds) if seconds else None
+            verdict = Verdict(status=Status.OPEN, reason=office.redactor.redact(reason), not_before=not_before)
+            return office.queue.settle(claim, verdict)
+
+    return await _insist(office, claim.task.id, write)
 
 
 def _claimed(office: Office, claim: Claim) -> Task:

@@ -6,7 +6,7 @@ import os
 
 import apsw
 
-from fleet.core.errors import QueueMoved, SchemaMismatch, StoreFault
+from fleet.core.errors import QueueMoved, SchemaMismatch, StoreFault, StoreHindered
 from fleet.core.jsontext import encode
 from fleet.store import named_sql
 
@@ -176,10 +176,12 @@ def _translated(error: apsw.Error, path: str) -> StoreFault:
         return QueueMoved()
     for kind, fact, hint in _FAULTS:
         if isinstance(error, kind):
-            return StoreFault(f"{fact}: {path}", hint=hint)
+            fault = StoreHindered if issubclass(kind, _HINDRANCES) else StoreFault
+            return fault(f"{fact}: {path}", hint=hint)
     return StoreFault(f"the database refused: {error}: {path}")
 
 
+_HINDRANCES = (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.IOError)
 _FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
     (apsw.FullError, "no room left on the disk of the database", "nothing was changed; free some space and try again."),
     (apsw.BusyError, "the database was locked for a minute", "another process holds it; try again."),

@@ -86,6 +86,8 @@ def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_
         try:
             move_on(view, place.branch, made, tip)
         except GitFault:
+            if view.tip_of(place.branch) == tip:  # it is where it was: something else is wrong
+                raise
             return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved meanwhile")
         _hand_index(view, place, index_file)
     return Leftover(commit=made, files=taken.changed, left_out=taken.left_out)

@@ -1,0 +1,98 @@
+"""A disk that takes nothing more means "not now": no task is blamed, no run cut short, and work resumes with room."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from projects import orders, use_shell_coder
+from repositories import run_git
+from supervised import fill, fill_inodes, small_disk, wait_for
+from terminals import Terminals
+from terminals import home as at_home
+
+__all__ = ["at_home"]
+
+MEGABYTES = {"home": 24, "tasks": 4, "worktrees": 4, "repo": 8}
+#: Where agents and the database hold files open, the kernel lets nobody turn a disk read-only.
+FAULTS = [(place, fault) for place in MEGABYTES for fault in ("full", "inodes")]
+FAULTS += [(place, "read-only") for place in ("worktrees", "repo")]
+
+
+@pytest.fixture
+def home(at_home: Terminals) -> Terminals:
+    """Fleet in a small repository, whose agents do what they are told, one after the other."""
+    use_shell_coder(at_home)
+    at_home.set("limits.retry_limit=2", "max_concurrent=1", "supervisor.warm_commands=false")
+    return at_home
+
+
+def place_of(home: Terminals, name: str) -> Path:
+    """The folder that has a disk of its own."""
+    return {"home": home.fleet.home, "repo": home.repo}.get(name, home.fleet.home / name)
+
+
+def cause(fault: str, place: Path) -> Callable[[], None]:
+    """Have a disk take nothing more; what ends that."""
+    if fault == "full":
+        return fill(place / "filler").unlink
+    if fault == "inodes":
+        fill_inodes(place / "fillers")
+        return lambda: shutil.rmtree(place / "fillers")
+    remount(place, "ro")
+    return lambda: remount(place, "rw")
+
+
+def remount(place: Path, how: str) -> None:
+    """Turn a disk read-only, or back."""
+    subprocess.run(["mount", "-o", f"remount,{how}", str(place)], check=True)
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS)
+def test_work_resumes_uncounted_when_a_disk_has_room_again(home: Terminals, name: str, fault: str) -> None:
+    place, go = place_of(home, name), home.fleet.user / "go"
+    with ExitStack() as stack:
+        stack.enter_context(small_disk(place, f"{MEGABYTES[name]}m", "nr_inodes=2000"))
+        wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
+        first = home.told(
+            "create", "work", "--headless", "--prompt", orders("echo done > new.txt", "touch begun", wait)
+        )
+        tree = Path(first["worktree"])
+        wait_for((tree / "begun").exists, "its work", home.describe)
+        second = home.told("create", "next", "--headless", "--prompt", orders("echo done > new.txt"))
+        keys = [first["task"], second["task"]]
+        end = cause(fault, place)
+        go.touch()
+        wait_for(lambda: not home.agents(), "the agent to end", home.describe)
+        time.sleep(4)  # longer than it takes to settle a run and to try the next
+        assert all(home.task(key)["status"] != "blocked" for key in keys), home.describe()
+        end()
+        home.wait_all(keys, "closed")
+        assert [home.task(key)["failures"] for key in keys] == [0, 0]
+        assert home.runs(keys[0])[-1]["ending"] == "finished" and home.runs(keys[1])[-1]["ending"] == "finished"
+        flags = [flag for key in keys for run in home.told("runs", key) for flag in run["flags"]]
+        assert [flag for flag in flags if flag.startswith("not ")] == [], "each was concluded as ever"
+        assert run_git(home.repo, "show", "work:new.txt") == run_git(home.repo, "show", "next:new.txt") == "done"
+        home.fleet.ok("run", "stop")
+
+
+def test_an_agent_is_not_to_blame_when_it_fails_on_a_full_disk(home: Terminals) -> None:
+    home.set("limits.retry_limit=1")
+    go = home.fleet.user / "go"
+    with small_disk(home.fleet.home / "worktrees", "4m"):
+        steps = ("touch begun", f"while [ ! -e {go} ]; do sleep 0.1; done", "head -c 200000 /dev/zero > large.bin")
+        made = home.told("create", "work", "--headless", "--prompt", orders(*steps))
+        wait_for((Path(made["worktree"]) / "begun").exists, "its work", home.describe)
+        end = cause("full", home.fleet.home / "worktrees")
+        go.touch()
+        wait_for(lambda: not home.agents(), "the agent to end", home.describe)
+        wait_for(lambda: any("waits for room" in line["event"] for line in home.log_lines()), "it to be seen")
+        end()
+        home.wait_status(made["task"], "closed")
+        assert [run["ending"] for run in home.runs(made["task"])] == ["released", "finished"]
+        assert home.task(made["task"])["failures"] == 0
+        home.fleet.ok("run", "stop")
