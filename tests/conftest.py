@@ -1,5 +1,6 @@
 """What every test has: the program in a home of its own. What a run has: a folder, and a summary at its end."""
 
+import gc
 import os
 import signal
 import sys
@@ -41,13 +42,16 @@ sys.dont_write_bytecode = False
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of the run, which workers get with their environment."""
+    gc.disable()  # Nothing that is made to collect tests is garbage: this halves the time.
     if not hasattr(config, "workerinput"):
         run = config.stash[RUN] = leftovers.Run()
         config.option.basetemp = config.option.basetemp or run.folder / "t"
 
 
 def pytest_collection_finish() -> None:
-    """Count costs from here on."""
+    """Count costs from here on, and look for garbage only among what is made from here on."""
+    gc.freeze()
+    gc.enable()
     costs.count_cpu()
 
 
