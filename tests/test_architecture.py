@@ -229,6 +229,7 @@ def test_bd_stays_light(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stderr
 
-    subprocess.run([Path(sys.executable).with_name("fleet"), "init", "--permissions", "user"], env=env, check=True)
+    fleet = Path(sys.executable).with_name("fleet")
+    subprocess.run([fleet, "init", "--permissions", "user"], env=env, cwd=tmp_path, check=True)
     look("create", "a task", "--json")
     assert look("ready", "--json").splitlines()[-1:] == [""]
