@@ -12,7 +12,7 @@ from fleet.coders import CODERS
 
 #: The variables of the environment that tests keep.
 KEPT = re.compile(
-    r"PATH|TMPDIR|CI|LD_LIBRARY_PATH|PYTHON(DONTWRITEBYTECODE|PYCACHEPREFIX)|FLEET_(TEST_\w+|SEED|SOAK)|PYTEST_\w+"
+    r"PATH|TMPDIR|TMUX_TMPDIR|CI|LD_LIBRARY_PATH|PYTHON(DONTWRITEBYTECODE|PYCACHEPREFIX)|FLEET_(TEST_\w+|SEED|SOAK)|PYTEST_\w+"
 )
 #: Programs that fleet looks for: a test that needs one puts its own on PATH.
 HIDDEN = frozenset(CODERS) | {"bd", "gh"}

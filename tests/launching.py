@@ -34,14 +34,11 @@ def scripted(*words: object, **fields: Any) -> LaunchSpec:
 @contextlib.contextmanager
 def tmux_socket() -> Iterator[str]:
     """The name of a tmux server of one's own, which is ended with everything in it."""
-    name = f"fleet-test-{secrets.token_hex(6)}"
+    name = f"fleet-{secrets.token_hex(6)}"
     try:
         yield name
     finally:
-        asked = subprocess.run(["tmux", "-L", name, "display-message", "-p", "#{socket_path}"], **_QUIET)  # type: ignore[call-overload]
         subprocess.run(["tmux", "-L", name, "kill-server"], **_QUIET)  # type: ignore[call-overload]
-        if path := asked.stdout.strip():
-            Path(path).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

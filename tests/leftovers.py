@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import fcntl
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -31,7 +32,7 @@ ROOM_MB = 600
 #: How names begin that fleet, its tests and the coding agents give files.
 NAMES = (
     *("fleet", "flt", "corpus", "record-bd", "screen-", "tmux", "faketime", "sem.faketime", "opencode"),
-    *(".fleet", ".beads", ".claude", ".codex", ".copilot", ".gemini", ".opencode", ".qwen"),
+    *(".fleet", ".beads", ".dolt", ".claude", ".codex", ".copilot", ".gemini", ".opencode", ".qwen"),
 )
 #: Folders in the checkout that tools fill.
 CACHES = {"__pycache__", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
@@ -67,8 +68,8 @@ class Run:
         for folder in (self.folder, self._memory):
             with contextlib.suppress(OSError):
                 folder.chmod(0o1777)  # as /tmp, for programs that tests start as other users
-        os.environ[RUN] = self.folder.name
-        os.environ["TMPDIR"] = tempfile.tempdir = str(self.folder)
+        tempfile.tempdir = str(self.folder)
+        os.environ.update({RUN: self.folder.name, "TMPDIR": tempfile.tempdir, "TMUX_TMPDIR": tempfile.tempdir})
 
     def find_leftovers(self) -> list[str]:
         """Return a line for everything the run leaves behind. Processes have some seconds to end."""
@@ -121,7 +122,7 @@ class Run:
 
     def _files(self) -> set[str]:
         """Return the files that a run could have made outside of its folder: all in the checkout, others by name."""
-        home = Path.home()
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # tests have another
         folders = [self._base, Path("/tmp"), Path("/var/tmp"), MEMORY, Path(f"/tmp/tmux-{os.getuid()}")]
         folders += [home, *(home / name for name in (".cache", ".config", ".local/share", ".local/state"))]
         paths = [path for folder in folders for path in _list(folder) if path.name.startswith(NAMES)]

@@ -15,27 +15,28 @@ import subprocess
 from pathlib import Path
 
 def test_untidy(tmp_path):
-    Path.home().joinpath(".fleet").mkdir()
+    folder = Path(__file__).parent
+    (folder / ".fleet").mkdir()
     (tmp_path / "mount").mkdir()
     if os.geteuid() == 0:
         subprocess.run(["mount", "-t", "tmpfs", "none", tmp_path / "mount"], check=True)
-    with Path.home().joinpath("pid").open("w") as pid:
+    with (folder / "pid").open("w") as pid:
         subprocess.run(["sh", "-c", "env -i sleep 600 & echo $!"], stdout=pid, cwd=tmp_path, check=True)
 """
 TIDY = """
 from pathlib import Path
 
 def test_tidy(tmp_path):
-    Path.home().joinpath("folder").write_text(str(tmp_path))
+    (Path(__file__).parent / "folder").write_text(str(tmp_path))
 """
 
 
-def run_tests(home: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run this text as `make test` runs the tests."""
-    (home / "test_it.py").write_text(text)
-    argv = [sys.executable, "-m", "pytest", "-p", "conftest", "-c", "/dev/null", "--rootdir", str(home), *words]
-    env = os.environ | {"HOME": str(home), "PYTHONPATH": str(TESTS)}
-    return subprocess.run([*argv, str(home)], cwd=home, env=env, capture_output=True, text=True, check=False)
+def run_tests(folder: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run this text as `make test` runs the tests, with another folder for temporary files."""
+    (folder / "test_it.py").write_text(text)
+    argv = [sys.executable, "-m", "pytest", "-p", "conftest", "-c", "/dev/null", "--rootdir", str(folder), *words]
+    env = os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(TESTS)}
+    return subprocess.run([*argv, str(folder)], cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 def test_run_fails_when_a_test_leaves_something_behind(tmp_path: Path) -> None:

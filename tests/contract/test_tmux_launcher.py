@@ -356,7 +356,7 @@ async def test_twenty_sessions_at_once(launcher: TmuxLauncher, tmp_path: Path) -
 async def test_a_session_is_entered_from_inside_another_tmux(launcher: TmuxLauncher, folder: str) -> None:
     agent = await started(launcher, folder, scripted("sleep", 1000))
     ours, theirs = pty.openpty()
-    env = {"PATH": os.environ["PATH"], "TERM": "xterm", "TMUX": "/elsewhere,1,0"}
+    env = os.environ | {"TERM": "xterm", "TMUX": "/elsewhere,1,0"}
     enter = attach_argv(launcher.socket, agent.session)
     person = await asyncio.create_subprocess_exec(*enter, stdin=theirs, stdout=theirs, env=env)
     os.close(theirs)
@@ -396,7 +396,7 @@ async def test_without_tmux_a_start_says_what_to_do(folder: str, monkeypatch: py
 
 def test_without_a_server_there_are_no_sessions() -> None:
     require(has_tmux(), "tmux")
-    nowhere = f"fleet-test-{secrets.token_hex(6)}"
+    nowhere = f"fleet-{secrets.token_hex(6)}"
     assert sessions(nowhere) == {}
     assert capture(nowhere, "any") == ""
     kill_session(nowhere, "any")

@@ -26,7 +26,7 @@ def starter(folders: list[Path], *behaviour: object, files: int | None = None) -
     command = [sys.executable, str(TESTS / "workers" / "starter.py"), *map(str, folders), "--", *map(str, behaviour)]
     if files is not None:
         command = ["prlimit", f"--nofile={files}:{files}", "--", *command]
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
+    env = os.environ | {"PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
 
 

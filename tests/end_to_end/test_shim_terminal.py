@@ -31,7 +31,7 @@ def starter(launcher: TmuxLauncher, folder: Path, *words: object, path: str = ""
     """A process that starts an agent there and holds it."""
     agent = [sys.executable, "-I", "-S", str(TESTS / "workers" / "terminal.py"), *map(str, words)]
     worker = [sys.executable, str(TESTS / "workers" / "tmux_starter.py"), launcher.socket, str(folder)]
-    env = {"PATH": path + os.environ["PATH"], "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
+    env = os.environ | {"PATH": path + os.environ["PATH"], "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
     return subprocess.Popen([*worker, launcher.containment, "--", *agent], env=env)
 
 

@@ -226,7 +226,7 @@ def starter(launcher: TmuxLauncher, folder: Path, spares: Path, *words: object) 
     """A process that makes a spare session, starts an agent in it and holds it."""
     agent = [sys.executable, "-I", "-S", str(TESTS / "workers" / "terminal.py"), "mark", *map(str, words)]
     worker = [sys.executable, str(TESTS / "workers" / "tmux_starter.py"), launcher.socket, str(folder)]
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
+    env = os.environ | {"PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
     return subprocess.Popen([*worker, launcher.containment, str(spares), "--", *agent], env=env)
 
 

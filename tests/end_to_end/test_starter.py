@@ -199,7 +199,7 @@ async def test_a_starter_killed_at_any_moment_of_many_starts_costs_none_and_doub
 def owner_of_a_starter(folder: Path) -> "subprocess.Popen[str]":
     """A process that starts an agent by way of a starter, and holds both."""
     words = [sys.executable, str(TESTS / "workers" / "starter.py"), str(folder), "--lasting", "--", "echo"]
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
+    env = os.environ | {"PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
 
 
