@@ -22,7 +22,7 @@ def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) ->
     try:
         _write_new(draft, data, mode)
         os.replace(draft, target)
-        _flush_folder(folder)
+        flush_folder(folder)
     except OSError as error:
         raise FleetError(f"cannot write {path}: {error.strerror}", hint=_HINTS.get(error.errno or 0, "")) from error
     finally:
@@ -63,7 +63,7 @@ def _write_new(path: str, data: bytes | Iterable[bytes], mode: int) -> None:
         os.close(handle)
 
 
-def _flush_folder(folder: str) -> None:
+def flush_folder(folder: str) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

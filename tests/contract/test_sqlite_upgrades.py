@@ -114,6 +114,56 @@ def test_an_older_database_is_brought_up_to_date_where_that_is_asked_for(old: Pa
 
 
 @pytest.mark.usefixtures("newer_fleet")
+def test_an_upgrade_keeps_one_copy_when_it_replaces_an_earlier_one(old: Path) -> None:
+    """Of the schema before, with all that was in it, private to the user; whoever was killed leaves no draft."""
+    copy = Path(f"{old}.schema-{SCHEMA_VERSION}")
+    for name in (f"{old}.schema-3", f"{copy}.new"):
+        Path(name).write_text("from an earlier upgrade")
+    SqliteQueue(str(old), migrate=True).close()
+    assert [each.name for each in old.parent.glob("fleet.db.*")] == [copy.name]
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert (version(copy), version(old)) == (SCHEMA_VERSION, NEW)
+    assert rows(copy, "pragma integrity_check") == [("ok",)]
+    assert rows(copy, "select id from tasks order by id") == [("t-1",), ("t-2",)]
+    assert rows(copy, "select key from config") == rows(old, "select key from config") == []
+
+
+@pytest.mark.usefixtures("newer_fleet")
+def test_an_upgrade_keeps_its_first_copy_when_it_goes_on_after_a_kill(old: Path) -> None:
+    folder = Path(named_sql.FOLDER) / "sqlite"
+    whole = (folder / f"{NEW:04}_anew.sql").read_text("utf-8")
+    (folder / f"{NEW:04}_anew.sql").write_text("create nonsense;", "utf-8")
+    with pytest.raises(StoreFault):
+        SqliteQueue(str(old), migrate=True)
+    assert version(old) == NEW - 1
+    (folder / f"{NEW:04}_anew.sql").write_text(whole, "utf-8")
+    SqliteQueue(str(old), migrate=True).close()
+    assert [each.name for each in old.parent.glob("fleet.db.*")] == [f"fleet.db.schema-{SCHEMA_VERSION}"]
+
+
+@pytest.mark.usefixtures("newer_fleet")
+def test_an_upgrade_changes_nothing_when_the_database_cannot_be_copied(old: Path) -> None:
+    Path(f"{old}.schema-{SCHEMA_VERSION}.new").mkdir()
+    with pytest.raises(StoreFault, match="cannot be copied"):
+        SqliteQueue(str(old), migrate=True)
+    assert version(old) == SCHEMA_VERSION
+
+
+def test_an_older_fleet_names_the_way_back_when_a_newer_one_upgraded(
+    old: Path, newer_fleet: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SqliteQueue(str(old), migrate=True).close()
+    monkeypatch.undo()
+    with pytest.raises(SchemaMismatch, match=f"has schema {NEW}") as refused:
+        SqliteQueue(str(old))
+    _, command, _ = refused.value.hint.split("`")
+    subprocess.run(["sh", "-c", command], check=True)
+    queue = SqliteQueue(str(old))
+    assert queue.count(Filter()) == {"": 2}
+    queue.close()
+
+
+@pytest.mark.usefixtures("newer_fleet")
 def test_building_a_table_anew_takes_nothing_along(old: Path) -> None:
     queue = SqliteQueue(str(old), migrate=True)
     assert queue.connection.rows("pragma foreign_keys") == [(1,)]

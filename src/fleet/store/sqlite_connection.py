@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import apsw
 
 from fleet.core.errors import QueueMoved, SchemaMismatch, StoreFault, StoreHindered
 from fleet.core.jsontext import encode
+from fleet.files import flush_folder
 from fleet.store import named_sql
 
 TYPE_CHECKING = False
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 PATIENCE_MS = 60_000
 _loaded: dict[str, dict[str, str]] = {}
 SCHEMA_VERSION = 7
+#: What follows the name of a database in that of the copy made before an upgrade; the schema it has comes next.
+BACKUP = ".schema-"
+#: The setting that says from which schema an upgrade began, until it is done.
+UPGRADING = "fleet.upgrading_from"
+PAGES_AT_ONCE = 4096
 
 
 class Connection:
@@ -111,18 +118,65 @@ class Connection:
             with self.writing():  # making a database is one step, however many migrations there are
                 self.migrate(named_sql.migrations("sqlite"))
         elif 0 < version < SCHEMA_VERSION and migrate:
+            self._back_up()
             self.migrate(named_sql.migrations("sqlite"))
+            self.rows(self.blocks("queries")["unset_config"], {"key": UPGRADING})
         version = self._version()  # whatever others did meanwhile
         if version > SCHEMA_VERSION:
             raise SchemaMismatch(
-                f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}",
-                hint="a newer fleet wrote it: upgrade this one.",
+                f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}", hint=self._way_back()
             )
         if version < SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"{self.path} has schema {version}, this fleet needs {SCHEMA_VERSION}",
                 hint="`fleet run` brings an older database up to date; `fleet init` makes a new one.",
             )
+
+    def _back_up(self) -> None:
+        """Copy the database, once for an upgrade however often it is killed, and let go of the copy before that."""
+        sql = self.blocks("queries")
+        with self.writing():  # whoever else upgrades waits here, and finds it done
+            version = self._version()
+            copy, begun = f"{self.path}{BACKUP}{version}", self.rows(sql["setting"], {"key": UPGRADING})
+            if version >= SCHEMA_VERSION or (begun and os.path.exists(f"{self.path}{BACKUP}{begun[0][0]}")):  # noqa: PTH110
+                return
+            draft = f"{copy}.new"
+            try:
+                self._copy(draft)
+                os.replace(draft, copy)  # noqa: PTH105
+                flush_folder(os.path.dirname(copy))  # noqa: PTH120
+            except (apsw.Error, OSError) as error:
+                raise _not_copied(error, copy) from error
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(draft)  # noqa: PTH108
+            self.rows(sql["set_config"], {"key": UPGRADING, "value": str(version)})
+        for other in backups(self.path):
+            if other != copy:
+                os.unlink(other)  # noqa: PTH108
+
+    def _copy(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):  # left by an upgrade that was killed
+            os.unlink(path)  # noqa: PTH108
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        # Our own connection holds the lock, which keeps SQLite from reading for a copy through it.
+        copy, source = (apsw.Connection(each, flags=apsw.SQLITE_OPEN_READWRITE) for each in (path, self.path))
+        try:
+            with copy.backup("main", source, "main") as running:
+                while not running.done:
+                    running.step(PAGES_AT_ONCE)
+        finally:
+            copy.close()
+            source.close()
+
+    def _way_back(self) -> str:
+        """What helps where a newer fleet has upgraded the database."""
+        newer = "upgrade this fleet: a newer one wrote the database"
+        copy = f"{self.path}{BACKUP}{SCHEMA_VERSION}"
+        if not os.path.exists(copy):  # noqa: PTH110
+            return f"{newer}."
+        back = f"rm -f {self.path}-wal {self.path}-shm && cp {copy} {self.path}"
+        return f"{newer}; or stop fleet and return to the backup made before, without what was done since: `{back}`."
 
     def _begin(self, how: str, durable: bool) -> None:
         self._depth += 1
@@ -148,6 +202,19 @@ class Connection:
                 self._db.execute("rollback")
             if not failed:
                 raise _translated(error, self.path) from error
+
+
+def backups(path: str) -> list[str]:
+    """The copies of a database that upgrades made of it."""
+    folder, name = os.path.split(path)
+    found = [each for each in os.listdir(folder) if each.startswith(name + BACKUP)]  # noqa: PTH208
+    return [os.path.join(folder, each) for each in found if each[len(name + BACKUP) :].isdigit()]  # noqa: PTH118
+
+
+def _not_copied(error: apsw.Error | OSError, copy: str) -> StoreFault:
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    hint = "nothing was changed; free some space for a copy of the database and try again."
+    return StoreHindered(f"the database cannot be copied to {copy} before its upgrade: {why}", hint=hint)
 
 
 def read_statements() -> None:
