@@ -59,7 +59,11 @@ FULL = a_task(
     reason="because",
     failures=1,
     continues=2,
-    restarts=3,
+    fresh_starts=3,
+    losses=4,
+    waits=5,
+    disproofs=6,
+    fakes=7,
 )
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task, an_edge
 from fleet.core.errors import ClaimLost, TaskNotFound
 from fleet.core.filter import READY, Lane
-from fleet.core.task import CATEGORIES, Caller, Claim, Task, Verdict
+from fleet.core.task import CATEGORIES, COUNTS, Caller, Claim, Task, Verdict
 from fleet.store.base import Queue
 
 SECOND = MINUTE / 60
@@ -71,12 +72,13 @@ def test_a_request_to_cancel_is_seen_by_the_holder_at_its_next_renewal(queue: Qu
 
 @pytest.mark.parametrize("status", [*CATEGORIES, "of_my_own"])
 def test_a_verdict_puts_the_task_where_it_says_and_gives_the_claim_back(queue: Queue, status: str) -> None:
-    claim = a_claim(queue, failures=1, continues=2, restarts=3)
-    verdict = Verdict(status=status, reason="so", finding="verified", failures=1, continues=2, restarts=3)
+    counts: dict[str, Any] = {name: number for number, name in enumerate(COUNTS, 1)}
+    claim = a_claim(queue, **counts)
+    verdict = Verdict(status=status, reason="so", finding="verified", **counts)
     settled = queue.settle(claim, verdict)
     assert settled == queue.get(claim.task.id)
     assert (settled.status, settled.reason, settled.finding) == (status, "so", "verified")
-    assert (settled.failures, settled.continues, settled.restarts) == (2, 4, 6)
+    assert [getattr(settled, name) for name in COUNTS] == [2, 4, 6, 8, 10, 12, 14]
     assert (settled.claim_owner, settled.assignee, settled.claim_expires_at, settled.run_id) == ("", "", None, "")
     assert (settled.closed_at, settled.close_reason) == ((NOON, "so") if status == "closed" else (None, ""))
     assert bool(queue.find(READY)) is (status == "open")

@@ -27,6 +27,9 @@ from program import Program
 from supervised import Supervised, wait_for
 
 NEW = SCHEMA_VERSION + 2
+#: The counts of a task as they were up to the seventh schema, three digits each, and what they mean.
+PACKED = 7_006_020_005_004
+UNPACKED = {"fresh_starts": 4, "losses": 5, "waits": 20, "disproofs": 6, "fakes": 7}
 ADD_A_COLUMN = "alter table runs add column mood text not null default 'calm';"
 # What SQLite asks for where a column's constraint changes: drop a table that others refer to, and put another there.
 BUILD_ANEW = """
@@ -76,7 +79,7 @@ def made_with(path: Path, steps: int) -> apsw.Connection:
 def add_old_work(connection: apsw.Connection) -> None:
     """A finished task with two runs, the second of which nobody ended, in a database without workspaces."""
     task = a_task(id="t-1", status="closed", repo="/r", branch="x", labels=())
-    values = task_values(task)
+    values = task_values(task) | {"restarts": PACKED}
     known = [row[1] for row in connection.execute("pragma table_info(tasks)") if row[1] in values]
     slots = ", ".join(f":{name}" for name in known)
     connection.execute(f"insert into tasks ({', '.join(known)}) values ({slots})", values)
@@ -308,6 +311,27 @@ def test_a_database_of_the_third_schema_keeps_all_and_can_keep_receipts(tmp_path
     assert queue.get("t-1").rules == rules and history.receipts("t-1") == [kept]
     (run,) = history.runs("t-1")[1:]
     assert (run.spawn, run.finding, run.receipt) == ('{"program": "x"}', "verified", kept.hash)
+    queue.close()
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_counts_of_a_task_are_kept_when_its_database_packed_them(tmp_path: Path, steps: int) -> None:
+    path = tmp_path / "fleet.db"
+    connection = made_with(path, steps)
+    for key, restarts in (("t-1", PACKED), ("t-2", 0), ("t-3", 999_999_999_999_999)):
+        values = task_values(a_task(id=key, failures=1, continues=2)) | {"restarts": restarts}
+        known = [row[1] for row in connection.execute("pragma table_info(tasks)") if row[1] in values]
+        slots = ", ".join(f":{name}" for name in known)
+        connection.execute(f"insert into tasks ({', '.join(known)}) values ({slots})", values)
+    connection.close()
+    queue = SqliteQueue(str(path), migrate=True)
+    first, second, third = queue.find(Filter(), sort="id")
+    assert {name: getattr(first, name) for name in UNPACKED} == UNPACKED
+    assert (first.failures, first.continues) == (1, 2)
+    assert {getattr(second, name) for name in UNPACKED} == {0}
+    assert {getattr(third, name) for name in UNPACKED} == {999}
+    queue.save(first.replace(losses=1_500))
+    assert queue.get("t-1") == first.replace(losses=1_500)
     queue.close()
 
 

@@ -81,7 +81,7 @@ def test_an_outage_longer_than_a_lease_stops_agents_and_loses_nothing(home: Shar
     for key in keys:
         assert ended(home, key) == [(1, 1, "finished")]
         task = home.task(key)
-        assert (task["failures"], task["continues"], task["restarts"]) == (0, 0, 0)
+        assert (task["failures"], task["continues"], task["losses"]) == (0, 0, 0)
     assert len(home.notes("start")) == 2
 
 

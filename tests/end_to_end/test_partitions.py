@@ -153,7 +153,7 @@ class Campaign:
                 assert any(_holds(host, note.more) for host in self.hosts), (note, self.describe())
 
     def describe(self) -> str:
-        tasks = self.rows("select id, status, reason, failures, restarts, claim_owner, epoch from tasks")
+        tasks = self.rows("select id, status, reason, failures, losses, claim_owner, epoch from tasks")
         runs = self.rows("select id, owner, ending, reason from runs order by id")
         said = "\n".join(f"-- {host.name}\n{host.said()}" for host in self.hosts)
         return "\n".join([self.summary(), *map(str, tasks), *map(str, runs), said])

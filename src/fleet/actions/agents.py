@@ -10,7 +10,7 @@ from fleet.config import load, model_for
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
 from fleet.core.flow import CUT_SHORT, NOT_BEGUN, STOPPED_WITH_ALL
-from fleet.core.task import Status
+from fleet.core.task import COUNTS, Status
 from fleet.core.workflow import stage_in
 from fleet.wake import wake
 
@@ -203,7 +203,7 @@ def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
         )
     free = task.reopened(fleet.queue.now()).replace(assignee="", claim_owner="", run_id="")
     stops = {"cancel_requested_at": None, "cancel_reason": "", "hand_in_reason": ""}
-    return free.replace(reason="", finding="", failures=0, continues=0, restarts=0, **stops)
+    return free.replace(reason="", finding="", **dict.fromkeys(COUNTS, 0), **stops)
 
 
 def _open_stages(fleet: Fleet, task: Task) -> None:

@@ -7,7 +7,7 @@ from fleet.actions.jsonl import LONGEST_LINE, Row, read_line
 from fleet.core.dependency import PARENT_CHILD, SCHEDULING, WAITS_FOR
 from fleet.core.errors import BadInput, DependencyRefused, TaskNotFound
 from fleet.core.filter import Filter
-from fleet.core.task import Status
+from fleet.core.task import COUNTS, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MANY_EDGES = 100
 #: What a file does not know of a task that is here already: its claim and its runs.
 _LOCAL = (
     *("path", "claim_owner", "claim_expires_at", "run_id", "cancel_requested_at", "cancel_reason", "handed_in_at"),
-    *("hand_in_reason", "failures", "continues", "restarts"),
+    *("hand_in_reason", *COUNTS),
 )
 #: Fields whose change is told, by bd's names; the first three with both values.
 _TOLD = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.core.errors import BadInput
-from fleet.core.rules import Rules, rules_in
+from fleet.core.rules import Rules, beyond_bounds, rules_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,18 +29,24 @@ def rules(
 def changed(text: str, said: Rules) -> str:
     """The rules that a task carries, with what is said now in the place of what was said of it before."""
     new = {name: value for name, value in said.as_dict().items() if value not in ((), None, "")}
-    return checked(text).replace(**new).text()
+    return _understood(text).replace(**new).text()
 
 
 def checked(text: str) -> Rules:
     """The rules in a text of somebody else's. Raises BadInput for what are none."""
-    try:
-        found = rules_in(text)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"fleet.rules are not understood: {error}", hint='such as {"allow": ["src/"]}.') from error
+    found = _understood(text)
+    if text and (wrong := beyond_bounds(text)):
+        raise BadInput(f"fleet.rules are not allowed: {wrong}")
     _globs("allow", found.allow)
     _globs("protect", found.protect)
     return found
+
+
+def _understood(text: str) -> Rules:
+    try:
+        return rules_in(text)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"fleet.rules are not understood: {error}", hint='such as {"allow": ["src/"]}.') from error
 
 
 def _globs(option: str, given: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from fleet.config import KEYS
 from fleet.config.check import check_value
 from fleet.core.errors import BadInput
 from fleet.core.record import Record
-from fleet.core.rules import Rules
+from fleet.core.rules import MOST_TIMES, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,11 +57,11 @@ class WorkerTerms(Record):
             reasoning_effort=env.get("FLEET_REASONING_EFFORT", ""),
             wall_seconds=_seconds(env, "FLEET_DEFAULT_TIMEOUT", 600.0, least=0.1),
             silence_seconds=_seconds(env, "FLEET_STALE_TIMEOUT", 120.0, least=0.1),
-            stale_restarts=_count(env, "FLEET_STALE_MAX_RESTARTS", 2),
+            stale_restarts=_count(env, "FLEET_STALE_MAX_RESTARTS", 2, most=MOST_TIMES),
             at_once=_count(env, "FLEET_MAX_CONCURRENT", 50, least=1),
             depth=_count(env, "FLEET_MAX_SPAWN_DEPTH", DEEPEST),
             repos=tuple(real(part) for part in repos if part),
-            rate_limit_retries=_count(env, "FLEET_RATE_LIMIT_MAX_RETRIES", 3),
+            rate_limit_retries=_count(env, "FLEET_RATE_LIMIT_MAX_RETRIES", 3, most=MOST_TIMES),
             rate_limit_base_seconds=_seconds(env, "FLEET_RATE_LIMIT_BASE_DELAY", 4.0),
             rate_limit_max_seconds=_seconds(env, "FLEET_RATE_LIMIT_MAX_DELAY", 60.0),
             path=env.get("PATH", ""),
@@ -115,10 +115,10 @@ def _seconds(env: Mapping[str, str], name: str, usual: float, *, least: float = 
     return number
 
 
-def _count(env: Mapping[str, str], name: str, usual: int, *, least: int = 0) -> int:
+def _count(env: Mapping[str, str], name: str, usual: int, *, least: int = 0, most: int = MOST) -> int:
     said = env.get(name, "").strip()
     if not said:
         return usual
-    if not (said.isascii() and said.isdecimal() and len(said) <= 7 and least <= int(said) <= MOST):
-        raise BadInput(f"{name}={said[:40]!r} is no whole number from {least} to {MOST}", hint=f"say {usual}.")
+    if not (said.isascii() and said.isdecimal() and len(said) <= 7 and least <= int(said) <= most):
+        raise BadInput(f"{name}={said[:40]!r} is no whole number from {least} to {most}", hint=f"say {usual}.")
     return int(said)

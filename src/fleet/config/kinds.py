@@ -36,7 +36,7 @@ QueueName = Annotated[
 ]
 Permissions = Literal["skip", "user"]
 Slots = Annotated[int, Meta(ge=1, le=1000)]
-Times = Annotated[int, Meta(ge=0, le=500)]  # below a thousand: the policy packs three of them into one number
+Times = Annotated[int, Meta(ge=0, le=500)]
 Seconds = Annotated[float, Meta(ge=0.1, le=2_592_000)]
 Tokens = Annotated[int, Meta(ge=1, le=10**12)]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]

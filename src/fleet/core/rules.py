@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 _LISTS = ("allow", "protect", "repos", "extra_args")
 _FLAGS = ("fail_to_pass", "no_changes")
 _WORDS = ("reasoning_effort",)
+#: How often a rule may let a task come back, as for the settings; and the longest wait that it may ask for.
+MOST_TIMES, MOST_SECONDS = 500, 1_000_000
+_BOUNDS = {
+    **dict.fromkeys(("retries", "stale_restarts", "rate_limit_retries"), MOST_TIMES),
+    **dict.fromkeys(("rate_limit_base_seconds", "rate_limit_max_seconds"), MOST_SECONDS),
+}
 
 
 class Rules(Record):
@@ -39,7 +45,7 @@ class Rules(Record):
 
 
 def rules_in(text: str) -> Rules:
-    """The rules that a task carries. ValueError for what is none."""
+    """The rules that a task carries; a number beyond its bounds is the nearest within. ValueError for what is none."""
     if not text:
         return Rules()
     told = decode(text)
@@ -56,4 +62,19 @@ def _checked(name: str, value: Any) -> Any:
     kinds = (bool,) if name in _FLAGS else (str,) if name in _WORDS else (int, float)
     if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
         raise ValueError(f"{name} is {'true or false' if name in _FLAGS else 'text' if name in _WORDS else 'a number'}")
+    if isinstance(value, int | float) and not is_within(name, value):
+        return _BOUNDS[name] if value > 0 else 0
     return value
+
+
+def is_within(name: str, value: Any) -> bool:
+    """Return True unless a rule has a bound, and its number is beyond it."""
+    return name not in _BOUNDS or value is None or 0 <= value <= _BOUNDS[name]
+
+
+def beyond_bounds(text: str) -> str:
+    """What is wrong with the first number of some rules that is beyond its bounds; empty: nothing. ValueError."""
+    for name, value in decode(text).items():
+        if not is_within(name, value):
+            return f"{name} is {value}, and may be from 0 to {_BOUNDS[name]}"
+    return ""

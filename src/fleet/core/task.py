@@ -92,6 +92,9 @@ SPEC_FIELDS = (
     "reason",
 )
 
+#: How often a task came back, by why: `fleet retry` begins again at nothing.
+COUNTS = ("failures", "continues", "fresh_starts", "losses", "waits", "disproofs", "fakes")
+
 
 class Task(Record):
     """A task as the queue keeps it. Instants are UTC; empty text means not set."""
@@ -160,9 +163,14 @@ class Task(Record):
     cancel_reason: str = ""
     handed_in_at: datetime | None = None
     hand_in_reason: str = ""
+    # How often it came back, and why; each has a bound of its own.
     failures: int = 0
-    continues: int = 0
-    restarts: int = 0
+    continues: int = 0  # its agent stopped before it had finished
+    fresh_starts: int = 0  # its context was full
+    losses: int = 0  # its agent vanished
+    waits: int = 0  # for the limits of an account
+    disproofs: int = 0  # its work did not pass the verify command
+    fakes: int = 0  # its agent claimed what it had not done
 
     @property
     def is_claimed(self) -> bool:
@@ -270,7 +278,11 @@ class Verdict(Record):
     finding: str = ""
     failures: int = 0  # how many to add to each count
     continues: int = 0
-    restarts: int = 0
+    fresh_starts: int = 0
+    losses: int = 0
+    waits: int = 0
+    disproofs: int = 0
+    fakes: int = 0
 
     def on(self, task: Task, now: datetime) -> Task:
         """The task after this verdict, its claim given back. What a person closed meanwhile stays closed."""
@@ -282,9 +294,7 @@ class Verdict(Record):
             else freed.close_reason,
             defer_until=self.not_before,
             finding=self.finding or task.finding,
-            failures=task.failures + self.failures,
-            continues=task.continues + self.continues,
-            restarts=task.restarts + self.restarts,
+            **{name: getattr(task, name) + getattr(self, name) for name in COUNTS},
         )
 
 

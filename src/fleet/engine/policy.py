@@ -10,7 +10,6 @@ import msgspec
 from fleet.config.proof_sections import Findings
 from fleet.core.finding import DONE, Finding
 from fleet.core.flow import CUT_SHORT
-from fleet.core.record import Record
 from fleet.core.rules import Rules
 from fleet.core.run import Ending
 from fleet.core.task import INTERACTIVE, Status, Verdict
@@ -24,41 +23,9 @@ if TYPE_CHECKING:
 
 BACKOFF_BASE, BACKOFF_CAP = timedelta(seconds=5), timedelta(seconds=300)
 
-# `Task.restarts` holds five counts, a thousand apart; the settings keep each of them below that.
-FRESH_START, LOSS, WAIT, DISPROOF, FAKE = 1, 1_000, 1_000_000, 1_000_000_000, 1_000_000_000_000
-
 #: What holds where nobody said otherwise.
 FINDINGS, RULES = Findings(), Rules()
 PERSON = "person"
-
-
-class Counts(Record):
-    """How often a task came back, and why."""
-
-    failures: int
-    continues: int
-    fresh_starts: int  # after a full context
-    losses: int  # its agent vanished
-    waits: int  # for the limits of an account
-    disproofs: int = 0  # its work did not pass the verify command
-    fakes: int = 0  # its agent claimed what it had not done
-
-    @classmethod
-    def of(cls, task: Task) -> Counts:
-        """The counts that a task carries."""
-        rest, fresh_starts = divmod(task.restarts, LOSS)
-        rest, losses = divmod(rest, WAIT // LOSS)
-        rest, waits = divmod(rest, DISPROOF // WAIT)
-        fakes, disproofs = divmod(rest, FAKE // DISPROOF)
-        return cls(
-            failures=task.failures,
-            continues=task.continues,
-            fresh_starts=fresh_starts,
-            losses=losses,
-            waits=waits,
-            disproofs=disproofs,
-            fakes=fakes,
-        )
 
 
 def decide(
@@ -102,9 +69,9 @@ def _own(limits: Limits, rules: Rules, ending: str) -> Limits:
 def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdict:
     """A task that met a limit and says how long it waits then: longer each time, up to a most."""
     base = rules.rate_limit_base_seconds
-    if base is None or verdict.status != Status.OPEN or verdict.restarts != WAIT:
+    if base is None or verdict.status != Status.OPEN or not verdict.waits:
         return verdict
-    seconds = base * 2 ** min(Counts.of(task).waits, 16)
+    seconds = base * 2 ** min(task.waits, 16)
     most = rules.rate_limit_max_seconds
     return verdict.replace(not_before=now + timedelta(seconds=seconds if most is None else min(seconds, most)))
 
@@ -121,12 +88,12 @@ def backoff(failures: int, jitter: float) -> timedelta:
 
 
 def _decide(task: Task, outcome: Outcome, now: datetime, limits: Limits, jitter: float) -> Verdict:
-    counts, reason = Counts.of(task), outcome.reason or outcome.ending
+    reason = outcome.reason or outcome.ending
     match outcome.ending:
         case Ending.INCOMPLETE:
-            return _incomplete(counts, reason, limits)
+            return _incomplete(task, reason, limits)
         case Ending.FAILED | Ending.TIMED_OUT | Ending.STALLED | Ending.START_HANG:
-            return _failed(counts, reason, now + backoff(counts.failures, jitter), limits)
+            return _failed(task, reason, now + backoff(task.failures, jitter), limits)
         case Ending.OVER_BUDGET:
             return Verdict(status=Status.BLOCKED, reason=reason, failures=1)
         case Ending.BLOCKED:
@@ -136,21 +103,21 @@ def _decide(task: Task, outcome: Outcome, now: datetime, limits: Limits, jitter:
         case Ending.CANCELLED:
             return Verdict(status=Status.BLOCKED, reason=_stopped_by_hand(reason))
         case _:
-            return _no_failure(counts, outcome.ending, reason, limits)
+            return _no_failure(task, outcome.ending, reason, limits)
 
 
-def _no_failure(counts: Counts, ending: str, reason: str, limits: Limits) -> Verdict:
+def _no_failure(task: Task, ending: str, reason: str, limits: Limits) -> Verdict:
     match ending:
         case Ending.RATE_LIMITED | Ending.OVERLOADED | Ending.NOT_LOGGED_IN:
             # The account is parked, not the task: another account may take it at once.
-            said = f"waited for account limits {_times(counts.waits)}"
-            return _again(counts.waits, limits.limit_waits, said, reason).replace(restarts=WAIT)
+            said = f"waited for account limits {_times(task.waits)}"
+            return _again(task.waits, limits.limit_waits, said, reason).replace(waits=1)
         case Ending.CONTEXT_FULL:
-            said = f"started afresh {_times(counts.fresh_starts)}, and its context is full again"
-            return _again(counts.fresh_starts, limits.context_limit, said, reason).replace(restarts=FRESH_START)
+            said = f"started afresh {_times(task.fresh_starts)}, and its context is full again"
+            return _again(task.fresh_starts, limits.context_limit, said, reason).replace(fresh_starts=1)
         case Ending.LOST:
-            said = f"its agent vanished {_times(counts.losses + 1)}"
-            return _again(counts.losses, limits.lost_limit, said, reason).replace(restarts=LOSS)
+            said = f"its agent vanished {_times(task.losses + 1)}"
+            return _again(task.losses, limits.lost_limit, said, reason).replace(losses=1)
         case Ending.RELEASED:
             return Verdict(status=Status.OPEN, reason=reason)
         case unknown:
@@ -159,7 +126,7 @@ def _no_failure(counts: Counts, ending: str, reason: str, limits: Limits) -> Ver
 
 def _judged(task: Task, outcome: Outcome, limits: Limits, findings: Findings, rules: Rules) -> Verdict:
     """Of a run that claims to be done: what its receipt shows decides."""
-    counts, shown = Counts.of(task), outcome.shown or outcome.reason or outcome.ending
+    shown = outcome.shown or outcome.reason or outcome.ending
     done = Verdict(
         status=Status.CLOSED,
         reason=task.hand_in_reason or outcome.reason or outcome.ending,
@@ -171,24 +138,24 @@ def _judged(task: Task, outcome: Outcome, limits: Limits, findings: Findings, ru
         case Finding.VERIFIED:
             return done
         case Finding.INCOMPLETE | Finding.INFRA_ERROR:
-            return done if outcome.says_blocked else _incomplete(counts, shown, limits)
-        case Finding.FAILED_VERIFY if counts.disproofs < findings.verify_retries:
-            return Verdict(status=Status.OPEN, reason=shown, restarts=DISPROOF)
-        case Finding.FABRICATED if counts.fakes < findings.fabricated_retries:
-            return Verdict(status=Status.OPEN, reason=shown, restarts=FAKE)
+            return done if outcome.says_blocked else _incomplete(task, shown, limits)
+        case Finding.FAILED_VERIFY if task.disproofs < findings.verify_retries:
+            return Verdict(status=Status.OPEN, reason=shown, disproofs=1)
+        case Finding.FABRICATED if task.fakes < findings.fabricated_retries:
+            return Verdict(status=Status.OPEN, reason=shown, fakes=1)
         case Finding.NO_CHANGES if rules.no_changes is not None:
-            return done if rules.no_changes else _for_a_person(done.finding, shown, counts)
+            return done if rules.no_changes else _for_a_person(done.finding, shown, task)
     # The settings of a finding bear its name.
-    return done if getattr(findings, done.finding) != PERSON else _for_a_person(done.finding, shown, counts)
+    return done if getattr(findings, done.finding) != PERSON else _for_a_person(done.finding, shown, task)
 
 
-def _for_a_person(finding: str, shown: str, counts: Counts) -> Verdict:
+def _for_a_person(finding: str, shown: str, task: Task) -> Verdict:
     said = {
         Finding.UNVERIFIED: "nothing has proven its work",
         Finding.NO_CHANGES: "it says it is done, and changed nothing",
         Finding.OUT_OF_SCOPE: "it touched what is not its to touch",
-        Finding.FAILED_VERIFY: f"its work does not pass, tried {_times(counts.disproofs + 1)}",
-        Finding.FABRICATED: f"what it claims is not so, the {_nth(counts.fakes + 1)} time",
+        Finding.FAILED_VERIFY: f"its work does not pass, tried {_times(task.disproofs + 1)}",
+        Finding.FABRICATED: f"what it claims is not so, the {_nth(task.fakes + 1)} time",
     }
     return Verdict(status=Status.BLOCKED, reason=f"{said[finding]}: {shown}")
 
@@ -201,13 +168,13 @@ def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
     return verdict.replace(status=Status.BLOCKED, reason=told, not_before=None)
 
 
-def _incomplete(counts: Counts, reason: str, limits: Limits) -> Verdict:
-    said = f"asked to go on {_times(counts.continues)}, and not finished"
-    return _again(counts.continues, limits.continue_limit, said, reason).replace(continues=1)
+def _incomplete(task: Task, reason: str, limits: Limits) -> Verdict:
+    said = f"asked to go on {_times(task.continues)}, and not finished"
+    return _again(task.continues, limits.continue_limit, said, reason).replace(continues=1)
 
 
-def _failed(counts: Counts, reason: str, again_at: datetime, limits: Limits) -> Verdict:
-    failures = counts.failures + 1
+def _failed(task: Task, reason: str, again_at: datetime, limits: Limits) -> Verdict:
+    failures = task.failures + 1
     if failures >= limits.retry_limit:
         return Verdict(status=Status.BLOCKED, reason=f"failed {_times(failures)}; the last time: {reason}", failures=1)
     return Verdict(status=Status.OPEN, reason=reason, not_before=again_at, failures=1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 60_000
 _loaded: dict[str, dict[str, str]] = {}
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 #: What follows the name of a database in that of the copy made before an upgrade; the schema it has comes next.
 BACKUP = ".schema-"
 #: The setting that says from which schema an upgrade began, until it is done.

@@ -14,6 +14,7 @@ from fleet.core.filter import Filter, Lane, by_lane
 from fleet.core.health import State
 from fleet.store import named_sql
 from fleet.store.postgres import PostgresQueue
+from fleet.store.sql_rows import task_values
 from fleet.store.sqlite_connection import SCHEMA_VERSION
 from postgres import Server, server, stopped
 
@@ -68,6 +69,35 @@ def test_a_database_without_tables_or_with_others_is_refused_with_what_to_do() -
         link.execute("comment on schema fleet is '99'")
     with pytest.raises(SchemaMismatch, match=f"has schema 99, this fleet knows {SCHEMA_VERSION}"):
         PostgresQueue(url, make=True, migrate=True)
+
+
+def test_counts_of_a_task_are_kept_when_its_database_packed_them() -> None:
+    url = server().make_database()
+    values = task_values(a_task(id="t-1", failures=1)) | {"restarts": 7_006_020_005_004}
+    with psycopg.connect(url, autocommit=True) as link:
+        for number, script in named_sql.migrations("postgres"):
+            if number < 8:
+                link.execute(script.encode())
+        link.execute("comment on schema fleet is '7'")
+        told = link.execute("select * from fleet.tasks limit 0").description
+        known = [column.name for column in told or () if column.name in values]
+        slots = ", ".join(f"%({name})s" for name in known)
+        link.execute(f"insert into fleet.tasks ({', '.join(known)}) values ({slots})".encode(), values)
+    with pytest.raises(SchemaMismatch, match="has schema 7"):
+        PostgresQueue(url)
+    queue = PostgresQueue(url, migrate=True)
+    task = queue.get("t-1")
+    assert (task.failures, task.fresh_starts, task.losses, task.waits, task.disproofs, task.fakes) == (
+        1,
+        4,
+        5,
+        20,
+        6,
+        7,
+    )
+    queue.save(task.replace(waits=1_500))
+    assert queue.get("t-1").waits == 1_500
+    queue.close()
 
 
 def test_a_connection_string_is_never_repeated() -> None:

@@ -32,6 +32,15 @@ def test_too_many_globs_are_refused() -> None:
         rules(allow=[f"f{number}" for number in range(101)])
 
 
+@pytest.mark.parametrize("number", ["501", "1e9", "-1", "NaN"])
+def test_rules_are_refused_when_a_number_is_beyond_its_bounds(number: str) -> None:
+    text = f'{{"retries": {number}, "no_changes": true}}'
+    with pytest.raises(BadInput, match=r"retries is .* may be from 0 to 500"):
+        checked(text)
+    assert 0 <= (rules_in(text).retries or 0) <= 500
+    assert rules_in(changed(text, rules(allow=["src/"]))).allow == ("src/",), "a task of an earlier fleet has it"
+
+
 @pytest.mark.parametrize("text", ["[]", "3", "no", '{"allow": "src"}', '{"fail_to_pass": 1}', '{"allow": ["../x"]}'])
 def test_rules_of_a_wrong_shape_are_refused(text: str) -> None:
     with pytest.raises(BadInput):

@@ -73,6 +73,8 @@ def test_every_variable_counts() -> None:
         ("FLEET_STALE_MAX_RESTARTS", "1.5"),
         ("FLEET_RATE_LIMIT_BASE_DELAY", "-4"),
         ("FLEET_RATE_LIMIT_MAX_RETRIES", "9" * 30),
+        ("FLEET_RATE_LIMIT_MAX_RETRIES", "501"),
+        ("FLEET_STALE_MAX_RESTARTS", "1500"),
     ],
 )
 def test_a_variable_that_means_nothing_is_refused_by_its_name(name: str, value: str) -> None:

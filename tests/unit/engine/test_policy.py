@@ -1,5 +1,6 @@
 """Where a task goes after a run, and that no task can come back for ever."""
 
+import json
 import random
 from datetime import timedelta
 from typing import Any
@@ -11,10 +12,10 @@ from builders import HOUR, NOON, a_task
 from fleet.config.proof_sections import Findings
 from fleet.config.sections import Limits
 from fleet.core.finding import DONE, FINDINGS
-from fleet.core.rules import Rules
+from fleet.core.rules import Rules, rules_in
 from fleet.core.run import Ending, Outcome
-from fleet.core.task import Status, Task, Verdict
-from fleet.engine.policy import DISPROOF, FAKE, FRESH_START, LOSS, WAIT, Counts, backoff, bound, decide
+from fleet.core.task import COUNTS, Status, Task, Verdict
+from fleet.engine.policy import backoff, bound, decide
 
 LIMITS = Limits()
 ENDINGS = sorted(value for name, value in vars(Ending).items() if name.isupper())
@@ -37,6 +38,11 @@ def verdict(
     return decide(task, outcome, now=NOON, limits=limits, jitter=0.5, findings=findings, rules=rules)
 
 
+def counted(found: Verdict) -> dict[str, int]:
+    """What a verdict adds to the counts of a task."""
+    return {name: count for name in COUNTS if (count := getattr(found, name))}
+
+
 @pytest.mark.parametrize(
     ("ending", "before", "status", "added", "reason"),
     [
@@ -49,13 +55,13 @@ def verdict(
         *[(ending, {}, "open", {"failures": 1}, "why") for ending in FAILURES],
         *[(e, {"failures": 1}, "blocked", {"failures": 1}, "failed twice; the last time: why") for e in FAILURES],
         ("over_budget", {}, "blocked", {"failures": 1}, "why"),
-        *[(e, {"failures": 1}, "open", {"restarts": WAIT}, "why") for e in LIMITED],
-        ("rate_limited", {"restarts": 19 * WAIT}, "open", {"restarts": WAIT}, "why"),
-        ("rate_limited", {"restarts": 20 * WAIT}, "blocked", {"restarts": WAIT}, "waited for account limits 20 times"),
-        ("context_full", {"failures": 1}, "open", {"restarts": FRESH_START}, "why"),
-        ("context_full", {"restarts": 5}, "blocked", {"restarts": FRESH_START}, "started afresh 5 times"),
-        ("lost", {"failures": 1}, "open", {"restarts": LOSS}, "why"),
-        ("lost", {"restarts": 5 * LOSS}, "blocked", {"restarts": LOSS}, "its agent vanished 6 times"),
+        *[(e, {"failures": 1}, "open", {"waits": 1}, "why") for e in LIMITED],
+        ("rate_limited", {"waits": 19}, "open", {"waits": 1}, "why"),
+        ("rate_limited", {"waits": 20}, "blocked", {"waits": 1}, "waited for account limits 20 times"),
+        ("context_full", {"failures": 1}, "open", {"fresh_starts": 1}, "why"),
+        ("context_full", {"fresh_starts": 5}, "blocked", {"fresh_starts": 1}, "started afresh 5 times"),
+        ("lost", {"failures": 1}, "open", {"losses": 1}, "why"),
+        ("lost", {"losses": 5}, "blocked", {"losses": 1}, "its agent vanished 6 times"),
         ("blocked", {}, "blocked", {}, "why"),
         ("cancelled", {}, "blocked", {}, "stopped by hand: why"),
         ("released", {}, "open", {}, "why"),
@@ -66,12 +72,7 @@ def test_each_ending_has_its_rule(
 ) -> None:
     found = verdict(ending, task=a_task(status="in_progress", **before))
     assert found.status == status
-    assert {"failures": found.failures, "continues": found.continues, "restarts": found.restarts} == {
-        "failures": 0,
-        "continues": 0,
-        "restarts": 0,
-        **added,
-    }
+    assert counted(found) == added
     assert found.reason.startswith(reason)
     assert found.reason.endswith("why") or "hand_in_reason" in before
     assert found.finding == ("unverified" if status == "closed" else "")
@@ -90,8 +91,7 @@ def test_an_ending_without_a_rule_is_an_error() -> None:
 
 
 def test_one_count_never_uses_up_another() -> None:
-    full = a_task(status="in_progress", restarts=7 * FAKE + 6 * DISPROOF + 20 * WAIT + 5 * LOSS + 4)
-    assert Counts.of(full) == Counts(failures=0, continues=0, fresh_starts=4, losses=5, waits=20, disproofs=6, fakes=7)
+    full = a_task(status="in_progress", fresh_starts=4, losses=5, waits=20, disproofs=6, fakes=7)
     assert verdict("context_full", task=full).status == "open"
     assert verdict("lost", task=full).status == "blocked"
     assert verdict("rate_limited", task=full).status == "blocked"
@@ -106,12 +106,12 @@ def test_one_count_never_uses_up_another() -> None:
         ("unverified", {}, "closed", {}, "why"),
         ("incomplete", {}, "open", {"continues": 1}, "seen"),
         ("incomplete", {"continues": 3}, "blocked", {"continues": 1}, "asked to go on 3 times, and not finished"),
-        ("failed_verify", {}, "open", {"restarts": DISPROOF}, "seen"),
-        ("failed_verify", {"restarts": DISPROOF}, "open", {"restarts": DISPROOF}, "seen"),
-        ("failed_verify", {"restarts": 2 * DISPROOF}, "blocked", {}, "its work does not pass, tried 3 times: seen"),
-        ("fabricated", {}, "open", {"restarts": FAKE}, "seen"),
-        ("fabricated", {"restarts": FAKE}, "blocked", {}, "what it claims is not so, the second time: seen"),
-        ("fabricated", {"restarts": 2 * DISPROOF}, "open", {"restarts": FAKE}, "seen"),
+        ("failed_verify", {}, "open", {"disproofs": 1}, "seen"),
+        ("failed_verify", {"disproofs": 1}, "open", {"disproofs": 1}, "seen"),
+        ("failed_verify", {"disproofs": 2}, "blocked", {}, "its work does not pass, tried 3 times: seen"),
+        ("fabricated", {}, "open", {"fakes": 1}, "seen"),
+        ("fabricated", {"fakes": 1}, "blocked", {}, "what it claims is not so, the second time: seen"),
+        ("fabricated", {"disproofs": 2}, "open", {"fakes": 1}, "seen"),
         ("no_changes", {}, "blocked", {}, "it says it is done, and changed nothing: seen"),
         ("out_of_scope", {}, "blocked", {}, "it touched what is not its to touch: seen"),
     ],
@@ -122,8 +122,7 @@ def test_a_run_that_says_it_is_done_is_judged_by_what_it_shows(
     found = verdict(ending, task=a_task(status="in_progress", **before), finding=finding, shown="seen")
     assert (found.status, found.finding) == (status, finding)
     assert found.reason.startswith(reason)
-    counted = {"failures": found.failures, "continues": found.continues, "restarts": found.restarts}
-    assert counted == {"failures": 0, "continues": 0, "restarts": 0, **added}
+    assert counted(found) == added
     assert found.not_before is None
 
 
@@ -153,9 +152,9 @@ def test_what_says_it_is_blocked_is_never_closed_whatever_the_settings_say(endin
     rules = Rules(no_changes=True)
     found = verdict(ending, **said, findings=lenient, rules=rules)
     assert (found.status, found.reason, found.finding) == ("blocked", "it says it is blocked", finding)
-    assert (found.failures, found.continues, found.restarts) == (0, 0, 0)
+    assert counted(found) == {}
     lie = verdict(ending, **said | {"finding": "fabricated"})
-    assert (lie.status, lie.restarts) == ("open", FAKE), "a lie is a lie, whatever else it says"
+    assert (lie.status, counted(lie)) == ("open", {"fakes": 1}), "a lie is a lie, whatever else it says"
 
 
 @pytest.mark.parametrize("ending", [e for e in ENDINGS if e not in (*DONE, Ending.RELEASED)])
@@ -203,6 +202,21 @@ def test_stopped_by_hand_is_said_once() -> None:
     assert verdict("cancelled", reason="stopped by hand: too slow").reason == "stopped by hand: too slow"
 
 
+@pytest.mark.parametrize("most", [1_500, 10**30, 1e300, float("nan"), float("inf"), -1])
+def test_task_comes_to_rest_when_its_rules_ask_for_any_number_of_retries(most: float) -> None:
+    names = ("retries", "stale_restarts", "rate_limit_retries", "rate_limit_base_seconds", "rate_limit_max_seconds")
+    rules = rules_in(json.dumps(dict.fromkeys(names, most)))
+    for ending in (Ending.FAILED, Ending.STALLED, *LIMITED):
+        task, runs = a_task(status="in_progress"), 0
+        while task.status == Status.IN_PROGRESS:
+            assert runs <= 501, f"still going after {runs} runs that were {ending}"
+            task = verdict(ending, task=task, rules=rules).on(task, NOON)
+            runs += 1
+            if task.status == Status.OPEN:
+                task = task.claimed("host", NOON, NOON + HOUR)
+        assert task.status == Status.BLOCKED
+
+
 def test_no_outcomes_whatever_keep_a_task_coming_back() -> None:
     for seed in range(100):
         bring_to_rest(seed)
@@ -227,11 +241,10 @@ def bring_to_rest(seed: int) -> None:
         if task.status == Status.OPEN:
             task = task.claimed("host", NOON, NOON + HOUR)
     assert task.status in (Status.BLOCKED, Status.CLOSED) and task.reason
-    counts = Counts.of(task)
-    assert counts.failures <= limits.retry_limit and counts.continues <= limits.continue_limit + 1
-    assert counts.fresh_starts <= limits.context_limit + 1 and counts.losses <= limits.lost_limit + 1
-    assert counts.waits <= limits.limit_waits + 1
-    assert counts.disproofs <= findings.verify_retries and counts.fakes <= findings.fabricated_retries
+    assert task.failures <= limits.retry_limit and task.continues <= limits.continue_limit + 1
+    assert task.fresh_starts <= limits.context_limit + 1 and task.losses <= limits.lost_limit + 1
+    assert task.waits <= limits.limit_waits + 1
+    assert task.disproofs <= findings.verify_retries and task.fakes <= findings.fabricated_retries
 
 
 @pytest.mark.parametrize("ending", [e for e in ENDINGS if e != Ending.RELEASED])

@@ -11,11 +11,11 @@ from fleet.core.rules import Rules
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Claim, Verdict
 from fleet.engine import pool
-from fleet.engine.policy import WAIT, decide
+from fleet.engine.policy import decide
 
 
 def verdict(rules: Rules, ending: str, *, failures: int = 0, waits: int = 0) -> Verdict:
-    task = a_task(status="in_progress", failures=failures, restarts=waits * WAIT)
+    task = a_task(status="in_progress", failures=failures, waits=waits)
     return decide(task, Outcome(ending=ending, reason="why"), now=NOON, limits=Limits(), jitter=0.5, rules=rules)
 
 

@@ -18,7 +18,7 @@ from fleet.core.run import Account, Ending, Outcome
 from fleet.core.task import HEADLESS, INTERACTIVE, Claim, Status, Task, Verdict
 from fleet.engine.accounts import after_run, is_parked
 from fleet.engine.admission import BURST, Ramp, Situation, admit
-from fleet.engine.policy import Counts, bound, decide
+from fleet.engine.policy import bound, decide
 from fleet.engine.watchdog import check, next_check, watchdog_for
 from unit.engine.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent, QuickQueue
 
@@ -277,14 +277,14 @@ class World:
             assert life != same or later - earlier >= SECOND, "more at once than the ramp allows"
 
     def _check_task(self, task: Task) -> None:
-        counts, ended, limits = Counts.of(task), self.ended[task.id], self.settings.limits
+        ended, limits = self.ended[task.id], self.settings.limits
         assert task.reason and not task.is_claimed
         assert self.runs[task.id] <= bound(limits) + self.uncounted[task.id]
-        assert counts.failures == sum(ended[ending] for ending in FAILURES) <= limits.retry_limit
-        assert counts.waits == ended["rate_limited"] <= limits.limit_waits + 1
-        assert counts.fresh_starts == ended["context_full"] <= limits.context_limit + 1
-        assert counts.losses == ended["lost"] <= limits.lost_limit + 1
-        assert counts.continues == ended["incomplete"] <= limits.continue_limit + 1
+        assert task.failures == sum(ended[ending] for ending in FAILURES) <= limits.retry_limit
+        assert task.waits == ended["rate_limited"] <= limits.limit_waits + 1
+        assert task.fresh_starts == ended["context_full"] <= limits.context_limit + 1
+        assert task.losses == ended["lost"] <= limits.lost_limit + 1
+        assert task.continues == ended["incomplete"] <= limits.continue_limit + 1
         assert (task.status == Status.CLOSED) == (task.finding == "unverified")
 
 

@@ -9,7 +9,7 @@ select
     t.is_blocked, t.cwd, t.coder, t.model, t.account, t.workspace, t.repo, t.remote, t.base, t.branch, t.mode, t.verify,
     t.rules, t.limits, t.requires, t.batch, t.workflow, t.stage, t.origin, t.made_by, t.path, t.finding, t.reason, t.claim_owner, t.epoch,
     t.claim_expires_at, t.run_id, t.cancel_requested_at, t.cancel_reason, t.handed_in_at, t.hand_in_reason, t.failures,
-    t.continues, t.restarts
+    t.continues, t.fresh_starts, t.losses, t.waits, t.disproofs, t.fakes
 from tasks t
 where true
 

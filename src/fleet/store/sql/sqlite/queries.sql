@@ -5,14 +5,16 @@ insert into tasks (
     due_at, defer_until, external_ref, source_system, ephemeral, no_history, pinned, is_template, metadata, extra,
     is_blocked, cwd, coder, model, account, workspace, repo, remote, base, branch, mode, verify, rules, limits, requires,
     batch, workflow, stage, origin, made_by, path, finding, reason, claim_owner, epoch, claim_expires_at, run_id,
-    cancel_requested_at, cancel_reason, handed_in_at, hand_in_reason, failures, continues, restarts
+    cancel_requested_at, cancel_reason, handed_in_at, hand_in_reason, failures, continues, fresh_starts, losses,
+    waits, disproofs, fakes
 ) values (
     :id, :title, :description, :design, :acceptance, :notes, :spec_id, :status, :priority, :type, :assignee, :owner,
     :estimated_minutes, :created_at, :created_by, :updated_at, :started_at, :closed_at, :close_reason, :closed_by_session,
     :due_at, :defer_until, :external_ref, :source_system, :ephemeral, :no_history, :pinned, :is_template, :metadata, :extra,
     :is_blocked, :cwd, :coder, :model, :account, :workspace, :repo, :remote, :base, :branch, :mode, :verify, :rules,
     :limits, :requires, :batch, :workflow, :stage, :origin, :made_by, :path, :finding, :reason, :claim_owner, :epoch, :claim_expires_at, :run_id,
-    :cancel_requested_at, :cancel_reason, :handed_in_at, :hand_in_reason, :failures, :continues, :restarts
+    :cancel_requested_at, :cancel_reason, :handed_in_at, :hand_in_reason, :failures, :continues, :fresh_starts, :losses,
+    :waits, :disproofs, :fakes
 )
 
 -- update_task --
@@ -31,7 +33,8 @@ update tasks set
     stage = :stage, origin = :origin, made_by = :made_by, path = :path, finding = :finding, reason = :reason,
     claim_owner = :claim_owner, epoch = :epoch, claim_expires_at = :claim_expires_at, run_id = :run_id,
     cancel_requested_at = :cancel_requested_at, cancel_reason = :cancel_reason, handed_in_at = :handed_in_at,
-    hand_in_reason = :hand_in_reason, failures = :failures, continues = :continues, restarts = :restarts
+    hand_in_reason = :hand_in_reason, failures = :failures, continues = :continues,
+    fresh_starts = :fresh_starts, losses = :losses, waits = :waits, disproofs = :disproofs, fakes = :fakes
 where id = :id
 
 -- tasks --
@@ -45,7 +48,7 @@ select
     t.is_blocked, t.cwd, t.coder, t.model, t.account, t.workspace, t.repo, t.remote, t.base, t.branch, t.mode, t.verify,
     t.rules, t.limits, t.requires, t.batch, t.workflow, t.stage, t.origin, t.made_by, t.path, t.finding, t.reason, t.claim_owner, t.epoch,
     t.claim_expires_at, t.run_id, t.cancel_requested_at, t.cancel_reason, t.handed_in_at, t.hand_in_reason, t.failures,
-    t.continues, t.restarts
+    t.continues, t.fresh_starts, t.losses, t.waits, t.disproofs, t.fakes
 from tasks t /* index */
 where true
 

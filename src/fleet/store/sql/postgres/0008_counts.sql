@@ -1,0 +1,17 @@
+-- A count of its own for each reason why a task came back: they were one number, in which each had three digits.
+
+alter table fleet.tasks add column fresh_starts bigint not null default 0;
+alter table fleet.tasks add column losses bigint not null default 0;
+alter table fleet.tasks add column waits bigint not null default 0;
+alter table fleet.tasks add column disproofs bigint not null default 0;
+alter table fleet.tasks add column fakes bigint not null default 0;
+
+update fleet.tasks set
+    fresh_starts = restarts % 1000,
+    losses = restarts / 1000 % 1000,
+    waits = restarts / 1000000 % 1000,
+    disproofs = restarts / 1000000000 % 1000,
+    fakes = restarts / 1000000000000
+where restarts <> 0;
+
+alter table fleet.tasks drop column restarts;

@@ -1,0 +1,17 @@
+-- A count of its own for each reason why a task came back: they were one number, in which each had three digits.
+
+alter table tasks add column fresh_starts integer not null default 0;
+alter table tasks add column losses integer not null default 0;
+alter table tasks add column waits integer not null default 0;
+alter table tasks add column disproofs integer not null default 0;
+alter table tasks add column fakes integer not null default 0;
+
+update tasks set
+    fresh_starts = restarts % 1000,
+    losses = restarts / 1000 % 1000,
+    waits = restarts / 1000000 % 1000,
+    disproofs = restarts / 1000000000 % 1000,
+    fakes = restarts / 1000000000000
+where restarts <> 0;
+
+alter table tasks drop column restarts;
