@@ -59,6 +59,16 @@ def test_renewing_answers_only_for_what_is_still_held(queue: Queue) -> None:
     assert queue.renew([], ttl=HOUR) == []
 
 
+@pytest.mark.bd_in_soak
+def test_renew_answers_in_the_order_of_the_claims(queue: Queue) -> None:
+    first, second = a_claim(queue), a_claim(queue)
+    adopted = queue.adopt(first.task.id, first.owner, epoch=first.epoch, ttl=HOUR)
+    renewed = queue.renew([first, second, adopted], ttl=HOUR)
+    assert [(each.task.id, each.epoch) for each in renewed] == [
+        (each.task.id, each.epoch) for each in (second, adopted)
+    ]
+
+
 def test_a_request_to_cancel_is_seen_by_the_holder_at_its_next_renewal(queue: Queue, clock: FakeClock) -> None:
     claim = a_claim(queue)
     clock.advance(MINUTE)

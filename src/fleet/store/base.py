@@ -119,7 +119,7 @@ class Queue(Protocol):
         """Claim one task by hand: without expiry, never reaped. Raises AlreadyClaimed, NotClaimable."""
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
-        """Put off the expiry of those still held; the answer has their tasks as they are now."""
+        """Put off the expiry of those still held; the answer has their tasks as they are now, in the same order."""
 
     def settle(self, claim: Claim, verdict: Verdict) -> Task:
         """Record where a task goes next. Raises ClaimLost when the epoch is no longer ours, or the task is gone."""

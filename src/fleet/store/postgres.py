@@ -97,7 +97,9 @@ class PostgresQueue(SqlQueue):
                 "epochs": [claim.epoch for claim in held],
             }
             kept = tuple(self._first("renew", expires=clock.to_micros(self.now() + ttl), **columns)) if held else ()
-            return [claim_of(task) for task in self.find(Filter(ids=kept), sort="id")] if kept else []
+            found = self.find(Filter(ids=kept)) if kept else []
+        now = {(task.id, task.claim_owner, task.epoch): claim_of(task) for task in found}
+        return [now[key] for claim in held if (key := (claim.task.id, claim.owner, claim.epoch)) in now]
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
         with self._db.writing(durable=False):
