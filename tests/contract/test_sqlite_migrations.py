@@ -266,4 +266,4 @@ def test_a_file_that_cannot_be_written_is_refused_in_words(tmp_path: Path) -> No
     finally:
         shutil.rmtree(folder)
     last = answer.stdout.splitlines()[-1]
-    assert last.startswith("StoreFault the database cannot be") and "mode of" in last
+    assert last.startswith("StoreHindered the database cannot be") and "mode of" in last
