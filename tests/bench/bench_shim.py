@@ -117,17 +117,26 @@ def bare_times() -> list[float]:
     return times
 
 
-async def memory(launcher: HeadlessLauncher, base: Path) -> tuple[list[float], float]:
-    """Resident mebibytes of shims side by side, then their fair share of what they share with each other."""
+async def drained(folder: Path) -> float:
+    """Return the seconds from the start of an agent to its end, of which it prints a gigabyte."""
+    words = ("/bin/sh", "-c", "head -c 1073741824 /dev/zero")
+    begin = time.perf_counter()
+    agent = await HeadlessLauncher().start(str(folder), spec().replace(argv=words, stdout_cap=8 * 1024**2))
+    await agent.ended()
+    return time.perf_counter() - begin
+
+
+async def memory(launcher: HeadlessLauncher, base: Path) -> tuple[list[float], float, float]:
+    """Resident mebibytes of shims side by side, their fair share of what they share, and the seconds to start them."""
     begin = time.perf_counter()
     folders = [base / f"at-once{number}" for number in range(AT_ONCE)]
     agents = await asyncio.gather(*(launcher.start(str(folder), spec().replace(cwd="/tmp")) for folder in folders))
-    print(f"started {AT_ONCE} agents at once in {time.perf_counter() - begin:.2f} s")
+    seconds = time.perf_counter() - begin
     resident = [_field(agent.shim_pid, "status", "VmRSS") for agent in agents]
     share = statistics.mean(_field(agent.shim_pid, "smaps_rollup", "Pss") for agent in agents)
     await asyncio.gather(*(agent.kill_tree() for agent in agents))
     await asyncio.gather(*(agent.ended() for agent in agents))
-    return resident, share
+    return resident, share, seconds
 
 
 def _field(pid: int | None, file: str, name: str) -> float:
@@ -139,8 +148,8 @@ async def measure(base: Path) -> list[Measured]:
     """All the measurements, in the order of the table."""
     launcher, lasting = HeadlessLauncher(), HeadlessLauncher(lasting=True)
     times, forked = await start_times(launcher, lasting, base=base)
-    resident, share = await memory(launcher, base / "alone")
-    forked_resident, forked_share = await memory(lasting, base / "forked")
+    resident, share, started = await memory(launcher, base / "alone")
+    forked_resident, forked_share, forked_started = await memory(lasting, base / "forked")
     bare = statistics.median(bare_times())
     times_bare = f"{statistics.median(times) / bare:.1f} × a bare python ({bare:.1f} ms)"
     spread = f"{min(times):.1f}–{max(times):.1f} ms in {ROUNDS} starts; {times_bare}; {launcher.containment}"
@@ -149,6 +158,9 @@ async def measure(base: Path) -> list[Measured]:
     found = [
         Measured("start() to the agent's first instruction, median", statistics.median(times), "ms", 60, spread),
         Measured("the same by way of the starter", statistics.median(forked), "ms", 30, quicker),
+        Measured(f"{AT_ONCE} starts at once", started, "s", 25, ""),
+        Measured("the same by way of the starter", forked_started, "s", 25, ""),
+        Measured("a gigabyte of output, drained", await drained(base / "drained"), "s", 30, ""),
         Measured("resident memory of a shim, the largest", max(resident), "MiB", 14, most),
         Measured("the same by way of the starter", max(forked_resident), "MiB", 14, f"share: {forked_share:.1f} MiB"),
     ]

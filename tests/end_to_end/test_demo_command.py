@@ -2,7 +2,6 @@
 
 import re
 import signal
-import time
 from pathlib import Path
 
 from live_runs import in_background, next_line
@@ -10,10 +9,8 @@ from program import Program
 
 
 def test_all_of_it_goes_well_and_is_cleared_away(fleet: Program, tmp_path: Path) -> None:
-    began = time.monotonic()
     done = fleet("demo", TMPDIR=str(tmp_path))
     assert done.code == 0, done
-    assert time.monotonic() - began < 60
     assert "12 of 12 tasks closed by 14 runs" in done.out
     assert "failed, then finished" in done.out and "answer: Blue" in done.out
     at_once = re.search(r"(\d+) agents at once", done.out)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -183,10 +182,8 @@ def test_what_the_servers_environment_says_goes_into_the_task(tmp_path: Path) ->
         }
     fleet.ok("wait", *keys, "--timeout", "50")
     with serving(fleet) as tools:
-        began = time.monotonic()
         listed = tools.ok("list_workers")
         assert [each["status"] for each in listed["workers"]] == ["succeeded"] * 3, (
             "it is all there for the next server"
         )
-        assert time.monotonic() - began < 5
     stop(fleet)

@@ -226,8 +226,7 @@ async def test_growth_is_told_at_once_and_then_not_too_often(launcher: HeadlessL
     reader, writer = await asyncio.open_unix_connection(f"{folder}/control")
     greeting = json.loads(await reader.readline())
     assert greeting["version"] == 1 and greeting["state"]["containment"] == NAMESPACE
-    end = asyncio.get_running_loop().time() + 1
-    heard: list[str] = []
+    end, heard = asyncio.get_running_loop().time() + 1, list[int]()
     while len(heard) < 5 or asyncio.get_running_loop().time() < end:
         heard.append(json.loads(await reader.readline())["grew"])
     assert len(heard) <= 25

@@ -3,6 +3,8 @@
 import json
 from datetime import timedelta
 
+import pytest
+
 from live_runs import Store, store
 from program import Program
 
@@ -23,7 +25,7 @@ def test_without_a_home_it_gives_a_hint(fleet: Program) -> None:
 
 def test_a_live_run_is_shown_with_what_it_took(store: Store) -> None:
     task = store.create("count the stars", "--coder", "demo")
-    began = store.queue.now() - timedelta(seconds=75)
+    began = store.queue.now() - timedelta(hours=75, minutes=30)
     claim, run = store.begin(task, started_at=began, model="m1")
     folded = run.replace(events=7, input_tokens=1500, output_tokens=1000, cost_usd=0.5)
     heard = {"context_peak": 50_000, "context_window": 200_000, "last_event_at": began + timedelta(seconds=15)}
@@ -34,10 +36,11 @@ def test_a_live_run_is_shown_with_what_it_took(store: Store) -> None:
         **{"id": task, "run": f"{task}/1", "coder": "demo", "model": "m1", "events": 7, "tokens": 2500},
         "cost_usd": 0.5,
     }
-    assert 75 <= row["elapsed_seconds"] < 135 and 60 <= row["idle_seconds"] < 120
+    assert row["elapsed_seconds"] >= 75.5 * 3600
+    assert row["elapsed_seconds"] - row["idle_seconds"] == pytest.approx(15, abs=1)
     assert row["context_percent"] == 25
     drawn = store.fleet.ok("tasks")
-    for part in (task, "1m", "25%", "2.5k", "$0.5000", "demo", "m1", "count the stars", str(store.fleet.cwd)):
+    for part in (task, "3d03h", "25%", "2.5k", "$0.5000", "demo", "m1", "count the stars", str(store.fleet.cwd)):
         assert part in drawn
 
 

@@ -4,7 +4,6 @@ import base64
 import random
 import string
 import sysconfig
-import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -182,30 +181,25 @@ def test_pictures_in_base64_stay() -> None:
     assert Redactor().text(base64.urlsafe_b64encode(random.Random(8).randbytes(1_000_000)).decode()).count(MARK) == 0
 
 
-def test_five_megabytes_of_code_stay_as_they_are_and_take_little_time() -> None:
-    redactor, read, changed, began = Redactor(["not in there at all"]), 0, 0, 0.0
+def test_five_megabytes_of_code_stay_as_they_are() -> None:
+    redactor, read, changed = Redactor(["not in there at all"]), 0, 0
     for path in sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py")):
         if "site-packages" in path.parts:
             continue
         lines = path.read_text("utf-8", "replace").splitlines()
-        start = time.perf_counter()
         changed += sum(redactor.text(line) != line for line in lines)
-        began += time.perf_counter() - start
         read += sum(map(len, lines))
         if read > 5_000_000:
             break
     assert read > 5_000_000
     assert changed <= 5, "of about 130,000 lines"
-    assert began < 10
 
 
-def test_hostile_text_takes_no_time() -> None:
+def test_hostile_text_is_read_to_its_end() -> None:
     hostile = ["-----BEGIN PRIVATE KEY-----" * 20_000, "://" + "a:" * 200_000, "bearer " * 100_000, "sk-" * 200_000]
     hostile += ["-----BEGIN PRIVATE KEY-----\n" + "A: b\n" * 100_000, "eyJ" * 200_000, "x-api-key: " * 50_000]
-    began = time.perf_counter()
-    for text in hostile:
+    for text in hostile:  # what is quadratic takes minutes; bench_limits has a bar
         Redactor().text(text)
-    assert time.perf_counter() - began < 5
 
 
 def test_an_environment_tells_its_secrets_by_name() -> None:

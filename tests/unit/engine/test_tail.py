@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -177,11 +176,9 @@ def test_a_line_of_a_hundred_megabytes_takes_little_memory(tmp_path: Path) -> No
     assert kib < 4 * 1024
 
 
-def test_a_million_tiny_lines_take_seconds_and_little_memory(tmp_path: Path) -> None:
+def test_a_million_tiny_lines_take_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"{}\n" * 1_000_000)
-    began = time.perf_counter()
     kib, count, _ = growth(path)
     assert count == 1_000_000
     assert kib < 4 * 1024
-    assert time.perf_counter() - began < 20  # about two on a quiet machine

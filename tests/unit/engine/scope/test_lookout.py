@@ -1,7 +1,6 @@
 """What agents do with their tools, and what of it is outside of their bounds."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -234,12 +233,9 @@ HEAVY = [
 ]
 
 
-def test_no_line_takes_long() -> None:
-    for line in HEAVY:
-        began = time.process_time()
+def test_every_heavy_line_is_read_to_its_end() -> None:
+    for line in HEAVY:  # what is quadratic takes minutes; bench_limits has a bar for each
         seen(use(line))
-        # A tenth of it on a quiet machine; what is quadratic takes minutes.
-        assert time.process_time() - began < 2.0, line[:40]
 
 
 def test_only_so_much_is_read_at_once() -> None:
