@@ -219,7 +219,7 @@ def open_terminals(home: Home, socket: str) -> Launcher:
     from fleet.launchers.tmux import TmuxLauncher
     from fleet.warm.asking import is_off
 
-    settings = load(home, env={})
+    settings = load(home, env={}, lenient=True)
     spares = home.spare_terminals if settings.supervisor.warm_commands and not is_off() else None
     return TmuxLauncher(socket, config=settings.tmux.config, spares=spares)
 

@@ -10,7 +10,7 @@ import sys
 
 from fleet.core.errors import BadInput, HomeMissing, HomeRefused
 from fleet.descent import descents
-from fleet.files import atomic_write
+from fleet.files import atomic_write, read_small
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Home:
         self.root = os.path.abspath(os.path.expanduser(root))
         self.database = self._path("fleet.db")
         self.settings = self._path("runtime.toml")
+        self.good_settings = self._path("runtime.good.toml")
         self.tasks = self._path("tasks")
         self.bin = self._path("bin")
         self.logging = self._path("logging")
@@ -75,13 +76,16 @@ class Home:
         """Whether tasks may be kept elsewhere than in the file here: a cheap look, after which settings are read."""
         if env.get("FLEET_QUEUE") or os.path.exists(self.kept_queue) or self.is_only_beads:
             return True
+        return _may_name_queue(self.settings) or (not self.has_good_copy and _may_name_queue(self.good_settings))
+
+    @property
+    def has_good_copy(self) -> bool:
+        """Whether the settings are those that were last found to be good."""
         try:
-            with open(self.settings, "rb") as file:
-                lines = file.read().split(b"\n")
+            now, good = os.stat(self.settings), os.stat(self.good_settings)
         except OSError:
             return False
-        said = (line.partition(b"=") for line in lines if line.lstrip(b" \t\"'").startswith(b"queue"))
-        return any(value.strip() not in _IN_THE_HOME for _, _, value in said)
+        return (now.st_size, now.st_mtime_ns) == (good.st_size, good.st_mtime_ns)
 
     def require(self) -> None:
         """Raise HomeRefused or HomeMissing unless this is a home that can be used."""
@@ -122,6 +126,17 @@ class Home:
         except OSError as error:
             raise HomeRefused(f"the home {self.root} cannot be made: {error.strerror}", hint=ELSEWHERE) from error
         return changed
+
+
+def _may_name_queue(path: str) -> bool:
+    try:
+        lines = read_small(path).split(b"\n")
+    except FileNotFoundError:
+        return False
+    except (BadInput, OSError):
+        return True  # the settings that held before do tell
+    said = (line.partition(b"=") for line in lines if line.lstrip(b" \t\"'").startswith(b"queue"))
+    return any(value.strip() not in _IN_THE_HOME for _, _, value in said)
 
 
 ELSEWHERE = "set FLEET_HOME to a directory of your own on a local disk."

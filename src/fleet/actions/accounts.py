@@ -81,7 +81,7 @@ class Standing(NamedTuple):
 
 def accounts(fleet: Fleet) -> list[Standing]:
     """Every account in the settings, in the order of its coder's, and every one or own login that was used besides."""
-    settings = load(fleet.home, env={})
+    settings = load(fleet.home, env={}, lenient=True)
     with fleet.queue.snapshot():
         known = fleet.history.accounts()
         totals = fleet.history.account_totals()

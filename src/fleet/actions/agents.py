@@ -136,9 +136,9 @@ class Choice:
         """The settings in a directory; those of the home alone where the project's cannot be read."""
         if cwd not in self._settings:
             try:
-                self._settings[cwd] = load(self._home, cwd or None, env={})
+                self._settings[cwd] = load(self._home, cwd or None, env={}, lenient=True)
             except (BadInput, OSError):
-                self._settings[cwd] = load(self._home, env={})
+                self._settings[cwd] = load(self._home, env={}, lenient=True)
         return self._settings[cwd]
 
 

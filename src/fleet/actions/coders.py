@@ -111,7 +111,7 @@ def coders(
 
     Programs are asked for their versions, all at once; `tell` hears how many have answered, of how many.
     """
-    settings = load(fleet.home, env={})
+    settings = load(fleet.home, env={}, lenient=True)
     with fleet.queue.snapshot():
         known, live = fleet.history.accounts(), fleet.history.live()
         wanted = {settings.coder, *fleet.queue.waiting_coders(), *(each.coder for each in settings.accounts)} - {""}

@@ -98,7 +98,7 @@ def _settings(home: Home, cwd: str) -> Iterator[Check]:
 
 
 def _machine(home: Home) -> Iterator[Check]:
-    floors = load(home, env={}).supervisor
+    floors = load(home, env={}, lenient=True).supervisor
     for name, free, least, key in (
         ("disk", free_disk_mb(home.root), floors.min_free_disk_mb, "min_free_disk_mb"),
         ("memory", free_memory_mb(), floors.min_free_memory_mb, "min_free_memory_mb"),
@@ -129,7 +129,7 @@ def _tmux() -> Iterator[Check]:
 
 
 def _coders(home: Home) -> Iterator[Check]:
-    settings: Settings = load(home, env={})
+    settings: Settings = load(home, env={}, lenient=True)
     with open_fleet(home) as fleet:
         waiting = {name for name in fleet.queue.waiting_coders() if name}
     for name in sorted({settings.coder, *settings.coders, *waiting}):

@@ -39,7 +39,7 @@ class Collected(NamedTuple):
 def gc(fleet: Fleet, *, dry_run: bool = False, finished: bool = False, caller: Caller | None = None) -> Collected:
     """Remove raw output of runs that ended more than `raw_days` ago, worktrees that nobody needs, old saved work."""
     refuse_agents(caller, "remove raw output or worktrees")
-    days = load(fleet.home, env={}).supervisor.raw_days
+    days = load(fleet.home, env={}, lenient=True).supervisor.raw_days
     before = due_before(fleet.queue.now(), days)
     removed = sweep_all(fleet.home, fleet.queue, fleet.history, before=before, dry_run=dry_run)
     old = collect(fleet, dry_run=dry_run, finished=finished)

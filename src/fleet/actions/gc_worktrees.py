@@ -83,7 +83,7 @@ def _why(fleet: Fleet, task: Task, space: Workspace) -> str:
 
 
 def _saved(fleet: Fleet) -> list[Old]:
-    days = load(fleet.home, env={}).saving.days
+    days = load(fleet.home, env={}, lenient=True).saving.days
     before = fleet.queue.now() - timedelta(days=days)
     repositories = {space.common: space for space in here(fleet, fleet.history.workspaces(gone=True))}
     found: list[Old] = []

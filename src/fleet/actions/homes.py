@@ -42,7 +42,7 @@ def init(
     changes += _make(home)
     if force and (copy := reset(home.settings, HOME)):
         changes.append(f"wrote the default settings; the old ones are in {copy}")
-    settings = load(home, env={})
+    settings = load(home, env={}, lenient=True)
     if permissions is None and settings.permissions is None and ask is not None:
         permissions = ask()
     if permissions is None:
@@ -89,3 +89,4 @@ def _use(home: Home, queue: str) -> list[str]:
 def _record(home: Home, permissions: Permissions) -> None:
     agreed = now().replace(microsecond=0) if permissions == "skip" else None
     save(home.settings, HOME, {("permissions",): permissions, ("consent", "skip_permissions_at"): agreed})
+    load(home, env={}, lenient=True)  # which keeps them as the last good ones

@@ -101,7 +101,7 @@ def remove(
     Raises IllegalMove for a task that is at work. `sweep` afterwards deletes what they held from the disk.
     """
     relocate(fleet.home, fleet.queue, fleet.history)
-    settings = load(fleet.home, env={}).saving
+    settings = load(fleet.home, env={}, lenient=True).saving
     wished = {"with_branch": with_branch, "without_ignored": without_ignored}
     with fleet.queue.atomic():  # one write for all of them
         left = [each for key in ids if (each := _left_elsewhere(fleet, key, wished))]
@@ -168,7 +168,7 @@ def _plan(fleet: Fleet, task_id: str) -> _Plan:
     space = fleet.history.begin_removal(task_id)
     number = len(fleet.history.runs(task_id))
     try:
-        settings = load(fleet.home, space.repo, env={})
+        settings = load(fleet.home, space.repo, env={}, lenient=True)
         task = fleet.queue.get(task_id)
     except FleetError as error:
         log.warning("no teardown of %s: %s", space.branch, error)

@@ -194,7 +194,7 @@ def _roots(home: Home, repository: Repository, settings: Settings) -> tuple[str,
 def _sessions(fleet: Fleet, scope: Scope) -> Iterator[str]:
     """Sessions whose agent has ended, or is not on record."""
     runs = [run for run in fleet.history.live() if run.session_name]
-    sockets = {run.launcher.partition(":")[2] for run in runs} | {load(fleet.home, env={}).tmux.socket}
+    sockets = {run.launcher.partition(":")[2] for run in runs} | {load(fleet.home, env={}, lenient=True).tmux.socket}
     prefix = Choice(fleet).settings(scope.repo or "").tmux.prefix
     starting = {session_name(prefix, task.branch) for task in _claimed(fleet) if task.branch}
     for socket in sorted(sockets):

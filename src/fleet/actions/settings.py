@@ -49,7 +49,7 @@ class Report(NamedTuple):
 def effective(home: Home, *, cwd: str, env: Mapping[str, str]) -> Settings:
     """The settings that hold in a directory. Raises HomeMissing, BadInput."""
     home.require()
-    return load(home, cwd, env)
+    return load(home, cwd, env, lenient=True)
 
 
 def one(settings: Settings, key: str) -> Row:
@@ -79,6 +79,7 @@ def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool, c
     _refuse_change(home, place, changes)
     made = ensure(home) if place.scope == HOME else False
     save(place.path, place.scope, changes)
+    load(home, env={}, lenient=True)  # which keeps them as the last good ones
     return Changed(place, made, [dotted(path) for path in changes if place.scope == PROJECT and needs_trust(path)])
 
 

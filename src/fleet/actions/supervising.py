@@ -15,7 +15,7 @@ from fleet.actions.control import stop
 from fleet.assembly import open_fleet, open_launcher, open_terminals
 from fleet.config import load
 from fleet.config.queue import keep as keep_queue
-from fleet.core.errors import QueueMoved, StoreAway
+from fleet.core.errors import WARNINGS, QueueMoved, StoreAway
 from fleet.core.task import MADE_HERE
 from fleet.engine import logs
 from fleet.engine.hosting import Said, keep_name, owner_of
@@ -80,7 +80,7 @@ def office_of(fleet: Fleet, said: Said) -> Office:
         fleet.queue,
         fleet.history,
         open_launcher(lasting=True),
-        owner=owner_of(home, said.over(load(home, env={}))),
+        owner=owner_of(home, said.over(load(home, env={}, lenient=True))),
         said=said,
         terminals=partial(open_terminals, home),
     )
@@ -89,6 +89,9 @@ def office_of(fleet: Fleet, said: Said) -> Office:
 async def _serve(fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_terminal: bool) -> None:
     home, office = fleet.home, office_of(fleet, said)
     logs.set_up(home, office.redactor, to_terminal=to_terminal)
+    for warning in WARNINGS.values():
+        log.warning("%s", warning)
+    WARNINGS.clear()  # told
     supervisor = Supervisor(office, origins=origins)
     gc.freeze()  # what is there now stays: nobody has to look through it for garbage again and again
     gc.set_threshold(*GARBAGE)

@@ -51,7 +51,7 @@ def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble:
     for name in EXECUTORS:
         told |= _executor(name, found.get(name))
     return {
-        "ok": bool(git) and not unusable(default, load(fleet.home, env=os.environ)) and not trouble,
+        "ok": bool(git) and not unusable(default, load(fleet.home, env=os.environ, lenient=True)) and not trouble,
         "app": "fleet",
         "version": __version__,
         "db_path": fleet.home.database,
@@ -114,6 +114,6 @@ def _executor(name: str, found: Coder | None) -> dict[str, Any]:
 
 def _default(fleet: Fleet, terms: WorkerTerms) -> str:
     try:
-        return terms.coder("", load(fleet.home, env=os.environ))
+        return terms.coder("", load(fleet.home, env=os.environ, lenient=True))
     except FleetError as error:
         return f"none: {error}"

@@ -63,7 +63,8 @@ class Places:
     def _look(self, repo: str) -> tuple[Repository, Settings] | None:
         if repo not in self._known:
             try:
-                self._known[repo] = (find_repository(repo), load(self._home, repo, env={})) if repo else None
+                settings = load(self._home, repo, env={}, lenient=True)
+                self._known[repo] = (find_repository(repo), settings) if repo else None
             except (FleetError, OSError):
                 self._known[repo] = None
         return self._known[repo]

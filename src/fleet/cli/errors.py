@@ -7,7 +7,7 @@ import errno
 import os
 import sys
 
-from fleet.core.errors import FleetError
+from fleet.core.errors import WARNINGS, FleetError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def run(call: Callable[[], int]) -> int:
         )  # a terminal that cannot show a character is no reason to stop
     try:
         code = call()
+        _tell_warnings()
         _flush()
     except FleetError as error:
         return _flushed(tell(str(error), error.hint, error.exit_code))
@@ -41,6 +42,11 @@ def run(call: Callable[[], int]) -> int:
     except Exception as error:  # noqa: BLE001 — the outermost bulkhead: a bug is kept for its report, not shown
         return _flushed(tell_bug(error))
     return code
+
+
+def _tell_warnings() -> None:
+    for text in WARNINGS.values():
+        sys.stderr.write(f"warning: {text}\n")
 
 
 def tell(message: str, hint: str = "", code: int = 1) -> int:

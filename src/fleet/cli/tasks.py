@@ -54,7 +54,7 @@ def show(task_id: str, as_json: bool) -> int:
         if as_json:
             write_json([as_fleets(fleet, task)])
             return 0
-    coder, model = effective(task, load(home, task.cwd or None, env={}))
+    coder, model = effective(task, load(home, task.cwd or None, env={}, lenient=True))
     for name, value in (
         ("id", task.id),
         ("title", clean(task.title)),

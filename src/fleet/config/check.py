@@ -12,6 +12,7 @@ import msgspec
 from fleet.config.keys import (
     ALIASES,
     ELEMENTS,
+    FOREIGN,
     HOME,
     KEYS,
     NAMED,
@@ -26,6 +27,7 @@ from fleet.config.keys import (
 )
 from fleet.core.errors import BadInput
 
+LIST = "`fleet config` lists the keys."
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _NAMED = {"coders": "coder", "prices": "model"}
 _FILE = {HOME: "runtime.toml", PROJECT: "a project's .fleet/config.toml"}
@@ -36,6 +38,7 @@ class Problem(NamedTuple):
 
     message: str
     hint: str = ""
+    key: str = ""  # that is like none of fleet's: it may be another program's, or a newer fleet's
 
 
 class Checked(NamedTuple):
@@ -44,16 +47,26 @@ class Checked(NamedTuple):
     values: dict[Path, Any]
     problems: list[Problem]
     notes: list[str]
+    foreign: list[str]  # keys of another program
+
+    @property
+    def ignored(self) -> list[str]:
+        """The keys that are passed over: those of other programs, and what is like none of fleet's."""
+        return [*self.foreign, *(problem.key for problem in self.problems if problem.key)]
 
 
 def check(table: Mapping[str, Any], scope: Scope) -> Checked:
     """Look at every key of a file's table."""
-    checked = Checked({}, [], [])
+    checked = Checked({}, [], [], [])
     for path, value in _leaves(table):
         if scope == PROJECT and path[0] in UNUSED:
             checked.notes.append(f"{path[0]} is a setting of ai-fleet that has no effect in fleet")
+        elif scope == HOME and (path[0] in FOREIGN or path[0].startswith("telegram_")):
+            checked.foreign.append(dotted(path))
         else:
             _take(checked, path, value, scope)
+    if checked.foreign:
+        checked.notes.append(f"{', '.join(checked.foreign)}: settings of another fleet that have no effect in this one")
     return checked
 
 
@@ -102,7 +115,7 @@ def path_of(text: str) -> Path:
         [(name, table)] = table.items()
         path.append(name)
     if table != 0 or not path:
-        raise BadInput(f"{text!r} is not a key", hint="`fleet config` lists the keys.")
+        raise BadInput(f"{text!r} is not a key", hint=LIST)
     return tuple(path)
 
 
@@ -130,7 +143,8 @@ def _take(checked: Checked, path: Path, value: Any, scope: Scope) -> None:
         if not problems:
             check_value(key, value)
     except BadInput as error:
-        problems = [Problem(str(error), error.hint)]
+        strange = scope == HOME and not _is_section(path[:1]) and error.hint == LIST
+        problems = [Problem(str(error), error.hint, dotted(path) if strange else "")]
     if problems:
         checked.problems.extend(problems)
         return
@@ -205,4 +219,4 @@ def _nearest(path: Path, scope: Scope) -> str:
     close = difflib.get_close_matches(wanted, known, n=1) or [
         by_last_part[part] for part in difflib.get_close_matches(path[-1], by_last_part, n=1)
     ]
-    return f"did you mean {close[0]}?" if close else "`fleet config` lists the keys."
+    return f"did you mean {close[0]}?" if close else LIST

@@ -28,6 +28,7 @@ __all__ = [
     "ANY",
     "DESCRIBING",
     "ELEMENTS",
+    "FOREIGN",
     "HOME",
     "KEYS",
     "NAMED",
@@ -150,6 +151,19 @@ ALIASES: dict[Path, Path] = {
 }
 #: What else its files may hold, for which fleet has no use: the tables of its user's file, and where the repository is.
 UNUSED = ("defaults", "ui", "updates", "repo_root")
+#: What sermakarevich/fleet writes into the runtime.toml of a home, and fleet has no use for.
+FOREIGN = frozenset(
+    {"telegram_chat_id", "telegram_allowed_ids", "telegram_default_cwd", "log_root", "claim_poll_interval_sec"}
+    | {"config_poll_interval_sec", "kill_poll_interval_sec", "shutdown_grace_sec", "status_log_interval_sec"}
+    | {"retry_limit", "rate_limit_threshold_pct", "rate_limit_default_sleep_sec", "max_concurrent_overrides"}
+    | {"opencode_ollama_url", "ollama_ssh_host", "ollama_remote_port", "opencode_default_model", "context_windows"}
+    | {"opencode_bedrock_region", "opencode_bedrock_profile", "stall_warning_minutes", "stall_action"}
+    | {"max_attempt_minutes", "continue_pack_max_bytes", "state_max_bytes", "compaction_enabled", "compaction_coder"}
+    | {"compaction_model", "context_checkpoint_pct", "context_kill_pct", "isolation", "isolation_exclude"}
+    | {"post_merge_command", "triage_interval_minutes", "gc_retention_days", "gc_archive_days"}
+    | {"observer_max_followups", "observer_max_rounds", "job_gate", "job_child_coder", "job_child_model"}
+    | {"job_max_children", "job_max_phase_attempts", "serve_cors_origins", "serve_host", "serve_port"}
+)
 ANY = "<name>"
 #: Tables of tables, and what the names in them are.
 NAMED: dict[str, Any] = {"coders": CoderName, "prices": ModelGlob}

@@ -1,12 +1,12 @@
 """The settings that hold: files and environment laid over the defaults, each value with its origin."""
 
+import contextlib
 import logging
 import os
 import re
 import time
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path as File
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +14,8 @@ import msgspec
 from fleet.config.assign import typed
 from fleet.config.check import Problem, check, check_value, dotted
 from fleet.config.keys import HOME, KEYS, PROJECT, Declared, Path, Permissions, Scope
-from fleet.core.errors import BadInput
+from fleet.core.errors import WARNINGS, BadInput, FleetError
+from fleet.files import atomic_write, read_small
 from fleet.home import Home, find_project, project_files
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Layer(NamedTuple):
 
     origin: Origin
     values: dict[Path, Any]
+    ignored: tuple[str, ...] = ()
 
 
 #: Files that were read, with what tells whether they changed since. A file counts as settled after this many seconds.
@@ -82,12 +84,24 @@ MOST_READ, SETTLED_SECONDS = 64, 2.0
 _read: dict[tuple[str, Scope], tuple[Stamp, Layer]] = {}
 
 
-def load(home: Home, directory: str | None = None, env: Mapping[str, str] | None = None) -> Settings:
-    """What holds in this home, for work in this directory, and in this environment. Raises BadInput with the remedy."""
-    layers = [_layer("runtime", home.settings, HOME)] if os.path.exists(home.settings) else []  # noqa: PTH110
+def load(
+    home: Home, directory: str | None = None, env: Mapping[str, str] | None = None, *, lenient: bool = False
+) -> Settings:
+    """What holds in this home, for work in this directory, and in this environment. Raises BadInput with the remedy.
+
+    Where `lenient`, a file that is wrong is warned about: for the home's the last one that was good holds.
+    """
+    layers = [_of_home(home, lenient=lenient)] if os.path.exists(home.settings) else []  # noqa: PTH110
     project = find_project(directory, home) if directory else None
     for path in project_files(project, home)[:1] if project else []:
-        layers.append(_layer("project", path, PROJECT))
+        try:
+            layers.append(_layer("project", path, PROJECT))
+        except BadInput as error:
+            if not lenient:
+                raise
+            WARNINGS[path] = f"{error}; the file is passed over"
+        else:
+            WARNINGS.pop(path, None)
     layers += _environment(os.environ if env is None else env)
     return merge(layers)
 
@@ -131,7 +145,7 @@ def permissions_for(settings: Settings, coder: str) -> Permissions:
 def read_table(path: str) -> dict[str, Any]:
     """A TOML file's table. Raises BadInput with line and column."""
     try:
-        return parse(File(path).read_bytes(), path)
+        return parse(read_small(path), path)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
 
@@ -162,6 +176,36 @@ def refuse(problems: list[Problem], where: str) -> None:
         raise BadInput(f"{where}: {problems[0].message}{more}", hint=hint)
 
 
+def _of_home(home: Home, *, lenient: bool) -> Layer:
+    """The values of runtime.toml, of which a copy is kept in case that it becomes wrong."""
+    WARNINGS.pop(home.settings, None)
+    try:
+        layer = _layer("runtime", home.settings, HOME)
+    except BadInput as error:
+        if not lenient:
+            raise
+        try:
+            layer, held = _layer("runtime", home.good_settings, HOME), "the last settings that were good hold"
+        except BadInput:
+            layer, held = Layer(DEFAULT, {}), "the defaults hold"
+        WARNINGS[home.settings] = f"{error}; {held}"
+        return layer
+    if layer.ignored:
+        WARNINGS[home.settings] = f"{home.settings}: ignored keys that are not fleet's: {', '.join(layer.ignored)}"
+    _keep_good(home)
+    return layer
+
+
+def _keep_good(home: Home) -> None:
+    """Copy the settings that are good, unless they are copied already; a home that cannot be written goes without."""
+    if home.has_good_copy:
+        return
+    with contextlib.suppress(OSError, FleetError):
+        found = os.stat(home.settings)  # noqa: PTH116
+        atomic_write(home.good_settings, read_small(home.settings))
+        os.utime(home.good_settings, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
 def _layer(kind: str, path: str, scope: Scope) -> Layer:
     """The values of a file; one that is as it was when it was last read is not read again."""
     stamp = _stamp(path)
@@ -169,9 +213,9 @@ def _layer(kind: str, path: str, scope: Scope) -> Layer:
     if known is not None and known[0] == stamp:
         return known[1]
     checked = check(read_table(path), scope)
-    refuse(checked.problems, path)
+    refuse([problem for problem in checked.problems if not problem.key], path)
     log.debug("read %s", path)
-    layer = Layer(Origin(kind, path), checked.values)
+    layer = Layer(Origin(kind, path), checked.values, tuple(checked.ignored))
     _read.pop((path, scope), None)
     if stamp is not None and stamp == _stamp(path):
         while len(_read) >= MOST_READ:

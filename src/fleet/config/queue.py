@@ -31,7 +31,9 @@ def chosen(home: Home, env: Mapping[str, str], *, said: str | None = None) -> Ch
 
     Raises BadInput, FleetError, without ever repeating a connection string.
     """
-    settings = load(home, env=env)
+    # With broken settings, and nothing that tells where the tasks were, a new queue would be begun beside them.
+    is_known = os.path.exists(home.good_settings) or os.path.exists(home.database)  # noqa: PTH110
+    settings = load(home, env=env, lenient=is_known)
     name = said or settings.queue or ""
     if not name and settings.queue_command:
         name = _printed(settings.queue_command, home)
@@ -69,7 +71,7 @@ def keep(home: Home, env: Mapping[str, str]) -> None:
     said = env.get("FLEET_QUEUE", "")
     if said and said != _kept(home):
         atomic_write(home.kept_queue, said.encode(), 0o600)
-    elif not said and load(home, env={}).queue is not None:  # the file says where the tasks are
+    elif not said and load(home, env={}, lenient=True).queue is not None:  # the file says where the tasks are
         try:
             os.unlink(home.kept_queue)  # noqa: PTH108 - paths of the home are strings
         except FileNotFoundError:

@@ -11,7 +11,7 @@ from fleet.config.keys import HOME, Path, Scope
 from fleet.config.load import parse
 from fleet.config.text import default_text, with_values
 from fleet.core.errors import FleetError
-from fleet.files import atomic_write
+from fleet.files import atomic_write, read_small
 
 
 def save(path: str, scope: Scope, changes: Mapping[Path, Any]) -> bool:
@@ -28,7 +28,7 @@ def save(path: str, scope: Scope, changes: Mapping[Path, Any]) -> bool:
 
 def create(path: str, scope: Scope) -> bool:
     """Write the explained defaults where there is no file yet. Whether there was none."""
-    return read_bytes(path) is None and save(path, scope, {})
+    return not File(path).exists() and save(path, scope, {})
 
 
 def reset(path: str, scope: Scope) -> str | None:
@@ -54,7 +54,7 @@ def keep_copy(path: str, data: bytes) -> str:
 def read_bytes(path: str) -> bytes | None:
     """What a file holds; None where there is none."""
     try:
-        return File(path).read_bytes()
+        return read_small(path)
     except FileNotFoundError:
         return None
     except OSError as error:

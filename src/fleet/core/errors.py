@@ -1,5 +1,8 @@
 """What can go wrong for a caller. Each error states a fact; its hint says what to do next."""
 
+#: What a user should hear about when a command is done, by the file it is about. A later look at the file replaces it.
+WARNINGS: dict[str, str] = {}
+
 
 class FleetError(Exception):
     """The root: a face prints the message and the hint, and exits with `exit_code`."""

@@ -62,7 +62,7 @@ def said_in(note: Mapping[str, Any] | None) -> Said:
 def settings_here(home: Home) -> Settings:
     """The home's settings as its supervisor sees them, where one runs; else under the name that the last one had."""
     said = said_in(holder(home))
-    return said.replace(name=said.name or last_name(home)).over(load(home, env={}))
+    return said.replace(name=said.name or last_name(home)).over(load(home, env={}, lenient=True))
 
 
 def name_here(home: Home) -> str:

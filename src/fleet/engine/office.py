@@ -81,7 +81,8 @@ class Office:
         self.redactor = Redactor(secret_values(os.environ))
         # Of our own environment only what tells supervisors how to work; the rest was for the makers of tasks.
         self._env = {name: os.environ[name] for name in OF_SUPERVISORS if name in os.environ}
-        self.settings: Settings = self._load()
+        # Where the settings are wrong the last good ones hold; without any, nothing is begun by mere defaults.
+        self.settings: Settings = self._load(lenient=os.path.exists(home.good_settings))  # noqa: PTH110
         self._stamp = self._settings_stamp()
         self.fence = Fence(is_on=queue.is_shared)
         self._back = asyncio.Event()  # set: the store can be reached, as far as we know
@@ -203,8 +204,8 @@ class Office:
         self._lookers.shutdown(wait=True)
         self._thread.shutdown(wait=True)
 
-    def _load(self) -> Settings:
-        return self._said.over(load(self.home, env=self._env))
+    def _load(self, *, lenient: bool = False) -> Settings:
+        return self._said.over(load(self.home, env=self._env, lenient=lenient))
 
     def _settings_stamp(self) -> tuple[int, int] | None:
         try:

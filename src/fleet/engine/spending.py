@@ -60,7 +60,7 @@ def left_of(queue: Queue, history: History, home: Home, task: Task) -> dict[str,
     budgets = budgets_of(queue, task)
     if not budgets:
         return {}
-    price = pricing(load(home, env={}))
+    price = pricing(load(home, env={}, lenient=True))
     left: dict[str, float] = {}
     for budget in budgets:
         took = spent(queue, history, budget.task, price)

@@ -51,5 +51,5 @@ def test_a_file_that_became_wrong_is_refused_and_right_again_is_read(home: Home)
 def test_one_that_is_as_it_was_is_not_opened(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, "max_concurrent = 3\n")
     assert slots(home) == 3
-    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} is read again"))
+    monkeypatch.setattr(os, "open", lambda path, flags: pytest.fail(f"{path} is read again"))
     assert slots(home) == 3

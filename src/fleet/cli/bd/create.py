@@ -166,7 +166,7 @@ def summary(session: Session, task: Task) -> str:
     elif task.coder:
         from fleet.config import load, model_for  # reads settings: only to say what an unnamed model will be
 
-        model = model_for(load(session.home, task.cwd), task.coder)
+        model = model_for(load(session.home, task.cwd, lenient=True), task.coder)
         facts.append(f"model: {model} (default)" if model else f"model: {task.coder}'s own default")
     if task.workspace:
         facts.append(f"workspace: {task.workspace}")

@@ -142,7 +142,7 @@ def known_coder(session: Session, name: str) -> str:
     except BadInput:
         from fleet.config import load  # reads settings: only for a name that is not built in
 
-        return known(name, described=load(session.home).coders)
+        return known(name, described=load(session.home, lenient=True).coders)
 
 
 def estimate(arguments: Arguments) -> int:
