@@ -77,7 +77,7 @@ class _Restoring:
 
     def __init__(self, home: Home, path: str, work: str, manifest: dict[str, Any], tell: Tell) -> None:
         self._home, self._path, self._work, self._manifest, self._tell = home, path, work, manifest, tell
-        self._stamp = now().strftime("%Y%m%dT%H%M%SZ")
+        self._stamp = now().strftime("%Y%m%dT%H%M%S.%fZ")  # two restores in a second keep both
         self._files, self._kept = 0, 0
         self._beside: list[str] = []
         self._to_do: list[str] = []
