@@ -32,6 +32,7 @@ def on_a_terminal(fleet: Program, *args: str, typed: str, **env: str) -> tuple[i
             stdin=theirs,
             stdout=subprocess.PIPE,
             stderr=theirs,
+            cwd=fleet.cwd,
             env=fleet.env | env,
             timeout=60,
         )

@@ -88,7 +88,7 @@ def test_setup_commands_run_in_order_with_a_log_and_before_the_agent(home: Termi
     # A second run of the same task finds its worktree as it left it.
     home.fleet.ok("done", "work")
     home.wait_status(task, "closed")
-    home.fleet.ok("retry", "work")
+    wait_for(lambda: home.fleet("retry", "work").code == 0, "its agent to be gone", home.describe)
     home.wait_listed("work", "idle")
     assert (tree / "order").read_text() == "one\ntwo\nthree\n"
 

@@ -87,7 +87,8 @@ async def test_an_idle_host_asks_once_for_each_look_and_wakes_nobody(
     assert 0 < len(looks) <= taken / POLL + 2
     # To tell of itself takes four, of which two begin and end it; one looks for the expired, one for what is old.
     assert len(sent) - len(looks) <= 6 * (taken / BEAT + 1)
-    assert not [each for each in sent if "notify" in each]
+    # A start that is slow may still tell of itself; each beat must not.
+    assert len([each for each in sent if "notify" in each]) <= 1
 
 
 @asynchronous
