@@ -8,6 +8,7 @@ import pytest
 from program import Result
 from projects import orders, use_shell_coder, write_project
 from repositories import commit, run_git
+from supervised import wait_for
 from terminals import Terminals
 from terminals import home as at_home
 
@@ -155,8 +156,8 @@ def test_a_coder_that_is_not_installed_is_told_at_once_and_its_task_waits(home: 
         assert result.code == 0, result
         assert "later is not installed: no program 'later-cli' is on the PATH" in result.out
         assert "fleet tasks" not in result.out, "it was not waited for"
-    tasks = home.rows("select status, failures from tasks")
-    assert tasks == [{"status": "open", "failures": 0}] * 2
+    waiting = [{"status": "open", "failures": 0}] * 2
+    wait_for(lambda: home.rows("select status, failures from tasks") == waiting, "both to wait", home.describe)
     found = home.wait_listed("work1", "queued")
     assert found["reason"] is None or "not installed" in found["reason"]
 

@@ -81,9 +81,9 @@ def test_watchdogs_end_what_hangs(home: Supervised) -> None:
 
 
 def test_an_agent_that_works_in_silence_is_left_alone(home: Supervised) -> None:
-    home.set("watchdog.silence_seconds=4")
+    home.set("watchdog.silence_seconds=12")
     home.start()
-    key = home.create("silent_work seconds=5")
+    key = home.create("silent_work seconds=14")
     home.wait_status(key, "closed")
     assert [run["ending"] for run in home.runs(key)] == ["finished"]
 
