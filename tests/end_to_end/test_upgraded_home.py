@@ -1,9 +1,12 @@
 """A newer fleet takes over a home with live agents: the database is copied, brought up to date, and nothing is lost."""
 
+import io
 import os
+import random
 import signal
 import sqlite3
 import subprocess
+import tarfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +15,8 @@ import pytest
 
 import fleet.store
 from fleet.store.sqlite_connection import SCHEMA_VERSION
-from projects import orders, use_shell_coder
+from needs import require
+from projects import at_work_on, orders, use_shell_coder
 from repositories import run_git
 from supervised import wait_for
 from terminals import Terminals
@@ -20,6 +24,9 @@ from terminals import home as at_home
 
 __all__ = ["at_home"]
 
+ROOT = Path(__file__).parents[2]
+#: A commit whose databases have schema 7.
+OLDER, OLDER_SCHEMA = "3d8cdc5c", 7
 NEWER = SCHEMA_VERSION + 2
 QUICK = "alter table runs add column mood text not null default 'calm';"
 #: Long enough to be killed in.
@@ -52,6 +59,15 @@ def newer_fleet(home: Terminals) -> dict[str, str]:
     (folder / "sql" / "sqlite" / f"{NEWER:04}_slow.sql").write_text(SLOW)
     (folder / "sitecustomize.py").write_text(PATCH.format(newer=NEWER))
     return home.fleet.env | {"PYTHONPATH": str(folder)}
+
+
+def older_fleet(home: Terminals) -> dict[str, str]:
+    """The environment in which the program is the fleet of an older commit."""
+    packed = subprocess.run(["git", "-C", str(ROOT), "archive", OLDER, "src"], capture_output=True, check=False)
+    require(packed.returncode == 0, "the history of the repository")
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(home.fleet.user / "older", filter="data")
+    return home.fleet.env | {"PYTHONPATH": str(home.fleet.user / "older" / "src")}
 
 
 def version(path: Path, options: str = "mode=ro") -> int:
@@ -95,3 +111,37 @@ def test_live_agents_are_adopted_when_the_upgrade_was_killed_midway(home: Termin
     subprocess.run(["sh", "-c", command], check=True)
     assert made["task"] in home.fleet.ok("bd", "list", "--all")
     assert run_git(home.repo, "show", "work:new.txt") == "done"
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.soak("kills"))])
+def test_agents_of_an_older_fleet_finish_under_this_one_though_it_is_killed(at_home: Terminals, kills: int) -> None:
+    home, go = at_home, at_home.fleet.user / "go"
+    home.seed = int(os.environ.get("FLEET_SEED", time.time_ns() % 10**9))
+    chance = random.Random(home.seed)
+    use_shell_coder(home)
+    home.set("supervisor.warm_commands=false")
+    (home.fleet.home / "fleet.db").unlink()  # this fleet made it
+    newer, home.fleet.env = home.fleet.env, older_fleet(home)
+    steps = ("touch begun", "echo draft > draft.txt", f"while [ ! -e {go} ]; do sleep 0.1; done", "echo done > new.txt")
+    made = [home.told("create", name, "--headless", "--prompt", orders(*steps)) for name in ("one", "two")]
+    keys, trees = [each["task"] for each in made], [Path(each["worktree"]) for each in made]
+    wait_for(lambda: all((tree / "draft.txt").exists() for tree in trees), "their work", home.describe)
+    assert version(home.fleet.home / "fleet.db") == OLDER_SCHEMA
+    living = at_work_on(home.fleet.user / "shell-agent")
+    os.kill(home.status()["pid"], signal.SIGKILL)
+    wait_for(lambda: not home.status()["running"], "its end")
+
+    home.fleet.env = newer
+    for _ in range(kills):
+        home.spawn()
+        time.sleep(chance.uniform(0, 1.5))
+        home.kill()
+        assert at_work_on(home.fleet.user / "shell-agent") == living, home.describe()
+    home.start()
+    wait_for(lambda: version(home.fleet.home / "fleet.db") == SCHEMA_VERSION, "the upgrade", home.describe)
+    go.touch()
+    home.wait_all(keys, "closed")
+    assert [[run["ending"] for run in home.runs(key)] for key in keys] == [["finished"], ["finished"]]
+    for name in ("one", "two"):
+        assert [run_git(home.repo, "show", f"{name}:{file}") for file in ("draft.txt", "new.txt")] == ["draft", "done"]
+    assert version(Path(f"{home.fleet.home}/fleet.db.schema-{OLDER_SCHEMA}"), "immutable=1") == OLDER_SCHEMA
