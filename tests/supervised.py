@@ -194,15 +194,34 @@ def commands() -> Iterator[tuple[int, list[bytes]]]:
 @contextmanager
 def small_disk(place: Path, size: str, *options: str) -> Iterator[Callable[[], Path]]:
     """A file system of its own over a folder, which keeps what lies there; and how to fill it: the file to remove."""
+    wanted = ",".join((f"size={size}", *options))
+    with _mounted(place, "-t", "tmpfs", "-o", wanted, "tmpfs"):
+        yield lambda: fill(place / "filler")
+
+
+@contextmanager
+def disk_with_quotas(place: Path, image: Path) -> Iterator[None]:
+    """Mount a file system over a folder, whose content stays. `btrfs qgroup limit` limits what it takes."""
+    require(shutil.which("mkfs.btrfs"), "a disk with quotas (mkfs.btrfs)")
+    with image.open("wb") as file:
+        file.truncate(256 << 20)
+    subprocess.run(["mkfs.btrfs", "--quiet", "--mixed", str(image)], check=True, stdout=subprocess.DEVNULL)
+    with _mounted(place, "-o", "loop", str(image)):
+        subprocess.run(["btrfs", "quota", "enable", str(place)], check=True)
+        yield
+
+
+@contextmanager
+def _mounted(place: Path, *words: str) -> Iterator[None]:
     require(os.geteuid() == 0, "mounting a small file system (needs root)")
     place.mkdir(exist_ok=True)
     kept = place.with_name(f"{place.name}.kept")
     shutil.copytree(place, kept)
-    wanted = ",".join((f"size={size}", "mode=700", *options))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", wanted, "tmpfs", str(place)], check=True)
+    subprocess.run(["mount", *words, str(place)], check=True)
     try:
+        place.chmod(0o700)
         shutil.copytree(kept, place, dirs_exist_ok=True)
-        yield lambda: fill(place / "filler")
+        yield
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
 

@@ -18,6 +18,7 @@ PACKAGES = {
     "gcc": "build-essential",
     "ip": "iproute2",
     "setpriv": "util-linux",
+    "mkfs.btrfs": "btrfs-progs",
     "mkfs.ext4": "e2fsprogs",
     "systemd-analyze": "systemd",
 }  # type: dict[str, str]

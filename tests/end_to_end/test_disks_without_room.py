@@ -4,14 +4,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 
 from projects import orders, use_shell_coder
 from repositories import run_git
-from supervised import fill, fill_inodes, small_disk, wait_for
+from supervised import disk_with_quotas, fill, fill_inodes, small_disk, wait_for
 from terminals import Terminals
 from terminals import home as at_home
 
@@ -21,6 +21,7 @@ MEGABYTES = {"home": 24, "tasks": 4, "worktrees": 4, "repo": 8}
 #: Where agents and the database hold files open, the kernel lets nobody turn a disk read-only.
 FAULTS = [(place, fault) for place in MEGABYTES for fault in ("full", "inodes")]
 FAULTS += [(place, "read-only") for place in ("worktrees", "repo")]
+FAULTS += [(place, "quota") for place in ("home", "worktrees", "repo")]
 
 
 @pytest.fixture
@@ -43,6 +44,9 @@ def cause(fault: str, place: Path) -> Callable[[], None]:
     if fault == "inodes":
         fill_inodes(place / "fillers")
         return lambda: shutil.rmtree(place / "fillers")
+    if fault == "quota":
+        limit_quota(place, "1M")
+        return lambda: limit_quota(place, "none")
     remount(place, "ro")
     return lambda: remount(place, "rw")
 
@@ -52,11 +56,23 @@ def remount(place: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", str(place)], check=True)
 
 
+def limit_quota(place: Path, limit: str) -> None:
+    """Set how much may be written to a disk in all."""
+    subprocess.run(["btrfs", "qgroup", "limit", limit, str(place)], check=True)
+
+
+def disk_of(home: Terminals, place: Path, megabytes: int, fault: str) -> AbstractContextManager[object]:
+    """Return a disk over a folder that can have the fault."""
+    if fault == "quota":
+        return disk_with_quotas(place, home.fleet.user / "disk")
+    return small_disk(place, f"{megabytes}m", "nr_inodes=2000")
+
+
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_work_resumes_uncounted_when_a_disk_has_room_again(home: Terminals, name: str, fault: str) -> None:
     place, go = place_of(home, name), home.fleet.user / "go"
     with ExitStack() as stack:
-        stack.enter_context(small_disk(place, f"{MEGABYTES[name]}m", "nr_inodes=2000"))
+        stack.enter_context(disk_of(home, place, MEGABYTES[name], fault))
         wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
         first = home.told(
             "create", "work", "--headless", "--prompt", orders("echo done > new.txt", "touch begun", wait)
