@@ -1,21 +1,24 @@
 """The database goes away while agents work: they stand still, nothing is lost or counted, and they go on."""
 
 import json
+import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from needs import require
-from postgres import Server, _program, stopped
+from postgres import Server, _ids, _program, _unprivileged, stopped
 from program import Program
 from repositories import make_repository
-from supervised import Supervised, wait_for
+from supervised import Supervised, small_disk, wait_for
 
 LEASE = 3
 
@@ -65,6 +68,41 @@ def home(fleet: Program, server: Server) -> Iterator[Shared]:
 
 def ended(home: Shared, key: str) -> list[tuple[Any, ...]]:
     return [(run["number"], run["epoch"], run["ending"]) for run in home.runs(key)]
+
+
+@contextmanager
+def database_on_small_disk(url: str, place: Path) -> Iterator[Callable[[], Callable[[], None]]]:
+    """Keep a database on a disk of its own. Yields what fills the disk and returns what makes room again."""
+    name = conninfo_to_dict(url)["dbname"]
+    with small_disk(place, "64m") as fill, ExitStack() as held:
+        (place / "space").mkdir()
+        for folder in (place, place / "space"):
+            os.chown(folder, *_ids(_unprivileged()))
+
+        def fill_up() -> Callable[[], None]:
+            # A page keeps the versions of its rows that an old snapshot may read, so that updates need new pages.
+            reader = held.enter_context(psycopg.connect(url))
+            reader.execute("set transaction isolation level repeatable read")
+            reader.execute("select 1")
+            filler = fill()
+            with psycopg.connect(url, autocommit=True) as link:
+                for table in ("tasks", "runs"):
+                    with pytest.raises(psycopg.errors.DiskFull):
+                        while True:
+                            link.execute(f"update fleet.{table} set id = id".encode())
+
+            def make_room() -> None:
+                held.close()
+                filler.unlink()
+
+            return make_room
+
+        with psycopg.connect(url, dbname="postgres", autocommit=True) as link:
+            link.execute(f"create tablespace small location '{place / 'space'}'".encode())
+            link.execute(f"alter database {name} set tablespace small".encode())
+            yield fill_up
+            link.execute(f"alter database {name} set tablespace pg_default".encode())
+            link.execute("drop tablespace small")
 
 
 def test_an_outage_longer_than_a_lease_stops_agents_and_loses_nothing(home: Shared) -> None:
@@ -143,6 +181,30 @@ def test_a_supervisor_that_starts_without_the_database_waits_for_it(home: Shared
     home.wait_status(key, "closed")
     assert ended(home, key) == [(1, 2, "finished")]
     assert len(home.notes("start")) == 1
+
+
+def test_runs_are_settled_and_uncounted_when_the_disk_of_the_database_has_room_again(
+    home: Shared, server: Server
+) -> None:
+    home.set("supervisor.claim_seconds=60", "limits.retry_limit=1")
+    with database_on_small_disk(home.url, server.folder / "disk") as fill:
+        first = home.create(f"until file={home.go}")
+        home.start()
+        home.wait_started(1)
+        make_room = fill()
+        home.go.touch()
+        wait_for(lambda: not home.agents(), "its end")
+        time.sleep(2)  # longer than it takes to settle a run
+        assert home.process is not None and home.process.poll() is None
+        assert home.task(first)["status"] == "in_progress"
+        refused = home.fleet("bd", "create", "no room", "-d", "x" * 30_000)
+        assert refused.code == 1 and "no room left on the disk of the database" in refused.err
+        make_room()
+        second = home.create("write")
+        home.wait_all([first, second], "closed")
+        assert [home.task(key)["failures"] for key in (first, second)] == [0, 0]
+        assert [ended(home, key) for key in (first, second)] == [[(1, 1, "finished")], [(1, 1, "finished")]]
+        home.stop()
 
 
 def test_a_supervisor_can_be_stopped_while_the_database_is_away(home: Shared) -> None:

@@ -9,7 +9,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumper
 
-from fleet.core.errors import QueueMoved, StoreAway, StoreFault
+from fleet.core.errors import QueueMoved, StoreAway, StoreFault, StoreHindered
 from fleet.store.connection_string import parsed, why_not
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def translated(error: psycopg.Error) -> StoreFault:
     if isinstance(error, _BUSY):
         return StoreAway(f"the database was too busy: {words}", hint="others hold what this needs; try again.")
     if isinstance(error, errors.DiskFull):
-        return StoreFault(
+        return StoreHindered(
             "no room left on the disk of the database", hint="nothing was changed; free some space there."
         )
     if isinstance(error, errors.InsufficientPrivilege | errors.InvalidAuthorizationSpecification):
