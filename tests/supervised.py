@@ -133,16 +133,20 @@ class Supervised:
 
     def agents(self) -> list[int]:
         """The processes on this machine that carry this home in their environment."""
+        return [pid for pid, environment in self._processes() if b"FLEET_RUN_ID=" in environment]
+
+    def command_lines(self) -> list[str]:
+        """Return the command line of each process that carries this home in its environment."""
+        mine = {pid for pid, _ in self._processes()}
+        return [os.fsdecode(b" ".join(words)) for pid, words in commands() if pid in mine]
+
+    def _processes(self) -> Iterator[tuple[int, bytes]]:
         mark = f"FLEET_HOME={self.fleet.home}".encode()
-        found = []
         for entry in Path("/proc").iterdir():
-            try:
+            with suppress(OSError):
                 environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
-            except OSError:
-                continue
-            if mark in environment.split(b"\0") and b"FLEET_RUN_ID=" in environment:
-                found.append(int(entry.name))
-        return found
+                if mark in environment.split(b"\0"):
+                    yield int(entry.name), environment
 
     def strays(self) -> list[int]:
         """The processes that agents left behind, also those that hid everything: their command names the audit."""

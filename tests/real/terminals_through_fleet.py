@@ -106,7 +106,7 @@ class RealTerminals(Terminals):
         """What a person presses in the terminal of a branch."""
         self.tmux("send-keys", "-t", f"={self.session(branch)}:", *keys)
 
-    def prompt(self, branch: str, text: str, wait: float = 30) -> dict[str, Any]:
+    def prompt(self, branch: str, text: str, wait: float = PATIENCE) -> dict[str, Any]:
         """Tell an agent something; what is known of its way in the end."""
         told: dict[str, Any] = json.loads(self.fleet.ok("prompt", branch, "--json", "--wait", str(wait), stdin=text))
         return told

@@ -1,7 +1,6 @@
 """The real codex through the real supervisor: what goes well, and what its model can do to it."""
 
 import json
-import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from model_server import NEARLY_FULL, Fault, ModelServer, Turn
 from real.cli_setups import cli_env
 from real.through_fleet import HELD, PATIENCE, Real, RealFleet, instant, was_told_to_wait
-from supervised import commands, wait_for
+from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
 BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
@@ -73,8 +72,7 @@ def test_the_task_and_the_key_are_seen_nowhere_and_the_project_stays_as_it_was(r
     assert request.holds(WORDS)
     secrets = [WORDS, home.scenario.key]
     assert home.clis()
-    shown = [os.fsdecode(b" ".join(words)) for pid, words in commands() if pid != os.getpid()]
-    assert [line for line in shown if any(secret in line for secret in secrets)] == []
+    assert [line for line in home.command_lines() if any(secret in line for secret in secrets)] == []
     home.let_go()
     assert home.done(key)["status"] == "closed"
     folder = home.fleet.home / "tasks" / key

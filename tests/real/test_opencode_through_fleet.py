@@ -1,7 +1,6 @@
 """The real opencode through the real supervisor: what goes well, and what its model can do to it."""
 
 import json
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from model_server import NEARLY_FULL, Fault, ModelServer, Turn
 from real.through_fleet import HELD, Real, RealFleet
-from supervised import commands, wait_for
+from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
 BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
@@ -54,8 +53,7 @@ def test_the_task_and_the_key_are_seen_nowhere_and_a_message_interrupts_it(real:
     home.wait_held()
     secrets = [WORDS, home.scenario.key]
     assert len(home.clis()) == 1
-    shown = [os.fsdecode(b" ".join(words)) for pid, words in commands() if pid != os.getpid()]
-    assert [line for line in shown if any(secret in line for secret in secrets)] == []
+    assert [line for line in home.command_lines() if any(secret in line for secret in secrets)] == []
     home.fleet.ok("prompt", key, "take-the-blue-one", "--wait", "0")
     task = home.done(key)
     assert (task["status"], task["failures"]) == ("closed", 0)

@@ -1,13 +1,12 @@
 """The real qwen, pi and copilot through the real supervisor: work done, a limit, and going on after a crash."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from model_server import Fault, ModelServer, Turn
 from real.through_fleet import HELD, Real, RealFleet
-from supervised import commands, wait_for
+from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
 OTHERS = ("copilot", "pi", "qwen")
@@ -73,8 +72,7 @@ def test_killed_in_the_midst_of_a_command_it_goes_on_in_its_session(cli: str, re
     home, key = started(real, server, cli, *turns, settings=("limits.retry_limit=2",))
     home.wait_held()
     secrets = [WORDS, home.scenario.key]
-    shown = [os.fsdecode(b" ".join(words)) for pid, words in commands() if pid != os.getpid()]
-    assert [line for line in shown if any(secret in line for secret in secrets)] == []
+    assert [line for line in home.command_lines() if any(secret in line for secret in secrets)] == []
     if cli == "copilot":  # it keeps what was said only after a while; killed before, it does not know the session
         kept = Path(home.fleet.env["HOME"]) / ".copilot" / "session-state"
         wait_for(

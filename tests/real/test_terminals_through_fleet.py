@@ -72,8 +72,9 @@ def test_five_agents_of_one_prompt_all_reply(cli: str, opened: Open) -> None:
 def test_a_message_arrives_once_and_as_it_was_in_the_midst_of_work_and_after_it(cli: str, opened: Open) -> None:
     home = opened(cli, HOLD, DONE, Turn(text="That too."), Turn(text="And that."))
     key, place = held(home)
-    sent = home.prompt("x", f"first: {NASTY}", wait=4)
-    assert sent["state"] == "sent" and home.heard_of("first:") == 0
+    home.prompt("x", f"first: {NASTY}", wait=0)
+    home.wait(lambda: home.message_state(key) == "sent", "the first message to be sent")
+    assert home.heard_of("first:") == 0
     (place / "go").touch()
     home.wait(lambda: home.message_state(key) == "delivered", "the first message to be delivered")
     home.wait_listed("x", "idle")
