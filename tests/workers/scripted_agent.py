@@ -300,6 +300,20 @@ def is_hostile(word: str, seconds: float, options: dict[str, str]) -> bool:
             os.mkfifo(output)
             say("text", text="come and read")
             sleep(seconds)
+        case "edit_task_json":  # what it wants to be next; a folder or a pipe in place of the file
+            path = f"{folder}/task.json"
+            os.unlink(path)  # noqa: PTH108
+            match options["kind"]:
+                case "folder":
+                    os.mkdir(path)  # noqa: PTH102
+                case "pipe":
+                    os.mkfifo(path)
+                case _:
+                    with open(path, "w") as file:  # noqa: PTH123
+                        json.dump({"cwd": "/", "coder": "claude", "model": "evil"}, file)
+            if options["kind"] == "read-only":
+                os.chmod(folder, 0o500)  # noqa: PTH101
+            work()
         case "leak":
             secret = options["secret"]
             say("tool_use", id="1", tool="Bash", input={"argv": [["deep", {"list": [secret]}]], "plain": secret})

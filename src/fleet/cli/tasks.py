@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from fleet.actions.elsewhere import whereabouts
+from fleet.actions.hand_edits import take_hand_edits
 from fleet.actions.hosts import bound_to, in_names
 from fleet.actions.names import find_task
 from fleet.assembly import Fleet, open_fleet
@@ -29,12 +30,14 @@ REQUIRES = "fleet.requires"
 @click.option("--json", "as_json", is_flag=True, help="Answer as `fleet bd ready --json` does.")
 def ready(limit: int, as_json: bool) -> int:
     """List the tasks that can start now, most urgent first."""
+    with open_fleet(find()) as fleet:
+        found, _ = take_hand_edits(fleet, fleet.queue.find(READY, sort="urgent", limit=limit))
     if as_json:
         return bd(["ready", "--json", "--limit", str(limit)])
-    with open_fleet(find()) as fleet:
-        found = fleet.queue.find(READY, sort="urgent", limit=limit)
     for task in found:
-        click.echo(f"{task.id}  P{task.priority}  {clean(task.title)}  [cwd: {clean(task.cwd) or 'none'}]")
+        chosen = [f"{name}: {clean(value)}" for name, value in (("coder", task.coder), ("model", task.model)) if value]
+        where = ", ".join([f"cwd: {clean(task.cwd) or 'none'}", *chosen])
+        click.echo(f"{task.id}  P{task.priority}  {clean(task.title)}  [{where}]")
     if not found:
         click.echo("nothing is ready", err=True)
     return 0
@@ -48,7 +51,7 @@ def show(task_id: str, as_json: bool) -> int:
     home = find()
     with open_fleet(home) as fleet:
         key = find_task(fleet, task_id, scope=person.scope())
-        task = fleet.queue.get(key)
+        (task,), problems = take_hand_edits(fleet, [fleet.queue.get(key)])
         sent = whereabouts(fleet, task)
         requires = plain(in_names(fleet, required(task.requires) or (task.requires,))) if task.requires else ""
         if as_json:
@@ -63,6 +66,7 @@ def show(task_id: str, as_json: bool) -> int:
         ("cwd", clean(task.cwd) or "none: an empty folder of its own"),
         ("coder", coder),
         ("model", model),
+        ("task.json", f"not used: {clean(problems[key])}" if key in problems else ""),
         ("requires", clean(requires)),
         ("remote", clean(task.remote)),
         ("sent", clean(sent)),

@@ -107,14 +107,22 @@ class AgentFiles:
                 if size == 0 or size + len(data) <= most:
                     _write_whole(handle, data, size)
                     return
-            aside = name + ROTATED
         except OSError as error:
             if error.errno not in _ODD:
                 raise
-            aside = f"{name}.odd-{os.urandom(4).hex()}"
-        with self._folder() as folder:
-            os.replace(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+            self.put_aside(name)
+        else:
+            with self._folder() as folder:
+                os.replace(name, name + ROTATED, src_dir_fd=folder, dst_dir_fd=folder)
         self.append(name, data)
+
+    def put_aside(self, name: str) -> str:
+        """Give whatever has this name another one. Return the new name."""
+        aside = f"{name}.odd-{os.urandom(4).hex()}"
+        with self._folder() as folder:
+            os.fchmod(folder, 0o700)  # an agent may have made it read-only
+            os.replace(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+        return aside
 
     def write(self, name: str, data: bytes) -> None:
         """Put a file in its place, whole or not at all. A link there is replaced, what it points to stays."""

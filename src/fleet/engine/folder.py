@@ -9,14 +9,15 @@ from datetime import timedelta
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from fleet.core import checks, clock
+from fleet.core import clock
 from fleet.core.errors import BadInput
 from fleet.core.redaction import Redactor
-from fleet.engine import qa
+from fleet.engine import qa, task_json
 from fleet.engine.agent_files import ROTATED, AgentFiles
 from fleet.engine.event_line import bounded, event_line
 from fleet.engine.result_file import ResultFile, read_result
 from fleet.engine.tail import LINES_AT_ONCE, LineReader
+from fleet.engine.task_json import Edits
 from fleet.home import Home
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ EVENTS, LOG, STDERR, TASK, QA, RESULT = (
     *("Q&A.md", "result.json"),
 )
 PROMPT = "prompt.txt"
-HAND_MADE = ("cwd", "coder", "model")
 #: What the shim keeps in the folder of a run.
 RUN_FILES = (
     "lock",
@@ -109,41 +109,45 @@ class TaskFolder:
         AgentFiles(self._tasks, self.task_id, "runs", str(run)).write(name, text.encode("utf-8", "replace"))
 
     def write_task_json(self, task: Task, coder: str, model: str, *, depends_on: Sequence[str] = ()) -> None:
-        """A readable copy of the task, and of what it says alone; its cwd, coder and model may be changed there by hand
-        until the next claim."""
-        given = {"cwd": task.cwd, "coder": coder, "model": model}
+        """Write a readable copy of the task, and of what it says alone. Edits that were not taken are put aside."""
+        edits = self.read_task_json()
+        if edits.fields or edits.problem:
+            aside = self._own.put_aside(TASK)
+            reason = edits.problem or "it was changed while an agent of the task could write to it"
+            self.note("task_json_put_aside", level="warning", reason=reason, file=aside)
         copy = {
             "id": task.id,
             "title": task.title,
             "description": task.description,
             "status": task.status,
-            **given,
+            "cwd": task.cwd,
+            "coder": coder,
+            "model": model,
             "priority": task.priority,
             "depends_on": list(depends_on),
-            "as_written": given,
         }
-        text = json.dumps(self._redactor.redact(copy), indent=2, ensure_ascii=False) + "\n"
-        self._own.write(TASK, text.encode("utf-8", "replace"))
+        self._write_json(self._redactor.redact(copy))
         self._own.write(PROMPT, str(self._redactor.redact(task.description or task.title)).encode("utf-8", "replace"))
 
-    def read_task_json(self) -> dict[str, str]:
-        """What somebody changed there since it was written, of cwd, coder and model. What cannot be used is logged."""
-        data = self._read(self._own, TASK)
-        if data is None:
-            return {}
-        try:
-            told = json.loads(data.decode("utf-8"))
-            before = told.get("as_written") or {}
-            named = {name: told[name] for name in HAND_MADE if name in told}
-            changed = {name: value for name, value in named.items() if value != before.get(name, "")}
-            return {name: _checked(name, value) for name, value in changed.items()}
-        except (ValueError, TypeError, AttributeError, RecursionError, BadInput) as error:
-            self._warn("task_json_not_used", error)
-            return {}
+    def write_taken_task_json(self, task: Task) -> None:
+        """Mark what is in the file as taken into the task; the rest of the file stays as it is."""
+        told = json.loads((self._own.read(TASK, READ_CAP) or b"{}").decode("utf-8"))
+        taken = {name: getattr(task, name) or told.get(name) or "" for name in task_json.EDITABLE}
+        self._write_json(told | self._redactor.redact(taken))
 
-    def with_hand_made_changes(self, task: Task) -> Task:
-        """The task with what somebody changed in its task.json."""
-        return task.replace(**self.read_task_json())
+    def read_task_json(self) -> Edits:
+        """Return what was changed in it since fleet wrote it."""
+        try:
+            data = self._own.read(TASK, READ_CAP + 1)
+            if data is not None and len(data) > READ_CAP:
+                raise ValueError("it is larger than 1 MiB")
+            return Edits({} if data is None else task_json.parse_edits(data))
+        except (OSError, ValueError, BadInput) as error:
+            return Edits({}, (error.strerror if isinstance(error, OSError) else "") or str(error))
+
+    def _write_json(self, copy: dict[str, Any]) -> None:
+        text = json.dumps(task_json.with_marks(copy), indent=2, ensure_ascii=False) + "\n"
+        self._own.write(TASK, text.encode("utf-8", "replace"))
 
     def clean(self, text: str) -> str:
         """A text without the secrets of this task's runs."""
@@ -180,7 +184,7 @@ class TaskFolder:
             earlier = self._own.changed_at(EVENTS + ROTATED)
             self._own.changed_at(EVENTS)
         except OSError as error:
-            self._warn("file_not_read", error, file=EVENTS)
+            self.warn("file_not_read", error, file=EVENTS)
             return iter(()), False
         most = LOG_CAP + MIB
         if earlier is not None and earlier >= (since - _TICK).timestamp():
@@ -269,7 +273,7 @@ class TaskFolder:
                 raise ValueError("larger than 1 MiB")
             return read_result(found[0]), ""
         except (OSError, ValueError) as error:
-            self._warn("result_json_not_used", error)
+            self.warn("result_json_not_used", error)
             return None, f"its {RESULT} is not used: {error}"
 
     def questions(self) -> list[qa.Asked]:
@@ -311,25 +315,21 @@ class TaskFolder:
         try:
             return files.read(name, READ_CAP)
         except OSError as error:
-            self._warn("file_not_read", error, file=name)
+            self.warn("file_not_read", error, file=name)
             return None
 
-    def _warn(self, event: str, error: Exception, **fields: str) -> None:
+    def warn(self, event: str, error: Exception, **fields: str) -> None:
+        """Add a warning to the task's own log, if it can be written."""
+        self.note(event, level="warning", reason=str(error), **fields)
+
+    def note(self, event: str, **fields: str) -> None:
+        """Add a line to the task's own log, if it can be written."""
         with contextlib.suppress(OSError):  # who reads must not fail because the disk is full
-            self.log(event, level="warning", reason=str(error), **fields)
+            self.log(event, **fields)
 
 
 def _json_line(line: dict[str, Any]) -> bytes:
     return (json.dumps(bounded(line), ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace")
-
-
-def _checked(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is not text")
-    checks.line(name, value, longest=4096)
-    if name == "cwd" and value and not value.startswith("/"):
-        raise ValueError("cwd is not an absolute path")
-    return value
 
 
 def _storable(text: str) -> str:

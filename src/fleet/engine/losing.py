@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from fleet.core.run import Run
-    from fleet.core.task import Claim
+    from fleet.core.task import Claim, Task
     from fleet.engine.office import Office
     from fleet.launchers.base import Agent
 
@@ -69,12 +69,20 @@ async def is_gone(office: Office, run: Run) -> bool:
 def record(office: Office, run: Run) -> None:
     """Put on record that a run was lost, and why; one that is over stays so. Raises ClaimLost if it was adopted."""
     try:
-        office.queue.get(run.task_id)
+        end_task_json(office, office.queue.get(run.task_id), run)
         reason = "its claim was lost"
     except TaskNotFound:
         reason = "its task was deleted"
     lost = {"ending": Ending.LOST, "reason": reason, "finding": Finding.INFRA_ERROR}
     office.history.end(run.replace(ended_at=office.now(), **lost))
+
+
+def end_task_json(office: Office, task: Task, run: Run) -> None:
+    """Write the `task.json` of a task whose run has ended: whatever its agent changed there does not count."""
+    try:
+        folder_of(office, run).write_task_json(task, task.coder or run.coder, task.model or run.model)
+    except OSError as error:  # what was changed was put aside before: that needs no room
+        log.warning("task.json of %s cannot be written: %s", task.id, error)
 
 
 def _begun(office: Office, claim: Claim) -> Run | None:

@@ -18,6 +18,7 @@ from fleet.engine.accounts import after_run
 from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
 from fleet.engine.folder import TaskFolder, home_of
+from fleet.engine.losing import end_task_json
 from fleet.engine.outcome import Seen, denied_tools, outcome_of
 from fleet.engine.policy import decide
 from fleet.engine.pool import is_pooled
@@ -68,6 +69,7 @@ async def settle(
                 _record_questions(office, task, live.run, asked)
             rules = _rules(task, found)
             settled = _write(office, claim, live, outcome, judgement, pieces, rules)
+            end_task_json(office, settled, live.run)
             failed = staging.has_failed(settled) or settled.status == Status.BLOCKED
             # A run that is followed by another hands on nothing; of one that a person stopped nothing was looked at.
             by_hand = outcome.ending == Ending.CANCELLED and not staging.is_cut_short(outcome)
@@ -136,7 +138,10 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
                 receipt = _unstarted(office, run, outcome)
                 office.history.end(_ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash))
                 _note_account(office, run, outcome)
-            return _settled(office, claim, task, outcome, verdict)
+            settled = _settled(office, claim, task, outcome, verdict)
+            if run is not None:
+                end_task_json(office, settled, run)
+            return settled
 
     return await office.ask(write)
 
@@ -149,6 +154,7 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
             run = office.history.run(_claimed(office, claim).run_id)
             if run is not None and run.is_live:
                 office.history.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), office))
+                end_task_json(office, office.queue.get(run.task_id), run)
             not_before = office.now() + timedelta(seconds=seconds) if seconds else None
             verdict = Verdict(status=Status.OPEN, reason=office.redactor.redact(reason), not_before=not_before)
             return office.queue.settle(claim, verdict)

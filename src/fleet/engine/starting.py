@@ -40,6 +40,7 @@ from fleet.engine.evidence.gathering import rules_of
 from fleet.engine.evidence.spawn import marked, spawned
 from fleet.engine.fold import going_on
 from fleet.engine.folder import TaskFolder, home_of
+from fleet.engine.hand_edits import take_edits
 from fleet.engine.live import Live, Terms
 from fleet.engine.office import HEADLESS, TMUX
 from fleet.engine.preflight import check_login
@@ -113,7 +114,11 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     folder.make()
     await be_alone(folder)
     task = await staged(office, claim) if claim.task.workflow and last is None else claim.task
-    task = folder.with_hand_made_changes(task)
+    settings = office.settings
+    edits = await office.ask(take_edits, office.queue, folder, lambda: settings.coders, is_ours=True)
+    if edits.problem:
+        log.warning("task.json of %s is not used: %s", task.id, office.redactor.text(edits.problem))
+    task = task.replace(**edits.fields)
     await arrive(office, task, folder)
     plan = _plan(office, task, folder)
     marking = asyncio.create_task(office.look(_marked, plan))  # it takes as long as the worktree itself

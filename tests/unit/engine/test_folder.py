@@ -19,6 +19,7 @@ from fleet.engine import folder as folder_module
 from fleet.engine import qa
 from fleet.engine.agent_files import LONGEST_LINE, AgentFiles
 from fleet.engine.folder import TaskFolder
+from fleet.engine.task_json import Edits
 from fleet.home import Home
 
 SECRET = "correct-horse-battery"
@@ -70,41 +71,49 @@ def test_task_json_is_a_copy_anyone_can_read(folder: TaskFolder) -> None:
     assert copy["description"] == f"with {MARK}"
     assert (copy["cwd"], copy["coder"], copy["model"], copy["priority"]) == ("/project", "demo", "demo-1", 1)
     assert copy["depends_on"] == ["fleet-0"]
-    assert folder.read_task_json() == {}
+    assert folder.read_task_json() == Edits({})
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("cwd", "/elsewhere"), ("coder", "claude"), ("model", "opus"), ("model", "")]
+    ("field", "value"), [("cwd", "/elsewhere"), ("coder", "claude"), ("model", "opus"), ("model", ""), ("model", None)]
 )
-def test_a_change_made_by_hand_is_taken_in(folder: TaskFolder, field: str, value: str) -> None:
-    task = a_task(id="fleet-1", cwd="/project", title="the queue's own")
-    folder.write_task_json(task, "demo", "demo-1")
+def test_task_json_differs_in_what_was_changed_by_hand(folder: TaskFolder, field: str, value: str | None) -> None:
+    folder.write_task_json(a_task(id="fleet-1", cwd="/project"), "demo", "demo-1")
     path = Path(folder.path, "task.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value, "title": "not taken", "status": "closed"}))
-    assert folder.read_task_json() == {field: value}
-    assert folder.with_hand_made_changes(task) == task.replace(**{field: value})
+    assert folder.read_task_json() == Edits({field: value or ""})
 
 
 def test_a_task_json_written_by_hand_counts_as_changed(folder: TaskFolder) -> None:
     Path(folder.path, "task.json").write_text('{"cwd": "/mine", "coder": "codex"}')
-    assert folder.read_task_json() == {"cwd": "/mine", "coder": "codex"}
+    assert folder.read_task_json() == Edits({"cwd": "/mine", "coder": "codex"})
+
+
+def test_a_task_json_of_an_earlier_fleet_differs_in_what_was_changed_alone(folder: TaskFolder) -> None:
+    written = {"cwd": "/mine", "coder": "codex", "model": ""}
+    Path(folder.path, "task.json").write_text(json.dumps({**written, "model": "o3", "as_written": written}))
+    assert folder.read_task_json() == Edits({"model": "o3"})
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", '"x"', '{"cwd": 5}', '{"cwd": "here"}', '{"coder": "a\\nb"}', "[" * 100_000, '{"as_written": 3}'],
 )
-def test_a_broken_task_json_changes_nothing_and_is_told(folder: TaskFolder, text: str) -> None:
+def test_a_broken_task_json_changes_nothing_and_is_put_aside(folder: TaskFolder, text: str) -> None:
     Path(folder.path, "task.json").write_text(text)
-    assert folder.read_task_json() == {}
+    found = folder.read_task_json()
+    assert found.fields == {}
+    folder.write_task_json(a_task(id="fleet-1"), "demo", "")
     if text != '{"as_written": 3}':
-        assert lines(folder, "log.jsonl")[-1]["event"] == "task_json_not_used"
+        assert found.problem
+        (said,) = [line for line in lines(folder, "log.jsonl") if line["event"] == "task_json_put_aside"]
+        assert Path(folder.path, said["file"]).read_text() == text
 
 
 def test_task_json_does_not_write_through_a_link(folder: TaskFolder, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     Path(folder.path, "task.json").symlink_to(tmp_path / "precious")
-    assert folder.read_task_json() == {}
+    assert folder.read_task_json().fields == {}
     folder.write_task_json(a_task(id="fleet-1"), "demo", "")
     assert (tmp_path / "precious").read_text() == "mine"
     assert json.loads(Path(folder.path, "task.json").read_text())["coder"] == "demo"

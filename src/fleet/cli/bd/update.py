@@ -89,6 +89,10 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
     arguments, queue = session.arguments, session.queue
     with queue.atomic():
         key = session.find(text, guess=patch.status != Status.CLOSED)
+        if any(name in patch.fields for name in ("cwd", "coder", "model")):
+            from fleet.actions.hand_edits import take_hand_edits  # what was said last counts, here or in task.json
+
+            take_hand_edits(session.fleet, [queue.get(key)])
         _check_guards(session, queue.get(key))
         if arguments.flag("claim"):
             queue.take(key, session.actor)

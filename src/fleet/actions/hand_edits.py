@@ -1,0 +1,35 @@
+"""What people change in the `task.json` of tasks that wait, taken in as soon as somebody looks at the task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.config import load
+from fleet.core.task import Status
+from fleet.engine.folder import TaskFolder, home_of
+from fleet.engine.hand_edits import take_edits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fleet.assembly import Fleet
+    from fleet.core.task import Task
+
+
+def take_hand_edits(fleet: Fleet, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
+    """Take what people changed in `task.json` into these tasks.
+
+    Return the tasks as they are then, and by task why a change is not used.
+    """
+    waiting = [task for task in tasks if not task.is_supervised and task.status != Status.CLOSED]
+    last = fleet.history.last_runs([task.id for task in waiting])
+    changed: dict[str, Task] = {}
+    problems: dict[str, str] = {}
+    for task in waiting:
+        folder = TaskFolder(home_of(fleet.home, last.get(task.id)), task.id, now=fleet.queue.now)
+        edits = take_edits(fleet.queue, folder, lambda: load(fleet.home, env={}, lenient=True).coders)
+        if edits.fields:
+            changed[task.id] = task.replace(**edits.fields)
+        if edits.problem:
+            problems[task.id] = edits.problem
+    return [changed.get(task.id, task) for task in tasks], problems

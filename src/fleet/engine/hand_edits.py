@@ -1,0 +1,63 @@
+"""What people change in `task.json`, taken into the task.
+
+Agents can write to the file too. A change made while a run of the task is on record is put aside and never used.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleet import coders
+from fleet.core.errors import BadInput, FleetError
+from fleet.core.task import Status
+from fleet.engine.strays import living_runs
+from fleet.engine.task_json import Edits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from fleet.core.task import Task
+    from fleet.engine.folder import TaskFolder
+    from fleet.store.base import Queue
+
+
+def take_edits(
+    queue: Queue, folder: TaskFolder, described: Callable[[], Collection[str]], *, is_ours: bool = False
+) -> Edits:
+    """Take what a person changed in `task.json` into the task, for this run and every later one.
+
+    Nothing is taken while a run of the task is on record or an agent lives in its folder; `is_ours` for a supervisor
+    that has claimed the task and not started its agent yet.
+    """
+    found = folder.read_task_json()
+    if not found.fields:
+        return found
+    fields: dict[str, str] = {}
+    try:
+        with queue.atomic():
+            task = queue.get(folder.task_id)
+            if (task.is_supervised and not is_ours) or task.status == Status.CLOSED or living_runs(folder.path):
+                return Edits({})
+            fields = {name: value for name, value in found.fields.items() if value != getattr(task, name)}
+            _check(task, fields, described)
+            if fields:
+                task = task.replace(**fields, updated_at=queue.now())
+                queue.save(task)
+        folder.write_taken_task_json(task)
+    except (FleetError, OSError) as error:
+        folder.warn("task_json_not_used", error)
+        return Edits({}, str(error))
+    if fields:
+        folder.note("task_json_taken", **fields)
+    return Edits(fields)
+
+
+def _check(task: Task, fields: dict[str, str], described: Callable[[], Collection[str]]) -> None:
+    """Raise BadInput for a change that cannot hold."""
+    if fields and task.made_by:
+        raise BadInput(f"an agent made this task; change it with `fleet bd update {task.id}`")
+    if coder := fields.get("coder"):
+        fields["coder"] = coders.known(coder, described=described())
+    if (cwd := fields.get("cwd")) and not os.path.isdir(cwd):  # noqa: PTH112
+        raise BadInput(f"its cwd {cwd} is not a directory")

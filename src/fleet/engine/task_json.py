@@ -1,0 +1,59 @@
+"""`task.json`: a copy of a task for people, who may change its directory, coder and model there between runs.
+
+Each field that may be changed has a mark of what fleet wrote, so that a change is known as one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core import checks
+
+if TYPE_CHECKING:
+    from typing import Any
+
+EDITABLE = ("cwd", "coder", "model")
+MARKS = "as_written"
+
+
+class Edits(NamedTuple):
+    """What a person changed in `task.json`, and why it is not used if it is not."""
+
+    fields: dict[str, str]
+    problem: str = ""
+
+
+def with_marks(copy: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a task with a mark of each field that may be edited. A mark survives search and replace."""
+    return {**copy, MARKS: {name: _mark(copy[name]) for name in EDITABLE if isinstance(copy.get(name), str)}}
+
+
+def parse_edits(data: bytes) -> dict[str, str]:
+    """Return the fields of a `task.json` that differ from what fleet wrote. Raises ValueError, BadInput."""
+    try:
+        told = json.loads(data.decode("utf-8"))
+        marks = told.get(MARKS) or {}
+        named = {name: "" if told[name] is None else told[name] for name in EDITABLE if name in told}
+        return {name: _checked(name, value) for name, value in named.items() if not _is_written(value, marks.get(name))}
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it does not hold a task: {error}") from error
+
+
+def _is_written(value: Any, mark: Any) -> bool:
+    """Return True if fleet wrote this value. Earlier versions wrote the value itself as the mark."""
+    return bool(value == (mark or "")) or (isinstance(value, str) and _mark(value) == mark)
+
+
+def _mark(value: str) -> str:
+    return hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _checked(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"its {name} is not text")
+    checks.line(name, value, longest=4096)
+    if name == "cwd" and value and not value.startswith("/"):
+        raise ValueError("its cwd is not an absolute path")
+    return value
