@@ -143,7 +143,7 @@ def test_it_fails_as_often_as_it_is_told(desk: Desk) -> None:
 def test_it_asks_and_goes_on_once_there_is_an_answer(desk: Desk) -> None:
     for _ in range(2):
         assert desk.run().code == 0
-        assert desk.folder.open_questions() == ["Which colour, dear?\n\nThe demo agent was told to ask this."]
+        assert desk.folder.open_questions()[0] == ["Which colour, dear?\n\nThe demo agent was told to ask this."]
         assert (desk.task.status, desk.task.notes) == ("blocked", "QUESTION: Which colour, dear?")
         assert desk.task.handed_in_at is None
         assert desk.folder.result_json() is None

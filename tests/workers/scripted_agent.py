@@ -87,6 +87,9 @@ def main() -> None:
     options = dict(pair.split("=", 1) for pair in pairs)
     seconds = float(options.get("seconds", "0"))
     note("start")
+    if "keep" in options:  # what it was told
+        with open(f"{os.environ['FLEET_ARTIFACT_DIR']}/told-{RUN.rpartition('/')[2]}", "w") as file:  # noqa: PTH123
+            file.write(prompt)
     if word == "ignore_term":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if word != "hang_start":
@@ -277,6 +280,24 @@ def follows_the_protocol(word: str, seconds: float, options: dict[str, str]) -> 
         case "ask_bd":
             bd("update", TASK, "--status", "blocked", "--notes", "QUESTION: which size?")
             done("I asked")
+        case "ask_twice":  # the same, in one run; it goes on with an answer to any of the two
+            if os.path.exists(page):  # noqa: PTH110
+                bd("close", TASK, "--reason", "answered")
+                done("thanks for the answer")
+            else:
+                with open(page, "w") as file:  # noqa: PTH123
+                    file.write("## Q: which colour?\n\nRed?\n\n## Q: which  colour?\n\nOr blue?\n")
+                bd("update", TASK, "--status", "blocked", "--notes", "QUESTION: which colour?")
+                done("I asked")
+        case "ask_again":  # with the same words, whatever was answered, until there are so many answers
+            text = open(page).read() if os.path.exists(page) else ""  # noqa: PTH110, PTH123, SIM115
+            if text.count("## A:") >= int(options["answers"]):
+                bd("close", TASK, "--reason", "answered")
+                done("thanks for the answer")
+            else:
+                with open(page, "a") as file:  # noqa: PTH123
+                    file.write("\n## Q: which colour?\n")
+                done("I asked")
         case "ask":
             handle = os.open(page, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             if b"## A:" in os.pread(handle, 65536, 0):

@@ -9,7 +9,7 @@ from fleet.actions.tasks import close
 from fleet.config import load, model_for
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
-from fleet.core.flow import CUT_SHORT, NOT_BEGUN, STOPPED_WITH_ALL
+from fleet.core.flow import BY_HAND, CUT_SHORT, NOT_BEGUN, STOPPED_WITH_ALL
 from fleet.core.task import COUNTS, Status
 from fleet.core.workflow import stage_in
 from fleet.wake import wake
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Caller, Task
 
-BY_HAND = "stopped by hand"
 #: What a glob means: for `kill` what could run, for `retry` what needs a person.
 STOPPABLE = Filter(statuses=(Status.OPEN, Status.IN_PROGRESS, Status.DEFERRED, Status.HOOKED))
 STUCK = Filter(statuses=(Status.BLOCKED,))
@@ -97,11 +96,6 @@ class Stopped(NamedTuple):
 
     task: Task
     asked: bool  # its agent is asked to stop; otherwise it waited, and is blocked now
-
-
-def was_stopped(task: Task) -> bool:
-    """Whether a task that is blocked was stopped: by a person, or with the workflow it is a stage of."""
-    return task.reason.startswith((BY_HAND, NOT_BEGUN, CUT_SHORT))
 
 
 def running(fleet: Fleet) -> list[Running]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.filter import Filter
+from fleet.core.flow import BY_HAND
 from fleet.core.task import INTERACTIVE, MERGED, WORKTREE, Status
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ QUESTION, READY = "question", "ready"
 #: An agent that has said nothing for so long, and uses no CPU, is idle.
 IDLE_SECONDS = 60.0
 AT_REST_PCT = 2.0
-BY_HAND = "stopped by hand"
 
 
 class Clash(NamedTuple):

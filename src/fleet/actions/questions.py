@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.reading import part
 from fleet.actions.rights import refuse_agents
 from fleet.actions.runs import task_home
 from fleet.actions.tasks import find_id
-from fleet.core.errors import AlreadyAnswered, BadInput, FleetError, QuestionNotFound, TaskNotFound, Usage
+from fleet.core.errors import BadInput, FleetError, QuestionNotFound, TaskNotFound, Usage
 from fleet.core.filter import Filter
 from fleet.core.run import BY_TOOL
 from fleet.core.task import Status
+from fleet.engine.answers import LONGEST_ANSWER, answer_same, open_answered, take_answers
 from fleet.engine.folder import TaskFolder
 from fleet.wake import wake
 
@@ -21,20 +23,18 @@ if TYPE_CHECKING:
     from fleet.core.run import Question
     from fleet.core.task import Caller, Task
 
-LONGEST_ANSWER = 64 * 1024
-
 
 class Asked(NamedTuple):
     """A question with the task it belongs to."""
 
     question: Question
     task: Task | None
-    in_file: str  # what somebody answered in Q&A.md by hand
+    page: str  # the file that people may answer in
 
     @property
     def waits(self) -> bool:
         """Whether somebody should answer it."""
-        if self.question.answered_at is not None or self.in_file or self.task is None:
+        if self.question.answered_at is not None or self.task is None:
             return False
         return self.task.status == Status.BLOCKED or self.question.source == BY_TOOL
 
@@ -48,11 +48,12 @@ class Asked(NamedTuple):
             "run": asked.run_id,
             "asked_at": asked.asked_at.isoformat(timespec="seconds"),
             "text": asked.text,
+            "file": self.page,
             "waits": self.waits,
             "withdrawn": asked.is_withdrawn,
-            "answer": asked.answer if asked.answer is not None else self.in_file or None,
+            "answer": asked.answer,
             "answered_at": asked.answered_at.isoformat(timespec="seconds") if asked.answered_at else None,
-            "answered_by": asked.answered_by or ("Q&A.md" if self.in_file else ""),
+            "answered_by": asked.answered_by,
         }
 
 
@@ -66,6 +67,8 @@ class Answered(NamedTuple):
 
 def questions(fleet: Fleet, *, everything: bool = False) -> list[Asked]:
     """The questions that wait for a person, oldest first; with `everything` also the ones that are over."""
+    for task_id in {each.task_id for each in fleet.history.questions(unanswered=True)}:
+        _take_answers(fleet, task_id)
     found = _with_tasks(fleet, fleet.history.questions(unanswered=not everything))
     return found if everything else [each for each in found if each.waits]
 
@@ -96,17 +99,16 @@ def answer(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None
     """
     refuse_agents(caller, "answer questions")
     text = _checked(text)
+    _take_answers(fleet, which(fleet, name).question.task_id)  # the first answer wins
     with fleet.queue.atomic():
         asked = which(fleet, name)
         task_id = asked.question.task_id
         answered = fleet.history.answer(asked.question.id, text, by=by)
         _write(fleet, answered, text)
-        left = [each for each in _with_tasks(fleet, fleet.history.questions(task_id=task_id, unanswered=True))]
+        answer_same(fleet.history, answered, text, by=by)
+        task = open_answered(fleet.queue, fleet.history, fleet.queue.get(task_id), answered.text)
+        left = _with_tasks(fleet, fleet.history.questions(task_id=task_id, unanswered=True))
         waiting = sum(each.waits for each in left)
-        task = fleet.queue.get(task_id)
-        if task.status == Status.BLOCKED and not waiting:
-            task = task.reopened(fleet.queue.now()).replace(assignee="", reason=f"answered: {_short(answered.text)}")
-            fleet.queue.save(task)
     wake(fleet.home)
     return Answered(answered, task, waiting)
 
@@ -115,33 +117,20 @@ def _write(fleet: Fleet, question: Question, text: str) -> None:
     folder = TaskFolder(task_home(fleet, question.task_id), question.task_id, now=fleet.queue.now)
     try:
         folder.make()
-        is_new = folder.append_answer(question.text, text, fleet.queue.now())
+        folder.append_answer(question.text, text, fleet.queue.now())
     except OSError as error:
         raise FleetError(f"cannot write the answer: {error.strerror}", hint=f"look at {folder.artifacts}.") from error
-    if not is_new:
-        raise AlreadyAnswered(
-            f"question {question.id} was answered in Q&A.md by hand",
-            hint=f'`fleet bd update {question.task_id} --status open --assignee ""` sends the task on its way.',
-        )
+
+
+def _take_answers(fleet: Fleet, task_id: str) -> None:
+    take_answers(fleet.queue, fleet.history, TaskFolder(task_home(fleet, task_id), task_id, now=fleet.queue.now))
 
 
 def _with_tasks(fleet: Fleet, found: list[Question]) -> list[Asked]:
     ids = tuple({question.task_id for question in found})
     tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
-    answers = {key: _in_file(fleet, key) for key in ids}
-    return [
-        Asked(each, tasks.get(each.task_id), "" if each.answered_at else answers[each.task_id].get(_key(each.text), ""))
-        for each in found
-    ]
-
-
-def _in_file(fleet: Fleet, task_id: str) -> dict[str, str]:
-    """The answers that stand in a task's Q&A.md; of a question asked twice, the last one counts."""
-    return {_key(each.text): each.answer for each in TaskFolder(task_home(fleet, task_id), task_id).questions()}
-
-
-def _key(text: str) -> str:
-    return " ".join(text.strip().partition("\n")[0].split())
+    pages = {key: str(part(task_home(fleet, key), key, "qa")) for key in ids}
+    return [Asked(each, tasks.get(each.task_id), pages[each.task_id]) for each in found]
 
 
 def _checked(text: str) -> str:
@@ -153,8 +142,3 @@ def _checked(text: str) -> str:
     if "\0" in text:
         raise BadInput("the answer has a NUL in it")
     return text
-
-
-def _short(text: str) -> str:
-    line = _key(text)
-    return line if len(line) <= 80 else line[:79] + "…"

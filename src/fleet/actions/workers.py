@@ -9,6 +9,7 @@ from fleet.actions.rights import may_change
 from fleet.actions.worker_making import KEY, ORIGIN
 from fleet.core.errors import BadInput, FleetError, IllegalMove, TaskNotFound
 from fleet.core.filter import Filter
+from fleet.core.flow import was_stopped
 from fleet.core.run import Ending
 from fleet.core.task import RESOLVED, Status
 from fleet.engine.staging import has_failed
@@ -69,7 +70,7 @@ class Worker(NamedTuple):
         if task.status in RESOLVED:
             return WorkerStatus.FAILED if has_failed(task) else WorkerStatus.SUCCEEDED
         if task.status == Status.BLOCKED:
-            return WorkerStatus.PENDING if self.question and not agents.was_stopped(task) else _stopped(task, run)
+            return WorkerStatus.PENDING if self.question and not was_stopped(task) else _stopped(task, run)
         if run is not None and run.is_live:
             return WorkerStatus.RUNNING
         return WorkerStatus.PENDING
@@ -216,7 +217,7 @@ def _stopped(task: Task, run: Run | None) -> str:
     """Of a task that is blocked and asks nothing: by its last run, or by whoever kept it from having one."""
     if run is not None and run.ending == Ending.TIMED_OUT:
         return WorkerStatus.TIMED_OUT
-    if agents.was_stopped(task) or (run is not None and run.ending == Ending.CANCELLED):
+    if was_stopped(task) or (run is not None and run.ending == Ending.CANCELLED):
         return WorkerStatus.CANCELLED
     return WorkerStatus.FAILED
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions import agents, asking, control, removal
 from fleet.core.errors import BadInput, IllegalMove, Usage
 from fleet.core.filter import Filter
-from fleet.core.flow import STOPPED_WITH_ALL
+from fleet.core.flow import STOPPED_WITH_ALL, was_stopped
 from fleet.core.task import RESOLVED, Status
 from fleet.core.workflow import plan_in
 from fleet.engine.staging import has_failed
@@ -301,7 +301,7 @@ def _state(task: Task | None, result: Result | None, asks: bool) -> tuple[str, s
     if task.status == Status.BLOCKED and not task.is_supervised:
         if asks:
             return State.NEEDS_YOU, task.reason
-        return State.STOPPED if agents.was_stopped(task) else State.FAILED, task.reason
+        return State.STOPPED if was_stopped(task) else State.FAILED, task.reason
     if task.status == Status.IN_PROGRESS or task.is_supervised:
         return State.RUNNING, ""
     return State.READY, task.reason

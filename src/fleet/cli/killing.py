@@ -18,6 +18,7 @@ from fleet.cli.completion import complete_names
 from fleet.cli.removed import tell_removed
 from fleet.core.errors import FleetError, Usage
 from fleet.core.filter import Filter
+from fleet.core.flow import BY_HAND
 from fleet.core.jsontext import encode
 from fleet.core.task import Status, Task
 from fleet.engine.single import holder
@@ -34,7 +35,7 @@ PATIENCE = 60.0
 @click.option("-d", "--delete-branch", "with_branch", is_flag=True, help="Delete the branch too; its tip is kept.")
 @click.option("--without-ignored", is_flag=True, help="Do not save files that git ignores.")
 @click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
-@click.option("--reason", default=agents.BY_HAND, show_default=True, help="What the task says about it.")
+@click.option("--reason", default=BY_HAND, show_default=True, help="What the task says about it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     """Stop tasks: a running agent is ended, what waits is kept from starting. `fleet retry` opens them again.

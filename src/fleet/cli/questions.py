@@ -32,7 +32,7 @@ def questions(everything: bool, as_json: bool) -> None:
     if not found:
         click.echo("nobody asks anything", err=True)
     elif any(each.waits for each in found):
-        click.echo("`fleet answer ID TEXT` answers one", err=True)
+        click.echo("`fleet answer ID TEXT` answers one; so does text under a line `## A:` in its file", err=True)
 
 
 @click.command()
@@ -53,6 +53,8 @@ def _print(asked: Asked) -> None:
     click.echo(f"{question.id}  {question.task_id}  {instant(question.asked_at)}  {title}")
     click.echo(block(question.text, "    "))
     view = asked.view()
+    if asked.waits:
+        click.echo(f"    {clean(asked.page)}")
     said = "withdrawn" if view["withdrawn"] else view["answer"]
     if said is not None:
         click.echo(block(f"→ {said}  ({view['answered_by']})", "    "))

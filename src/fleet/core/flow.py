@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from fleet.core.task import Task
 
+
+#: How the reason of a task begins that a person stopped.
+BY_HAND = "stopped by hand"
 #: How the reason of a stage's task begins that was stopped since another failed; `fleet retry` of that one opens it.
 NOT_BEGUN = "not begun, since stage"
 #: And of one that was at work.
@@ -20,6 +24,11 @@ CUT_SHORT = "cancelled, since stage"
 STOPPED_WITH_ALL = "stopped by hand: its workflow was cancelled"
 #: And of one that is over though it failed.
 MAY_FAIL = "failed, as this round may: "
+
+
+def was_stopped(task: Task) -> bool:
+    """Return True if a blocked task was stopped: by a person, or with the workflow it is a stage of."""
+    return task.reason.startswith((BY_HAND, NOT_BEGUN, CUT_SHORT))
 
 
 class Workflow(Record):

@@ -18,6 +18,7 @@ What decides how the run ends, and is no column of its own, is kept as notes in 
     cut         lines of its output that were too long to be read whole
     strayed     what its tools did outside of its bounds, in sentences: see `engine.scope.noting`
     shell       the directory its shell stayed in
+    asked_before  how many questions Q&A.md had when this run began
     read        characters that went through the stream: an estimate of the context where the coder tells none
 """
 

@@ -277,12 +277,22 @@ class TaskFolder:
             return None, f"its {RESULT} is not used: {error}"
 
     def questions(self) -> list[qa.Asked]:
-        """What agents asked in Q&A.md, answered or not."""
-        return qa.questions(_text(self._read(self._artifacts, QA) or b""))
+        """Return every block of Q&A.md, answered or not."""
+        return qa.blocks(self._questions_text())
 
-    def open_questions(self) -> list[str]:
-        """The questions nobody answered yet."""
-        return [asked.text for asked in self.questions() if asked.is_open]
+    def open_questions(self, before: int = 0) -> tuple[list[str], list[str]]:
+        """Return the open questions that a run which began with so many blocks added, and those that it found."""
+        return qa.split_open(self._questions_text(), before)
+
+    def questions_stamp(self) -> tuple[int, int, int] | None:
+        """Return what changes whenever Q&A.md does; None if there is no such file."""
+        with contextlib.suppress(OSError):
+            found = os.lstat(os.path.join(self.artifacts, QA))  # noqa: PTH118
+            return found.st_ino, found.st_size, found.st_ctime_ns
+        return None
+
+    def _questions_text(self) -> str:
+        return _text(self._read(self._artifacts, QA) or b"")
 
     def append_answer(self, question: str, answer: str, at: datetime) -> bool:
         """Write an answer below its question. Whether it counts: the first one wins."""

@@ -29,7 +29,8 @@ class Seen(Record):
     exit: Exit | None  # none: the shim vanished
     alarm: Outcome | None = None  # why fleet stopped it
     result_file: bool = False  # a well-formed result.json of this run
-    asked: bool = False  # it left a question
+    asked: tuple[str, ...] = ()  # questions that it left
+    unanswered: tuple[str, ...] = ()  # those of earlier runs that it found and left
     dangling: str = ""  # the tool it was in the middle of when its stream ended
     stderr: str = ""  # the end of what it complained
     tells_result: bool = True  # whether its coder has a last word at all
@@ -46,7 +47,7 @@ def outcome_of(seen: Seen) -> Outcome:
         return _limited(seen, words["limit"])
     if seen.alarm is not None and not (seen.alarm.ending == Ending.HUNG_AFTER_RESULT and words.get("ok") is False):
         return _ended(seen, seen.alarm.ending, seen.alarm.reason)
-    if seen.task.status == Status.BLOCKED or seen.asked:
+    if seen.task.status == Status.BLOCKED or seen.asked or (seen.unanswered and not _handed_in(seen)):
         return _ended(seen, Ending.BLOCKED, "the agent asks a person")
     if seen.exit is None:
         return _ended(seen, Ending.LOST, "the agent vanished with its shim")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.core.record import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
 MOST_QUESTIONS = 200
@@ -35,12 +36,36 @@ class Asked(Record):
 def questions(text: str) -> list[Asked]:
     """The questions in order, each with the answers that stand before the next one; one that was withdrawn and is
     asked again further down stands there alone."""
-    asked = _blocks(text)
-    below = {_first_line(each.text): place for place, each in enumerate(asked)}
-    return [each for place, each in enumerate(asked) if not each.is_withdrawn or below[_first_line(each.text)] == place]
+    asked = blocks(text)
+    below = {key_of(each.text): place for place, each in enumerate(asked)}
+    return [each for place, each in enumerate(asked) if not each.is_withdrawn or below[key_of(each.text)] == place]
 
 
-def _blocks(text: str) -> list[Asked]:
+def split_open(text: str, before: int) -> tuple[list[str], list[str]]:
+    """Return the open questions of a run that began with so many blocks: those it added, and those that it found.
+
+    One answer settles every earlier block with the same words; who asks again after an answer wants another one.
+    """
+    asked = blocks(text)
+    added = _open(asked[before:])
+    answered = {key_of(each.text) for each in asked[:before] if not each.is_open}
+    found = _open(asked[:before])
+    return list(added.values()), [text for key, text in found.items() if key not in answered and key not in added]
+
+
+def find_answer(asked: Sequence[Asked], question: str) -> str:
+    """Return the last answer to this question among these blocks; empty if there is none."""
+    answers = (each.answer for each in reversed(asked) if key_of(each.text) == key_of(question))
+    return next((answer for answer in answers if answer), "")
+
+
+def _open(asked: Sequence[Asked]) -> dict[str, str]:
+    settled = {key_of(each.text) for each in asked if not each.is_open}
+    return {key_of(each.text): each.text for each in asked if key_of(each.text) not in settled}
+
+
+def blocks(text: str) -> list[Asked]:
+    """Return every `## Q:` block in order, also those that were withdrawn."""
     found: list[tuple[list[str], list[str], int]] = []
     withdrawn: set[int] = set()
     position, part = 0, None
@@ -74,19 +99,19 @@ def with_answer(text: str, question: str, answer: str, at: datetime) -> tuple[st
     A question that is not in the file, because it was asked in another way, is added with its answer.
     """
     asked = questions(text)
-    same = [each for each in asked if _first_line(each.text) == _first_line(question)]
+    same = [each for each in asked if key_of(each.text) == key_of(question)]
     open_ones = [each for each in same if each.is_open]
     if same and not open_ones:
         return text, False
     if not open_ones:
-        heading = f"## Q: {_first_line(question)}\n"
+        heading = f"## Q: {key_of(question)}\n"
         return _block(text, heading + _answer_block(answer, at)), True
-    return _inserted(text, open_ones[0].end, _answer_block(answer, at)), True
+    return _inserted(text, open_ones[-1].end, _answer_block(answer, at)), True
 
 
 def with_withdrawal(text: str, question: str, at: datetime) -> str:
     """The file with a note below this question, where it stands open, that it was withdrawn: no answer to it."""
-    same = [each for each in questions(text) if each.is_open and _first_line(each.text) == _first_line(question)]
+    same = [each for each in questions(text) if each.is_open and key_of(each.text) == key_of(question)]
     if not same:
         return text
     note = f"> withdrawn {at:%Y-%m-%d %H:%M}: its work was cancelled before anybody answered\n"
@@ -115,5 +140,6 @@ def _joined(lines: list[str]) -> str:
     return "\n".join(lines).strip()[:LONGEST_QUESTION]
 
 
-def _first_line(text: str) -> str:
+def key_of(text: str) -> str:
+    """Return what makes two questions the same: the first line, however it is spaced."""
     return " ".join(text.strip().partition("\n")[0].split())

@@ -15,6 +15,7 @@ from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
 from fleet.engine import handing_on, staging, telling
 from fleet.engine.accounts import after_run
+from fleet.engine.answers import ASKED_BEFORE
 from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
 from fleet.engine.folder import TaskFolder, home_of
@@ -48,7 +49,6 @@ async def settle(
     office: Office, claim: Claim, live: Live, exit: Exit | None, alarm: Outcome | None, found: Gathered
 ) -> Task:
     """Record how a run ended, what was found about it, and where its task goes next. Raises ClaimLost."""
-    asked = live.folder.open_questions()
     live.explain(exit.status if exit else None)
     seen = seen_of(live, claim.task, exit, alarm, found)
     pieces = await asyncio.to_thread(lambda: live.folder.cleaned(found.pieces(live.run, exit)))
@@ -66,7 +66,7 @@ async def settle(
                 says_blocked=live.folder.clean(evidence.claimed_blocked),
             )
             if outcome.ending != Ending.CANCELLED:  # what is stopped asks nothing; in its file it can be asked again
-                _record_questions(office, task, live.run, asked)
+                _record_questions(office, task, live, [*seen.asked, *(() if outcome.handed_in else seen.unanswered)])
             rules = _rules(task, found)
             settled = _write(office, claim, live, outcome, judgement, pieces, rules)
             end_task_json(office, settled, live.run)
@@ -94,6 +94,7 @@ async def settle(
 
 def seen_of(live: Live, task: Task, exit: Exit | None, alarm: Outcome | None, found: Gathered) -> Seen:
     """Everything that was observed about the end of a run."""
+    asked, unanswered = live.folder.open_questions(_asked_before(live.run))
     return Seen(
         run=live.run,
         task=task,
@@ -101,7 +102,8 @@ def seen_of(live: Live, task: Task, exit: Exit | None, alarm: Outcome | None, fo
         alarm=alarm,
         result_file=found.result is not None,
         dangling=found.stream.dangling,
-        asked=bool(live.folder.open_questions()),
+        asked=tuple(asked),
+        unanswered=tuple(unanswered),
         stderr=live.folder.stderr_tail(),
         tells_result=live.coder.tells_result,
         result_needs_exit_0=live.coder.result_needs_exit_0,
@@ -274,10 +276,17 @@ def _ended(run: Run, outcome: Outcome, office: Office) -> Run:
     )
 
 
-def _record_questions(office: Office, task: Task, run: Run, asked: list[str]) -> None:
-    texts = list(asked)
+def _asked_before(run: Run) -> int:
+    return int(run.notes.get(ASKED_BEFORE, 0))
+
+
+def _record_questions(office: Office, task: Task, live: Live, asked: list[str]) -> None:
+    run, texts = live.run, list(asked)
+    if task.status == Status.BLOCKED and not texts:
+        # Somebody may have answered already: that answer is taken once the question is on record.
+        texts = [each.text for each in live.folder.questions()[_asked_before(run) :]]
     note = task.notes.rpartition("QUESTION:")[2].strip() if "QUESTION:" in task.notes else ""
-    if note and task.status == "blocked" and not texts:
+    if note and task.status == Status.BLOCKED and not texts:
         texts.append(note)
     if denied := denied_tools(run):
         texts.append(

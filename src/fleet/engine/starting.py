@@ -33,6 +33,7 @@ from fleet.core.run import Run
 from fleet.core.task import INTERACTIVE, WORKTREE
 from fleet.core.verification import verification_in
 from fleet.engine.accounts import seats
+from fleet.engine.answers import ASKED_BEFORE, take_answers
 from fleet.engine.arrival import arrive, taken_on
 from fleet.engine.briefing import briefed, carry
 from fleet.engine.environment import Place, agent_environment, agent_path
@@ -151,6 +152,7 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     env = await environment(office, plan.task, run, plan.coder, plan.settings) | plan.place.env
     check_login(plan.coder, env)
     folder = folder_of(office, run, redactor_for(env))
+    await office.ask(take_answers, office.queue, office.history, folder, is_ours=True)
     token, messages, questions = await office.ask(briefed, office, claim, run)
     run, command = _ordered(plan, run, folder, messages, questions)
     spec = _spec(office, plan, run, command, env | {"FLEET_RUN_TOKEN": token})
@@ -349,7 +351,8 @@ def _ordered(
     if command is None:
         raise NotReady(f"fleet runs {plan.coder.name} without a terminal only", hint="say --headless.")
     estimated = {} if plan.coder.tells_context else {"estimated": True}
-    folded = encode({"read": len(spoken.prompt)} | estimated | run.notes)
+    asked = {ASKED_BEFORE: len(folder.questions())}
+    folded = encode({"read": len(spoken.prompt)} | estimated | run.notes | asked)
     return run.replace(folded=folded, session=run.session or command.session), command
 
 

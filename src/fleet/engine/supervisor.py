@@ -18,6 +18,7 @@ from fleet.engine import admission, pool, retention
 from fleet.engine.away import Away
 from fleet.engine.expecting import expect
 from fleet.engine.hints import Hints
+from fleet.engine.pages import Pages
 from fleet.engine.pool import POOLED
 from fleet.engine.presence import Presence
 from fleet.engine.radar import Radar
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FOLD_SECONDS = 1.0
+#: How often the supervisor looks for answers that people wrote into files.
+ANSWERS_SECONDS = 2.0
 #: How often it is looked whether another machine still tells of itself as this host.
 ARRIVE_SECONDS = 0.5
 
@@ -66,6 +69,7 @@ class Supervisor:
         self._again_at: datetime | None = None
         self._expecting: asyncio.Task[None] | None = None
         self._told: list[str] = []
+        self._pages = Pages(office)
         self._at_once = pool.USUAL  # what the tasks of the pool last said
 
     async def serve(self) -> None:
@@ -280,7 +284,7 @@ class Supervisor:
 
     async def _beat(self) -> None:
         """Keep what was read, renew claims, give back what others let expire."""
-        renewed = 0.0
+        renewed = looked = 0.0
         while True:
             await asyncio.sleep(FOLD_SECONDS)
             now = asyncio.get_running_loop().time()
@@ -294,10 +298,16 @@ class Supervisor:
                     self._woken.set()
             await self._guarded(self._keep_folded)
             self._radar.begin()
+            if now - looked >= ANSWERS_SECONDS:
+                looked = now
+                await self._guarded(self._take_answers)
             if due:
                 await self._guarded(self._show_host)
                 await self._guarded(self._reap)
                 await self._guarded(self._remove_raw)
+
+    async def _take_answers(self) -> None:
+        await self._office.ask(self._pages.take_answers)
 
     async def _keep_folded(self) -> None:
         dirty = [r for r in self._runners.values() if r.live is not None and r.live.dirty]

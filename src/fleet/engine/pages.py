@@ -1,0 +1,36 @@
+"""The Q&A.md files of blocked tasks, watched for answers that people write into them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.filter import Filter
+from fleet.core.task import Status
+from fleet.engine.answers import take_answers
+from fleet.engine.folder import TaskFolder
+
+if TYPE_CHECKING:
+    from fleet.engine.office import Office
+
+Stamp = tuple[int, int, int]
+
+
+class Pages:
+    """Remembers how each file was when it was last read."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._read: dict[str, Stamp] = {}
+
+    def take_answers(self) -> None:
+        """Take the answers from every file that changed since the last call."""
+        office, seen = self._office, self._read
+        self._read = {}
+        for task in office.queue.find(Filter(statuses=(Status.BLOCKED,)), sort="id"):
+            folder = TaskFolder(office.home, task.id, redactor=office.redactor, now=office.now)
+            stamp = None if task.is_supervised else folder.questions_stamp()
+            if stamp is None:
+                continue
+            self._read[task.id] = stamp
+            if stamp != seen.get(task.id):
+                take_answers(office.queue, office.history, folder)
