@@ -10,7 +10,9 @@ import pytest
 
 from mcp_client import Tools, serving, stop, workshop
 from repositories import run_git
-from supervised import CODER, Supervised
+from supervised import CODER, Supervised, home
+
+__all__ = ["home"]
 
 #: One that never ends, one that says nothing more after a while, one that does so only in its first run.
 AGENT = """\
@@ -20,6 +22,7 @@ echo line >> work.txt
 case "$prompt" in
 *"go on for ever"*) while :; do echo 'still at it'; sleep 0.2; done ;;
 *"fall silent"*) sleep 300 ;;
+*"think for long"*) sleep 4 ;;
 *"take three seconds"*)
     if [ ! -e once ]; then touch once; sleep 300; fi
     for part in $(seq 16); do echo "part $part"; sleep 0.2; done ;;
@@ -129,3 +132,44 @@ def test_a_worker_that_meets_a_limit_waits_longer_each_time_and_then_goes_on_or_
     worker = ended["limited once"]
     assert (worker["status"], worker["result"]["status"]) == ("succeeded", "completed")
     assert 1 <= worker["retry_count"] <= 3
+
+
+def test_a_stale_timeout_of_0_ends_no_worker_for_its_silence(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.set("watchdog.first_event_seconds=1", "watchdog.silence_seconds=1")
+    try:
+        with serving(shop.fleet, FLEET_STALE_TIMEOUT="0") as tools:
+            (key,) = shop.asked(tools, {"quiet": {"prompt": "think for long"}}).values()
+            (worker,) = tools.wait_over(key)
+            assert tools.ok("healthcheck")["stale_timeout"] == 0
+        assert (worker["status"], len(shop.runs(key))) == ("succeeded", 1)
+    finally:
+        stop(shop.fleet)
+
+
+def test_a_silence_of_0_seconds_in_the_settings_ends_no_agent(home: Supervised) -> None:
+    home.set("watchdog.first_event_seconds=0", "watchdog.silence_seconds=0")
+    home.start()
+    key = home.create("pause seconds=2")
+    home.wait_status(key, "closed")
+    assert len(home.runs(key)) == 1
+
+
+def test_rate_limit_delays_of_a_server_hold_for_its_tasks_whoever_started_the_supervisor(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.set("limits.rate_limit_base_seconds=3600", "limits.rate_limit_max_seconds=3600", "limits.rate_limit_retries=0")
+    shop.fleet.ok("run", "start")
+    limited = {"prompt": "do: limit in=unknown", "executor": CODER}
+    said = {"MAX_RETRIES": "2", "BASE_DELAY": "0.2", "MAX_DELAY": "0.3"}
+    try:
+        with serving(shop.fleet, **{f"FLEET_RATE_LIMIT_{name}": value for name, value in said.items()}) as tools:
+            (key,) = shop.asked(tools, {"limited": limited}).values()
+            order = {"title": "limited", "prompt": "do: limit in=unknown", "coder": CODER, "cwd": str(shop.repo)}
+            task = tools.ok("create_task", **order)["id"]
+            tools.wait_over(key, task)
+        for each in (key, task):
+            assert [run["ending"] for run in shop.runs(each)] == ["rate_limited"] * 3
+            pauses = shop.pauses(each)
+            assert all(pause >= least for pause, least in zip(pauses, (0.2, 0.3), strict=True)), pauses
+    finally:
+        stop(shop.fleet)

@@ -177,7 +177,9 @@ def ends_oddly(word: str, seconds: float, options: dict[str, str]) -> bool:  # n
             done()
             end(1)
         case "limit":
-            say("limit", kind="rate", resets_at=time.time() + float(options.get("in", "3600")), text="come back later")
+            until = options.get("in", "3600")
+            told = {} if until == "unknown" else {"resets_at": time.time() + float(until)}
+            say("limit", kind="rate", text="come back later", **told)
             end(1)
         case "daemons":
             daemon(scrub=False)

@@ -20,7 +20,6 @@ from fleet.core.dependency import BLOCKS
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.record import Record
-from fleet.core.rules import Rules
 from fleet.core.task import DIRECTORY, HEADLESS, WORKTREE
 from fleet.wake import wake
 
@@ -85,7 +84,7 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> 
         "requires": host_words.wanted(order.requires, order.host),
         "origin": ORIGIN,
         "path": terms.path,
-        "rules": Rules(depth=rules.depth, repos=rules.repos).text(),
+        "rules": terms.task_rules(rules).text(),
     }
     elsewhere, notes = travelling.placed(fleet, fields)
     draft = Draft(fields=fields | elsewhere, needs=tuple((BLOCKS, key, "{}") for key in order.needs))

@@ -37,7 +37,7 @@ class WorkerTerms(Record):
     models: tuple[tuple[str, str], ...] = ()
     reasoning_effort: str = ""
     wall_seconds: float = 600.0
-    silence_seconds: float = 120.0
+    silence_seconds: float = 120.0  # 0: off
     stale_restarts: int = 2
     at_once: int = 50
     depth: int = DEEPEST
@@ -56,7 +56,7 @@ class WorkerTerms(Record):
             models=tuple((coder, env[name]) for coder, name in MODELS.items() if env.get(name)),
             reasoning_effort=env.get("FLEET_REASONING_EFFORT", ""),
             wall_seconds=_seconds(env, "FLEET_DEFAULT_TIMEOUT", 600.0, least=0.1),
-            silence_seconds=_seconds(env, "FLEET_STALE_TIMEOUT", 120.0, least=0.1),
+            silence_seconds=_seconds(env, "FLEET_STALE_TIMEOUT", 120.0),
             stale_restarts=_count(env, "FLEET_STALE_MAX_RESTARTS", 2, most=MOST_TIMES),
             at_once=_count(env, "FLEET_MAX_CONCURRENT", 50, least=1),
             depth=_count(env, "FLEET_MAX_SPAWN_DEPTH", DEEPEST),
@@ -95,11 +95,20 @@ class WorkerTerms(Record):
             reasoning_effort=self.reasoning_effort,
         )
 
+    def task_rules(self, rules: Rules) -> Rules:
+        """What a plain task is held to, of the rules for a worker: its pauses only where a variable says so."""
+        named = ("rate_limit_retries", "rate_limit_base_seconds", "rate_limit_max_seconds")
+        usual = WorkerTerms()
+        said = {name: getattr(self, name) for name in named if getattr(self, name) != getattr(usual, name)}
+        return Rules(depth=rules.depth, repos=rules.repos, **said)
+
     def limits(self, timeout_seconds: float | None) -> dict[str, float]:
         """When its agent is stopped: the names are those of the watchdog. Raises BadInput for a time it cannot have."""
         wall = self.wall_seconds if timeout_seconds is None else float(timeout_seconds)
         check_value(KEYS["watchdog", "wall_seconds"], wall)
-        return {"wall_seconds": wall, "silence_seconds": self.silence_seconds}
+        # Off means that no silence ends it, at the start neither.
+        quiet = {} if self.silence_seconds else {"first_event_seconds": 0.0}
+        return {"wall_seconds": wall, "silence_seconds": self.silence_seconds, **quiet}
 
 
 def _seconds(env: Mapping[str, str], name: str, usual: float, *, least: float = 0.0) -> float:

@@ -13,6 +13,7 @@ from fleet.config.kinds import (
     Dollars,
     Folder,
     Line,
+    OffOrSeconds,
     Permissions,
     Program,
     Seconds,
@@ -192,11 +193,12 @@ class Limits(Section, frozen=True):
 class Watchdogs(Section, frozen=True):
     """When an agent is stopped. A task's own limits, a JSON object with these names, count before these."""
 
-    first_event_seconds: Annotated[Seconds, Meta(description="Stop an agent that has not said a word for so long.")] = (
-        120
-    )
+    first_event_seconds: Annotated[
+        OffOrSeconds, Meta(description="Stop an agent that has not said a word for so long; 0: never.")
+    ] = 120
     silence_seconds: Annotated[
-        Seconds, Meta(description="Stop an agent when output, transcript and CPU have all been quiet for so long.")
+        OffOrSeconds,
+        Meta(description="Stop an agent when output, transcript and CPU have all been quiet for so long; 0: never."),
     ] = 900
     wall_seconds: Annotated[Seconds, Meta(description="Stop an agent that has been at work for so long.")] = 14_400
     result_grace_seconds: Annotated[

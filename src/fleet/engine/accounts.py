@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from fleet.config import accounts_for
 from fleet.core.record import Record
 from fleet.core.run import Account, Ending
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from fleet.config import Settings
     from fleet.config.sections import Limits
+    from fleet.core.rules import Rules
     from fleet.core.run import Outcome
 
 WAIT_BASE, WAIT_CAP = timedelta(minutes=5), timedelta(hours=5)  # where a limit does not say when it ends
@@ -94,13 +97,28 @@ def after_run(account: Account, outcome: Outcome, *, started_at: datetime, now: 
     same = account.parked_until is not None and started_at < account.parked_until
     strikes = max(account.strikes, 1) if same else account.strikes + 1
     if outcome.limit in PASSING and strikes <= limits.rate_limit_retries and not _is_long(outcome, now, limits):
-        until = max(outcome.resume_at or now + slow_down(strikes, limits), now + SECOND)
+        told = outcome.resume_at
+        until = max(told, now + SECOND) if told is not None else now + slow_down(strikes, limits)
     else:
         strikes = max(strikes, limits.rate_limit_retries + 1)
         until = _told(outcome, now) or now + _growing(strikes - limits.rate_limit_retries - 1)
     if same and account.parked_until is not None:
         until = max(until, account.parked_until)
     return account.replace(strikes=strikes, parked_until=until, parked_reason=outcome.reason)
+
+
+def limits_for(limits: Limits, rules: Rules) -> Limits:
+    """Return the limits for an account that a run of a task used: it is never parked for longer than the task says.
+
+    Otherwise the task would wait for its account, whatever its own pauses are.
+    """
+    named = ("rate_limit_base_seconds", "rate_limit_max_seconds")
+    said: dict[str, float] = {
+        name: min(getattr(limits, name), value) for name in named if (value := getattr(rules, name)) is not None
+    }
+    if rules.rate_limit_retries is not None:
+        said["rate_limit_retries"] = max(limits.rate_limit_retries, rules.rate_limit_retries)
+    return msgspec.structs.replace(limits, **said) if said else limits
 
 
 def slow_down(strikes: int, limits: Limits) -> timedelta:

@@ -14,7 +14,7 @@ from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
 from fleet.engine import handing_on, staging, telling
-from fleet.engine.accounts import after_run
+from fleet.engine.accounts import after_run, limits_for
 from fleet.engine.answers import ASKED_BEFORE
 from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
@@ -139,7 +139,7 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
             if run is not None and run.is_live:
                 receipt = _unstarted(office, run, outcome)
                 office.history.end(_ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash))
-                _note_account(office, run, outcome)
+                _note_account(office, run, outcome, rules_of(task))
             settled = _settled(office, claim, task, outcome, verdict)
             if run is not None:
                 end_task_json(office, settled, run)
@@ -209,7 +209,7 @@ def _write(
     )
     verdict = _with_messages(office, run, outcome, verdict)
     office.history.end(ended)
-    _note_account(office, run, outcome)
+    _note_account(office, run, outcome, rules)
     return _settled(office, claim, task, outcome, verdict)
 
 
@@ -230,11 +230,11 @@ def _unstarted(office: Office, run: Run, outcome: Outcome) -> Receipt:
     return receipts.keep(office, folder, run, judgement, pieces)
 
 
-def _note_account(office: Office, run: Run, outcome: Outcome) -> None:
+def _note_account(office: Office, run: Run, outcome: Outcome, rules: Rules) -> None:
     """Keep what the run showed about its account."""
     known = {(each.coder, each.name): each for each in office.history.accounts()}
     before = known.get((run.coder, run.account)) or Account(coder=run.coder, name=run.account)
-    now, limits = office.now(), office.settings.limits
+    now, limits = office.now(), limits_for(office.settings.limits, rules)
     after = after_run(before, outcome, started_at=run.started_at, now=now, limits=limits)
     if after.parked_until != before.parked_until:
         reason = office.redactor.redact(after.parked_reason)

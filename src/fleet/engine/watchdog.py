@@ -46,7 +46,7 @@ class Facts(Record):
 
 
 class Watchdog(Record):
-    """The limits of one run, and what of its task's own could not be used."""
+    """The limits of one run, of which a silence of 0 is none, and what of its task's own could not be used."""
 
     first_event_seconds: float
     silence_seconds: float
@@ -154,9 +154,12 @@ def _deadlines(facts: Facts, limits: Watchdog) -> Iterator[Deadline]:
     if facts.limited_at is not None:
         yield _after(facts.limited_at, limits.limit_seconds, Ending.RATE_LIMITED, "the model only refused it for {}")
     yield _after(facts.started_at, limits.wall_seconds, Ending.TIMED_OUT, "not done after {}")
-    if not _has_begun(facts):
+    if limits.first_event_seconds and not _has_begun(facts):
         yield _after(facts.started_at, limits.first_event_seconds, Ending.START_HANG, "not a word in its first {}")
-    yield _after(_quiet_since(facts), limits.silence_seconds, Ending.STALLED, "no output, transcript or CPU use for {}")
+    if limits.silence_seconds:
+        yield _after(
+            _quiet_since(facts), limits.silence_seconds, Ending.STALLED, "no output, transcript or CPU use for {}"
+        )
 
 
 def _after(start: datetime, seconds: float, ending: str, words: str) -> Deadline:
@@ -176,7 +179,7 @@ def _quiet_since(facts: Facts) -> datetime:
 
 
 def _next_look(facts: Facts, limits: Watchdog, now: datetime) -> Iterator[datetime]:
-    if facts.result_at is not None:
+    if facts.result_at is not None or not limits.silence_seconds:
         return
     step = limits.silence_seconds / LOOKS
     quiet = max(0.0, (now - _quiet_since(facts)).total_seconds())
