@@ -281,6 +281,7 @@ def follows_the_protocol(word: str, seconds: float, options: dict[str, str]) -> 
             done("see result.json")
         case "ask_bd":
             bd("update", TASK, "--status", "blocked", "--notes", "QUESTION: which size?")
+            sleep(seconds, options.get("until", ""))
             done("I asked")
         case "ask_twice":  # the same, in one run; it goes on with an answer to any of the two
             if os.path.exists(page):  # noqa: PTH110

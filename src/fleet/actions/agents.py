@@ -69,7 +69,8 @@ class Running(NamedTuple):
         return {
             "id": task.id,
             "title": task.title,
-            "status": task.status,
+            "status": Status.IN_PROGRESS if self.run else task.status,
+            "marked": task.status,  # an agent may have blocked its task, and go on
             "cwd": task.cwd,
             "run": run.id if run else None,
             "number": run.number if run else None,

@@ -264,6 +264,8 @@ def _refuse_taken(fleet: Fleet, repository: Repository, wishes: list[Wish]) -> N
 
 def _instead(task: Task) -> str:
     """What can be done about a task that has a branch, but no agent."""
+    if task.is_supervised:
+        return ""
     frees = f"`fleet kill {task.id}` frees the branch, with all that is committed on it"
     match task.status:
         case Status.CLOSED:

@@ -73,6 +73,8 @@ class Row(NamedTuple):
         """What it does, in one word."""
         if self.is_live:
             return self._at_work()
+        if self.task.is_supervised:
+            return Doing.STARTING
         match self.task.status:
             case Status.CLOSED:
                 return Doing.FINISHED

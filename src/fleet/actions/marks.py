@@ -72,6 +72,10 @@ def unfinished(fleet: Fleet, caller: Caller | None) -> list[str]:
     """The tasks and workflows that were made here and are not at rest; for a run those that its own task made."""
     with fleet.queue.snapshot():
         tasks, stages = _found(fleet, caller, UNFINISHED, "created")
+        # An agent that ended its task before itself: more will happen.
+        if live := tuple(run.task_id for run in fleet.history.live()):
+            more = _found(fleet, caller, Filter(statuses=AT_REST, ids=live), "created")
+            tasks, stages = tasks + more[0], stages + more[1]
         going = (flow for flow in _flows(fleet, stages) if not flow.rests())
         return [*(task.id for task in tasks), *(flow.workflow.id for flow in going)]
 
@@ -86,7 +90,7 @@ def ended_since(fleet: Fleet, caller: Caller | None, mark: Mark) -> list[str]:
 def _ends(fleet: Fleet, caller: Caller | None, after: datetime) -> Iterator[tuple[str, datetime]]:
     """What is at rest, and since when; only what came to it after this moment."""
     tasks, stages = _found(fleet, caller, Filter(statuses=AT_REST, updated_after=after), "updated")
-    ends = [(task.id, _end(task)) for task in tasks]
+    ends = [(task.id, _end(task)) for task in tasks if task.is_at_rest]
     ends += [(flow.workflow.id, _end_of_flow(flow)) for flow in _flows(fleet, stages) if flow.rests()]
     return ((key, end) for key, end in ends if end > after)
 

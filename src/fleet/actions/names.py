@@ -157,7 +157,7 @@ def _by_id(fleet: Fleet, name: str) -> list[Task]:
 def _by_branch(fleet: Fleet, branch: str, scope: Scope) -> Task | None:
     """The task whose branch this is: of several in one repository the newest that is not over, else the newest."""
     found = fleet.queue.find(Filter(branch=branch, repo=scope.repo), sort="created")
-    alive = [task for task in found if task.status not in OVER] or found
+    alive = [task for task in found if task.status not in OVER or task.is_supervised] or found
     newest = list({task.repo: task for task in reversed(alive)}.values())
     if len(newest) > 1:
         named = [f"{task.id} ({task.repo})" for task in newest]

@@ -40,6 +40,8 @@ def outlook(fleet: Fleet) -> Outlook:
         later = queue.count(put_off)[""]
         waiting = queue.count(Filter(blocked=True, statuses=(Status.OPEN,)))[""]
         blocked = queue.count(Filter(statuses=(Status.BLOCKED,)))[""]
+        if live := tuple(run.task_id for run in fleet.history.live()):
+            blocked -= queue.count(Filter(statuses=(Status.BLOCKED,), ids=live))[""]
         reasons = [_moved()] if queue.was_moved() else _reasons(fleet) if ready else []
     return Outlook(ready, later, waiting, blocked, reasons)
 

@@ -20,7 +20,7 @@ from fleet.core.dependency import BLOCKS
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.record import Record
-from fleet.core.task import DIRECTORY, HEADLESS, WORKTREE
+from fleet.core.task import DIRECTORY, HEADLESS, WORKTREE, Status
 from fleet.wake import wake
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def view(task: Task) -> dict[str, Any]:
     return {
         "id": task.id,
         "title": task.title,
-        "status": task.status,
+        "status": Status.IN_PROGRESS if task.is_supervised else task.status,
+        "marked": task.status,  # an agent may have blocked its task, and go on
         "priority": task.priority,
         "labels": list(task.labels),
         "branch": task.branch or None,

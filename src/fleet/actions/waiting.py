@@ -59,13 +59,15 @@ def wait(
 def look(queue: Queue, ids: Sequence[str]) -> Progress:
     """Where these tasks are now."""
     found = queue.find(Filter(ids=tuple(ids)), sort="id") if ids else []
-    running = [task for task in found if task.status in UNDER_WAY]
-    rest = [task for task in found if task.status not in (*RESOLVED, Status.BLOCKED, *UNDER_WAY)]
+    ended = [task for task in found if task.is_at_rest]
+    going = [task for task in found if not task.is_at_rest]
+    running = [task for task in going if task.status in UNDER_WAY or task.is_supervised]
+    rest = [task for task in going if task.status not in UNDER_WAY and not task.is_supervised]
     stuck = _stuck(queue, rest) if rest and not running else set()
     here = {task.id for task in found}
     return Progress(
-        closed=[task for task in found if task.status in RESOLVED],
-        blocked=[task for task in found if task.status == Status.BLOCKED or task.id in stuck],
+        closed=[task for task in ended if task.status in RESOLVED],
+        blocked=[task for task in found if task.id in stuck or (task.is_at_rest and task.status == Status.BLOCKED)],
         running=running,
         waiting=[task for task in rest if task.id not in stuck],
         gone=[key for key in ids if key not in here],

@@ -67,12 +67,12 @@ class Worker(NamedTuple):
     def status(self) -> str:
         """How far it is, by its task and its last run."""
         task, run = self.task, self.run
+        if run is not None and (run.is_live or task.is_supervised):
+            return WorkerStatus.RUNNING if run.is_live else WorkerStatus.PENDING
         if task.status in RESOLVED:
             return WorkerStatus.FAILED if has_failed(task) else WorkerStatus.SUCCEEDED
         if task.status == Status.BLOCKED:
             return WorkerStatus.PENDING if self.question and not was_stopped(task) else _stopped(task, run)
-        if run is not None and run.is_live:
-            return WorkerStatus.RUNNING
         return WorkerStatus.PENDING
 
     @property
@@ -132,6 +132,8 @@ def workers(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int =
     with fleet.queue.snapshot():
         where = Filter(origins=(ORIGIN,), metadata_key=KEY, statuses=_task_statuses(wanted))
         tasks = fleet.queue.find(where, sort="created", limit=limit if wanted is None else MOST_READ)
+        if wanted is not None and WorkerStatus.RUNNING in wanted:
+            tasks = _with_live(fleet, tasks, where)
         if wanted is None:
             return _seen(fleet, tasks)
         found: list[Worker] = []
@@ -207,6 +209,14 @@ def _seen(fleet: Fleet, tasks: Sequence[Task]) -> list[Worker]:
             Worker(task, runs[-1] if runs else None, fleet.history.workspace(task.id), asked[0] if asked else None)
         )
     return found
+
+
+def _with_live(fleet: Fleet, tasks: list[Task], where: Filter) -> list[Task]:
+    """Add the tasks whose agents live whatever their status says, newest first."""
+    known = {task.id for task in tasks}
+    live = tuple(run.task_id for run in fleet.history.live() if run.task_id not in known)
+    more = fleet.queue.find(where.replace(statuses=None, ids=live), sort="id") if live else []
+    return sorted([*tasks, *more], key=lambda task: (task.created_at, task.id), reverse=True) if more else tasks
 
 
 def _may_ask(task: Task) -> bool:

@@ -267,7 +267,7 @@ def _has_worktree(fleet: Fleet, seen: Seen) -> bool:
 
 
 def _goes_on(task: Task | None) -> bool:
-    return task is not None and (task.status not in (*RESOLVED, Status.BLOCKED) or task.is_supervised)
+    return task is not None and not task.is_at_rest
 
 
 def _seen(fleet: Fleet, workflow: Workflow) -> Flow:
@@ -293,17 +293,17 @@ def _state(task: Task | None, result: Result | None, asks: bool) -> tuple[str, s
     """How far a stage is by itself, and why."""
     if task is None:
         return State.STOPPED, "its task was deleted"
+    if task.status == Status.IN_PROGRESS or task.is_supervised:
+        return State.RUNNING, ""
     if task.status in RESOLVED:
         if has_failed(task):
             return State.FAILED, task.close_reason
         is_skipped = result is not None and result.told.get("status") == "skipped"
         return (State.SKIPPED, task.close_reason.removeprefix("skipped: ")) if is_skipped else (State.DONE, "")
-    if task.status == Status.BLOCKED and not task.is_supervised:
+    if task.status == Status.BLOCKED:
         if asks:
             return State.NEEDS_YOU, task.reason
         return State.STOPPED if was_stopped(task) else State.FAILED, task.reason
-    if task.status == Status.IN_PROGRESS or task.is_supervised:
-        return State.RUNNING, ""
     return State.READY, task.reason
 
 

@@ -19,7 +19,6 @@ from fleet.cli.bd.text import shown as safe
 from fleet.cli.completion import complete_names
 from fleet.cli.steering import arrived
 from fleet.core.errors import FleetError, Usage
-from fleet.core.task import Status
 from fleet.home import find
 
 PAUSE_SECONDS = 0.3
@@ -108,7 +107,7 @@ def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
         for line in new_lines(shown, lines):
             click.echo(clean(line))
         shown = lines
-        if found.task.status in (Status.CLOSED, Status.BLOCKED) and not (found.run and found.run.is_live):
+        if found.task.is_at_rest and not (found.run and found.run.is_live):
             return
         time.sleep(FAR_PAUSE_SECONDS if told else PAUSE_SECONDS)
 

@@ -13,7 +13,6 @@ from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean, shown
 from fleet.core.errors import FleetError
-from fleet.core.task import RESOLVED, Status
 from fleet.home import find
 
 
@@ -60,4 +59,4 @@ def write(pieces: Iterable[str]) -> None:
 
 def _is_over(fleet: Fleet, key: str) -> bool:
     found = fleet.queue.get(key)
-    return found.status in (*RESOLVED, Status.BLOCKED) and not found.is_supervised
+    return found.is_at_rest

@@ -18,7 +18,7 @@ from fleet.config import Settings, load, model_for
 from fleet.core.filter import READY
 from fleet.core.host import required, without_pin
 from fleet.core.host_words import plain
-from fleet.core.task import Task
+from fleet.core.task import Status, Task
 from fleet.home import find
 
 #: Where a task's metadata tells what it requires of a host.
@@ -61,7 +61,7 @@ def show(task_id: str, as_json: bool) -> int:
     for name, value in (
         ("id", task.id),
         ("title", clean(task.title)),
-        ("status", task.status),
+        ("status", _status(task)),
         ("branch", clean(task.branch)),
         ("cwd", clean(task.cwd) or "none: an empty folder of its own"),
         ("coder", coder),
@@ -81,6 +81,13 @@ def show(task_id: str, as_json: bool) -> int:
     return 0
 
 
+def _status(task: Task) -> str:
+    """How far a task is: what an agent says of its task while it works is no end of it."""
+    if task.is_supervised and task.status != Status.IN_PROGRESS:
+        return f"{Status.IN_PROGRESS} (marked {task.status}; its agent still works)"
+    return task.status
+
+
 def as_fleets(fleet: Fleet, task: Task) -> dict[str, Any]:
     """A task in bd's JSON as fleet knows it, the same wherever it is kept: that it is bound to a host is told apart."""
     found = details(fleet.queue, task)
@@ -90,7 +97,8 @@ def as_fleets(fleet: Fleet, task: Task) -> dict[str, Any]:
             left = without_pin(told[REQUIRES])
             row["metadata"] = {**told, REQUIRES: left} if left else {key: told[key] for key in told if key != REQUIRES}
     host = bound_to(fleet, task)
-    return {**found, "host": host} if host else found
+    said = {"running": True} if task.is_supervised else {}
+    return {**found, **said, "host": host} if host else {**found, **said}
 
 
 def effective(task: Task, settings: Settings) -> tuple[str, str]:

@@ -182,6 +182,11 @@ class Task(Record):
         """Whether a supervisor holds it: only such a claim expires."""
         return self.claim_expires_at is not None
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Return True if it is over or needs a person, and no run of it is on record: an agent may end it before."""
+        return self.status in (*RESOLVED, Status.BLOCKED) and not self.is_supervised
+
     def can_start(self, now: datetime) -> bool:
         """Whether its status lets it start: open, or put off until a moment that has come."""
         if self.status == Status.DEFERRED:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from msgspec import Meta
 
 from fleet.actions import asking, marks, worker_views, workers, workflows
-from fleet.actions.marks import AT_REST
 from fleet.actions.worker_warnings import why_waiting
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
+from fleet.core.run import BY_TOOL
 from fleet.mcp.tool import Given, Tool
 from fleet.workflows.ids import is_workflow
 
@@ -91,13 +91,13 @@ class Look(NamedTuple):
     @property
     def going(self) -> Look:
         """Without what is at rest: a wait without ids that has told of it is not for that any more."""
-        tasks = [task for task in self.tasks if task.status not in AT_REST]
+        tasks = [task for task in self.tasks if not task.is_at_rest]
         return Look(tasks, self.asked, [flow for flow in self.flows if not flow.rests()])
 
     @property
     def over(self) -> int:
         """How many need not be waited for any more: over, or asking a person."""
-        tasks = sum(task.status in AT_REST or task.id in self.asked for task in self.tasks)
+        tasks = sum(task.is_at_rest or task.id in self.asked for task in self.tasks)
         return tasks + sum(flow.rests(self.asked) for flow in self.flows)
 
     @property
@@ -170,7 +170,10 @@ def _look(fleet: Fleet, ids: list[str]) -> Look:
     keys = tuple(key for key in ids if not is_workflow(key))
     with fleet.queue.snapshot():
         found = fleet.queue.find(Filter(ids=keys), sort="id") if keys else []
-        asked = {each.task_id: each for each in fleet.history.questions(unanswered=True)}
+        live = {run.task_id for run in fleet.history.live()}
+        # What an earlier run asked holds up no agent that works; one that asks by a tool waits.
+        waiting = fleet.history.questions(unanswered=True)
+        asked = {each.task_id: each for each in waiting if each.source == BY_TOOL or each.task_id not in live}
         flows = [workflows.flow(fleet, key) for key in ids if is_workflow(key)]
     here = {task.id for task in found}
     if missing := [key for key in keys if key not in here]:

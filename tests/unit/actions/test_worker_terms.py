@@ -135,6 +135,8 @@ STOPPED = {"status": Status.BLOCKED, "reason": CANCELLED_HERE}
         ({"status": Status.IN_PROGRESS}, None, None, "pending"),
         ({"status": Status.IN_PROGRESS}, a_run(), None, "running"),
         ({"status": Status.IN_PROGRESS}, a_run(), ASKED, "running"),
+        ({"status": Status.BLOCKED}, a_run(), None, "running"),
+        ({"status": Status.CLOSED}, a_run(), None, "running"),
         ({"status": Status.OPEN}, a_run(Ending.RATE_LIMITED), None, "pending"),
         ({"status": Status.CLOSED}, a_run(Ending.FINISHED), None, "succeeded"),
         ({"status": Status.BLOCKED}, a_run(Ending.FAILED), None, "failed"),

@@ -9,7 +9,7 @@ from fleet.core.dependency import BLOCKS, PARENT_CHILD
 from fleet.core.errors import AmbiguousId, Usage
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
-from fleet.core.task import RESOLVED
+from fleet.core.task import RESOLVED, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ def _page(session: Session, task: Task) -> str:
 def _facts(task: Task) -> list[str]:
     facts = [f"Created by: {clean(task.created_by)}"] * bool(task.created_by)
     facts += [f"Assignee: {clean(task.assignee)}"] * bool(task.assignee)
+    facts += ["Agent: at work"] * (task.is_supervised and task.status != Status.IN_PROGRESS)
     return [*facts, f"Type: {clean(task.type)}"]
 
 
