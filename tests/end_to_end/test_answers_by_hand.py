@@ -9,6 +9,7 @@ from supervised import Supervised, home, wait_for
 __all__ = ["home"]
 
 ANSWER = "## A: 2026-03-01 12:00\n\nas blue as the sea\n"
+NOT_UTF_8 = "\udcff\udcfe"
 
 
 def artifacts(home: Supervised, key: str) -> Path:
@@ -16,7 +17,7 @@ def artifacts(home: Supervised, key: str) -> Path:
 
 
 def add(home: Supervised, key: str, text: str) -> None:
-    with (artifacts(home, key) / "Q&A.md").open("a") as file:
+    with (artifacts(home, key) / "Q&A.md").open("a", errors="surrogateescape") as file:
         file.write(text)
 
 
@@ -27,7 +28,7 @@ def test_an_answer_written_into_the_file_opens_the_task_and_reaches_the_next_run
     home.wait_status(key, "blocked")
     if seen == "by fleet questions":
         home.stop()
-    add(home, key, ANSWER)
+    add(home, key, ANSWER + NOT_UTF_8)
     if seen == "by fleet questions":
         assert "nobody asks anything" in home.fleet("questions").err
         home.start()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.config import load
+from fleet.core.errors import StoreFault
 from fleet.core.task import Status
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.hand_edits import take_edits
+from fleet.engine.task_json import Edits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,10 @@ def take_hand_edits(fleet: Fleet, tasks: Sequence[Task]) -> tuple[list[Task], di
     problems: dict[str, str] = {}
     for task in waiting:
         folder = TaskFolder(home_of(fleet.home, last.get(task.id)), task.id, now=fleet.queue.now)
-        edits = take_edits(fleet.queue, folder, lambda: load(fleet.home, env={}, lenient=True).coders)
+        try:
+            edits = take_edits(fleet.queue, folder, lambda: load(fleet.home, env={}, lenient=True).coders)
+        except StoreFault as error:  # a database that takes nothing now can still be read
+            edits = Edits({}, str(error))
         if edits.fields:
             changed[task.id] = task.replace(**edits.fields)
         if edits.problem:

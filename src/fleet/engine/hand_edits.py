@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet import coders
-from fleet.core.errors import BadInput, FleetError
+from fleet.core.errors import BadInput
 from fleet.core.task import Status
 from fleet.engine.strays import living_runs
 from fleet.engine.task_json import Edits
@@ -33,7 +33,6 @@ def take_edits(
     found = folder.read_task_json()
     if not found.fields:
         return found
-    fields: dict[str, str] = {}
     try:
         with queue.atomic():
             task = queue.get(folder.task_id)
@@ -44,12 +43,14 @@ def take_edits(
             if fields:
                 task = task.replace(**fields, updated_at=queue.now())
                 queue.save(task)
-        folder.write_taken_task_json(task)
-    except (FleetError, OSError) as error:
-        folder.warn("task_json_not_used", error)
+    except BadInput as error:
         return Edits({}, str(error))
     if fields:
         folder.note("task_json_taken", **fields)
+    try:
+        folder.write_taken_task_json(task)
+    except (OSError, ValueError, TypeError, RecursionError) as error:  # it is taken again, which changes nothing
+        folder.warn("task_json_not_marked", error)
     return Edits(fields)
 
 

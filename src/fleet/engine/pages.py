@@ -16,21 +16,22 @@ Stamp = tuple[int, int, int]
 
 
 class Pages:
-    """Remembers how each file was when it was last read."""
+    """Remembers how each file was at the last look, and whether it was read since it changed."""
 
     def __init__(self, office: Office) -> None:
         self._office = office
-        self._read: dict[str, Stamp] = {}
+        self._seen: dict[str, tuple[Stamp, bool]] = {}
 
     def take_answers(self) -> None:
-        """Take the answers from every file that changed since the last call."""
-        office, seen = self._office, self._read
-        self._read = {}
+        """Take the answers from every file that changed, and stayed as it is since the last look: nobody types now."""
+        office, seen = self._office, self._seen
+        self._seen = {}
         for task in office.queue.find(Filter(statuses=(Status.BLOCKED,)), sort="id"):
             folder = TaskFolder(office.home, task.id, redactor=office.redactor, now=office.now)
             stamp = None if task.is_supervised else folder.questions_stamp()
             if stamp is None:
                 continue
-            self._read[task.id] = stamp
-            if stamp != seen.get(task.id):
+            before, was_read = seen.get(task.id, (None, False))
+            if stamp == before and not was_read:
                 take_answers(office.queue, office.history, folder)
+            self._seen[task.id] = (stamp, stamp == before)

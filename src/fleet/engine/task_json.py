@@ -54,6 +54,7 @@ def _checked(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"its {name} is not text")
     checks.line(name, value, longest=4096)
+    value.encode("utf-8")
     if name == "cwd" and value and not value.startswith("/"):
         raise ValueError("its cwd is not an absolute path")
     return value
