@@ -1,5 +1,6 @@
-"""A coder that is not installed: its tasks wait, unclaimed and uncounted, and go on once it is there."""
+"""A coder that is not installed: its tasks wait, uncounted and seldom tried, and go on once it is there."""
 
+from functools import partial
 from pathlib import Path
 
 from supervised import Supervised, home, wait_for
@@ -36,9 +37,61 @@ def test_tasks_of_a_coder_that_is_not_installed_wait_and_go_on_when_it_is(home: 
     task = home.task(key)
     assert (task["status"], task["failures"], task["claim_owner"]) == ("open", 0, "")
     assert home.runs(key) == []
-    told = home.fleet("tasks").err
-    assert "1 ready" in told and "no program 'later-cli' is on the PATH" in told
+    wait_for(lambda: "1 ready" in home.fleet("tasks").err, "the end of its pause", home.describe)
+    assert "no program 'later-cli' is on the supervisor's PATH" in home.fleet("tasks").err
     (bin / "later-cli").write_text(FOUND)
     (bin / "later-cli").chmod(0o755)
     home.wait_status(key, "closed", patience=100)
     assert [run["ending"] for run in home.runs(key)] == ["finished"]
+
+
+def test_task_made_by_cron_runs_when_only_the_supervisor_has_its_coder(home: Supervised, tmp_path: Path) -> None:
+    usual = home.fleet.env["PATH"]
+    home.fleet.env["PATH"] = f"{coder_in(home, tmp_path)}:{usual}"
+    home.start()
+    home.fleet.env["PATH"] = usual
+    key = home.create("nothing", "--coder", "later")
+    home.wait_status(key, "closed")
+    assert home.task(key)["epoch"] == 1  # claimed once
+
+
+def test_task_without_a_coder_on_any_path_is_tried_ever_less_often(home: Supervised) -> None:
+    with (home.fleet.home / "runtime.toml").open("a") as settings:
+        settings.write(DESCRIBED)
+    key = home.create("nothing", "--coder", "later")
+    for tries in (1, 2, 3, 4):  # each supervisor tries once: what is known of the coder keeps it from more
+        home.start()
+        wait_for(partial(has_been_tried, home, key, tries), f"try {tries}", home.describe)
+        home.stop()
+    task = home.task(key)
+    assert task["defer_until"] - task["updated_at"] >= 8_000_000  # after 1, 2 and 4 s
+    whose = "no program 'later-cli' is on the task's PATH or the supervisor's"
+    home.start()
+    asked = home.fleet("doctor")
+    assert asked.code == 1 and key in asked.out and whose in asked.out
+    assert whose in home.fleet("tasks").err
+    assert whose in home.fleet("show", key).out
+
+
+def test_doctor_and_tasks_search_the_path_of_the_supervisor(home: Supervised, tmp_path: Path) -> None:
+    home.start()
+    home.fleet.env["PATH"] = f"{coder_in(home, tmp_path)}:{home.fleet.env['PATH']}"
+    home.set("coder=later")
+    asked = home.fleet("doctor")
+    assert asked.code == 1 and "no program 'later-cli' is on the supervisor's PATH" in asked.out
+
+
+def has_been_tried(home: Supervised, key: str, tries: int) -> bool:
+    task = home.task(key)
+    return (task["epoch"], task["status"]) == (tries, "open")
+
+
+def coder_in(home: Supervised, tmp_path: Path) -> Path:
+    """A folder with the program of the coder that is described."""
+    with (home.fleet.home / "runtime.toml").open("a") as settings:
+        settings.write(DESCRIBED)
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    (bin / "later-cli").write_text(FOUND)
+    (bin / "later-cli").chmod(0o755)
+    return bin

@@ -133,7 +133,7 @@ def _coders(home: Home) -> Iterator[Check]:
     with open_fleet(home) as fleet:
         waiting = {name for name in fleet.queue.waiting_coders() if name}
     for name in sorted({settings.coder, *settings.coders, *waiting}):
-        fault = unusable(name, settings)
+        fault = unusable(name, settings, home)
         needed = name == settings.coder or name in waiting
         if not fault:
             yield Check("coder", OK, name)

@@ -15,7 +15,9 @@ from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
 from fleet.core.jsontext import decode
 from fleet.core.task import Status
-from fleet.engine.single import PAUSED, holder
+from fleet.engine.giving_back import waiting
+from fleet.engine.installed import NOT_INSTALLED
+from fleet.engine.single import NOTE_BYTES, PAUSED, holder
 from fleet.workspaces.repository import RepositoryGone
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ Found = tuple[str, str, str, str]
 START = "`fleet run start` starts one."
 SETTLING = timedelta(seconds=30)  # a task that was claimed just now has no run yet
 SHOWN = 5
+INSTALL = "install it, or name its place: `fleet config set coders.NAME.program=/path/to/it`."
 WEAK = "weak"  # as the launchers' port has it
 
 
@@ -95,6 +98,7 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
     for place, number in gone_repositories(fleet).items():
         error = RepositoryGone(place)
         yield "repository", "wrong", f"{error}; {number} tasks need it", error.hint
+    yield from _given_back(fleet)
     ready = fleet.queue.count(READY)[""]
     if fleet.queue.was_moved():
         moved = QueueMoved()
@@ -107,6 +111,17 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
         yield "queue", "ok", f"{ready} ready", ""
 
 
+def _given_back(fleet: Fleet) -> Iterator[Found]:
+    """Tasks that could not be started: some wait for what ends by itself, those without a coder's program do not."""
+    groups: dict[str, list[str]] = {}
+    for task in waiting(fleet.queue, fleet.history):
+        groups.setdefault(task.reason, []).append(task.id)
+    for reason, ids in groups.items():
+        is_wrong = NOT_INSTALLED in reason
+        remedy = INSTALL if is_wrong else "fleet tries again, a minute later at most; `fleet log` shows each try."
+        yield "waiting", "wrong" if is_wrong else "warning", f"{_some(ids)}: {reason}", remedy
+
+
 def _some(ids: list[str]) -> str:
     return ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
 
@@ -115,7 +130,7 @@ def _left_by_a_dead_one(home: Home) -> int | None:
     """The pid in a lock that nobody holds: a supervisor that ends by itself empties it."""
     try:
         with open(home.supervisor_lock, encoding="utf-8") as file:  # noqa: PTH123 - paths of the home are strings
-            note = decode(file.read(4096) or "{}")
+            note = decode(file.read(NOTE_BYTES) or "{}")
         return int(note["pid"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

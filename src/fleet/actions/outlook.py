@@ -6,11 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.hosts import hosts
-from fleet.actions.unmet import unmet
+from fleet.actions.unmet import MOST_REASONS, count_waiting, unmet
 from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
 from fleet.core.task import HEADLESS, Status
 from fleet.engine.admission import Situation, admit
+from fleet.engine.giving_back import waiting
 from fleet.engine.hosting import owner_of, settings_here
 from fleet.engine.single import PAUSED, holder
 from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
@@ -43,6 +44,7 @@ def outlook(fleet: Fleet) -> Outlook:
         if live := tuple(run.task_id for run in fleet.history.live()):
             blocked -= queue.count(Filter(statuses=(Status.BLOCKED,), ids=live))[""]
         reasons = [_moved()] if queue.was_moved() else _reasons(fleet) if ready else []
+        reasons += [each for each in given_back(fleet) if later]
     return Outlook(ready, later, waiting, blocked, reasons)
 
 
@@ -53,7 +55,7 @@ def situation(fleet: Fleet, settings: Settings) -> Situation:
     return Situation(
         now=fleet.queue.now(),
         default_coder=settings.coder,
-        coders={name: unusable(name, settings) for name in sorted(named)},
+        coders={name: unusable(name, settings, fleet.home) for name in sorted(named)},
         running=Counter((run.coder, HEADLESS) for run in live if run.owner == owner),
         busy=Counter((run.coder, run.account) for run in live),
         accounts=fleet.history.accounts(),
@@ -61,6 +63,12 @@ def situation(fleet: Fleet, settings: Settings) -> Situation:
         free_memory_mb=free_memory_mb(),
         paused=PAUSED in fleet.queue.config(),
     )
+
+
+def given_back(fleet: Fleet) -> list[str]:
+    """Return why tasks wait that could not be started, the most frequent reason first."""
+    reasons = Counter(task.reason for task in waiting(fleet.queue, fleet.history))
+    return [f"{reason} ({count_waiting(count)})" for reason, count in reasons.most_common(MOST_REASONS)]
 
 
 def _moved() -> str:

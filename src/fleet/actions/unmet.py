@@ -26,7 +26,7 @@ def unmet(fleet: Fleet, known: Sequence[Seen]) -> list[str]:
     waiting = fleet.queue.find(READY.replace(requires=True), sort="id", limit=MOST_TASKS)
     reasons = Counter(why_not(task.requires, known) for task in waiting)
     found = [(reason, count) for reason, count in reasons.most_common() if reason]
-    return [f"{reason} ({_waiting(count)})" for reason, count in found[:MOST_REASONS]]
+    return [f"{reason} ({count_waiting(count)})" for reason, count in found[:MOST_REASONS]]
 
 
 def why_not(requires: str, known: Sequence[Seen]) -> str:
@@ -69,5 +69,5 @@ def _standing(seen: Seen) -> str:
     return f"{seen.host.name} is drained"
 
 
-def _waiting(count: int) -> str:
+def count_waiting(count: int) -> str:
     return "1 task waits for it" if count == 1 else f"{count} tasks wait for it"

@@ -76,14 +76,14 @@ def agent_environment(
 
 
 def agent_path(home: Home, task: Task, ours: Mapping[str, str]) -> str:
-    """Where an agent finds programs: fleet's own `bd` first, then as whoever made the task would."""
+    """Where an agent finds programs: fleet's own `bd` first, then as whoever made the task would, then as we do."""
     return f"{home.bin}:{path_of(task, ours)}"
 
 
 def path_of(task: Task, ours: Mapping[str, str]) -> str:
-    """The PATH of whoever made a task; where that may be another host's, what we find ourselves comes behind."""
-    own = ours.get("PATH") or DEFAULT_PATH
-    return f"{task.path}:{own}" if task.path and task.remote else task.path or own
+    """Return the PATH of whoever made a task, then ours: a task made by cron or on another host may lack a coder."""
+    folders = [*task.path.split(":"), *(ours.get("PATH") or DEFAULT_PATH).split(":")]
+    return ":".join(dict.fromkeys(each for each in folders if each))
 
 
 def setup_environment(home: Home, task: Task, workspace: Workspace) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Whether a coder's program is there."""
+"""Whether a coder's program can be found, and on whose PATH it is missing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,35 @@ from typing import TYPE_CHECKING
 
 from fleet import coders
 from fleet.config import program_for
+from fleet.engine.single import holder
 
 if TYPE_CHECKING:
+    from fleet.coders.base import Coder
     from fleet.config import Settings
+    from fleet.home import Home
+
+NOT_INSTALLED = "is not installed"
+PATH_OF_SUPERVISOR = "supervisor's PATH"
 
 
-def not_installed(name: str, settings: Settings) -> str:
-    """Why a coder's program cannot be started from here; empty when it can."""
-    coder = coders.load(name, settings)
-    program = program_for(settings, coder.name) or coder.program
-    return "" if not program or shutil.which(program) else f"no program {program!r} is on the PATH"
+def program_of(coder: Coder, settings: Settings) -> str:
+    """Return the program that a coder is started by; empty if the coder needs none."""
+    return program_for(settings, coder.name) or coder.program
+
+
+def not_installed(name: str, settings: Settings, *, home: Home | None = None) -> str:
+    """Return why a coder's program cannot be started from here; empty if it can.
+
+    With `home` the PATH of its supervisor is searched: not ours, if a supervisor runs.
+    """
+    program = program_of(coders.load(name, settings), settings)
+    path = supervisor_path(home) if home is not None else None
+    if not program or shutil.which(program, path=path):
+        return ""
+    return f"no program {program!r} is on the {'PATH' if path is None else PATH_OF_SUPERVISOR}"
+
+
+def supervisor_path(home: Home) -> str | None:
+    """Return the PATH of the home's supervisor; None if no supervisor runs."""
+    path = (holder(home) or {}).get("path")
+    return path if isinstance(path, str) else None

@@ -19,6 +19,7 @@ from fleet.core.task import Claim, Status
 from fleet.engine import losing
 from fleet.engine.briefing import admitted
 from fleet.engine.evidence.spawn import begun_now
+from fleet.engine.giving_back import put_off
 from fleet.engine.runner import Runner
 from fleet.engine.starting import folder_of
 from fleet.engine.strays import living, living_runs, strays_among
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     Work = tuple[Runner, Coroutine[Any, Any, None]]
 
 log = logging.getLogger(__name__)
+
+EXPIRED = "whoever held it let its claim expire"
 
 
 class Recovery:
@@ -93,7 +96,7 @@ class Recovery:
         here = [run for run in left if run.task_id not in own and self._is_here(run)]
         found = [work for run in here if (work := await self._adopt(run))]
         spared = [*own, *(run.task_id for run in here)]
-        return found, await office.ask(lambda: office.queue.reap(spare=spared))
+        return found, await office.ask(self._give_back_expired, spared)
 
     async def _take_in(self, stray: Stray) -> Work | None:
         """Put a stray on record as it was begun, to go on with; one that cannot be is ended, its work saved first."""
@@ -184,6 +187,12 @@ class Recovery:
         runner = Runner(office, claim)
         return runner, runner.adopt(run.replace(epoch=claim.epoch, owner=claim.owner), agent)
 
+    def _give_back_expired(self, spared: list[str]) -> list[Task]:
+        queue = self._office.queue
+        with queue.atomic():
+            reaped = queue.reap(spare=spared)
+            return [put_off(queue, self._office.history, task, task.reason or EXPIRED) for task in reaped]
+
     def _is_here(self, run: Run) -> bool:
         """Whether the agent of a run lives on this host, or left its exit here."""
         launcher, place = self._office.launcher_of(run.launcher), self._place(run)
@@ -218,5 +227,7 @@ class Recovery:
         for task in office.queue.find(Filter(statuses=("in_progress",), assignee=office.owner), sort="id"):
             if task.claim_owner == office.owner and task.id not in known and task.is_supervised:
                 with office.queue.atomic():
-                    office.queue.save(office.queue.get(task.id).freed(office.now()))
+                    freed = office.queue.get(task.id).freed(office.now())
+                    office.queue.save(freed)
+                    put_off(office.queue, office.history, freed, freed.reason or "it was claimed but never started")
                 log.info("gave back %s: it was claimed but never started", task.id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, StoreFault, TaskNotFound
@@ -20,6 +19,7 @@ from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.losing import end_task_json
+from fleet.engine.giving_back import put_off
 from fleet.engine.outcome import Seen, denied_tools, outcome_of
 from fleet.engine.policy import decide
 from fleet.engine.pool import is_pooled
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 1.0
+#: Why a run is given back whose task may be claimed again at once: a person asked for it.
+BY_ORDER = "the supervisor was stopped"
 
 
 async def settle(
@@ -157,9 +159,8 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
             if run is not None and run.is_live:
                 office.history.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), office))
                 end_task_json(office, office.queue.get(run.task_id), run)
-            not_before = office.now() + timedelta(seconds=seconds) if seconds else None
-            verdict = Verdict(status=Status.OPEN, reason=office.redactor.redact(reason), not_before=not_before)
-            return office.queue.settle(claim, verdict)
+            freed = office.queue.settle(claim, Verdict(status=Status.OPEN))
+            return put_off(office.queue, office.history, freed, office.redactor.redact(reason), seconds)
 
     return await _insist(office, claim.task.id, write)
 
@@ -196,7 +197,10 @@ def _write(
     ended = _ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash)
     if outcome.ending == Ending.RELEASED:
         office.history.end(ended)
-        return office.queue.release(claim)
+        freed = office.queue.release(claim)
+        if outcome.reason == BY_ORDER:
+            return freed
+        return put_off(office.queue, office.history, freed, freed.reason or ended.reason)
     task = office.queue.get(claim.task.id)
     verdict = decide(
         task,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: The queue's setting that keeps new agents from being started; its value is since when.
 PAUSED = "fleet.paused"
 TRIES = 50
+#: More than a note can have: it names the PATH of the supervisor.
+NOTE_BYTES = 1 << 18
 
 
 class Single:
@@ -46,6 +48,7 @@ class Single:
         note = {"pid": os.getpid(), "since": now().isoformat(timespec="seconds")}
         note |= {"only_made": True} if only_made else {}
         note |= {"said": said} if said else {}
+        note["path"] = os.environ.get("PATH", "").encode(errors="replace").decode()
         os.pwrite(file, encode(note).encode(), 0)
         self._file = file
 
@@ -84,7 +87,7 @@ def _locked(file: int) -> bool:
 
 def _note(file: int) -> dict[str, Any]:
     try:
-        note = decode(os.pread(file, 4096, 0).decode())
+        note = decode(os.pread(file, NOTE_BYTES, 0).decode())
     except ValueError:
         return {}
     return note if isinstance(note, dict) else {}

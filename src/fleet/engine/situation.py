@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fleet.config import Settings
     from fleet.core.glance import Glance
     from fleet.engine.office import Office
+    from fleet.home import Home
 
 
 class Watch:
@@ -87,7 +88,9 @@ class Watch:
         office = self._office
         tried = office.missing.get(name)
         is_new = tried is None or (office.steady() - tried).total_seconds() >= NOT_INSTALLED_SECONDS
-        return unknown(name, office.settings) or ("" if is_new else not_installed(name, office.settings))
+        if is_new:
+            return unknown(name, office.settings)
+        return unusable(name, office.settings, office.home)
 
 
 def _named(seen: Glance, default: str) -> list[str]:
@@ -95,9 +98,9 @@ def _named(seen: Glance, default: str) -> list[str]:
     return sorted({name or default for name in seen.coders})
 
 
-def unusable(name: str, settings: Settings) -> str:
-    """Why a coder cannot be used here; empty when it can."""
-    return unknown(name, settings) or not_installed(name, settings)
+def unusable(name: str, settings: Settings, home: Home | None = None) -> str:
+    """Why a coder cannot be used here, by the supervisor of `home` if one runs; empty when it can."""
+    return unknown(name, settings) or not_installed(name, settings, home=home)
 
 
 def unknown(name: str, settings: Settings) -> str:

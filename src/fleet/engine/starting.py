@@ -42,6 +42,7 @@ from fleet.engine.evidence.spawn import marked, spawned
 from fleet.engine.fold import going_on
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.hand_edits import take_edits
+from fleet.engine.installed import NOT_INSTALLED, program_of
 from fleet.engine.live import Live, Terms
 from fleet.engine.office import HEADLESS, TMUX
 from fleet.engine.preflight import check_login
@@ -67,8 +68,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: After how long one more task tries whether a program is there, and how long one waits for a taken account.
-NOT_INSTALLED_SECONDS, NO_SEAT_SECONDS = 60.0, 5.0
+#: After how long one more task tries whether a program is there.
+NOT_INSTALLED_SECONDS = 60.0
+#: How long a task waits at first for a program that is not there, and for a taken account.
+NO_PROGRAM_SECONDS, NO_SEAT_SECONDS = 1.0, 5.0
 #: How long a task waits before it looks again whether its directory is free.
 EXCLUSIVE_SECONDS = 2.0
 
@@ -268,12 +271,13 @@ async def take_seat(office: Office, coder: str, named: str) -> str:
 def _plan(office: Office, task: Task, folder: TaskFolder) -> Plan:
     settings = office.settings_for(task)
     coder = coders.load(task.coder or office.coder or settings.coder, settings)
-    program = program_for(settings, coder.name) or coder.program
+    program = program_of(coder, settings)
     if program and not shutil.which(program, path=agent_path(office.home, task, os.environ)):
-        office.missing[coder.name] = office.steady()
+        office.missing[coder.name] = office.steady()  # closes its lane, so that other tasks stay where they are
+        whose = "the task's PATH or the supervisor's" if task.path else "the supervisor's PATH"
         raise NotNow(
-            f"coder {coder.name!r} is not installed: no program {program!r} is on the PATH",
-            seconds=0,  # its lane is closed for a while instead, so that the others stay where they are
+            f"coder {coder.name!r} {NOT_INSTALLED}: no program {program!r} is on {whose}",
+            seconds=NO_PROGRAM_SECONDS,
             hint="install it, or name its place: fleet config set coders.NAME.program=/path/to/it",
         )
     model = task.model or model_for(settings, coder.name) or ""

@@ -17,6 +17,7 @@ from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine import admission, pool, retention
 from fleet.engine.away import Away
 from fleet.engine.expecting import expect
+from fleet.engine.giving_back import put_off
 from fleet.engine.hints import Hints
 from fleet.engine.pages import Pages
 from fleet.engine.pool import POOLED
@@ -26,6 +27,7 @@ from fleet.engine.recovery import Recovery
 from fleet.engine.relocating import take_place
 from fleet.engine.renewing import Renewals
 from fleet.engine.runner import Runner
+from fleet.engine.settling import BY_ORDER
 from fleet.engine.single import PAUSED
 from fleet.engine.situation import Watch
 from fleet.engine.tidying import tidy
@@ -47,6 +49,7 @@ log = logging.getLogger(__name__)
 FOLD_SECONDS = 1.0
 #: How often the supervisor looks for answers that people wrote into files.
 ANSWERS_SECONDS = 2.0
+TOO_MANY = "as many agents work as its caller allows"
 #: How often it is looked whether another machine still tells of itself as this host.
 ARRIVE_SECONDS = 0.5
 
@@ -227,7 +230,7 @@ class Supervisor:
         taken = len(claims)
         claims, too_many = pool.fitting(claims, len(self._pooled()))
         if too_many:
-            await office.ask(self._release, too_many)
+            await office.ask(self._give_back, too_many)
         self._watch.started(len(claims))
         for claim in claims:
             log.info("claimed %s (epoch %s): %s", claim.task.id, claim.epoch, claim.task.title)
@@ -235,10 +238,11 @@ class Supervisor:
             self._follow(runner, runner.start())
         return taken
 
-    def _release(self, claims: list[Claim]) -> None:
-        with self._office.queue.atomic():
+    def _give_back(self, claims: list[Claim]) -> None:
+        queue, history = self._office.queue, self._office.history
+        with queue.atomic():
             for claim in claims:
-                self._office.queue.release(claim)
+                put_off(queue, history, queue.release(claim), claim.task.reason or TOO_MANY)
 
     def _follow(self, runner: Runner, work: Coroutine[Any, Any, None]) -> None:
         key = runner.claim.task.id
@@ -356,7 +360,7 @@ class Supervisor:
     async def _wind_down(self) -> None:
         if self._stop_agents:
             for runner in self._runners.values():
-                runner.stop(Ending.RELEASED, "the supervisor was stopped")
+                runner.stop(Ending.RELEASED, BY_ORDER)
             if self._tasks:
                 await asyncio.wait(self._tasks)
             await self._guarded(Recovery(self._office).end_left)

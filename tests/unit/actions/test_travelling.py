@@ -68,8 +68,8 @@ def test_only_a_worktree_with_a_remote_travels() -> None:
     assert not travels(a_task(workspace="directory", remote="/srv/a.git"))
 
 
-def test_programs_of_another_host_are_found_by_its_own_path_too() -> None:
+def test_programs_are_found_by_the_path_of_the_task_first_and_then_by_ours() -> None:
     ours = {"PATH": "/ours"}
-    assert path_of(a_task(path="/makers"), ours) == "/makers"
-    assert path_of(a_task(path="/makers", remote="/srv/a.git"), ours) == "/makers:/ours"
+    assert path_of(a_task(path="/makers"), ours) == "/makers:/ours"
+    assert path_of(a_task(path="/ours:/makers:"), ours) == "/ours:/makers"
     assert path_of(a_task(remote="/srv/a.git"), ours) == "/ours"

@@ -1,0 +1,55 @@
+"""Tasks that go back to the queue uncounted: each time in a row they wait twice as long for the next claim."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleet.core.filter import Filter
+from fleet.core.run import Ending
+from fleet.core.task import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fleet.core.run import Run
+    from fleet.core.task import Task
+    from fleet.store.base import History, Queue
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 60.0
+#: So many tasks that were given back are looked for.
+MOST_TASKS = 100
+
+
+def put_off(queue: Queue, history: History, task: Task, reason: str, seconds: float = SHORTEST_SECONDS) -> Task:
+    """Have a task that was just given back wait, for `seconds` at first. Call within the transaction that freed it."""
+    if task.status != Status.OPEN:
+        return task
+    wait = timedelta(seconds=pause(times_given_back(task, history.runs(task.id)), seconds))
+    task = task.replace(defer_until=queue.now() + wait, reason=reason)
+    queue.save(task)
+    return task
+
+
+def times_given_back(task: Task, runs: Sequence[Run]) -> int:
+    """Return how often in a row a task was claimed to no end: no run began, or its run was given back.
+
+    Nothing has to be counted: each claim is an epoch, and each run knows its own. Pure.
+    """
+    released = 0
+    while released < len(runs) and runs[-1 - released].ending == Ending.RELEASED:
+        released += 1
+    return released + max(0, task.epoch - (runs[-1].epoch if runs else 0))
+
+
+def pause(times: int, seconds: float) -> float:
+    """Return for how many seconds a task waits that was given back so many times in a row. Pure."""
+    return min(max(LONGEST_SECONDS, seconds), seconds * (1 << min(max(times - 1, 0), 16)))
+
+
+def waiting(queue: Queue, history: History) -> list[Task]:
+    """Return tasks that were given back and wait, with the reason in each; only the first hundred are looked at."""
+    put_off = Filter(statuses=(Status.OPEN,), defer_after=queue.now(), blocked=False)
+    found = [task for task in queue.find(put_off, sort="id", limit=MOST_TASKS) if task.reason]
+    last = history.last_runs([task.id for task in found]) if found else {}
+    return [task for task in found if times_given_back(task, [last[task.id]] if task.id in last else [])]
