@@ -68,8 +68,8 @@ def open_fleet(home: Home, *, make: bool = False, migrate: bool = False, queue: 
 
 
 def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> Fleet:
-    """Open the queue in the home's own file."""
-    queue = SqliteQueue(home.database, make=make, migrate=migrate)
+    """Open the queue in the home's own file. Raises StoreFault instead of filling one that lost its content."""
+    queue = SqliteQueue(home.database, make=make and not home.is_emptied, migrate=migrate)
 
     def open_history() -> History:
         from fleet.store.sqlite_history import SqliteHistory  # `bd` is called hundreds of times, and has no use for it

@@ -4,6 +4,7 @@
 # ruff: noqa: PTH100, PTH101, PTH103, PTH110, PTH111, PTH112, PTH113, PTH116, PTH118, PTH120, PTH123
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -66,6 +67,13 @@ class Home:
         """Whether there is a database here, or a home of tasks whose database is elsewhere."""
         elsewhere = os.path.isdir(self.tasks) or self.is_only_beads
         return os.path.exists(self.database) or (elsewhere and self.names_queue(os.environ))
+
+    @property
+    def is_emptied(self) -> bool:
+        """Return True if the database is an empty file although tasks have run here."""
+        with contextlib.suppress(OSError):
+            return os.stat(self.database).st_size == 0 and bool(os.listdir(self.tasks))  # noqa: PTH208
+        return False
 
     @property
     def is_only_beads(self) -> bool:

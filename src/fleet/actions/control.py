@@ -16,6 +16,7 @@ from fleet.core import host_words
 from fleet.core.errors import BadInput, FleetError, QueueMoved, SchemaMismatch, StoreFault, SupervisorRunning
 from fleet.engine.hosting import Said, last_name, owner_of, said_in, settings_here
 from fleet.engine.single import PAUSED, holder
+from fleet.engine.start_report import await_start
 from fleet.wake import wake
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from fleet.core.task import Caller
     from fleet.home import Home
 
-START_PATIENCE = 10.0
+START_PATIENCE = 60.0
 STOP_PATIENCE = 60.0
+WAITING_HINT = "it starts work when the database can be used; `fleet run stop` ends it"
 
 
 def status(home: Home) -> dict[str, Any]:
@@ -63,7 +65,9 @@ def resume(home: Home, *, caller: Caller | None = None) -> bool:
 
 
 def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> int:
-    """Start a supervisor in the background; its process id. Raises SupervisorRunning, QueueMoved, FleetError.
+    """Start a supervisor in the background and return its process id once its database has answered.
+
+    Raises SupervisorRunning, QueueMoved, FleetError. A database that is away is waited for by the supervisor, not here.
 
     With `only_made` it claims nothing but what `create` and its like made, until somebody says `fleet run`.
     """
@@ -77,28 +81,39 @@ def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> i
     argv += _flags(said) if said else []
     argv += ["--only-made"] if only_made else []
     out = os.open(f"{home.logging}/supervisor.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    told, telling = os.pipe()
     try:
         child = subprocess.Popen(
-            argv,
+            [*argv, "--report", str(telling)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
             start_new_session=True,
+            pass_fds=(telling,),
             cwd=home.root,
             env=os.environ | {"FLEET_HOME": home.root},
         )
+        os.close(telling)
+        telling = -1
+        found = await_start(told, START_PATIENCE)
     finally:
-        os.close(out)
-    deadline = time.monotonic() + START_PATIENCE
-    while time.monotonic() < deadline:
-        note = holder(home)
-        if note is not None and note.get("pid"):
-            return int(note["pid"])
-        if child.poll() is not None:
-            break
-        time.sleep(0.02)
-    with open(f"{home.logging}/supervisor.out", encoding="utf-8", errors="replace") as told:  # noqa: PTH123
-        raise FleetError(f"the supervisor did not start: {told.read(2000).strip() or 'no reason given'}")
+        for each in (out, told, telling):
+            if each >= 0:
+                os.close(each)
+    if found.serves:
+        return child.pid
+    if found.is_late:
+        why = found.waits or f"its database did not answer within {START_PATIENCE:g} s"
+        raise FleetError(f"the supervisor (pid {child.pid}) waits: {why}", hint=WAITING_HINT)
+    raise _not_started(home)
+
+
+def _not_started(home: Home) -> FleetError:
+    """Return the error that a supervisor ended with, as it printed it."""
+    with open(f"{home.logging}/supervisor.out", encoding="utf-8", errors="replace") as out:  # noqa: PTH123
+        words, _, hint = out.read(4000).strip().partition("hint:")
+    words = words.strip().removeprefix("error: ") or "no reason given"
+    return FleetError(f"the supervisor did not start: {words}", hint=hint.strip())
 
 
 def restart(home: Home, *, said: Said) -> int:

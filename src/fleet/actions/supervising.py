@@ -21,6 +21,7 @@ from fleet.engine import logs
 from fleet.engine.hosting import Said, keep_name, owner_of
 from fleet.engine.office import Office
 from fleet.engine.single import Single, holder
+from fleet.engine.start_report import StartReport
 from fleet.engine.supervisor import Supervisor
 from fleet.warm.keeping import keep_warm
 from fleet.workspaces import lasting
@@ -37,7 +38,14 @@ AGAIN_SECONDS = 0.5
 GARBAGE = (20_000, 20, 20)
 
 
-def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, to_terminal: bool = True) -> None:
+def supervise(
+    home: Home,
+    *,
+    said: Said | None = None,
+    only_made: bool = False,
+    to_terminal: bool = True,
+    report: StartReport | None = None,
+) -> None:
     """Supervise this home until SIGTERM or SIGINT; agents go on without us. Raises SupervisorRunning, QueueMoved.
 
     With `only_made` nothing is claimed but what `create` and its like made; such a one gives way to any other.
@@ -46,20 +54,20 @@ def supervise(home: Home, *, said: Said | None = None, only_made: bool = False, 
     if note is not None and note.get("only_made") and not only_made:
         stop(home)
     said, origins = said or Said(), MADE_HERE if only_made else None
-    single = Single(home)
+    single, report = Single(home), report or StartReport()
     single.take(only_made=only_made, said=said.note())
     try:
         keep_queue(home, os.environ)
         keep_name(home, said.name)
-        with _opened(home) as fleet, lasting.kept():
+        with _opened(home, report) as fleet, lasting.kept():
             if fleet.queue.was_moved():
                 raise QueueMoved
-            asyncio.run(_serve(fleet, said, origins, to_terminal))
+            asyncio.run(_serve(fleet, said, origins, to_terminal, report))
     finally:
         single.release()
 
 
-def _opened(home: Home) -> Fleet:
+def _opened(home: Home, report: StartReport) -> Fleet:
     """The home's queue. A database that is away is waited for: there may be agents here, and they wait as well."""
     told = False
     while True:
@@ -68,6 +76,7 @@ def _opened(home: Home) -> Fleet:
         except StoreAway as error:
             if not told:
                 log.warning("%s; it is waited for", error)
+                report.waits(error)
                 told = True
         time.sleep(AGAIN_SECONDS)
 
@@ -86,13 +95,15 @@ def office_of(fleet: Fleet, said: Said) -> Office:
     )
 
 
-async def _serve(fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_terminal: bool) -> None:
+async def _serve(
+    fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_terminal: bool, report: StartReport
+) -> None:
     home, office = fleet.home, office_of(fleet, said)
     logs.set_up(home, office.redactor, to_terminal=to_terminal)
     for warning in WARNINGS.values():
         log.warning("%s", warning)
     WARNINGS.clear()  # told
-    supervisor = Supervisor(office, origins=origins)
+    supervisor = Supervisor(office, origins=origins, report=report)
     gc.freeze()  # what is there now stays: nobody has to look through it for garbage again and again
     gc.set_threshold(*GARBAGE)
     loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ from fleet.actions import control, homes, supervising
 from fleet.actions.rights import refuse_agents
 from fleet.cli import person
 from fleet.core.jsontext import encode
+from fleet.engine.start_report import StartReport
 from fleet.home import find
 
 
@@ -45,15 +46,16 @@ def run(told: dict[str, Any]) -> None:
 @with_told
 @click.option("--quiet", is_flag=True, help="Say nothing on the terminal; the log has it all.")
 @click.option("--only-made", is_flag=True, help="Claim only what `create`, `fanout` and `multi` made.")
-def foreground(told: dict[str, Any], quiet: bool, only_made: bool) -> None:
+@click.option("--report", type=int, hidden=True)
+def foreground(told: dict[str, Any], quiet: bool, only_made: bool, report: int | None) -> None:
     """Run here, until it is stopped; agents go on without it."""
-    _foreground(told, quiet=quiet, only_made=only_made)
+    _foreground(told, quiet=quiet, only_made=only_made, report=report)
 
 
 @run.command()
 @with_told
 def start(told: dict[str, Any]) -> None:
-    """Start it in the background."""
+    """Start it in the background; exit code 1 unless its database answers."""
     _refuse_agents()
     said = control.told(**told)
     homes.ensure(find())
@@ -100,9 +102,9 @@ def _refuse_agents() -> None:
     refuse_agents(person.calling(find()), "run or stop the supervisor")
 
 
-def _foreground(told: dict[str, Any], *, quiet: bool, only_made: bool = False) -> None:
+def _foreground(told: dict[str, Any], *, quiet: bool, only_made: bool = False, report: int | None = None) -> None:
     _refuse_agents()
     said = control.told(**told)
     if homes.ensure(find()):
         click.echo(f"fleet home initialized at {find().root}", err=True)
-    supervising.supervise(find(), said=said, only_made=only_made, to_terminal=not quiet)
+    supervising.supervise(find(), said=said, only_made=only_made, to_terminal=not quiet, report=StartReport(report))

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fleet.core.run import Run
-    from fleet.core.task import Task
+    from fleet.core.task import Claim, Task
     from fleet.store.base import History, Queue
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 60.0
 #: So many tasks that were given back are looked for.
 MOST_TASKS = 100
+TOO_MANY = "as many agents work as its caller allows"
 
 
 def put_off(queue: Queue, history: History, task: Task, reason: str, seconds: float = SHORTEST_SECONDS) -> Task:
@@ -29,6 +30,13 @@ def put_off(queue: Queue, history: History, task: Task, reason: str, seconds: fl
     task = task.replace(defer_until=queue.now() + wait, reason=reason)
     queue.save(task)
     return task
+
+
+def release(queue: Queue, history: History, claims: Sequence[Claim]) -> None:
+    """Give back claims for whose tasks too many agents work already."""
+    with queue.atomic():
+        for claim in claims:
+            put_off(queue, history, queue.release(claim), claim.task.reason or TOO_MANY)
 
 
 def times_given_back(task: Task, runs: Sequence[Run]) -> int:

@@ -10,14 +10,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet import wake
-from fleet.core.errors import FleetError, HomeRefused, StoreAway, StoreFault
+from fleet.core.errors import FleetError, HomeRefused, StoreAway, StoreFault, StoreHindered
 from fleet.core.filter import Filter
 from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine import admission, pool, retention
 from fleet.engine.away import Away
 from fleet.engine.expecting import expect
-from fleet.engine.giving_back import put_off
+from fleet.engine.giving_back import release
 from fleet.engine.hints import Hints
 from fleet.engine.pages import Pages
 from fleet.engine.pool import POOLED
@@ -30,6 +30,7 @@ from fleet.engine.runner import Runner
 from fleet.engine.settling import BY_ORDER
 from fleet.engine.single import PAUSED
 from fleet.engine.situation import Watch
+from fleet.engine.start_report import StartReport
 from fleet.engine.tidying import tidy
 from fleet.workspaces import lasting
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.core.run import Message
-    from fleet.core.task import Claim, Task
+    from fleet.core.task import Task
     from fleet.engine.admission import Situation
     from fleet.engine.live import Live
     from fleet.engine.office import Office
@@ -49,7 +50,6 @@ log = logging.getLogger(__name__)
 FOLD_SECONDS = 1.0
 #: How often the supervisor looks for answers that people wrote into files.
 ANSWERS_SECONDS = 2.0
-TOO_MANY = "as many agents work as its caller allows"
 #: How often it is looked whether another machine still tells of itself as this host.
 ARRIVE_SECONDS = 0.5
 
@@ -57,8 +57,11 @@ ARRIVE_SECONDS = 0.5
 class Supervisor:
     """Works until it is told to stop; agents go on living without it."""
 
-    def __init__(self, office: Office, *, origins: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, office: Office, *, origins: tuple[str, ...] | None = None, report: StartReport | None = None
+    ) -> None:
         self._office = office
+        self._report = report or StartReport()
         self._runners: dict[str, Runner] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
@@ -87,10 +90,9 @@ class Supervisor:
         beat = asyncio.create_task(self._beat(), name="beat")
         away = asyncio.create_task(self._away.serve(), name="away")
         try:
-            await self._persist(self._take_place)
+            await self._persist(self._begin, refuses=True)
             await self._persist(self._recover)
             await self._guarded(self._tidy)
-            await self._guarded(self._show_host)
             with self._office.queue.listening(Hints(self._hear)):
                 while not self._stopping.is_set():
                     await self._guarded(self._claim_more)
@@ -147,16 +149,23 @@ class Supervisor:
         """Before anything is touched: be the only machine with this host's id. Raises HostTaken."""
         while not self._stopping.is_set():
             wait = ARRIVE_SECONDS
-            with contextlib.suppress(StoreAway):
+            try:
                 wait = await self._office.ask(self._presence.arrive)
                 if not wait:
                     return
+                self._report.serves()  # what it waits for passes
+            except StoreAway as error:
+                self._report.waits(error)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), min(wait, ARRIVE_SECONDS))
 
-    async def _take_place(self) -> None:
+    async def _begin(self) -> None:
+        """Take the home's place, and read and write the database once."""
         office = self._office
         await office.ask(take_place, office.home, office.queue, office.history, office.owner)
+        await self._show_host()
+        await office.ask(self._looked, ())
+        self._report.serves()
 
     async def _recover(self) -> None:
         recovery = Recovery(self._office)
@@ -230,19 +239,13 @@ class Supervisor:
         taken = len(claims)
         claims, too_many = pool.fitting(claims, len(self._pooled()))
         if too_many:
-            await office.ask(self._give_back, too_many)
+            await office.ask(release, office.queue, office.history, too_many)
         self._watch.started(len(claims))
         for claim in claims:
             log.info("claimed %s (epoch %s): %s", claim.task.id, claim.epoch, claim.task.title)
             runner = Runner(office, claim)
             self._follow(runner, runner.start())
         return taken
-
-    def _give_back(self, claims: list[Claim]) -> None:
-        queue, history = self._office.queue, self._office.history
-        with queue.atomic():
-            for claim in claims:
-                put_off(queue, history, queue.release(claim), claim.task.reason or TOO_MANY)
 
     def _follow(self, runner: Runner, work: Coroutine[Any, Any, None]) -> None:
         key = runner.claim.task.id
@@ -388,13 +391,18 @@ class Supervisor:
         except Exception:  # the supervisor's own bulkhead
             log.exception("%s failed", getattr(work, "__name__", work))
 
-    async def _persist(self, work: Any) -> None:
+    async def _persist(self, work: Any, *, refuses: bool = False) -> None:
+        """Do something until it works; with `refuses` raise a fault of the database that does not pass by itself."""
         while not self._stopping.is_set():
             try:
                 await work()
             except HomeRefused:
                 raise
             except FleetError as error:
+                passes = isinstance(error, StoreAway | StoreHindered) or not isinstance(error, StoreFault)
+                if refuses and not passes:
+                    raise
+                self._report.waits(error)
                 if not isinstance(error, StoreAway):  # that was noted
                     log.warning("recovery waits: %s", error)
                 await self._pause()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_IDLE = 4
 #: An idle connection that fails this soon was ended while nobody looked: another is tried at once.
 AT_ONCE_SECONDS = 0.5
+EMPTY = "check `queue`; a new database is made ready by `fleet init --home --queue …`, a lost one by your backup."
 
 _loaded: dict[str, dict[str, str]] = {}
 
@@ -172,7 +173,7 @@ class Connection:
         if version < SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"the database has schema {version}, this fleet needs {SCHEMA_VERSION}",
-                hint="`fleet run` brings an older database up to date; `fleet init` makes a new one.",
+                hint=EMPTY if version == 0 else "`fleet run` brings an older database up to date.",
             )
 
     def _run_script(self, script: bytes) -> None:

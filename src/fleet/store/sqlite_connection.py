@@ -26,6 +26,7 @@ BACKUP = ".schema-"
 #: The setting that says from which schema an upgrade began, until it is done.
 UPGRADING = "fleet.upgrading_from"
 PAGES_AT_ONCE = 4096
+RESTORE = "run `fleet restore FILE` with your last `fleet backup`; fleet keeps the damaged file."
 
 
 class Connection:
@@ -126,10 +127,12 @@ class Connection:
             raise SchemaMismatch(
                 f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}", hint=self._way_back()
             )
+        if version == 0:
+            raise SchemaMismatch(f"the database is empty or not fleet's: {self.path}", hint=RESTORE)
         if version < SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"{self.path} has schema {version}, this fleet needs {SCHEMA_VERSION}",
-                hint="`fleet run` brings an older database up to date; `fleet init` makes a new one.",
+                hint="`fleet run` brings an older database up to date.",
             )
 
     def _back_up(self) -> None:
@@ -253,8 +256,8 @@ _FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
     (apsw.FullError, "no room left on the disk of the database", "nothing was changed; free some space and try again."),
     (apsw.BusyError, "the database was locked for a minute", "another process holds it; try again."),
     (apsw.ReadOnlyError, "the database cannot be written", "look at the owner and mode of the file and its folder."),
-    (apsw.CantOpenError, "the database cannot be opened", "`fleet init` makes it; look at the mode of its folder."),
-    (apsw.NotADBError, "this is not a fleet database", "move the file away; `fleet init` makes a new one."),
-    (apsw.CorruptError, "the database is damaged", "keep a copy of it, then restore your last `fleet bd export`."),
+    (apsw.CantOpenError, "the database cannot be opened", "look at the owner and mode of the file and its folder."),
+    (apsw.NotADBError, "this is not a fleet database, or it is damaged", RESTORE),
+    (apsw.CorruptError, "the database is damaged", RESTORE),
     (apsw.IOError, "the disk of the database failed", "nothing was changed; look at the disk and try again."),
 )

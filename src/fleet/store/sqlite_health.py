@@ -9,6 +9,7 @@ import apsw
 
 from fleet.core.errors import StoreFault
 from fleet.core.health import State, Vital
+from fleet.store.sqlite_connection import RESTORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ OLDEST_SQLITE = "3.51.3"
 # It is written back at some 4 MB: one this large is read by somebody who does not let go.
 LARGEST_LOG_MB = 256
 SHOWN = 3
-RESTORE = "keep a copy of the file, then restore your last `fleet bd export`."
 
 
 def health(connection: Connection) -> list[Vital]:

@@ -1,0 +1,69 @@
+"""What a supervisor in the background reports of its start to the command that started it, through a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from fleet.core.errors import FleetError
+
+SERVES, WAITS = b"serves\n", b"waits "
+#: How long a database that cannot be used yet may keep a start waiting.
+GRACE_SECONDS = 5.0
+READ_BYTES = 1 << 16
+
+
+class StartReport:
+    """The writing end of the pipe, in the supervisor; without one nobody is told."""
+
+    def __init__(self, pipe: int | None = None) -> None:
+        self._pipe = pipe
+        if pipe is not None:
+            os.set_inheritable(pipe, False)
+
+    def serves(self) -> None:
+        """Report that the database answered: the supervisor works. Nothing more is reported."""
+        self._write(SERVES)
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+    def waits(self, error: FleetError) -> None:
+        """Report what the supervisor waits for before it can work."""
+        self._write(WAITS + " ".join(str(error).split()).encode(errors="replace")[:4000] + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        if self._pipe is not None:
+            with contextlib.suppress(OSError):  # whoever started us has gone, or does not read
+                os.write(self._pipe, line)
+
+
+class Start(NamedTuple):
+    """How a start went: the supervisor serves, waits for something, or has ended without a word."""
+
+    serves: bool = False
+    waits: str = ""
+    is_late: bool = False
+
+
+def await_start(pipe: int, patience: float) -> Start:
+    """Read a supervisor's reports until it serves or ends; for `patience`, and less once it waits for something."""
+    heard, cause, until = b"", "", time.monotonic() + patience
+    while (left := until - time.monotonic()) > 0:
+        if not select.select([pipe], [], [], left)[0]:
+            continue
+        said = os.read(pipe, READ_BYTES)
+        if not said:
+            return Start()
+        heard += said
+        if SERVES in heard:
+            return Start(serves=True)
+        if not cause and WAITS in heard:
+            until = min(until, time.monotonic() + GRACE_SECONDS)
+        *lines, heard = heard.split(b"\n")
+        cause = next((line[len(WAITS) :].decode(errors="replace") for line in reversed(lines)), cause)
+    return Start(waits=cause, is_late=True)
