@@ -24,7 +24,7 @@ from fleet.engine.single import Single, holder
 from fleet.engine.start_report import StartReport
 from fleet.engine.supervisor import Supervisor
 from fleet.warm.keeping import keep_warm
-from fleet.workspaces import lasting
+from fleet.workspaces import git, lasting
 
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
@@ -59,7 +59,7 @@ def supervise(
     try:
         keep_queue(home, os.environ)
         keep_name(home, said.name)
-        with _opened(home, report) as fleet, lasting.kept():
+        with _opened(home, report) as fleet, lasting.kept(), git.with_readings():
             if fleet.queue.was_moved():
                 raise QueueMoved
             asyncio.run(_serve(fleet, said, origins, to_terminal, report))

@@ -42,6 +42,10 @@ class StartReport:
                 os.write(self._pipe, line)
 
 
+#: For a supervisor that nobody in particular started.
+SILENT = StartReport()
+
+
 class Start(NamedTuple):
     """How a start went: the supervisor serves, waits for something, or has ended without a word."""
 

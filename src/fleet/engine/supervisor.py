@@ -30,9 +30,9 @@ from fleet.engine.runner import Runner
 from fleet.engine.settling import BY_ORDER
 from fleet.engine.single import PAUSED
 from fleet.engine.situation import Watch
-from fleet.engine.start_report import StartReport
+from fleet.engine.start_report import SILENT, StartReport
 from fleet.engine.tidying import tidy
-from fleet.workspaces import lasting
+from fleet.workspaces import git, lasting
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -57,11 +57,9 @@ ARRIVE_SECONDS = 0.5
 class Supervisor:
     """Works until it is told to stop; agents go on living without it."""
 
-    def __init__(
-        self, office: Office, *, origins: tuple[str, ...] | None = None, report: StartReport | None = None
-    ) -> None:
+    def __init__(self, office: Office, *, origins: tuple[str, ...] | None = None, report: StartReport = SILENT) -> None:
         self._office = office
-        self._report = report or StartReport()
+        self._report = report
         self._runners: dict[str, Runner] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
@@ -374,6 +372,7 @@ class Supervisor:
         await self._guarded(self._leave)
         for task in list(self._tasks):
             task.cancel()
+        git.end_reading()  # nobody waits for it any more, and it would take as long as agents' files are large
         if self._tasks:
             await asyncio.wait(self._tasks)
 

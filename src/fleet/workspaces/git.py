@@ -7,15 +7,18 @@ import functools
 import os
 import shutil
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: Longer than any call may take on a big repository and a busy machine.
 PATIENCE_SECONDS = 600.0
+#: Commands that read what agents wrote, and write nothing but objects and an index of fleet's own.
+READING = frozenset(("update-index", "hash-object", "ls-files", "diff", "diff-tree", "diff-index", "status"))
 #: What git reads of our environment: how to find programs, the user's settings and their keys.
 KEPT = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK", "LANG", "LC_ALL")
 #: Beats whatever the files say: no hooks, no helper for status, no work in the background, no question at a terminal.
@@ -92,6 +95,7 @@ def git(
 def _run(
     words: Sequence[str], cwd: str | None, env: Mapping[str, str], stdin: bytes, seconds: float, *, gently: bool
 ) -> subprocess.CompletedProcess[bytes]:
+    readings = _readings
     with subprocess.Popen(
         [program(env.get("PATH", os.defpath)), *SAFE, *words],
         cwd=cwd,
@@ -101,13 +105,66 @@ def _run(
         stderr=subprocess.PIPE,
     ) as process:
         try:
+            if readings is not None and words[0] in READING:
+                readings.begin(process)
             if gently:
                 put_last(process.pid)
             out, said = process.communicate(stdin or None, timeout=seconds)
         except BaseException:
             process.kill()
             raise
+        finally:
+            if readings is not None:
+                readings.over(process)
         return subprocess.CompletedProcess(words, process.wait(), out, said)
+
+
+class Readings:
+    """The git processes of a supervisor that can be ended at any moment without harm."""
+
+    def __init__(self) -> None:
+        self._going: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def begin(self, process: subprocess.Popen[bytes]) -> None:
+        """Remember a process; end it where all were ended."""
+        with self._lock:
+            self._going.add(process)
+            if self._ended:
+                process.terminate()
+
+    def over(self, process: subprocess.Popen[bytes]) -> None:
+        """Forget a process."""
+        with self._lock:
+            self._going.discard(process)
+
+    def end(self) -> None:
+        """End all, and each that begins later: git then fails, and removes the locks it held."""
+        with self._lock:
+            self._ended = True
+            for process in self._going:
+                process.terminate()
+
+
+_readings: Readings | None = None
+
+
+@contextlib.contextmanager
+def with_readings() -> Iterator[None]:
+    """While this lasts, `end_reading` ends what only reads files."""
+    global _readings
+    _readings = Readings()
+    try:
+        yield
+    finally:
+        _readings = None
+
+
+def end_reading() -> None:
+    """End every git process that only reads files, for a supervisor that is about to exit: files may be huge."""
+    if _readings is not None:
+        _readings.end()
 
 
 def put_last(pid: int) -> None:
