@@ -18,8 +18,8 @@ from fleet.engine.answers import ASKED_BEFORE
 from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
 from fleet.engine.folder import TaskFolder, home_of
-from fleet.engine.losing import end_task_json
 from fleet.engine.giving_back import put_off
+from fleet.engine.losing import end_task_json
 from fleet.engine.outcome import Seen, denied_tools, outcome_of
 from fleet.engine.policy import decide
 from fleet.engine.pool import is_pooled
