@@ -35,10 +35,6 @@ OPEN_MODULES = ("base", "prompt", "dialogs", "lock", "moving", "sql_connection")
 #: A folder without a port: there is one git, and hiding it would only make two names for everything.
 OPEN_PARTS = ("workspaces",)
 
-LONGEST = 400
-# A file that must be longer: the one reason for it.
-LONG_FILES: dict[str, str] = {}
-
 # Where a function may import: the reason for it. Everywhere else imports stand at the top.
 LOCAL_IMPORTS = {
     "fleet/__main__.py": "`fleet bd` must not pay for click",
@@ -175,13 +171,6 @@ def test_imports_are_absolute_and_at_the_top() -> None:
         return sorted(relative | inside)
 
     check_every_module(lines, "relative imports, or imports inside a function, at these lines")
-
-
-def test_a_file_stays_short() -> None:
-    lengths = {module.path: len(module.text.splitlines()) for module in modules().values()}
-    long = {path: length for path, length in lengths.items() if length > LONGEST}
-    assert not {path: long[path] for path in long.keys() - LONG_FILES}, "split these, or give the reason in LONG_FILES"
-    assert not LONG_FILES.keys() - long, "no longer long: remove these from LONG_FILES"
 
 
 def test_a_module_says_what_it_is() -> None:
