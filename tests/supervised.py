@@ -74,7 +74,7 @@ class Supervised:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGUSR1)
             try:
-                self.process.wait(30)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
 

@@ -211,8 +211,9 @@ async def test_whoever_starts_may_be_killed_at_any_moment(launcher: TmuxLauncher
         agent = await soon(launcher.find(str(run)))
         found.append(agent is not None)
         if agent is None:
-            await until(lambda run=run: not launcher.is_alive(str(run)), 5)  # type: ignore[misc]
-            assert living(token) == [] and not launcher.was_started(str(run)) and not ran.exists()
+            await until(lambda run=run: not launcher.is_alive(str(run)), 20)  # type: ignore[misc]
+            await until(lambda token=token: living(token) == [], 20)  # type: ignore[misc]
+            assert not launcher.was_started(str(run)) and not ran.exists()
         else:
             await until(ran.exists)
             await agent.kill_tree()

@@ -223,7 +223,9 @@ def test_broken_settings_keep_the_old_ones_and_the_fix_is_read(home: Supervised)
     home.wait_status(home.create("ok"), "closed")
     settings = home.fleet.home / "runtime.toml"
     good = settings.read_text()
-    settings.write_text("max_concurrent = = 5\n")
+    broken = settings.with_name("broken.toml")
+    broken.write_text("max_concurrent = = 5\n")
+    broken.replace(settings)  # an empty file, which `write_text` leaves for a moment, is a good one
     home.wait_status(home.create("ok"), "closed")
     settings.write_text(good.replace("max_concurrent = 3", "max_concurrent = 1"))
     wait_for(lambda: "settings taken over" in home.describe() or "taken over" in log_of(home), "the fix to be read")

@@ -27,7 +27,7 @@ from real.through_fleet import MODELS
 from supervised import wait_for
 
 #: A CLI starts slowly on a busy machine.
-PATIENCE = 90.0
+PATIENCE = 180.0
 WIDTH, HEIGHT = 120, 40
 #: tmux takes no more than 16 kB for a command, so the pane reads what it runs from a file.
 BECOME = "import json, os, sys; to = json.load(open(sys.argv[1])); os.execvpe(to['argv'][0], to['argv'], to['env'])"

@@ -19,7 +19,7 @@ from supervised import commands, wait_for
 from terminals import Terminals
 
 #: A CLI starts slowly on a busy machine.
-PATIENCE = 90.0
+PATIENCE = 180.0
 #: The variable by which each finds the folder of an account.
 FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 USED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")

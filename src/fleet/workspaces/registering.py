@@ -102,7 +102,7 @@ def _put(draft: str, folder: str, name: str) -> str:
             os.makedirs(folder, exist_ok=True)
             place = _claimed(folder, name)
             os.rename(draft, place)
-        except FileNotFoundError:
+        except (FileNotFoundError, FileExistsError):  # the second from makedirs, if the folder goes meanwhile
             if not left or not os.path.lexists(draft):
                 raise
         else:
