@@ -40,13 +40,13 @@ def test_a_coder_that_is_not_installed_is_told_at_once_and_why_it_waits(home: Te
         settings.write('\n[coders.away]\nargv = ["fleet-no-such-program"]\n')
     file = written(home, stage("work", "true", executor="away"), stage("more", "true", executor="away"))
     told = home.fleet("workflow", "run", file)
-    why = "no program 'fleet-no-such-program' is on the PATH"
-    warning = f"warning: away cannot be used: {why}; what is made for it waits\n"
+    why = "no program 'fleet-no-such-program' is on the"
+    warning = f"warning: away cannot be used: {why} PATH; what is made for it waits\n"
     assert told.code == 0 and warning in told.err
     key = told.out.split(":")[0]
     assert f"`fleet workflow status {key}`" in told.err and f"`fleet workflow results {key}`" in told.err
     wait_for(lambda: any(why in str(each["reason"]) for each in home.told("workflow", "status", key)["stages"]), "why")
-    assert set(states(home.told("workflow", "status", key)).values()) == {"ready"}
+    wait_for(lambda: set(states(home.told("workflow", "status", key)).values()) == {"ready"}, "the end of the pause")
 
 
 def test_a_workflow_about_nothing_is_refused_where_a_stage_asks_for_it(home: Terminals) -> None:

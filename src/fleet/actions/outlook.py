@@ -44,7 +44,7 @@ def outlook(fleet: Fleet) -> Outlook:
         if live := tuple(run.task_id for run in fleet.history.live()):
             blocked -= queue.count(Filter(statuses=(Status.BLOCKED,), ids=live))[""]
         reasons = [_moved()] if queue.was_moved() else _reasons(fleet) if ready else []
-        reasons += [each for each in given_back(fleet) if later]
+        reasons += given_back(fleet) if later else []
     return Outlook(ready, later, waiting, blocked, reasons)
 
 
