@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from fleet.core.errors import StoreFault
+from fleet.core.errors import DatabaseRefused, HomeMissing, StoreFault
 from fleet.core.jsontext import encode
+from fleet.engine.single import holder
 from fleet.files import atomic_write
 from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite_file import FileId
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +59,10 @@ def open_fleet(home: Home, *, make: bool = False, migrate: bool = False, queue: 
     With `make` its folders and database are made where missing; with `migrate` an older database is brought up to date.
     """
     if make:
+        refuse_foreign(home)
         home.make()
     else:
-        home.require()
+        require(home)
     if queue or home.names_queue(os.environ):
         other = open_other(home, make=make, migrate=migrate, said=queue)
         if other is not None:
@@ -67,9 +70,75 @@ def open_fleet(home: Home, *, make: bool = False, migrate: bool = False, queue: 
     return open_embedded(home, make=make, migrate=migrate)
 
 
+def require(home: Home) -> None:
+    """Raise HomeRefused, HomeMissing, DatabaseRefused or ForeignDatabase unless a home can be used."""
+    refuse_foreign(home)
+    try:
+        home.require()
+    except HomeMissing:
+        refuse_new(home)
+        raise
+
+
+def refuse_foreign(home: Home) -> None:
+    """Raise ForeignDatabase for the folder of another program, before anything is made in it."""
+    if not os.path.isdir(home.tasks):  # noqa: PTH112 - else it is looked at once it is open
+        from fleet.store.sqlite_owner import check_owner
+
+        check_owner(home.database)
+
+
+def refuse_new(home: Home) -> None:
+    """Raise DatabaseRefused if a new database would take the place of one that is lost."""
+    from fleet.home import has_runs
+
+    note, log = holder(home), f"{home.database}-wal"
+    if note is not None and note.get("pid") != os.getpid():
+        evidence = f"process {note.get('pid', '?')} supervises or restores this home"
+    elif not os.path.exists(home.database) and os.path.exists(log) and os.path.getsize(log):  # noqa: PTH110, PTH202
+        evidence = f"{log} holds changes to it"
+    elif has_runs(home) and not _is_shared(home):
+        evidence = f"{home.tasks} holds runs that are recorded in it"
+    else:
+        return
+    state = "empty" if os.path.exists(home.database) else "missing"  # noqa: PTH110
+    raise DatabaseRefused(f"the database {home.database} is {state}, and {evidence}", hint=way_back(home))
+
+
+def _is_shared(home: Home) -> bool:
+    """Return True if the runs of a home are recorded in PostgreSQL."""
+    if not home.names_queue(os.environ):
+        return False
+    from fleet.config.queue import POSTGRES, chosen
+
+    return chosen(home, os.environ).kind == POSTGRES
+
+
+def way_back(home: Home) -> str:
+    """Say how a home gets its database back."""
+    from fleet.home import quoted, rescued
+
+    kept, path = rescued(home), home.database
+    logs = " ".join(quoted(path + end) for end in ("-wal", "-shm"))  # a log that stayed would be taken for the copy's
+    back = f"put it back: `rm -f {logs} && mv {quoted(kept[-1])} {quoted(path)}`" if kept else "put the file back"
+    return f"{back}; or restore a backup: `fleet restore FILE`."
+
+
+def rescue(fleet: Fleet, path: str) -> None:
+    """Copy a database whose path leads to another file by now. Raises StoreFault, OSError."""
+    assert isinstance(fleet.queue, SqliteQueue)
+    fleet.queue.rescue(path)
+
+
+def file_of(fleet: Fleet) -> str:
+    """Return the device and inode of the home's own file; nothing if a server has the database."""
+    return fleet.queue.file if isinstance(fleet.queue, SqliteQueue) else ""
+
+
 def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> Fleet:
-    """Open the queue in the home's own file. Raises StoreFault instead of filling one that lost its content."""
-    queue = SqliteQueue(home.database, make=make and not home.is_emptied, migrate=migrate)
+    """Open the queue in the home's own file. Raises DatabaseRefused if the supervisor works on another file."""
+    _refuse_other(home)
+    queue = SqliteQueue(home.database, make=make, migrate=migrate, check_new=lambda: refuse_new(home))
 
     def open_history() -> History:
         from fleet.store.sqlite_history import SqliteHistory  # `bd` is called hundreds of times, and has no use for it
@@ -77,6 +146,16 @@ def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> F
         return SqliteHistory(queue)
 
     return Fleet(home, queue, open_history)
+
+
+def _refuse_other(home: Home) -> None:
+    """Raise DatabaseRefused if the supervisor has another file open, whose log SQLite would take for that of this."""
+    note = holder(home) or {}
+    if "database" not in note or note.get("pid") == os.getpid() or not os.path.exists(home.database):  # noqa: PTH110
+        return
+    if note["database"] != str(FileId(home.database)):
+        fact = f"the database {home.database} was replaced; its supervisor (pid {note.get('pid')}) works on another"
+        raise DatabaseRefused(fact, hint="the supervisor stops in a moment; then put the right file back.")
 
 
 def copy_embedded(home: Home, target: str) -> None:
@@ -132,7 +211,8 @@ def open_beads(home: Home, *, make: bool, migrate: bool) -> Fleet:
         home.make()
         save(home.settings, HOME, {("queue",): BEADS})  # the file that is made now would be taken for the queue
         make = True
-    queue = BeadsQueue(home.database, home.beads, make=make, migrate=migrate)
+    _refuse_other(home)
+    queue = BeadsQueue(home.database, home.beads, make=make, migrate=migrate, check_new=lambda: refuse_new(home))
     return Fleet(home, queue, lambda: SqliteHistory(queue))
 
 

@@ -27,6 +27,8 @@ LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs"})
 
 #: Values of `queue` that mean the file in the home.
 _IN_THE_HOME = (b'""', b"''", b'"sqlite"', b"'sqlite'")
+#: What the name of a copy begins with that a supervisor kept of its database.
+RESCUED = "fleet.db.rescued-"
 PROJECT_FILES = (".fleet/config.toml", ".aifleet/config.toml")
 #: The one file that ai-fleet had for all projects, before each got its own.
 LEGACY_SETTINGS = "~/.ai_fleet/config.toml"
@@ -67,13 +69,6 @@ class Home:
         """Whether there is a database here, or a home of tasks whose database is elsewhere."""
         elsewhere = os.path.isdir(self.tasks) or self.is_only_beads
         return os.path.exists(self.database) or (elsewhere and self.names_queue(os.environ))
-
-    @property
-    def is_emptied(self) -> bool:
-        """Return True if the database is an empty file although tasks have run here."""
-        with contextlib.suppress(OSError):
-            return os.stat(self.database).st_size == 0 and bool(os.listdir(self.tasks))  # noqa: PTH208
-        return False
 
     @property
     def is_only_beads(self) -> bool:
@@ -193,6 +188,24 @@ def project_files(folder: str, home: Home) -> list[str]:
     """The settings files a project has; the first is the one that counts. A home is never taken for a project's."""
     paths = (os.path.join(folder, name) for name in PROJECT_FILES)
     return [path for path in paths if os.path.isfile(path) and os.path.dirname(path) != home.root]
+
+
+def has_runs(home: Home) -> bool:
+    """Return True if agents of this home ran: sermakarevich/fleet has folders of tasks too, but none of runs."""
+    tasks = (_names(f"{home.tasks}/{task}/runs") for task in _names(home.tasks))
+    return any(name.isdecimal() for runs in tasks for name in runs)
+
+
+def rescued(home: Home) -> list[str]:
+    """Return the copies that supervisors kept of a database whose file was taken from them, oldest first."""
+    return [os.path.join(home.root, name) for name in _names(home.root) if name.startswith(RESCUED)]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return []
 
 
 def write_programs(home: Home) -> bool:

@@ -13,9 +13,18 @@ from fleet.actions.hosts import is_served, is_wanted
 from fleet.actions.rights import refuse_agents
 from fleet.assembly import open_fleet
 from fleet.core import host_words
-from fleet.core.errors import BadInput, FleetError, QueueMoved, SchemaMismatch, StoreFault, SupervisorRunning
+from fleet.core.errors import (
+    BadInput,
+    DatabaseRefused,
+    FleetError,
+    ForeignDatabase,
+    QueueMoved,
+    SchemaMismatch,
+    StoreFault,
+    SupervisorRunning,
+)
 from fleet.engine.hosting import Said, last_name, owner_of, said_in, settings_here
-from fleet.engine.single import PAUSED, holder
+from fleet.engine.single import PAUSED, holder, left_by
 from fleet.engine.start_report import await_start
 from fleet.wake import wake
 
@@ -33,8 +42,13 @@ WAITING_HINT = "it starts work when the database can be used; `fleet run stop` e
 def status(home: Home) -> dict[str, Any]:
     """Whether a supervisor runs, since when, and what it has to do."""
     note, settings = holder(home), settings_here(home)
-    with open_fleet(home) as fleet:
-        agents, paused = len(fleet.history.live(owner_of(home, settings))), fleet.queue.config().get(PAUSED)
+    stopped = why_stopped(home) if note is None else ""
+    try:
+        with open_fleet(home) as fleet:
+            agents, paused = len(fleet.history.live(owner_of(home, settings))), fleet.queue.config().get(PAUSED)
+    except DatabaseRefused as error:
+        told = f"{stopped}; {error}" if stopped else str(error)
+        raise DatabaseRefused(told, hint=error.hint) from error
     return {
         "running": note is not None,
         "pid": note.get("pid") if note else None,
@@ -43,7 +57,14 @@ def status(home: Home) -> dict[str, Any]:
         "agents": agents,
         "paused": paused,
         "only_made": bool(note and note.get("only_made")),
+        "stopped": stopped or None,
     }
+
+
+def why_stopped(home: Home) -> str:
+    """Say when and why the last supervisor stopped by itself; empty if it was stopped, or killed."""
+    left = left_by(home)
+    return f"the supervisor stopped at {left.get('stopped_at')}: {left['why']}" if left.get("why") else ""
 
 
 def pause(home: Home, *, caller: Caller | None = None) -> None:
@@ -160,10 +181,12 @@ def stop(home: Home, *, stop_agents: bool = False) -> bool:
 
 
 def _refuse_moved(home: Home) -> None:
-    """Raise QueueMoved where nothing can be claimed any more; what else is wrong the supervisor mends or waits out."""
+    """Raise QueueMoved, DatabaseRefused or ForeignDatabase if nothing can be claimed; the supervisor mends the rest."""
     try:
         with open_fleet(home) as fleet:
             is_moved = fleet.queue.was_moved()
+    except (DatabaseRefused, ForeignDatabase):
+        raise
     except (SchemaMismatch, StoreFault):
         return
     if is_moved:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions import doctor_running, doctor_store
 from fleet.actions.settings import validate
-from fleet.assembly import open_fleet, terminal_version
+from fleet.assembly import open_fleet, require, terminal_version
 from fleet.config import load
 from fleet.core.errors import FleetError, HomeRefused
 from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
@@ -37,7 +37,11 @@ def examine(home: Home, *, cwd: str) -> list[Check]:
     """Look at everything. What cannot be looked at is told as wrong, never raised."""
     checks = list(_guarded("home", lambda: _home(home)))
     if any(check.state == WRONG for check in checks):
-        return [*checks, *_guarded("git", _git)]
+        return [
+            *checks,
+            *_guarded("supervisor", lambda: _made(doctor_running.supervisor(home))),
+            *_guarded("git", _git),
+        ]
     parts: list[tuple[str, Callable[[], Iterator[Check]]]] = [
         ("database", lambda: _made(doctor_store.database(home))),
         ("settings", lambda: _settings(home, cwd)),
@@ -67,7 +71,7 @@ def _made(found: Iterator[tuple[str, str, str, str]]) -> Iterator[Check]:
 
 
 def _home(home: Home) -> Iterator[Check]:
-    home.require()
+    require(home)
     mode = stat.S_IMODE(os.stat(home.root).st_mode)  # noqa: PTH116 - paths of the home are strings
     if mode & 0o077:
         yield Check("home", WARNING, f"{home.root} has mode {mode:04o}: others can read it", _chmod("700", home.root))

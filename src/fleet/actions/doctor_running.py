@@ -7,17 +7,17 @@ import stat
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from fleet.actions.control import why_stopped
 from fleet.actions.hosts import is_served
 from fleet.actions.repositories import gone_repositories
 from fleet.actions.strays import fact, remedy, strays
 from fleet.assembly import open_launcher
 from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
-from fleet.core.jsontext import decode
 from fleet.core.task import Status
 from fleet.engine.giving_back import waiting
 from fleet.engine.installed import NOT_INSTALLED
-from fleet.engine.single import NOTE_BYTES, PAUSED, holder
+from fleet.engine.single import PAUSED, holder, left_by
 from fleet.workspaces.repository import RepositoryGone
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ def supervisor(home: Home) -> Iterator[Found]:
     """Whether one runs, and does not merely stand there."""
     note = holder(home)
     if note is None:
-        left = _left_by_a_dead_one(home)
+        if why := why_stopped(home):
+            yield "supervisor", "wrong", why, f"{START} Agents it left go on and are adopted."
+            return
+        left = left_by(home).get("pid")  # one that ends by itself leaves none
         fact = f"the last one (pid {left}) ended without a word" if left else "none runs"
         yield "supervisor", "warning", fact, f"{START} Agents it left go on and are adopted." if left else START
         return
@@ -124,16 +127,6 @@ def _given_back(fleet: Fleet) -> Iterator[Found]:
 
 def _some(ids: list[str]) -> str:
     return ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
-
-
-def _left_by_a_dead_one(home: Home) -> int | None:
-    """The pid in a lock that nobody holds: a supervisor that ends by itself empties it."""
-    try:
-        with open(home.supervisor_lock, encoding="utf-8") as file:  # noqa: PTH123 - paths of the home are strings
-            note = decode(file.read(NOTE_BYTES) or "{}")
-        return int(note["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _is_stopped(pid: int) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fleet.actions.rights import refuse_agents
-from fleet.assembly import open_fleet
+from fleet.assembly import open_fleet, refuse_foreign
 from fleet.config.keys import HOME, Permissions
 from fleet.config.load import load
 from fleet.config.queue import BEADS, POSTGRES, SQLITE, kind_of
@@ -57,6 +57,7 @@ def init(
 def ensure(home: Home) -> bool:
     """Make the home where there is none yet. Whether it had to be made."""
     home.check()
+    refuse_foreign(home)
     if home.exists:
         return False
     _make(home)
@@ -64,6 +65,7 @@ def ensure(home: Home) -> bool:
 
 
 def _make(home: Home) -> list[str]:
+    refuse_foreign(home)
     changes = []
     if home.make():
         changes.append("made its folders, private to you")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.archive import BUNDLES, FOLDERS, HOME, SETTINGS, checked
 from fleet.actions.rights import refuse_agents
-from fleet.assembly import check_embedded, copy_embedded
+from fleet.assembly import check_embedded, copy_embedded, refuse_foreign
 from fleet.config.queue import POSTGRES
 from fleet.core.clock import now
 from fleet.core.errors import BadInput, FleetError, StoreFault
@@ -55,6 +55,7 @@ def restore(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) 
     refuse_agents(caller, "restore a backup")
     tell("reading the backup")
     manifest = checked(path)
+    refuse_foreign(home)
     home.make()
     single = Single(home)
     single.take()

@@ -12,10 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.actions.control import stop
-from fleet.assembly import open_fleet, open_launcher, open_terminals
+from fleet.assembly import file_of, open_fleet, open_launcher, open_terminals, rescue, way_back
 from fleet.config import load
 from fleet.config.queue import keep as keep_queue
-from fleet.core.errors import WARNINGS, QueueMoved, StoreAway
+from fleet.core.clock import now
+from fleet.core.errors import WARNINGS, DatabaseReplaced, FleetError, HomeReplaced, QueueMoved, StoreAway, StoreFault
 from fleet.core.task import MADE_HERE
 from fleet.engine import logs
 from fleet.engine.hosting import Said, keep_name, owner_of
@@ -23,6 +24,7 @@ from fleet.engine.office import Office
 from fleet.engine.single import Single, holder
 from fleet.engine.start_report import StartReport
 from fleet.engine.supervisor import Supervisor
+from fleet.home import RESCUED
 from fleet.warm.keeping import keep_warm
 from fleet.workspaces import git, lasting
 
@@ -46,8 +48,9 @@ def supervise(
     to_terminal: bool = True,
     report: StartReport | None = None,
 ) -> None:
-    """Supervise this home until SIGTERM or SIGINT; agents go on without us. Raises SupervisorRunning, QueueMoved.
+    """Supervise this home until SIGTERM or SIGINT; agents go on without us.
 
+    Raises SupervisorRunning, QueueMoved, and FleetError once the home or its database was deleted, moved or replaced.
     With `only_made` nothing is claimed but what `create` and its like made; such a one gives way to any other.
     """
     note = holder(home)
@@ -56,15 +59,36 @@ def supervise(
     said, origins = said or Said(), MADE_HERE if only_made else None
     single, report = Single(home), report or StartReport()
     single.take(only_made=only_made, said=said.note())
+    why = ""
     try:
         keep_queue(home, os.environ)
         keep_name(home, said.name)
         with _opened(home, report) as fleet, lasting.kept(), git.with_readings():
             if fleet.queue.was_moved():
                 raise QueueMoved
-            asyncio.run(_serve(fleet, said, origins, to_terminal, report))
+            if file := file_of(fleet):
+                single.add(database=file)
+            try:
+                asyncio.run(_serve(fleet, said, origins, to_terminal, single, report))
+            except (DatabaseReplaced, HomeReplaced) as error:
+                why = str(error)
+                raise _stopped(fleet, error) from error
     finally:
-        single.release()
+        single.release(why=why)
+
+
+def _stopped(fleet: Fleet, error: FleetError) -> FleetError:
+    """Keep the database that no path leads to, and return what to tell of it."""
+    fact, hint = f"the supervisor stopped: {error}; agents live on", error.hint
+    if isinstance(error, DatabaseReplaced):
+        kept = f"{fleet.home.root}/{RESCUED}{now():%Y%m%dT%H%M%S.%fZ}"
+        try:
+            rescue(fleet, kept)
+            fact, hint = f"{fact}; what it had is kept in {kept}", way_back(fleet.home)
+        except (StoreFault, OSError) as fault:
+            log.error("the database could not be kept: %s", fault)
+    log.error("%s", fact)
+    return FleetError(fact, hint=hint)
 
 
 def _opened(home: Home, report: StartReport) -> Fleet:
@@ -96,9 +120,15 @@ def office_of(fleet: Fleet, said: Said) -> Office:
 
 
 async def _serve(
-    fleet: Fleet, said: Said, origins: tuple[str, ...] | None, to_terminal: bool, report: StartReport
+    fleet: Fleet,
+    said: Said,
+    origins: tuple[str, ...] | None,
+    to_terminal: bool,
+    single: Single,
+    report: StartReport,
 ) -> None:
     home, office = fleet.home, office_of(fleet, said)
+    office.confirm_home = single.confirm
     logs.set_up(home, office.redactor, to_terminal=to_terminal)
     for warning in WARNINGS.values():
         log.warning("%s", warning)

@@ -13,6 +13,6 @@ from fleet.home import find
 def log(lines: int | None, to_follow: bool) -> None:
     """Print the most recent log of the supervisor: all of it, or the last N lines."""
     home = find()
-    home.require()
+    home.check()
     place = newest_log(home)
     write(follow(place, lambda: False, lines=lines) if to_follow else text_of(place, lines=lines))

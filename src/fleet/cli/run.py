@@ -9,6 +9,7 @@ import click
 from fleet.actions import control, homes, supervising
 from fleet.actions.rights import refuse_agents
 from fleet.cli import person
+from fleet.cli.bd.text import clean
 from fleet.core.jsontext import encode
 from fleet.engine.start_report import StartReport
 from fleet.home import find
@@ -94,7 +95,8 @@ def status(as_json: bool) -> int:
         slots = f"{found['agents']} of {found['slots']} slots"
         click.echo(f"running: pid {found['pid']}, since {found['since']}, {slots}{paused}{only}")
     else:
-        click.echo("not running; `fleet run start` starts it")
+        stopped = f"; {clean(found['stopped'])}" if found["stopped"] else ""
+        click.echo(f"not running{stopped}; `fleet run start` starts it")
     return 0 if found["running"] else 1
 
 

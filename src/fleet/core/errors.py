@@ -146,12 +146,39 @@ class HomeRefused(FleetError):
     """The home cannot be trusted with work: others can write to it, or its file system cannot lock."""
 
 
+class HomeReplaced(FleetError):
+    """The path of a home leads to another folder than before, or to none."""
+
+    hint = "put the home back or set FLEET_HOME to where it is, then `fleet run start`."
+
+
 class StoreFault(FleetError):
     """The database could not do its work: full, locked for too long, damaged."""
 
 
 class StoreHindered(StoreFault):
     """The database cannot be written now: its disk is full, read-only or failing, or others hold it."""
+
+
+class DatabaseReplaced(StoreFault):
+    """The path of a database leads to another file than the one that is open, or to none."""
+
+    hint = "if that was not meant, put the right file back; `fleet restore FILE` restores a backup."
+
+    def __init__(self, path: str, *, is_gone: bool) -> None:
+        super().__init__(f"the database was {'deleted or moved' if is_gone else 'replaced'} while it was open: {path}")
+
+
+class DatabaseRefused(StoreFault):
+    """A database that would be used beside the one that the home's runs or its supervisor know."""
+
+
+class ForeignDatabase(StoreFault):
+    """A database that another program made."""
+
+    def __init__(self, path: str, *, owner: str) -> None:
+        hint = "set FLEET_HOME to a folder of fleet's own, such as ~/.fleet; nothing was changed."
+        super().__init__(f"{path} is a database of {owner}, not of fleet", hint=hint)
 
 
 class StoreAway(StoreFault):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from fleet.config import OF_SUPERVISORS, load
 from fleet.core.clock import EPOCH
-from fleet.core.errors import ClaimLost, FleetError, StoreAway
+from fleet.core.errors import ClaimLost, DatabaseReplaced, FleetError, HomeReplaced, StoreAway
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.task import WORKTREE
 from fleet.engine.fence import Fence
@@ -67,6 +67,7 @@ class Office:
     ) -> None:
         self.home, self.queue, self.history = home, queue, history
         self.launcher = launcher  # of agents without a terminal, and of setup and verify commands
+        self.confirm_home: Callable[[], None] = lambda: None  # raises HomeReplaced
         self._terminals = terminals  # makes the launcher of agents in tmux, by the name of its socket
         self._opened: dict[str, Launcher] = {}
         self.owner = owner
@@ -87,6 +88,8 @@ class Office:
         self.fence = Fence(is_on=queue.is_shared)
         self._back = asyncio.Event()  # set: the store can be reached, as far as we know
         self._back.set()
+        self.why_lost: FleetError | None = None  # why nothing may be done any more for this home
+        self.lost = asyncio.Event()
         # SQLite is asked by one thread, so that its waits never stop the loop.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         # Those who look at the same thing wait for each other: not in the place of others who could work.
@@ -98,7 +101,10 @@ class Office:
         while claim is not None:
             await self._until_sure(claim)
             with contextlib.suppress(StoreAway):
-                return await self.ask_once(call, *args, **kwargs)
+                try:
+                    return await self.ask_once(call, *args, **kwargs)
+                except DatabaseReplaced:
+                    raise asyncio.CancelledError from None  # the run goes on: the next supervisor follows it
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._back.wait(), AGAIN_SECONDS)
         return await self.ask_once(call, *args, **kwargs)
@@ -109,6 +115,9 @@ class Office:
             return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: call(*args, **kwargs))
         except StoreAway as error:
             self._note_away(error)
+            raise
+        except DatabaseReplaced as error:
+            self.lose(error)
             raise
 
     def be_patient(self, claim: Claim) -> None:
@@ -125,6 +134,21 @@ class Office:
             if self.fence.is_lost(claim.task.id):
                 raise ClaimLost(claim.task.id, claim.epoch)
             await asyncio.sleep(SURE_SECONDS)
+
+    async def confirm(self) -> None:
+        """Look whether commands still work on this home and this database."""
+        try:
+            self.confirm_home()
+        except HomeReplaced as error:
+            self.lose(error)
+        else:
+            await self.ask(self.queue.confirm)
+
+    def lose(self, error: FleetError) -> None:
+        """Note that the home or its database is another by now: nothing more may be done for it from here."""
+        if self.why_lost is None:
+            self.why_lost = error
+            self.lost.set()
 
     @property
     def is_away(self) -> bool:

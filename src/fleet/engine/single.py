@@ -6,12 +6,12 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import TYPE_CHECKING
 
 from fleet.core.clock import now
-from fleet.core.errors import SupervisorRunning
+from fleet.core.errors import HomeReplaced, SupervisorRunning
 from fleet.core.jsontext import decode, encode
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -52,10 +52,31 @@ class Single:
         os.pwrite(file, encode(note).encode(), 0)
         self._file = file
 
-    def release(self) -> None:
-        """Stop being it; safe to call twice."""
+    def add(self, **facts: Any) -> None:
+        """Add facts to the note."""
+        assert self._file is not None
+        os.pwrite(self._file, encode(_note(self._file) | facts).encode(), 0)
+
+    def confirm(self) -> None:
+        """Raise HomeReplaced unless others still find this lock: without it there could be two supervisors."""
+        assert self._file is not None
+        ours = os.fstat(self._file)
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - paths of the home are strings
+        except (FileNotFoundError, NotADirectoryError):
+            raise HomeReplaced(f"the home or its lock was deleted or moved: {self._path}") from None
+        except OSError:  # the disk fails, and who works with it says how
+            return
+        if (found.st_dev, found.st_ino) != (ours.st_dev, ours.st_ino):
+            raise HomeReplaced(f"the home or its lock was replaced: {self._path}")
+
+    def release(self, *, why: str = "") -> None:
+        """Stop being it; safe to call twice. The note keeps `why`, until the next supervisor takes the lock."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
+            if why:
+                note = {"stopped_at": now().isoformat(timespec="seconds"), "why": why}
+                os.pwrite(self._file, encode(note).encode(), 0)
             os.close(self._file)
             self._file = None
 
@@ -73,6 +94,18 @@ def holder(home: Home) -> dict[str, Any] | None:
     finally:
         os.close(file)
     return None
+
+
+def left_by(home: Home) -> dict[str, Any]:
+    """Return the note of the last supervisor: why it stopped, or its pid if it was killed."""
+    try:
+        file = os.open(home.supervisor_lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return {}
+    try:
+        return _note(file)
+    finally:
+        os.close(file)
 
 
 def _locked(file: int) -> bool:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet import wake
-from fleet.core.errors import FleetError, HomeRefused, StoreAway, StoreFault, StoreHindered
+from fleet.core.errors import DatabaseReplaced, FleetError, HomeRefused, StoreAway, StoreFault, StoreHindered
 from fleet.core.filter import Filter
 from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
@@ -77,7 +77,10 @@ class Supervisor:
         self._at_once = pool.USUAL  # what the tasks of the pool last said
 
     async def serve(self) -> None:
-        """Recover what an earlier supervisor left, then claim and follow until `stop`. Raises HostTaken."""
+        """Recover what an earlier supervisor left, then claim and follow until `stop`.
+
+        Raises HostTaken, and DatabaseReplaced or HomeReplaced once the home or its database is another; agents live on.
+        """
         await self._arrive()
         if self._stopping.is_set():
             return
@@ -87,6 +90,7 @@ class Supervisor:
         self._office.fence.begin()
         beat = asyncio.create_task(self._beat(), name="beat")
         away = asyncio.create_task(self._away.serve(), name="away")
+        losing = asyncio.create_task(self._stop_when_lost(), name="losing")
         try:
             await self._persist(self._begin, refuses=True)
             await self._persist(self._recover)
@@ -99,18 +103,24 @@ class Supervisor:
         finally:
             loop.remove_reader(pipe)
             os.close(pipe)
-            others = [each for each in (beat, away, self._expecting) if each is not None]
+            others = [each for each in (beat, away, losing, self._expecting) if each is not None]
             for each in others:
                 each.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             await self._radar.end()
             await asyncio.to_thread(self._office.fence.end)
+        if self._office.why_lost is not None:
+            raise self._office.why_lost
 
     def stop(self, *, stop_agents: bool = False) -> None:
         """Claim nothing more and end; agents go on, or are stopped first. May be called twice, or early."""
         self._stop_agents = self._stop_agents or stop_agents
         self._stopping.set()
         self._woken.set()
+
+    async def _stop_when_lost(self) -> None:
+        await self._office.lost.wait()
+        self.stop()
 
     def _on_wake(self, pipe: int) -> None:
         is_woken, expected = wake.drain(pipe)
@@ -292,6 +302,7 @@ class Supervisor:
         renewed = looked = 0.0
         while True:
             await asyncio.sleep(FOLD_SECONDS)
+            await self._guarded(self._office.confirm)
             now = asyncio.get_running_loop().time()
             due = now - renewed >= self._office.settings.supervisor.claim_seconds / 3
             if due or self._office.is_away:
@@ -366,10 +377,11 @@ class Supervisor:
                 await asyncio.wait(self._tasks)
             await self._guarded(Recovery(self._office).end_left)
         await asyncio.gather(*(runner.hold_still() for runner in self._runners.values()))
-        await self._guarded(self._keep_folded)
-        if self._office.fence.is_on:
-            await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still
-        await self._guarded(self._leave)
+        if self._office.why_lost is None:
+            await self._guarded(self._keep_folded)
+            if self._office.fence.is_on:
+                await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still
+            await self._guarded(self._leave)
         for task in list(self._tasks):
             task.cancel()
         git.end_reading()  # nobody waits for it any more, and it would take as long as agents' files are large
@@ -383,7 +395,7 @@ class Supervisor:
         """Do something that may fail without ending the supervisor: the next look tries again."""
         try:
             await work()
-        except StoreAway:
+        except (StoreAway, DatabaseReplaced):
             pass  # that was noted, and what goes on when it is back
         except FleetError as error:
             log.warning("%s", error)
@@ -402,7 +414,7 @@ class Supervisor:
                 if refuses and not passes:
                     raise
                 self._report.waits(error)
-                if not isinstance(error, StoreAway):  # that was noted
+                if not isinstance(error, StoreAway | DatabaseReplaced):  # that was noted
                     log.warning("recovery waits: %s", error)
                 await self._pause()
             else:

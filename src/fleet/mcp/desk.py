@@ -15,7 +15,7 @@ from fleet.actions.worker_making import Maker, make
 from fleet.actions.worker_terms import WorkerTerms
 from fleet.actions.workers import Worker
 from fleet.assembly import open_fleet
-from fleet.core.errors import FleetError
+from fleet.core.errors import DatabaseReplaced, FleetError
 from fleet.descent import is_agents
 from fleet.mcp.gathering import Gathering
 
@@ -119,6 +119,13 @@ class Desk:
 
     def _fleet(self) -> Fleet:
         fleet: Fleet | None = getattr(self._own, "fleet", None)
+        if fleet is not None:
+            try:
+                fleet.queue.confirm()
+            except DatabaseReplaced:  # what others work on now is opened again
+                self._opened.remove(fleet)
+                fleet.queue.close()
+                fleet = self._own.fleet = None
         if fleet is None:
             fleet = self._own.fleet = open_fleet(self.home)
             self._opened.append(fleet)

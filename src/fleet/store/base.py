@@ -43,6 +43,9 @@ class Queue(Protocol):
     def health(self) -> list[Vital]:
         """What this queue says of its own health; reads all of it, never raises, and changes nothing."""
 
+    def confirm(self) -> None:
+        """Raise DatabaseReplaced if commands that start now would work on another database than this one."""
+
     def was_moved(self) -> bool:
         """Whether all of it was moved to another queue: what is here can be read, and each write raises QueueMoved."""
 

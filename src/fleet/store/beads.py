@@ -62,9 +62,16 @@ class BeadsQueue(SqliteQueue):
     is_shared = False
 
     def __init__(
-        self, path: str, folder: str, *, make: bool = False, migrate: bool = False, now: Clock = clock.now
+        self,
+        path: str,
+        folder: str,
+        *,
+        make: bool = False,
+        migrate: bool = False,
+        check_new: Callable[[], None] = lambda: None,
+        now: Clock = clock.now,
     ) -> None:
-        self._file: BeadsConnection = BeadsConnection(path, make=make, migrate=migrate)
+        self._file: BeadsConnection = BeadsConnection(path, make=make, migrate=migrate, check_new=check_new)
         SqlQueue.__init__(self, self._file, now)
         self.folder = folder
         self._committed = SqliteQueue(path, now=now)

@@ -9,7 +9,7 @@ from fleet.store import named_sql
 from fleet.store.sqlite_connection import Connection, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Any
 
@@ -44,10 +44,17 @@ class Keeper(Protocol):
 class BeadsConnection(Connection):
     """A connection whose transactions bd has a part in. Without a keeper it is like any other."""
 
-    def __init__(self, path: str, *, make: bool = False, migrate: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        make: bool = False,
+        migrate: bool = False,
+        check_new: Callable[[], None] = lambda: None,
+    ) -> None:
         self._keeper: Keeper | None = None
         self._watching = False
-        super().__init__(path, make=make, migrate=migrate)
+        super().__init__(path, make=make, migrate=migrate, check_new=check_new)
         self._sql = named_sql.load("beads", "mirror")
 
     def watch(self, keeper: Keeper) -> None:

@@ -56,6 +56,9 @@ class MemoryQueue:
             Vital(name="memory", state=Health.OK, fact=f"{len(self.state.tasks)} tasks, kept until this process ends")
         ]
 
+    def confirm(self) -> None:
+        pass
+
     def was_moved(self) -> bool:
         return False
 

@@ -42,6 +42,9 @@ class SqlQueue:
     def close(self) -> None:
         self._db.close()
 
+    def confirm(self) -> None:
+        pass
+
     def was_moved(self) -> bool:
         return bool(self._db.rows(self._db.blocks("moving")["is_sealed"])[0][0])
 

@@ -25,13 +25,33 @@ class SqliteQueue(SqlQueue):
 
     is_shared = False
 
-    def __init__(self, path: str, *, make: bool = False, migrate: bool = False, now: Clock = clock.now) -> None:
-        self._file = Connection(path, make=make, migrate=migrate)
+    def __init__(
+        self,
+        path: str,
+        *,
+        make: bool = False,
+        migrate: bool = False,
+        check_new: Callable[[], None] = lambda: None,
+        now: Clock = clock.now,
+    ) -> None:
+        self._file = Connection(path, make=make, migrate=migrate, check_new=check_new)
         super().__init__(self._file, now)
 
     @property
     def connection(self) -> Connection:
         return self._file
+
+    def confirm(self) -> None:
+        self._file.confirm()
+
+    @property
+    def file(self) -> str:
+        """The device and inode of the file that is open."""
+        return self._file.id
+
+    def rescue(self, path: str) -> None:
+        """Copy the file that is open to a new one, wherever its own path leads. Raises StoreFault, OSError."""
+        self._file.rescue(path)
 
     def health(self) -> list[Vital]:
         from fleet.store.sqlite_health import health  # for `fleet doctor` alone

@@ -7,18 +7,19 @@ import os
 
 import apsw
 
-from fleet.core.errors import QueueMoved, SchemaMismatch, StoreFault, StoreHindered
+from fleet.core.errors import ForeignDatabase, QueueMoved, SchemaMismatch, StoreFault, StoreHindered
 from fleet.core.jsontext import encode
 from fleet.files import flush_folder
 from fleet.store import named_sql
+from fleet.store.sqlite_file import FileId, check_tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
     from typing import Any
 
-PATIENCE_MS = 60_000
+PATIENCE_MS, RESCUE_PATIENCE_MS = 60_000, 1_000
 _loaded: dict[str, dict[str, str]] = {}
 SCHEMA_VERSION = 8
 #: What follows the name of a database in that of the copy made before an upgrade; the schema it has comes next.
@@ -30,21 +31,36 @@ RESTORE = "run `fleet restore FILE` with your last `fleet backup`; fleet keeps t
 
 
 class Connection:
-    """A database file, opened by one thread of one process."""
+    """A database file, opened by one thread of one process. `check_new` may refuse to have a new or empty one.
 
-    def __init__(self, path: str, *, make: bool = False, migrate: bool = False) -> None:
+    Nothing more is read or written once its path leads to another file: what others do would not be seen here.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        make: bool = False,
+        migrate: bool = False,
+        check_new: Callable[[], None] = lambda: None,
+    ) -> None:
         self.path = path
-        if make:
+        if make and not os.path.exists(path):  # noqa: PTH110
+            check_new()
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._file = FileId(path)
+        self._depth = 0
+        self._durable = True
         try:
             self._db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
             self._db.set_busy_timeout(PATIENCE_MS)
             self._db.pragma("foreign_keys", True)
             version = self._db.pragma("user_version")
+            self._refuse_foreign()
         except apsw.Error as error:
-            raise _translated(error, path) from error
-        self._depth = 0
-        self._durable = True
+            raise self._fault(error) from error
+        if version == 0:
+            check_new()
         if version != SCHEMA_VERSION:
             self._prepare(version, make, migrate)
 
@@ -54,10 +70,12 @@ class Connection:
 
     def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """Run one statement and fetch all it answers."""
+        if not self._depth:
+            self._file.confirm()
         try:
             return list(self._db.execute(sql, values))
         except apsw.Error as error:
-            raise _translated(error, self.path) from error
+            raise self._fault(error) from error
 
     def together(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[tuple[Any, ...]]]:
         """What several statements that only read answer, each about the same moment."""
@@ -161,16 +179,22 @@ class Connection:
     def _copy(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):  # left by an upgrade that was killed
             os.unlink(path)  # noqa: PTH108
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         # Our own connection holds the lock, which keeps SQLite from reading for a copy through it.
-        copy, source = (apsw.Connection(each, flags=apsw.SQLITE_OPEN_READWRITE) for each in (path, self.path))
+        source = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            self._copy_to(path, source)
+        finally:
+            source.close()
+
+    def _copy_to(self, path: str, source: apsw.Connection) -> None:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             with copy.backup("main", source, "main") as running:
                 while not running.done:
                     running.step(PAGES_AT_ONCE)
         finally:
             copy.close()
-            source.close()
 
     def _way_back(self) -> str:
         """What helps where a newer fleet has upgraded the database."""
@@ -181,7 +205,46 @@ class Connection:
         back = f"rm -f {self.path}-wal {self.path}-shm && cp {copy} {self.path}"
         return f"{newer}; or stop fleet and return to the backup made before, without what was done since: `{back}`."
 
+    @property
+    def id(self) -> str:
+        """The device and inode of the file."""
+        return str(self._file)
+
+    def confirm(self) -> None:
+        """Raise DatabaseReplaced unless the path still leads to the file that is open."""
+        self._file.confirm()
+
+    def rescue(self, path: str) -> None:
+        """Copy the file that is open to a new one, wherever its own path leads; it has all of its log then.
+
+        Raises StoreFault, OSError.
+        """
+        try:
+            self._copy_to(path, self._db)
+            self._db.set_busy_timeout(RESCUE_PATIENCE_MS)
+            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()  # else the log is taken for another file's
+        except apsw.Error as error:
+            raise _translated(error, path) from error
+
+    def _refuse_foreign(self) -> None:
+        """Raise ForeignDatabase for the database of another program, whose log stays as it is."""
+        try:
+            check_tables(self.path, [name for (name,) in self._db.execute(self.blocks("file")["tables"])])
+        except ForeignDatabase:
+            with contextlib.suppress(OSError):
+                if os.stat(f"{self.path}-wal").st_size:  # noqa: PTH116
+                    self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._db.close()
+            raise
+
+    def _fault(self, error: apsw.Error) -> StoreFault:
+        """Return what to raise for an error. Raises DatabaseReplaced if the file was taken in the middle of it."""
+        self._file.confirm()
+        return _translated(error, self.path)
+
     def _begin(self, how: str, durable: bool) -> None:
+        if not self._depth:
+            self._file.confirm()
         self._depth += 1
         if self._depth > 1:
             return
@@ -192,7 +255,7 @@ class Connection:
             self._db.execute(how)
         except apsw.Error as error:
             self._depth = 0
-            raise _translated(error, self.path) from error
+            raise self._fault(error) from error
 
     def _end(self, failed: bool) -> None:
         self._depth -= 1
@@ -204,7 +267,7 @@ class Connection:
             if self._db.in_transaction:
                 self._db.execute("rollback")
             if not failed:
-                raise _translated(error, self.path) from error
+                raise self._fault(error) from error
 
 
 def backups(path: str) -> list[str]:
