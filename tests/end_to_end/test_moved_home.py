@@ -1,6 +1,8 @@
 """A home that is moved takes its worktrees, agents and claims along, and nothing that was not committed is lost."""
 
+import logging
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -17,6 +19,10 @@ from terminals import home as at_home
 
 __all__ = ["at_home"]
 
+log = logging.getLogger(__name__)
+
+CUT = str(Path(__file__).parents[1] / "workers" / "cut")
+FEW = 4
 EDITED, NEW = "edited, not committed\n", "not even known to git\n"
 
 
@@ -46,9 +52,9 @@ def end_supervisor(home: Terminals) -> None:
     home.fleet.ok("run", "stop")
 
 
-def move(home: Terminals) -> Path:
+def move(home: Terminals, name: str = "moved") -> Path:
     """Move the home; its new place."""
-    place = home.fleet.home.with_name("moved")
+    place = home.fleet.home.with_name(name)
     home.fleet.home.rename(place)
     home.fleet.home = place
     home.fleet.env["FLEET_HOME"] = str(place)
@@ -92,6 +98,52 @@ def test_uncommitted_work_survives_when_the_home_was_moved(home: Terminals, firs
     assert run_git(moved, "status", "--porcelain") == "", "it was committed as what the run left"
     assert EDITED in contents(home) and NEW in contents(home)
     assert home.worktrees() == {str(moved)} and home.fsck() == ""
+
+
+@pytest.mark.parametrize("kills", [FEW, pytest.param(0, marks=pytest.mark.soak("kills"))])
+def test_relocation_is_finished_by_the_next_command_when_it_was_killed(home: Terminals, kills: int) -> None:
+    """A few points by chance; in the long form every one. The home moves on before each."""
+    seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
+    log.info("FLEET_SEED=%s", seed)
+    task, tree = failed_and_edited(home)
+    end_supervisor(home)
+    inside, report = tree.relative_to(home.fleet.home), home.fleet.user / "count"
+    move(home)
+    home.fleet.ok("list", "--repair", PYTHONPATH=CUT, CUT_AT="0", CUT_COUNT=str(report))
+    points = list(range(1, int(report.read_text()) + 1))
+    assert len(points) > 3
+    killed = []
+    for point in sorted(random.Random(seed).sample(points, kills)) if kills else points:
+        place = move(home, f"moved-{point}")
+        cut = home.fleet("list", "--repair", PYTHONPATH=CUT, CUT_AT=str(point))
+        assert cut.code in (0, -signal.SIGKILL), (point, cut)
+        killed.append(cut.code != 0)
+        home.fleet.ok("list", "--repair")
+        moved = place / inside
+        assert home.worktrees() == {str(moved)} and run_git(moved, "branch", "--show-current") == "work", point
+        assert (moved / "file1.txt").read_text() == EDITED and (moved / "new.txt").read_text() == NEW, point
+        assert home.fsck() == "" and home.listed("--all")["work"]["worktree"] == str(moved), point
+    assert any(killed), "it was killed, and did not just end"
+    again(home)
+    wait_for(lambda: len(home.runs(task)) == 2 and home.runs(task)[1]["ended_at"], "its second run", home.describe)
+    assert EDITED in contents(home) and NEW in contents(home)
+
+
+@pytest.mark.parametrize("first", ["repair", "retry"])
+def test_uncommitted_work_survives_when_no_fleet_recorded_where_the_home_was(home: Terminals, first: str) -> None:
+    """As in a home that moved before a supervisor of this version ran in it."""
+    task, tree = failed_and_edited(home)
+    end_supervisor(home)
+    with closing(sqlite3.connect(home.fleet.home / "fleet.db", isolation_level=None)) as database:
+        assert database.execute("delete from config where key like 'fleet.place%'").rowcount == 1
+    moved = move(home) / tree.relative_to(home.fleet.home.with_name("home"))
+    if first == "repair":
+        home.fleet.ok("list", "--repair", "--json")
+        assert home.worktrees() == {str(moved)}
+    again(home)
+    wait_for(lambda: len(home.runs(task)) == 2 and home.runs(task)[1]["ended_at"], "its second run", home.describe)
+    assert home.runs(task)[1]["workspace"] == str(moved) and home.worktrees() == {str(moved)}
+    assert EDITED in contents(home) and NEW in contents(home)
 
 
 def test_kill_saves_uncommitted_work_when_the_home_was_moved(home: Terminals) -> None:

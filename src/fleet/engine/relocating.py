@@ -48,7 +48,7 @@ def relocate(home: Home, queue: Queue, history: History) -> str:
     """
     pin = pin_of(home)
     found = queue.config().get(PLACE + pin) if pin else None
-    known = _place_in(found) if found else None
+    known = _place_in(found) if found else _place_before(home, history)
     if known is None or known.real == os.path.realpath(home.root):
         return ""
     if holder(home) is not None:
@@ -65,10 +65,10 @@ def take_place(home: Home, queue: Queue, history: History, owner: str) -> str:
     key = PLACE + pin_here(home)
     found = queue.config().get(key)
     place = Place(root=home.root, real=os.path.realpath(home.root), owner=owner)
-    if not found:
+    known = _place_in(found) if found else _place_before(home, history)
+    if known is None:
         queue.set_config(key, encode(place.as_dict()))
         return ""
-    known = _place_in(found)
     if known.real == place.real:
         place = place.replace(root=known.root, links=known.links)
     else:
@@ -98,6 +98,19 @@ def take_place(home: Home, queue: Queue, history: History, owner: str) -> str:
 def _place_in(text: str) -> Place:
     said = decode(text)
     return Place(**{**said, "links": tuple(said["links"])})
+
+
+def _place_before(home: Home, history: History) -> Place | None:
+    """Return where a home was that an older fleet moved in silence: its worktrees are on record there, and are here."""
+    for space in history.workspaces():
+        root, found, rest = space.path.partition("/worktrees/")
+        while found:
+            if not os.path.lexists(space.path) and os.path.isdir(f"{home.worktrees}/{rest}"):  # noqa: PTH112
+                owner = owner_of(Home(root), settings_here(home))
+                return Place(root=root, real=os.path.realpath(root), owner=owner)
+            more, found, rest = rest.partition("/worktrees/")
+            root = f"{root}/worktrees/{more}"
+    return None
 
 
 def _refuse_copy(home: Home, known: Place) -> None:
