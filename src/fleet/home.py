@@ -4,7 +4,6 @@
 # ruff: noqa: PTH100, PTH101, PTH103, PTH110, PTH111, PTH112, PTH113, PTH116, PTH118, PTH120, PTH123
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import sys
