@@ -96,7 +96,7 @@ def test_kills_before_an_agent_was_started_block_no_task(home: Supervised) -> No
     """However often it happens: no agent has vanished where there was none."""
     key = home.create("ok")
     home.fleet.env["CRASH"] = "fleet.launchers.starter:Starter:hand_over:before:1"
-    for _ in range(8):
+    for _ in range(6):
         home.spawn()
         wait_for(lambda: ended(home), "the kill", home.describe)
     del home.fleet.env["CRASH"]
