@@ -99,6 +99,8 @@ def refuse_new(home: Home) -> None:
         evidence = f"{log} holds changes to it"
     elif has_runs(home) and not _is_shared(home):
         evidence = f"{home.tasks} holds runs that are recorded in it"
+    elif os.path.exists(home.database) and os.path.isdir(home.tasks) and os.listdir(home.tasks):  # noqa: PTH110, PTH112, PTH208
+        evidence = f"{home.tasks} holds folders of its tasks"
     else:
         return
     state = "empty" if os.path.exists(home.database) else "missing"  # noqa: PTH110

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) -> None:
     """Put data at path, whole or in parts, with this mode. A link is followed, so a linked settings file stays one."""
     target = os.path.realpath(path)
+    refuse_special(target)
     folder, name = os.path.split(target)
     # The name is cut so that a long one plus the suffix still fits the file system's 255 bytes.
     draft = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.tmp")
@@ -29,6 +30,16 @@ def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) ->
     finally:
         if os.path.lexists(draft):
             os.unlink(draft)
+
+
+def refuse_special(path: str) -> None:
+    """Raise BadInput if a device, a pipe or a socket is in the place of a file: a rename would remove it."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except OSError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise BadInput(f"cannot write {path}: it is not a regular file", hint="name a file")
 
 
 def read_small(path: str, most: int = 1 << 20) -> bytes:

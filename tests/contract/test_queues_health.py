@@ -56,7 +56,7 @@ def test_a_damaged_page_is_told_with_what_to_do_and_never_raised(path: Path, pag
     path.write_bytes(data)
     queue = SqliteQueue(str(path))
     found = worst(queue, "integrity")
-    assert found.state == State.WRONG and "bd export" in found.remedy
+    assert found.state == State.WRONG and "fleet restore" in found.remedy
     assert sum(each.name == "integrity" for each in queue.health()) <= sqlite_health.SHOWN
     queue.close()
 

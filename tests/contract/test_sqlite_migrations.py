@@ -125,7 +125,7 @@ def test_opening_again_keeps_what_is_there(tmp_path: Path) -> None:
 
 
 def test_a_file_is_made_only_when_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(StoreFault, match="cannot be opened") as refused:
+    with pytest.raises(StoreFault, match="there is no database") as refused:
         SqliteQueue(str(tmp_path / "fleet.db"))
     assert refused.value.hint
     assert list(tmp_path.iterdir()) == []

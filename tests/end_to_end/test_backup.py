@@ -266,6 +266,15 @@ def test_backup_leaves_no_part_when_it_cannot_be_written(home: Supervised) -> No
     assert not file.exists() and not list(home.fleet.user.glob(".copy*"))
 
 
+@pytest.mark.parametrize("words", [("backup",), ("bd", "export", "-o"), ("workflow", "new", "competition", "--out")])
+def test_a_device_stays_a_device_when_fleet_writes_to_it(home: Supervised, words: tuple[str, ...]) -> None:
+    device = home.fleet.user / "device"
+    os.mkfifo(device)
+    result = home.fleet(*words, str(device))
+    assert device.is_fifo(), result
+    assert "Traceback" not in result.err
+
+
 def test_restore_can_be_repeated_when_it_was_killed(home: Supervised) -> None:
     """kill -9 at random moments: the next attempt succeeds, and what was there before the first is whole."""
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))

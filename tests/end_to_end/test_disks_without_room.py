@@ -88,7 +88,7 @@ def test_work_resumes_uncounted_when_a_disk_has_room_again(home: Terminals, name
         assert all(home.task(key)["status"] != "blocked" for key in keys), home.describe()
         end()
         home.wait_all(keys, "closed")
-        assert [home.task(key)["failures"] for key in keys] == [0, 0]
+        assert [home.task(key)["failures"] for key in keys] == [0, 0], [home.runs(key) for key in keys]
         assert home.runs(keys[0])[-1]["ending"] == "finished" and home.runs(keys[1])[-1]["ending"] == "finished"
         flags = [flag for key in keys for run in home.told("runs", key) for flag in run["flags"]]
         assert [flag for flag in flags if flag.startswith("not ")] == [], "each was concluded as ever"

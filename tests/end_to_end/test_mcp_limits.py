@@ -155,7 +155,10 @@ def test_a_silence_of_0_seconds_in_the_settings_ends_no_agent(home: Supervised) 
     assert len(home.runs(key)) == 1
 
 
-def test_rate_limit_delays_of_a_server_hold_for_its_tasks_whoever_started_the_supervisor(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", ["create_worker", "create_task"])
+def test_rate_limit_delays_of_a_server_hold_for_its_tasks_whoever_started_the_supervisor(
+    tmp_path: Path, tool: str
+) -> None:
     shop = Shop(tmp_path)
     shop.set("limits.rate_limit_base_seconds=3600", "limits.rate_limit_max_seconds=3600", "limits.rate_limit_retries=0")
     shop.fleet.ok("run", "start")
@@ -163,13 +166,14 @@ def test_rate_limit_delays_of_a_server_hold_for_its_tasks_whoever_started_the_su
     said = {"MAX_RETRIES": "2", "BASE_DELAY": "0.2", "MAX_DELAY": "0.3"}
     try:
         with serving(shop.fleet, **{f"FLEET_RATE_LIMIT_{name}": value for name, value in said.items()}) as tools:
-            (key,) = shop.asked(tools, {"limited": limited}).values()
-            order = {"title": "limited", "prompt": "do: limit in=unknown", "coder": CODER, "cwd": str(shop.repo)}
-            task = tools.ok("create_task", **order)["id"]
-            tools.wait_over(key, task)
-        for each in (key, task):
-            assert [run["ending"] for run in shop.runs(each)] == ["rate_limited"] * 3
-            pauses = shop.pauses(each)
-            assert all(pause >= least for pause, least in zip(pauses, (0.2, 0.3), strict=True)), pauses
+            if tool == "create_worker":
+                (key,) = shop.asked(tools, {"limited": limited}).values()
+            else:
+                order = {"title": "limited", "prompt": "do: limit in=unknown", "coder": CODER, "cwd": str(shop.repo)}
+                key = tools.ok("create_task", **order)["id"]
+            tools.wait_over(key)
+        assert [run["ending"] for run in shop.runs(key)] == ["rate_limited"] * 3
+        pauses = shop.pauses(key)
+        assert all(pause >= least for pause, least in zip(pauses, (0.2, 0.3), strict=True)), pauses
     finally:
         stop(shop.fleet)

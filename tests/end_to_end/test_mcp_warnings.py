@@ -79,7 +79,7 @@ def test_a_coder_that_is_not_installed_is_told_at_once_and_while_its_worker_wait
     assert fresh.tools.ok("get_worker_status", worker_id=worker["worker_id"])["reason"].endswith(WHY)
     ids = [worker["worker_id"], flow["workflow_id"]]
     waited = fresh.tools.ok("wait", ids=ids, timeout_seconds=0)
-    assert [each["reason"][-len(WHY) :] for each in (*waited["tasks"], *waited["workflows"])] == [WHY, WHY]
+    assert all("no program 'codex' is on the" in each["reason"] for each in (*waited["tasks"], *waited["workflows"]))
     fresh.tools.ok("cancel_worker", worker_id=worker["worker_id"])
     gone = fresh.tools.ok("get_worker_status", worker_id=worker["worker_id"])
     assert "cancelled" in gone["reason"]

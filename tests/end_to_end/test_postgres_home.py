@@ -81,7 +81,7 @@ def test_init_records_the_queue_and_every_command_finds_it(fleet: Program) -> No
     assert [each["id"] for each in json.loads(fleet.ok("bd", "list", "--json"))] == [made["id"]]
     assert fleet.ok("config", "get", "queue") == "postgresql://…\n"
     elsewhere = fleet("bd", "list", FLEET_QUEUE="sqlite")
-    assert elsewhere.code == 1 and "fleet init" in elsewhere.err
+    assert elsewhere.code == 1 and "fleet init" in elsewhere.err, elsewhere
     again = fleet.ok("init", "--home", "--queue", "sqlite")
     assert "the home itself" in again
     assert fleet.ok("bd", "list", "--json").strip() == "[]"

@@ -50,7 +50,7 @@ def test_a_task_made_on_one_host_runs_on_another_and_its_work_comes_back(site: S
         assert "lies on host beta" in alpha.fleet("task", key, "plan").err
         words = [*alpha.fleet.argv, "attach", key]
         talk = subprocess.Popen(words, env=alpha.fleet.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    assert talk.stdout is not None
+        assert talk.stdout is not None and talk.stdout.readline()
     with talk.stdout as heard:
         assert b"the task is done" in heard.read()
     assert talk.wait(30) == 0

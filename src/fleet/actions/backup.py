@@ -19,6 +19,7 @@ from fleet.config.queue import BEADS, PASSWORDS, POSTGRES, chosen
 from fleet.core.clock import now
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.jsontext import encode
+from fleet.files import refuse_special
 from fleet.home import quoted
 from fleet.workspaces.bundles import refs_to_keep, write_bundle
 from fleet.workspaces.repository import Repository, RepositoryGone
@@ -62,6 +63,7 @@ def backup(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -
         raise BadInput(f"cannot write {path}: it is no file in a folder that exists", hint="name a file.")
     if f"{os.path.realpath(folder)}/".startswith(tuple(f"{os.path.realpath(home.root)}/{each}/" for each in FOLDERS)):
         raise BadInput(f"cannot write {path}: it would be part of the backup", hint="name a file outside of the home.")
+    refuse_special(target)
     draft = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.part")  # noqa: PTH118
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -96,7 +96,7 @@ def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> i
     if note is not None and note.get("only_made") and not only_made:
         stop(home)  # its agents go on, and we with them
     elif note is not None:
-        raise SupervisorRunning(f"a supervisor runs here already: pid {note.get('pid')}", hint="`fleet run restart`.")
+        raise _runs_already(note)
     _refuse_moved(home)
     argv = [sys.executable, "-P", "-m", "fleet", "run", "foreground", "--quiet"]
     argv += _flags(said) if said else []
@@ -126,7 +126,13 @@ def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> i
     if found.is_late:
         why = found.waits or f"its database did not answer within {START_PATIENCE:g} s"
         raise FleetError(f"the supervisor (pid {child.pid}) waits: {why}", hint=WAITING_HINT)
+    if note := holder(home):  # another start was quicker
+        raise _runs_already(note)
     raise _not_started(home)
+
+
+def _runs_already(note: dict[str, Any]) -> SupervisorRunning:
+    return SupervisorRunning(f"a supervisor runs here already: pid {note.get('pid')}", hint="run `fleet run restart`")
 
 
 def _not_started(home: Home) -> FleetError:

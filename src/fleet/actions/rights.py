@@ -24,7 +24,20 @@ if TYPE_CHECKING:
 
 #: What a run may call as it is: reading, and whatever changes no task.
 FREE = frozenset(
-    {"close", "is_shared", "listening", "health", "now", "atomic", "snapshot", "get", "find", "count", "size"}
+    {
+        "close",
+        "is_shared",
+        "listening",
+        "health",
+        "confirm",
+        "now",
+        "atomic",
+        "snapshot",
+        "get",
+        "find",
+        "count",
+        "size",
+    }
     | {"next_child", "tallies", "edges", "ancestors", "comments", "labels", "waiting_coders", "caller"}
     | {"config", "caller_in", "gave_out", "expired", "was_moved"}
 )

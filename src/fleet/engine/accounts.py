@@ -138,8 +138,8 @@ def _told(outcome: Outcome, now: datetime) -> datetime | None:
 
 
 def _is_long(outcome: Outcome, now: datetime, limits: Limits) -> bool:
-    longest = now + timedelta(seconds=limits.rate_limit_max_seconds)
-    return outcome.resume_at is not None and outcome.resume_at > longest
+    longest = max(timedelta(seconds=limits.rate_limit_max_seconds), SHORTEST_PARK)
+    return outcome.resume_at is not None and outcome.resume_at > now + longest
 
 
 def _configured(settings: Settings, coder: str) -> list[tuple[str, int, timedelta]]:

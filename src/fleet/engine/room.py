@@ -40,7 +40,24 @@ def lack_of_room(*paths: str) -> str:
                 return f"{path}: {os.strerror(errno.EROFS)}"
             if found.f_bavail * found.f_frsize < LEAST_BYTES or (found.f_files and not found.f_favail):
                 return f"{path}: {os.strerror(errno.ENOSPC)}"
+            if fault := _try_to_reserve(path):
+                return f"{path}: {os.strerror(fault)}"
     return ""
+
+
+def _try_to_reserve(path: str) -> int:
+    """Reserve room in a file without a name. Return why the disk refuses, else 0: quotas show in no other way."""
+    if not hasattr(os, "O_TMPFILE"):
+        return 0
+    try:
+        file = os.open(path, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(file, 0, LEAST_BYTES)
+        finally:
+            os.close(file)
+    except OSError as error:
+        return error.errno if error.errno in _CODES else 0
+    return 0
 
 
 def _says_so(error: BaseException) -> bool:

@@ -307,6 +307,8 @@ class Transaction:
 def _translated(error: apsw.Error, path: str) -> StoreFault:
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:  # only those of a seal raise
         return QueueMoved()
+    if isinstance(error, apsw.CantOpenError) and not os.path.lexists(path):
+        return StoreFault(f"there is no database at {path}", hint="run `fleet init`; it makes one unless one was lost")
     for kind, fact, hint in _FAULTS:
         if isinstance(error, kind):
             fault = StoreHindered if issubclass(kind, _HINDRANCES) else StoreFault
