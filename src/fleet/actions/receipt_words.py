@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: What each finding means, for somebody who sees the word for the first time.
 MEANING = {
     Finding.VERIFIED: "real work, and fleet's own look at it ended well",
-    Finding.UNVERIFIED: "real work that nothing has proven",
+    Finding.UNVERIFIED: "nothing has proven its work",
     Finding.NO_CHANGES: "it changed nothing",
     Finding.FAILED_VERIFY: "fleet's own look at the work failed",
     Finding.INCOMPLETE: "it did not get to an end",
@@ -30,7 +30,19 @@ WIDTH = 12
 
 def headline(receipt: Receipt) -> str:
     """One line: which run, and what its receipt shows."""
-    return f"{receipt.run_id}: {receipt.finding} – {MEANING.get(receipt.finding, 'a finding that this fleet lacks')}"
+    return f"{receipt.run_id}: {receipt.finding} – {meaning(receipt)}"
+
+
+def meaning(receipt: Receipt) -> str:
+    """Return what a receipt's finding means. Work is called real only if git shows the run's own changes."""
+    if receipt.finding == Finding.UNVERIFIED:
+        git = (receipt.told.get("pieces") or {}).get("git")
+        git = git if isinstance(git, dict) else {}
+        if git.get("file_count") == 0:
+            return "it changed no file, and nothing has proven its words"
+        if git.get("file_count") and not git.get("blank") and not git.get("others"):
+            return "real work that nothing has proven"
+    return MEANING.get(receipt.finding, "a finding that this fleet lacks")
 
 
 def lines(receipt: Receipt, run: Run | None = None) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fleet.actions.receipt_words import MEANING, sections
+from fleet.actions.receipt_words import MEANING, meaning, sections
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +40,9 @@ def text_of(task: Task, receipt: Receipt | None, runs: Sequence[Run], *, commit:
     """What a request says, and what a comment about a later result does."""
     run = next((each for each in runs if receipt is not None and each.id == receipt.run_id), None)
     finding = receipt.finding if receipt else task.finding
-    meaning = MEANING.get(finding, "nothing is known about the work")
+    means = meaning(receipt) if receipt else MEANING.get(finding, "nothing is known about the work")
     asked = "\n\n".join(part for part in (task.title, task.description) if part.strip())
-    parts = [f"**{finding or 'no finding'}** – {meaning}.", *_moved(receipt, commit)]
+    parts = [f"**{finding or 'no finding'}** – {means}.", *_moved(receipt, commit)]
     parts += ["### What was asked", fenced(asked, LONGEST_ASKED)]
     if receipt is not None:
         words = (f"{label}: " + "\n  ".join(lines) for label, lines in sections(receipt, run))

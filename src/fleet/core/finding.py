@@ -15,7 +15,7 @@ class Finding:
     """The words for what a receipt shows."""
 
     VERIFIED = "verified"  # real work, and fleet's own look at it ended well
-    UNVERIFIED = "unverified"  # real work that nothing has proven
+    UNVERIFIED = "unverified"  # nothing has proven the work, or that there is any
     NO_CHANGES = "no_changes"
     FAILED_VERIFY = "failed_verify"
     INCOMPLETE = "incomplete"
@@ -32,6 +32,8 @@ DONE = (Ending.FINISHED, Ending.HUNG_AFTER_RESULT)
 NOBODYS = (
     *(Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.NOT_LOGGED_IN, Ending.LOST, Ending.RELEASED, Ending.START_HANG),
 )
+#: Handing in is not work.
+ONLY_HANDED_IN = "it handed in, and did nothing else"
 #: How much of what a verify command printed is shown with the finding.
 LAST_LINES, LONGEST_LINES = 3, 300
 
@@ -43,6 +45,7 @@ class Evidence(Record):
     ending: str
     reason: str = ""
     tool_calls: int = 0
+    formalities: int = 0  # of those, the ones that only hand in, talk about the task or plan
     tells_tools: bool = True  # its coder tells of each tool
     handed_in: bool = False  # `bd close` or result.json
     artifact: bool = False  # it left a file besides the change: a report, a plan
@@ -124,6 +127,8 @@ def _did_nothing(seen: Evidence) -> bool:
 
 
 def _changeless(seen: Evidence, verification: Verification | None) -> Judgement | None:
+    if seen.tells_tools and seen.tool_calls <= seen.formalities and not seen.changed and not seen.artifact:
+        return Judgement(finding=Finding.NO_CHANGES, shown=(ONLY_HANDED_IN,))
     if seen.changed is None or (seen.changed and not seen.blank):
         return None
     if seen.changed and verification is not None and verification.proves and verification.base_status:

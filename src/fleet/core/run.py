@@ -42,6 +42,7 @@ class Outcome(Record):
     resume_at: datetime | None = None  # when a limit ends
     handed_in: bool = False  # `bd close` or result.json
     tool_calls: int = 0
+    formalities: int = 0  # tool calls that only hand in
     exit_status: int | None = None
     exit_signal: int | None = None
     finding: str = ""  # what the receipt shows

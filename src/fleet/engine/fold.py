@@ -11,6 +11,7 @@ What decides how the run ends, and is no column of its own, is kept as notes in 
     full        it said that its context is full
     overflows   how often it said so since its last tool
     denied      tools that were not allowed
+    formalities tool calls that only hand in, talk about the task or plan: see `engine.evidence.formalities`
     messages    the usage of the last few messages: some coders tell it several times
     before      what the session had used and done when this run began: some coders count on over a resumed session
     first       tokens in the context at its first request: what the coder loads before anything is said
@@ -30,6 +31,7 @@ from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.resets import resets_at
 from fleet.core.result_schema import HANDED_IN
+from fleet.engine.evidence.formalities import is_formality
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,6 +63,7 @@ def going_on(run: Run, earlier: Run) -> Run:
     before = earlier.notes.get("before", {})
     total = {name: before.get(name, 0) + getattr(earlier, f"{name}_tokens") for name in TOKENS}
     total["tool_calls"] = before.get("tool_calls", 0) + earlier.tool_calls
+    total["formalities"] = before.get("formalities", 0) + earlier.notes.get("formalities", 0)
     return run.replace(session=earlier.session, folded=encode(run.notes | {"before": total}))
 
 
@@ -88,6 +91,8 @@ class _Folding:
             self._new["model"] = str(event.data.get("model") or "")[:200]
         if event.kind == Kind.TOOL_USE:
             self._new["tool_calls"] = self._get("tool_calls") + 1
+            if is_formality(event.tool, event.data, self._run.task_id):
+                self._notes["formalities"] = self._notes.get("formalities", 0) + 1
         self._amounts(event)
         self._words(event, at)
         if HANDED_IN in event.data and len(encode(event.data[HANDED_IN])) <= LONGEST_RESULT:

@@ -131,6 +131,11 @@ def _tool_calls(seen: Seen) -> int:
     return seen.run.tool_calls + int(seen.run.notes.get("before", {}).get("tool_calls", 0))
 
 
+def _formalities(seen: Seen) -> int:
+    notes = seen.run.notes
+    return int(notes.get("formalities", 0)) + int(notes.get("before", {}).get("formalities", 0))
+
+
 def _handed_in(seen: Seen) -> bool:
     return seen.task.handed_in_at is not None or seen.result_file
 
@@ -142,6 +147,7 @@ def _ended(seen: Seen, ending: str, reason: str) -> Outcome:
         reason=reason,
         handed_in=_handed_in(seen),
         tool_calls=_tool_calls(seen),
+        formalities=_formalities(seen),
         exit_status=exit.status if exit else None,
         exit_signal=exit.signal if exit else None,
     )

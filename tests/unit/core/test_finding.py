@@ -70,7 +70,13 @@ PLAIN: dict[str, Any] = {"workspace": "directory"}
         (seen(strayed=("it wrote to ~",), verification=passed()), "out_of_scope", "it wrote to ~"),
         (seen(strayed=("it wrote to ~",), ending="rate_limited"), "out_of_scope", "it wrote to ~"),
         (seen(**PLAIN, changed=None), "unverified", "no verify command"),
-        (seen(**PLAIN, changed=None, tool_calls=0), "unverified", "no verify command"),  # handed in, and not git
+        (seen(**PLAIN, changed=None, tool_calls=0), "no_changes", "did nothing else"),  # handed in, and not git
+        (seen(**PLAIN, changed=None, formalities=2), "unverified", "no verify command"),
+        (seen(**PLAIN, changed=None, formalities=3), "no_changes", "did nothing else"),
+        (seen(**PLAIN, changed=None, formalities=3, artifact=True), "unverified", "no verify command"),
+        (seen(**PLAIN, changed=None, tool_calls=0, tells_tools=False), "unverified", "no verify command"),
+        (seen(**PLAIN, changed=0, formalities=3), "no_changes", "did nothing else"),
+        (seen(formalities=3), "unverified", "no verify command"),
         (seen(**PLAIN, changed=None, tool_calls=0, handed_in=False), "fabricated", "never used a tool"),
         (seen(**PLAIN, changed=0), "unverified", "no verify command"),
         (seen(**PLAIN, changed=0, handed_in=False), "no_changes", "nothing differs"),

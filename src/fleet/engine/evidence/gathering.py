@@ -60,6 +60,7 @@ class Gathered(Record):
             ending=outcome.ending,
             reason=outcome.reason,
             tool_calls=max(outcome.tool_calls, told),
+            formalities=outcome.formalities,
             tells_tools=self.tells_tools,
             handed_in=outcome.handed_in,
             artifact=self.artifact,
