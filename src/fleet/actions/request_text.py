@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fleet.actions.receipt_words import MEANING, meaning, sections
+from fleet.core.visible import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ def text_of(task: Task, receipt: Receipt | None, runs: Sequence[Run], *, commit:
     parts = [f"**{finding or 'no finding'}** – {means}.", *_moved(receipt, commit)]
     parts += ["### What was asked", fenced(asked, LONGEST_ASKED)]
     if receipt is not None:
-        words = (f"{label}: " + "\n  ".join(lines) for label, lines in sections(receipt, run))
+        words = (f"{label}: " + "\n  ".join(map(clean, lines)) for label, lines in sections(receipt, run))
         parts += ["### The receipt", fenced("\n".join(words), LONGEST_RECEIPT)]
     parts += ["### The cost", _cost(runs), _footer(task, receipt, commit)]
     return "\n\n".join(parts)[:LONGEST] + "\n"

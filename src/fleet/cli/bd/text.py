@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleet.core.task import Status
+from fleet.core.visible import clean as clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +22,6 @@ RULE = "-" * 80
 LEGEND = (
     "\nStatus: ○ open  ◐ in_progress  ● blocked  ✓ closed  ❄ deferred\nPriority: P0–P4 (label only; not a status icon)"
 )
-
-
-def clean(text: str) -> str:
-    """Text of somebody else's, made safe for a terminal: control characters are shown, not obeyed."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _shown(char) for char in text)
 
 
 def shown(lines: str) -> str:
@@ -54,7 +48,3 @@ def short(task: Task) -> str:
     """One line: mark, id, priority, type, title."""
     kind = f"{clean(task.type)} " if task.status == Status.CLOSED and not tag(task) else tag(task)
     return f"{mark(task)} {task.id} P{task.priority} {kind}{clean(task.title)}"
-
-
-def _shown(char: str) -> str:
-    return {"\n": "⏎", "\t": " "}.get(char, f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}")
