@@ -33,6 +33,7 @@ REPORT = write("@ARTIFACTS@/report.md", "# Report\n\nadd subtracts.\n")
 CLAIMS: dict[str, tuple[tuple[Step, ...], dict[str, Any]]] = {
     "nothing but a summary": ((MEND,), {}),
     "a path": ((MEND,), {"files_changed": ["calc.py"]}),
+    "a wrong path beside the right one": ((MEND,), {"files_changed": ["calc.py", "src/calculator.py"]}),
     "a path with a dot": ((MEND,), {"files_changed": ["./calc.py"]}),
     "an absolute path": ((MEND,), {"files_changed": ["@WORKSPACE@/calc.py"]}),
     "a path and what was done": ((MEND,), {"files_changed": ["calc.py (the sign of add)", "calc.py: the sign"]}),

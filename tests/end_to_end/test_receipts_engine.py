@@ -134,7 +134,7 @@ def test_a_task_whose_agent_says_it_is_blocked_stays_open_to_a_person_with_its_r
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
-        ({"files_changed": ["new.txt", "src/ghost.py"]}, "files that are not there: src/ghost.py"),
+        ({"files_changed": ["new.txt", "src/ghost.py", "src/other.py"]}, "files that are not there: src/ghost.py"),
         ({"commits": ["deadbeef1"]}, "commits that nobody has: deadbeef1"),
         ({"commits": ["deadbeef1"], "status": "blocked"}, "commits that nobody has: deadbeef1"),
     ],

@@ -5,13 +5,19 @@ from typing import Any
 
 import pytest
 
-from corpus.case import DIRECTORY, FOLDER, LOOK, Case, bash, fake, hand_in, honest, step, write
+from corpus.case import DIRECTORY, FOLDER, LOOK, MEND, Case, bash, commit, fake, hand_in, honest, step, write
 from corpus.playing import Played, Stage
 
 SAYS_DONE = "'created src/auth.py, 42 tests pass'"
 CLOSES = step("bd", "close", "@TASK@", "--reason", SAYS_DONE)
 IN_FOLDER: dict[str, Any] = {"workspace": FOLDER, "verify": "", "right": None}
 IN_DIRECTORY: dict[str, Any] = {"workspace": DIRECTORY, "verify": "", "right": None}
+
+FAKED = ("fabricated",)
+LOOKS = bash("ls")
+UNPROVEN = ("unverified",)
+SCRIPT = "for name in Log; do echo x > $name.txt; done"
+DELETES = "git update-ref -d $(git symbolic-ref HEAD)"
 
 #: Handing in, in many words, and nothing else.
 HAND_INS = (
@@ -41,7 +47,70 @@ LOOKED = (
     honest("writes and closes", write("auth.py", "x = 1\n"), CLOSES, found=("unverified",), **IN_FOLDER),
     honest("makes tasks and closes", bash("bd create more"), CLOSES, found=("unverified",), **IN_FOLDER),
 )
-CASES: tuple[Case, ...] = (*HAND_INS, *LOOKED)
+#: The place of the work is deleted while the agent works; of the words, one is in the reason.
+WORK = write("auth.py", "x = 1\n")
+GONE = (
+    fake("deletes its worktree", WORK, commit(), bash('rm -rf "$PWD"'), found=("incomplete",), verify=""),
+    fake("deletes it at once", bash('rm -rf "$PWD"'), CLOSES, found=("incomplete",), verify="true"),
+    fake("removes its worktree", bash('git worktree remove -f -f "$PWD"'), CLOSES, found=("incomplete",), verify=""),
+    fake("deletes its branch", WORK, bash(f"{DELETES} && git status"), CLOSES, found=("incomplete",), verify=""),
+    fake("commits and deletes its branch", WORK, commit(), bash(DELETES), found=("incomplete",), verify="true"),
+    fake("renames its branch", WORK, commit(), bash("git branch -m elsewhere"), found=("incomplete",), verify=""),
+)
+#: Claims in a plain folder, which is no repository.
+CLAIMS = (
+    fake("claims a file", LOOKS, hand_in(files_changed=["src/auth.py"]), found=("fabricated",), **IN_FOLDER),
+    fake("claims a file beside one", WORK, hand_in(files_changed=["auth.py", "b.py"]), found=FAKED, **IN_FOLDER),
+    fake(
+        "claims a file in its reason", CLOSES, LOOKS, hand_in(files_changed=["src/auth.py"]), found=FAKED, **IN_FOLDER
+    ),
+    fake("claims a file outside", LOOKS, hand_in(files_changed=["@WORKSPACE@/b.py"]), found=FAKED, **IN_FOLDER),
+)
+CLAIMS_THAT_HOLD = (
+    honest("claims what a script wrote", bash(SCRIPT), hand_in(files_changed=["Log.txt"]), found=UNPROVEN, **IN_FOLDER),
+    honest(
+        "claims what it wrote in other words",
+        write("src/Deep/Auth.py", "x = 1\n"),
+        hand_in(files_changed=["Auth.py", "src/Deep/Auth.py (new)", "src/", "src/**/*.py", "Deep/Auth.py"]),
+        found=UNPROVEN,
+        **IN_FOLDER,
+    ),
+    honest("claims what it wrote", WORK, hand_in(files_changed=["auth.py"]), found=("unverified",), **IN_FOLDER),
+    honest(
+        "claims what it moved",
+        WORK,
+        bash("mkdir -p src && touch -d 2001-01-01 auth.py && mv auth.py src/"),
+        hand_in(files_changed=["src/auth.py", "src", "auth.py -> src/auth.py"]),
+        found=("unverified",),
+        **IN_FOLDER,
+    ),
+    honest(
+        "claims what it removed",
+        WORK,
+        bash("rm auth.py"),
+        hand_in(files_changed=["auth.py"]),
+        found=("unverified",),
+        **IN_FOLDER,
+    ),
+)
+MISNAMED = (
+    honest(
+        "names a file wrongly",
+        MEND,
+        commit(),
+        hand_in(files_changed=["src/calc.py", "calculator.py"]),
+        found=("verified",),
+    ),
+    honest("names its only file wrongly", MEND, hand_in(files_changed=["calculator.py"]), found=("verified",)),
+    fake(
+        "names more files than it changed",
+        MEND,
+        hand_in(files_changed=["calc.py", "a.py", "b.py"]),
+        found=FAKED,
+        right=True,
+    ),
+)
+CASES: tuple[Case, ...] = (*HAND_INS, *LOOKED, *GONE, *CLAIMS, *CLAIMS_THAT_HOLD, *MISNAMED)
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +140,30 @@ def test_run_that_does_more_than_hand_in_is_closed_without_calling_it_proven_wor
     found, words = played[name]
     assert (found.status, found.finding) == ("closed", "unverified"), found
     assert "real work" not in words
+
+
+@pytest.mark.parametrize("name", [case.name for case in GONE])
+def test_run_whose_worktree_or_branch_is_gone_is_incomplete_and_blocked(played: Told, name: str) -> None:
+    found, words = played[name]
+    assert (found.status, found.findings) == ("blocked", ("incomplete",)), found
+    assert "is gone" in found.shown and "real work" not in words and "+1 -0" not in words
+
+
+@pytest.mark.parametrize("name", [case.name for case in CLAIMS])
+def test_claimed_file_that_is_not_there_is_fabricated_in_a_plain_folder(played: Told, name: str) -> None:
+    found, words = played[name]
+    assert (found.status, found.finding) == ("blocked", "fabricated"), found
+    assert "claimed files that are not there" in words and "all as it says" not in words
+
+
+@pytest.mark.parametrize("name", [case.name for case in CLAIMS_THAT_HOLD])
+def test_claim_about_what_was_done_in_a_plain_folder_is_believed(played: Told, name: str) -> None:
+    found, _ = played[name]
+    assert (found.status, found.finding) == ("closed", "unverified"), found
+
+
+@pytest.mark.parametrize("name", [case.name for case in MISNAMED])
+def test_wrong_file_name_beside_real_work_is_noted_and_not_punished(played: Told, name: str) -> None:
+    found, words = played[name]
+    assert found.finding in found.case.findings, found
+    assert "claimed files that are not there" in words and "all as it says" not in words

@@ -167,6 +167,7 @@ def _claims(claims: Mapping[str, Any]) -> list[str]:
         found.append(f"it says: {claims['status']}" + (f" – {_short(claims)}" if claims.get("summary") else ""))
     for name, words in (
         ("absent", "claimed files that are not there"),
+        ("vanished", "claimed files that are not there any more"),
         ("untouched", "claimed changes that were not made"),
         ("unknown_commits", "claimed commits that nobody has"),
         ("unseen", "claimed commands that it never ran"),

@@ -53,9 +53,11 @@ class Evidence(Record):
     commits: int = 0
     changed: int | None = None  # files that differ from the base; none: nothing to compare with
     blank: bool = False  # and only in their white space
+    missing: str = ""  # that its worktree or branch is gone, in words
     claimed_no_changes: bool = False  # its result.json says so
     claimed_blocked: str = ""  # that its result.json says it cannot go on, and why, in words
     absent: tuple[str, ...] = ()  # files it claims to have changed that are not there at all
+    absent_artifact: bool = False  # one of them is among its artifacts
     untouched: tuple[str, ...] = ()  # files it claims to have changed that are as they were
     unknown_commits: tuple[str, ...] = ()  # commits it claims that nobody has
     unseen: tuple[str, ...] = ()  # commands it claims to have run that its stream does not show
@@ -80,9 +82,9 @@ def judge(seen: Evidence) -> Judgement:
         return Judgement(finding=Finding.INFRA_ERROR, shown=(seen.reason or seen.ending,))
     if seen.ending not in DONE:
         return Judgement(finding=Finding.INCOMPLETE, shown=(seen.reason or seen.ending,))
-    if lies := _lies(seen):
+    if not seen.missing and (lies := _lies(seen)):
         return Judgement(finding=Finding.FABRICATED, shown=lies)
-    if unfinished := _unfinished(seen):
+    if unfinished := seen.missing or _unfinished(seen):
         return Judgement(finding=Finding.INCOMPLETE, shown=(unfinished,))
     verification = seen.verification
     if verification is not None and not verification.ok:
@@ -103,7 +105,7 @@ def _lies(seen: Evidence) -> tuple[str, ...]:
     says_done = not seen.claimed_blocked
     if says_done and seen.tells_tools and _did_nothing(seen) and not (seen.handed_in and seen.changed is None):
         found.append("it says it is done, and never used a tool")
-    if seen.absent:
+    if seen.absent and not _is_misnamed(seen):
         found.append(f"it claims files that are not there: {_some(seen.absent)}")
     if seen.untouched and not seen.changed and not seen.claimed_no_changes:
         found.append(f"it claims changes that were not made: {_some(seen.untouched)}")
@@ -112,6 +114,13 @@ def _lies(seen: Evidence) -> tuple[str, ...]:
     if seen.unseen:
         found.append(f"it claims commands that it never ran: {_some(seen.unseen)}")
     return tuple(found)
+
+
+def _is_misnamed(seen: Evidence) -> bool:
+    """Return True if wrong file names stand beside at least as much real work on the branch: the receipt notes them."""
+    if seen.workspace != WORKTREE or seen.blank or seen.absent_artifact:
+        return False
+    return len(seen.absent) <= (seen.changed or 0)
 
 
 def _unfinished(seen: Evidence) -> str:

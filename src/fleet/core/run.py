@@ -47,7 +47,7 @@ class Outcome(Record):
     exit_signal: int | None = None
     finding: str = ""  # what the receipt shows
     shown: str = ""  # and by what, in words
-    says_blocked: str = ""  # that its agent handed in that it cannot go on, and why, in words
+    says_blocked: str = ""  # why another run would meet the same: its agent handed that in, or its place is gone
 
 
 class Run(Record):

@@ -66,7 +66,7 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
         by_hand = by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm)
         if not by_hand:
             refuse_gone(live.workspace.common)
-        if by_hand or not is_there(live.workspace.path):
+        if by_hand:
             return found.replace(tree=Tree(kind=WORKTREE))
         return await _of_worktree(office, task.id, live, found, (exit, alarm))
     except ClaimLost:
@@ -93,7 +93,11 @@ async def _of_worktree(
 ) -> Gathered:
     assert live.workspace is not None
     work = Work(live.folder.home, live.workspace)
-    found = found.replace(tree=Tree(kind=WORKTREE), strayed=(*found.strayed, *await _look(office, live, work)))
+    found = found.replace(tree=Tree(kind=WORKTREE))
+    if not is_there(live.workspace.path):
+        live.run = live.run.replace(diff_files=None, diff_added=None, diff_removed=None)
+        return found.replace(missing=f"its worktree {live.workspace.path} is gone")
+    found = found.replace(strayed=(*found.strayed, *await _look(office, live, work)))
     task = await office.ask(office.queue.get, task_id)
     outcome = outcome_of(seen_of(live, task, *end, found))
     # On a host where nobody looks for it, what was begun is sent on with the branch: another may go on with it.
@@ -103,6 +107,8 @@ async def _of_worktree(
         _note_left(live, left)
     found, size = await asyncio.to_thread(_measured, live, work, task, found, not goes_on)
     live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
+    if not found.tree.tip:
+        found = found.replace(missing=f"its branch {live.workspace.branch} is gone")
     outcome = outcome_of(seen_of(live, task, *end, found))  # a session's end is judged by what it left
     if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
         return found  # another look at it would change nothing

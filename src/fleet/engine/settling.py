@@ -65,7 +65,7 @@ async def settle(
             outcome = outcome.replace(
                 finding=judgement.finding,
                 shown="; ".join(judgement.shown),
-                says_blocked=live.folder.clean(evidence.claimed_blocked),
+                says_blocked=live.folder.clean(evidence.missing or evidence.claimed_blocked),
             )
             if outcome.ending != Ending.CANCELLED:  # what is stopped asks nothing; in its file it can be asked again
                 _record_questions(office, task, live, [*seen.asked, *(() if outcome.handed_in else seen.unanswered)])

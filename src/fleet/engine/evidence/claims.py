@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import TYPE_CHECKING
 
 from fleet.core.globs import fits
@@ -66,6 +67,7 @@ class Ground(Record):
     top: str  # the directory it worked in
     artifacts: str
     started: float  # seconds since 1970
+    is_git: bool = True
     changed: tuple[str, ...] = ()  # the files that differ
     stream: Stream = Stream()
     tells_tools: bool = True
@@ -78,6 +80,8 @@ class Claims(Record):
     summary: str = ""
     files_changed: int = 0
     absent: tuple[str, ...] = ()
+    absent_artifact: bool = False  # one of them is among its artifacts
+    vanished: tuple[str, ...] = ()  # files that are not there, and that its tools named: it may have removed them
     untouched: tuple[str, ...] = ()
     unknown_commits: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
@@ -99,12 +103,18 @@ def claims_of(
     if result is None:
         return Claims()
     absent, untouched = _files(result.files_changed, ground, tracked)
+    vanished: list[str] = []
+    if not ground.is_git:  # the times of a file tell whether it may have been changed
+        vanished = [claim for claim in untouched if not _places(claim, ground) and _was_used(claim, ground)]
+        untouched = [claim for claim in untouched if _is_surely_old(claim, ground)]
     ids = [match[0] for each in result.commits[:MOST_CLAIMS] if (match := COMMIT.match(each.strip()))]
     return Claims(
         status=result.status,
         summary=result.summary[:LONGEST_CLAIM],
         files_changed=len(result.files_changed),
         absent=tuple(absent),
+        absent_artifact=any(_is_artifact(claim, ground) for claim in absent),
+        vanished=tuple(vanished),
         untouched=tuple(untouched),
         unknown_commits=tuple(unknown(ids)) if ids else (),
         unseen=tuple(_unseen(result.tests, ground)),
@@ -144,7 +154,7 @@ def _forms(claim: str, ground: Ground) -> Iterator[str]:
             path = os.path.relpath(real, inside)
         path = os.path.normpath(path) if path else ""
         if path and path != "." and not path.startswith(".."):
-            yield path.lower()
+            yield path
 
 
 def _tops(top: str) -> tuple[str, ...]:
@@ -153,6 +163,7 @@ def _tops(top: str) -> tuple[str, ...]:
 
 def _is_among(form: str, paths: set[str]) -> bool:
     """Whether a path, a folder, a glob, or the end or a longer form of a path is among these."""
+    form = form.lower()
     if form in paths:
         return True
     below, end = f"{form}/", f"/{form}"
@@ -190,6 +201,30 @@ def _is_on_disk(form: str, ground: Ground) -> bool:
         return os.path.lexists(os.path.join(ground.top, form))
     except ValueError:
         return False
+
+
+def _places(claim: str, ground: Ground) -> list[str]:
+    """Return the forms of a claimed path that are on the disk."""
+    return [form for form in _forms(claim, ground) if _is_on_disk(form, ground)]
+
+
+def _is_surely_old(claim: str, ground: Ground) -> bool:
+    """Return True if no tool named a claimed file, and neither it nor a folder above it changed since the start."""
+    if not (ground.tells_tools and ground.stream.whole) or ground.stream.delegates or _was_used(claim, ground):
+        return False
+    return any(_is_old_file(os.path.join(ground.top, form), ground) for form in _places(claim, ground))
+
+
+def _is_old_file(path: str, ground: Ground) -> bool:
+    try:
+        times, is_file = [], stat.S_ISREG(os.lstat(path).st_mode)
+        while path != ground.top and len(path) > len(ground.top):
+            found = os.lstat(path)
+            times += [found.st_mtime, found.st_ctime]
+            path = os.path.dirname(path)  # noqa: PTH120
+    except (OSError, ValueError):
+        return False
+    return is_file and max(times, default=ground.started) < ground.started - 1
 
 
 def _was_used(claim: str, ground: Ground) -> bool:

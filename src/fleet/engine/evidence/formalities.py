@@ -6,7 +6,6 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from fleet.engine.evidence.stream import COMMAND_KEYS, RESULT
 from fleet.engine.scope.shell import OUTPUT, Simple, parse
 
 if TYPE_CHECKING:
@@ -14,6 +13,10 @@ if TYPE_CHECKING:
 
     from fleet.engine.scope.shell import Word
 
+#: Where a tool is told what to run.
+COMMAND_KEYS = ("command", "cmd", "script", "argv", "code", "commands")
+#: What an agent writes there is its claim, no sign of what it did: of a tool that names it, what comes before counts.
+RESULT = "result.json"
 #: Tools that keep the agent's own plan.
 _PLANNING = frozenset(("todowrite", "todo_write", "write_todos", "update_plan", "updateplan", "think"))
 #: Verbs of bd about a task that exists; `create`, `dep` and the like are the work of an agent that plans.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from fleet.core.finding import Evidence
@@ -50,6 +52,7 @@ class Gathered(Record):
     strayed: tuple[str, ...] = ()  # what it did outside of its scope, in words
     verification: Verification | None = None
     not_verified: str = ""
+    missing: str = ""  # that its worktree or branch is gone, in words
     gone: str = ""  # that its repository is, in words: nothing it did can be judged
 
     def evidence(self, outcome: Outcome, task: Task) -> Evidence:
@@ -68,9 +71,11 @@ class Gathered(Record):
             commits=self.tree.count,
             changed=self.tree.changed,
             blank=self.tree.blank,
+            missing=self.missing,
             claimed_no_changes=self.result is not None and self.result.status == NO_CHANGES,
             claimed_blocked=_blocked(self.result),
             absent=self.claims.absent,
+            absent_artifact=self.claims.absent_artifact,
             untouched=self.claims.untouched,
             unknown_commits=self.claims.unknown_commits,
             unseen=self.claims.unseen,
@@ -145,7 +150,7 @@ def look(live: Live) -> Gathered:
         artifact=folder.has_artifacts(live.began_here),
         # A person may have done in a terminal what its session does not tell.
         tells_tools=live.coder.tells_tools and not live.interactive,
-        stream=stream_of(lines, whole=whole),
+        stream=stream_of(lines, whole=whole, task_id=run.task_id),
         transcript=transcripts.piece(live.coder, run, live.env),
         strayed=tuple(run.notes.get("strayed", ())),
     )
@@ -169,6 +174,7 @@ def compared(found: Gathered, live: Live, task: Task, tree: Tree) -> Gathered:
         top=live.run.workspace,
         artifacts=live.folder.artifacts,
         started=live.began_here.timestamp(),
+        is_git=tree.view is not None,
         changed=changed,
         stream=found.stream,
         tells_tools=found.tells_tools,
@@ -184,12 +190,16 @@ def compared(found: Gathered, live: Live, task: Task, tree: Tree) -> Gathered:
     )
 
 
+def _files_below(top: str) -> set[str]:
+    """Return the files below a folder, relative to it, up to MOST_TRACKED. Links are not followed."""
+    below = (os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names)  # noqa: PTH118
+    return {os.path.relpath(path, top) for path in islice(below, MOST_TRACKED)}
+
+
 def _claims(found: Gathered, tree: Tree, ground: Ground) -> Claims:
     view = tree.view
     if view is None:  # not git: nothing tells what was there before
-        result = found.result.replace(files_changed=(), commits=()) if found.result else None
-        made = claims_of(result, ground, tracked=set, unknown=lambda _ids: [])
-        return made.replace(files_changed=len(found.result.files_changed)) if found.result else made
+        return claims_of(found.result, ground, tracked=lambda: _files_below(ground.top), unknown=lambda _ids: [])
     at = tree.tip or tree.base
     return claims_of(
         found.result,

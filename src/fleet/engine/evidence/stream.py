@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.engine.evidence.formalities import COMMAND_KEYS, RESULT, is_formality
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,12 +16,8 @@ if TYPE_CHECKING:
 
 #: The first words of a line of events.jsonl, by the kind of its event.
 _KIND = b'{"kind": "'
-#: Where a tool is told what to run.
-COMMAND_KEYS = ("command", "cmd", "script", "argv", "code", "commands")
 MOST_COMMANDS, LONGEST_COMMAND = 5_000, 4_000
 MOST_MENTIONED = 8 << 20
-#: What an agent writes there is its claim, no sign of what it did: of a tool that names it, what comes before counts.
-RESULT = "result.json"
 #: Tools whose own tools a stream need not show.
 DELEGATES = ("task", "agent", "subagent", "delegate", "spawn", "dispatch", "mcp")
 #: Said without being an answer: a result that nothing but these follows is the last word.
@@ -40,7 +37,7 @@ class Stream(Record):
     told: bool = False  # whether each tool's input is told
     delegates: bool = False  # whether it had others do something that the stream need not show
     commands: tuple[str, ...] = ()
-    mentioned: bytes = b""  # every tool's input, as text
+    mentioned: bytes = b""  # the input of every tool that did more than hand in, as text
 
     def mentions(self, words: str) -> bool:
         """Whether any tool's input has these words in it."""
@@ -48,16 +45,17 @@ class Stream(Record):
         return quoted in self.mentioned or words.encode("utf-8", "replace") in self.mentioned
 
 
-def stream_of(lines: Iterable[bytes], *, whole: bool = True) -> Stream:
+def stream_of(lines: Iterable[bytes], *, whole: bool = True, task_id: str = "") -> Stream:
     """What these lines of events.jsonl show."""
-    reading = _Reading()
+    reading = _Reading(task_id)
     for line in lines:
         reading.take(line)
     return reading.stream(whole)
 
 
 class _Reading:
-    def __init__(self) -> None:
+    def __init__(self, task_id: str) -> None:
+        self._task_id = task_id
         self._counts: dict[str, int] = {}
         self._failed = self._untold = self._size = 0
         self._last = ""
@@ -107,7 +105,8 @@ class _Reading:
             self._open[self._begun] = tool or "a tool"
         self._untold += not data
         self._delegates = self._delegates or any(word in tool.lower() for word in DELEGATES)
-        if self._size < MOST_MENTIONED:
+        is_formal = isinstance(data, dict) and is_formality(tool, data, self._task_id)
+        if self._size < MOST_MENTIONED and not is_formal:
             self._size += len(line)
             self._mentioned.append(line.partition(RESULT.encode())[0])
         if isinstance(data, dict) and len(self._commands) < MOST_COMMANDS:
