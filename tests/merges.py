@@ -12,7 +12,7 @@ from fleet.assembly import Fleet, open_fleet
 from fleet.config import load
 from fleet.core.receipt import Receipt, drafted
 from fleet.core.task import WORKTREE, Task
-from fleet.engine.trusting import keep_trusted, project_commands
+from fleet.engine.trusting import keep_trusted
 from fleet.home import Home
 from fleet.workspaces.repository import find_repository
 from program import Program, Result
@@ -84,7 +84,7 @@ class Merges:
         if trusted:
             repository, known = find_repository(str(self.repo)), load(self.home, str(self.repo), env={})
             with self.open() as fleet:
-                keep_trusted(fleet.history, repository, project_commands(known), by="a person")
+                keep_trusted(fleet.history, repository, known.demands, by="a person")
 
     def open(self) -> Fleet:
         """The home, from inside: for putting on record what agents would have done."""

@@ -28,6 +28,7 @@ LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs"})
 _IN_THE_HOME = (b'""', b"''", b'"sqlite"', b"'sqlite'")
 #: What the name of a copy begins with that a supervisor kept of its database.
 RESCUED = "fleet.db.rescued-"
+MOST_POINTER = 8192
 PROJECT_FILES = (".fleet/config.toml", ".aifleet/config.toml")
 #: The one file that ai-fleet had for all projects, before each got its own.
 LEGACY_SETTINGS = "~/.ai_fleet/config.toml"
@@ -50,6 +51,7 @@ class Home:
         self.newest = self._path("newest.json")
         self.kept_queue = self._path("queue")
         self.kept_name = self._path("name")
+        self.trusted = self._path("trusted")
         self.identity = self._path("host")
         self.spare_terminals = self._path("spares")
         self.beads = self._path(".beads")
@@ -181,6 +183,29 @@ def is_checkout(folder: str) -> bool:
     """Whether a directory is the top of a checkout; an empty `.git`, left by some sandboxes, is none to git either."""
     found = os.path.join(folder, ".git")
     return os.path.isfile(found) or os.path.exists(os.path.join(found, "HEAD"))
+
+
+def common_of(directory: str) -> str | None:
+    """The git directory above a directory, where it is of the usual kind: a look at the disk, and no process."""
+    top = find_checkout(os.path.realpath(directory))
+    if top is None:
+        return None
+    found = os.path.join(top, ".git")
+    return found if os.path.isdir(found) else _led_to(found)
+
+
+def _led_to(pointer: str) -> str | None:
+    """The git directory that a worktree's pointer leads to."""
+    try:
+        with open(pointer, encoding="utf-8", errors="surrogateescape") as file:
+            admin = file.read(MOST_POINTER)
+        if not admin.startswith("gitdir: "):
+            return None
+        place = os.path.join(os.path.dirname(pointer), admin.removeprefix("gitdir: ").rstrip("\n"))
+        with open(os.path.join(place, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
+            return os.path.join(place, file.read(MOST_POINTER).rstrip("\n"))
+    except (OSError, ValueError):
+        return None  # a submodule, say: git knows
 
 
 def project_files(folder: str, home: Home) -> list[str]:

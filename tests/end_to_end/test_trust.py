@@ -8,7 +8,7 @@ import pytest
 
 from fleet.assembly import open_fleet
 from fleet.config import load
-from fleet.engine.trusting import changed_repository, project_commands, untrusted_commands
+from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.home import Home
 from fleet.workspaces.repository import find_repository
 from program import Program
@@ -68,9 +68,7 @@ class Place:
     def untrusted(self, *, quick: bool = False) -> list[str]:
         """As a supervisor asks."""
         home = Home(str(self.fleet.home))
-        with open_fleet(home) as fleet:
-            settings = load(home, str(self.repo), env={})
-            return untrusted_commands(fleet.history, find_repository(str(self.repo)), settings, quick=quick)
+        return untrusted_commands(load(home, str(self.repo), env={}), quick=quick)
 
     def changed(self) -> list[str]:
         """As a supervisor asks."""
@@ -119,7 +117,7 @@ def test_what_the_user_says_elsewhere_needs_no_trust(place: Place) -> None:
     runtime.write_text(runtime.read_text() + '\n[agent.env]\nA = "1"\n[coders.codex]\nprogram = "/opt/mine"\n')
     place.write("model = 'o3'\n")
     home = Home(str(place.fleet.home))
-    assert project_commands(load(home, str(place.repo), env={})) == ()
+    assert load(home, str(place.repo), env={}).demands == ()
     assert "has no project file that would run anything" in place.fleet.ok("trust", "--show")
 
 

@@ -24,6 +24,7 @@ from fleet.config.check import check, path_of
 from fleet.config.keys import ELEMENTS, SCOPES, Declared, documented, in_scope
 from fleet.config.save import create, keep_copy, reset, save
 from fleet.config.text import default_text, toml_value, with_values
+from fleet.config.trusted import digest, keep_trusted
 from fleet.core.errors import BadInput
 from fleet.home import Home
 
@@ -248,7 +249,11 @@ quick_setup = true
 def test_a_file_of_ai_fleet_is_read_in_both_spellings(place: Place, text: str) -> None:
     (place.project / ".aifleet").mkdir()
     (place.project / ".aifleet" / "config.toml").write_text(text)
-    held = place.settings()
+    untrusted = place.settings('permissions = "skip"' + AGREED).untrusted
+    assert len(untrusted) == 4
+    keep_trusted(place.home, str(place.project), map(digest, untrusted))
+    assert place.settings().agent.claude_flags is None
+    held = place.settings('permissions = "skip"' + AGREED)
     assert held.coder == "codex"
     assert held.agent.claude_flags == "--dangerously-skip-permissions"
     assert held.setup.credential_files == ("config/master.key", ".env")
@@ -274,6 +279,8 @@ def test_the_settings_of_worktrees_have_their_defaults_and_their_files(place: Pl
     assert (held.setup.seconds, held.verify.seconds, held.verify.command, held.agent.mode) == (900, 600, None, None)
     assert (held.saving.ignored_mb, held.saving.days) == (64, 90) and "node_modules" in held.saving.skip
     assert (held.project.branch_pattern, held.project.exclusive, held.setup.teardown) == ((), False, ())
+    demands = ("verify.command: make test", "setup.teardown: make clean", 'tmux.socket = "b"')
+    keep_trusted(place.home, str(place.project), map(digest, demands))
     held = place.settings(
         '[ports]\nbase = 3000\ncount = 5\n[tmux]\nsocket = "a"\nconfig = "~/t"\n[agent]\nmode = "headless"',
         '[ports]\nbase = 4000\n[tmux]\nsocket = "b"\n[agent]\nmode = "interactive"\n[verify]\ncommand = "make test"\n'
@@ -359,7 +366,8 @@ def test_a_model_is_never_handed_to_another_coder(
         ('permissions = "skip"' + AGREED, None, {}, "skip"),
         ('permissions = "skip"' + AGREED, 'permissions = "user"', {}, "user"),
         ("", 'permissions = "skip"', {}, "user"),
-        ('permissions = "user"' + AGREED, 'permissions = "skip"', {}, "skip"),
+        ('permissions = "user"' + AGREED, 'permissions = "skip"', {}, "user"),
+        ('permissions = "skip"' + AGREED, 'permissions = "skip"', {}, "skip"),
         ('permissions = "user"' + AGREED + '[coders.codex]\npermissions = "skip"', None, {}, "skip"),
         (AGREED + '[coders.codex]\npermissions = "skip"', 'permissions = "user"', {}, "user"),
         (AGREED + '[coders.codex]\npermissions = "skip"', None, {"FLEET_PERMISSIONS": "user"}, "user"),

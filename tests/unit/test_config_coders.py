@@ -24,6 +24,7 @@ from fleet.config.assign import assignment
 from fleet.config.check import check
 from fleet.config.listing import rows
 from fleet.config.text import toml_value, with_values
+from fleet.config.trusted import digest, keep_trusted
 from fleet.core.errors import BadInput
 from fleet.home import Home
 
@@ -113,7 +114,12 @@ def test_what_holds_for_one_coder(held: Held, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_project_says_how_a_coder_is_started_but_describes_none(held: Held) -> None:
-    settings = held("[coders.mine]\nflags = ['--a']", "[coders.mine]\nflags = ['--b']\nprogram = 'x'")
+    texts = ("[coders.mine]\nflags = ['--a']", "[coders.mine]\nflags = ['--b']\nprogram = 'x'")
+    untrusted = held(*texts)
+    assert flags_for(untrusted, "mine") == ("--a",) and program_for(untrusted, "mine") == ""
+    project = Path(untrusted.project_file).parent.parent
+    keep_trusted(Home(str(project.parent / "home")), str(project), map(digest, untrusted.untrusted))
+    settings = held(*texts)
     assert flags_for(settings, "mine") == ("--b",) and program_for(settings, "mine") == "x"
     for text in ("argv = ['x']", "resume_argv = ['x']", "prompt = 'file'", "output = {format = 'text'}"):
         with pytest.raises(BadInput, match="cannot be set here") as refused:

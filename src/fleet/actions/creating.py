@@ -12,7 +12,6 @@ from fleet.actions import tasks, travelling
 from fleet.actions.rights import as_seen_by
 from fleet.actions.tasks import Draft
 from fleet.actions.trusting import refuse_untrusted
-from fleet.config import load
 from fleet.core import branch as names
 from fleet.core import checks
 from fleet.core.errors import BadInput, BranchTaken, FleetError, Usage
@@ -22,6 +21,7 @@ from fleet.core.record import Record
 from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
 from fleet.core.unique import new_uuid
 from fleet.engine.installed import not_installed
+from fleet.engine.trusting import settings_in
 from fleet.wake import wake
 from fleet.workspaces.admin import branches_checked_out
 from fleet.workspaces.branches import base_name, checked_base
@@ -86,7 +86,7 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
     Raises Usage, BranchTaken, NoRepository, FleetError where the project's commands are not trusted.
     """
     repository = find_repository(directory)
-    settings = load(fleet.home, repository.top)
+    settings = settings_in(fleet.home, fleet.history, repository.top)
     check_names(wishes)
     with _typed():
         for wish in wishes:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from fleet.assembly import open_launcher
 from fleet.core.errors import FleetError
 from fleet.engine.environment import verify_environment
-from fleet.engine.trusting import untrusted_commands
 from fleet.engine.verifying import Room, verify, wanted_by
 from fleet.workspaces.merging import Proof
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from fleet.core.verification import Verification, Wanted
     from fleet.workspaces.trials import Change
     from fleet.workspaces.view import View
+
+VERIFY = "verify.command: "
 
 
 class Prover:
@@ -40,11 +41,10 @@ class Prover:
 
     def check(self) -> None:
         """Raise FleetError where the project's own command would be run and nobody has trusted it."""
-        command = None if self.command else self._settings.verify.command
-        lines = untrusted_commands(self._fleet.history, self._view.repository, self._settings) if command else []
-        if any(line.startswith("verify.") for line in lines):
+        lines = [] if self.command else [each for each in self._settings.untrusted if each.startswith(VERIFY)]
+        if lines:
             raise FleetError(
-                f"the verify command of the project file is not trusted: {command}",
+                f"the verify command of the project file is not trusted: {lines[0].removeprefix(VERIFY)}",
                 hint="`fleet trust --show` shows it, `fleet trust` accepts it.",
             )
 

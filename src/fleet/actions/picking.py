@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions import ranking
 from fleet.assembly import open_launcher
-from fleet.config import load
 from fleet.core.errors import FleetError, Usage
 from fleet.core.redaction import Redactor
 from fleet.core.unique import new_uuid
 from fleet.core.verification import Verification, Wanted
 from fleet.engine.environment import verify_environment
-from fleet.engine.trusting import untrusted_commands
+from fleet.engine.trusting import settings_in
 from fleet.engine.verifying import Room, tests_by, verify, wanted_by
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from fleet.actions.judging import Judged
     from fleet.actions.ranking import Entry
     from fleet.assembly import Fleet
-    from fleet.config import Settings
     from fleet.home import Home
 
 #: How the folders of this are called; one that is so old is nobody's any more.
@@ -82,7 +80,7 @@ def plan_for(fleet: Fleet, field: Field, command: str = "") -> Plan:
 
     Raises Usage where they do not.
     """
-    settings = load(fleet.home, field.view.repository.top)
+    settings = settings_in(fleet.home, fleet.history, field.view.repository.top)
     if command:
         usual = Wanted(
             command=command,
@@ -99,10 +97,10 @@ def plan_for(fleet: Fleet, field: Field, command: str = "") -> Plan:
             f"they are not to be verified alike: {'; '.join(commands)[:200]}", hint="say with what: --verify CMD."
         )
     wanted = found.pop()
+    if wanted is None and any(line.startswith("verify.command:") for line in settings.untrusted):
+        return Plan(None, (), "the project's verify command is not trusted: `fleet trust --show` shows it")
     if wanted is None:
         return Plan(None, (), NOTHING_TO_RUN)
-    if not any(each.task and each.task.verify for each in field.candidates) and _untrusted(fleet, field, settings):
-        return Plan(None, (), "the project's verify command is not trusted: `fleet trust --show` shows it")
     return Plan(wanted, tests_by(settings))
 
 
@@ -180,8 +178,3 @@ def _heeding(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Any:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-
-
-def _untrusted(fleet: Fleet, field: Field, settings: Settings) -> bool:
-    found = untrusted_commands(fleet.history, field.view.repository, settings)
-    return any(line.startswith("verify.") for line in found)

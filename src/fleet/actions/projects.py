@@ -9,7 +9,6 @@ from fleet.actions import legacy
 from fleet.actions.legacy import Taken
 from fleet.actions.rights import refuse_agents
 from fleet.assembly import Fleet
-from fleet.config import load
 from fleet.config.check import check, dotted
 from fleet.config.keys import KEYS, PROJECT, Path
 from fleet.config.load import read_table, refuse
@@ -80,11 +79,11 @@ def _place(top: str) -> str:
 
 def _trust(fleet: Fleet, repository: Repository, top: str, by: str) -> tuple[list[str], list[str]]:
     """Trust the commands by this name, if there is one; what was trusted, and what is not."""
-    settings = load(fleet.home, top, env={})
-    lines = trusting.untrusted_commands(fleet.history, repository, settings)
+    lines = trusting.untrusted_commands(trusting.settings_in(fleet.home, fleet.history, top, {}))
     notes = [f"git's {change}: not trusted" for change in trusting.changed_repository(fleet.history, repository)]
     if by:
         trusting.keep_trusted(fleet.history, repository, lines, by=by)
+        trusting.recall(fleet.home, fleet.history, top)
         return [f"trusted {line}" for line in lines], notes
     return [], [*(f"not trusted: {line}" for line in lines), *notes]
 

@@ -18,7 +18,7 @@ from fleet.engine.departing import BRANCH_KEPT
 from fleet.engine.environment import setup_environment
 from fleet.engine.relocating import relocate
 from fleet.engine.strays import left_after_a_while
-from fleet.engine.trusting import untrusted_commands
+from fleet.engine.trusting import settings_in
 from fleet.engine.work import Work, save_all
 from fleet.home import quoted
 from fleet.workspaces.saving import Saved
@@ -168,16 +168,16 @@ def _plan(fleet: Fleet, task_id: str) -> _Plan:
     space = fleet.history.begin_removal(task_id)
     number = len(fleet.history.runs(task_id))
     try:
-        settings = load(fleet.home, space.repo, env={}, lenient=True)
+        settings = settings_in(fleet.home, fleet.history, space.repo, {}, lenient=True)
         task = fleet.queue.get(task_id)
     except FleetError as error:
         log.warning("no teardown of %s: %s", space.branch, error)
         return _Plan(space, number)
     commands = settings.setup.teardown if space.ready_at else ()
+    if space.ready_at and any(line.startswith("setup.teardown:") for line in settings.untrusted):
+        return _Plan(space, number, note="its teardown commands were not run: they are not trusted")
     if not commands:
         return _Plan(space, number)
-    if untrusted_commands(fleet.history, Work(fleet.home, space).repository, settings):
-        return _Plan(space, number, note="its teardown commands were not run: they are not trusted")
     env = setup_environment(fleet.home, task, space)
     return _Plan(space, number, commands, env, settings.setup.seconds)
 

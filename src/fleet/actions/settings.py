@@ -17,9 +17,9 @@ from fleet.config.listing import row
 from fleet.config.listing import rows as rows
 from fleet.config.load import Settings, load, model_for, read_table
 from fleet.config.save import create, keep_copy, read_bytes, save
+from fleet.config.trusted import needs_trust
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.task import Caller
-from fleet.engine.trusting import needs_trust
 from fleet.home import PROJECT_FILES, Home, find_project, project_files
 
 
@@ -80,7 +80,8 @@ def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool, c
     made = ensure(home) if place.scope == HOME else False
     save(place.path, place.scope, changes)
     load(home, env={}, lenient=True)  # which keeps them as the last good ones
-    return Changed(place, made, [dotted(path) for path in changes if place.scope == PROJECT and needs_trust(path)])
+    to_trust = [dotted(path) for path, value in changes.items() if place.scope == PROJECT and needs_trust(path, value)]
+    return Changed(place, made, to_trust)
 
 
 def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
@@ -162,6 +163,11 @@ def _refuse_change(home: Home, place: Place, changes: Mapping[Path, Any]) -> Non
     if ("coder",) in changes:
         known_coder(changes["coder",], described={path[1] for path in (*said, *changes) if path[0] == "coders"})
     skips = any(path[-1] == "permissions" and value == "skip" for path, value in changes.items())
+    if skips and place.scope == PROJECT:
+        raise BadInput(
+            "a project file cannot raise permissions",
+            hint="`fleet init --permissions skip` in your home explains it and records that you agree.",
+        )
     if skips and ("consent", "skip_permissions_at") not in said:
         hint = "`fleet init --permissions skip` explains it and records that you agree."
         raise BadInput("permissions = skip needs your recorded consent first", hint=hint)

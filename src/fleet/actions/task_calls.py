@@ -21,6 +21,7 @@ from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.record import Record
 from fleet.core.task import DIRECTORY, HEADLESS, WORKTREE, Status
+from fleet.engine.trusting import settings_in
 from fleet.wake import wake
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> 
     """Put a task into the queue; what could not be tied to it is told. Raises BadInput, IllegalMove."""
     cwd = _directory(order.cwd)
     rules = rules_for(fleet, cwd, terms, maker.caller)
-    settings = load(fleet.home, cwd or None)
+    settings = settings_in(fleet.home, fleet.history, cwd) if cwd else load(fleet.home)
     if order.branch:
         names.check_branch(order.branch)
         names.check_pattern(order.branch, settings.project.branch_pattern)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions import bases
-from fleet.config import load
+from fleet.config.trusted import digest
 from fleet.core.errors import FleetError
 from fleet.core.host import PIN, pin_of, required, requiring
 from fleet.core.task import WORKTREE
 from fleet.engine.hosting import name_here, pin_among
-from fleet.engine.trusting import digest, keep_digests, of_remote, project_commands, trusted_digests
+from fleet.engine.trusting import keep_digests, of_remote, settings_in
 from fleet.workspaces.remote import ASK_SECONDS, remote_of, tracked_by
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.sending import send_base
@@ -69,7 +69,7 @@ def ticket(
         pinned = stay(fleet.home, requires, fleet.history.hosts())
         return Ticket(requires=pinned, notes=(f"stays on this host, {name_here(fleet.home)}: {error}",))
     if settings is not None:
-        _pass_trust(fleet, repository, remote.url, settings)
+        _pass_trust(fleet, remote.url, settings)
     return Ticket(remote=remote.url, requires=requires)
 
 
@@ -85,7 +85,9 @@ def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tup
         return ({"requires": stay(fleet.home, requires, fleet.history.hosts())}, ()) if place else ({}, ())
     repository = find_repository(place)
     commit = bases.commit(fleet.home, repository, str(fields.get("base") or ""), cwd=place)
-    found = ticket(fleet, repository, commit, requires, settings=load(fleet.home, repository.top, env={}))
+    found = ticket(
+        fleet, repository, commit, requires, settings=settings_in(fleet.home, fleet.history, repository.top, {})
+    )
     if not found.remote:
         return {"requires": found.requires}, found.notes
     return {"repo": repository.top, "base": commit, **found.fields}, found.notes
@@ -105,7 +107,6 @@ def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) 
         send_base(view, remote, commit, seconds=ASK_SECONDS)
 
 
-def _pass_trust(fleet: Fleet, repository: Repository, url: str, settings: Settings) -> None:
-    known = set(trusted_digests(fleet.history, repository))
-    trusted = [each for each in map(digest, project_commands(settings)) if each in known]
+def _pass_trust(fleet: Fleet, url: str, settings: Settings) -> None:
+    trusted = [digest(line) for line in settings.demands if line not in settings.untrusted]
     keep_digests(fleet.history, of_remote(url), trusted, by="its maker")

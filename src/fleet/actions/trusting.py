@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.actions.rights import refuse_agents
-from fleet.config import load
 from fleet.core.errors import FleetError
 from fleet.engine import trusting
-from fleet.workspaces.repository import find_repository
+from fleet.home import find_project
+from fleet.workspaces.repository import find_repository, is_gone
 from fleet.workspaces.trust import snapshot, what_changed
 from fleet.workspaces.view import View
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.config import Settings
     from fleet.core.task import Caller
+    from fleet.home import Home
     from fleet.workspaces.repository import Repository
 
 
@@ -52,13 +53,13 @@ class Standing(NamedTuple):
 
 def standing(fleet: Fleet, cwd: str) -> Standing:
     """What is trusted here, and what is not. Changes nothing. Raises NoRepository, BadInput."""
-    repository = find_repository(cwd)
-    settings = load(fleet.home, cwd, env={})
-    digests = trusting.trusted_digests(fleet.history, repository)
-    lines = [Line(text, trusting.digest(text) in digests) for text in trusting.project_commands(settings)]
+    settings, repository = trusting.settings_in(fleet.home, fleet.history, cwd, {}), _around(fleet.home, cwd)
+    lines = [Line(text, text not in settings.untrusted) for text in settings.demands]
+    if is_gone(repository.common):  # a folder outside of git
+        return Standing(repository, settings.project_file, lines, {}, True, [])
     known, now = trusting.known_snapshot(fleet.history, repository), snapshot(repository)
     changes = what_changed(known, now) if known is not None else []
-    return Standing(repository, _file(settings), lines, now, known is not None, changes)
+    return Standing(repository, settings.project_file, lines, now, known is not None, changes)
 
 
 def refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
@@ -69,7 +70,7 @@ def refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, *
             hint="look at them; `fleet trust` there accepts them.",
         )
     quick = quick or settings.setup.quick
-    if untrusted := trusting.untrusted_commands(fleet.history, repository, settings, quick=quick):
+    if untrusted := trusting.untrusted_commands(settings, quick=quick):
         more = f" (and {len(untrusted) - 1} more)" if len(untrusted) > 1 else ""
         raise FleetError(
             f"the project file has commands that you have not trusted yet: {untrusted[0]}{more}",
@@ -83,11 +84,14 @@ def trust(fleet: Fleet, cwd: str, *, by: str, caller: Caller | None = None) -> S
     found = standing(fleet, cwd)
     with fleet.queue.atomic():
         trusting.keep_trusted(fleet.history, found.repository, (line.text for line in found.lines), by=by)
-        trusting.keep_snapshot(fleet.history, found.repository, found.snapshot, by=by)
-        View(fleet.home, found.repository).adopt()
+        if not is_gone(found.repository.common):
+            trusting.keep_snapshot(fleet.history, found.repository, found.snapshot, by=by)
+            View(fleet.home, found.repository).adopt()
+    trusting.recall(fleet.home, fleet.history, cwd)
     return found
 
 
-def _file(settings: Settings) -> str:
-    origins = settings.origins.values()
-    return next((origin.where for origin in origins if origin.kind == trusting.PROJECT), "")
+def _around(home: Home, cwd: str) -> Repository:
+    """The repository around a directory, or what stands for a project outside of git. Raises NoRepository."""
+    project = find_project(cwd, home)
+    return trusting.project_in(project) if project is not None else find_repository(cwd)

@@ -14,6 +14,7 @@ import msgspec
 from fleet.config.assign import typed
 from fleet.config.check import Problem, check, check_value, dotted
 from fleet.config.keys import HOME, KEYS, PROJECT, Declared, Path, Permissions, Scope
+from fleet.config.trusted import Demand, demands, digest, raises_permissions, trusted_digests, unsafe
 from fleet.core.errors import WARNINGS, BadInput, FleetError
 from fleet.files import atomic_write, read_small
 from fleet.home import Home, find_project, project_files
@@ -37,6 +38,7 @@ VARIABLES: dict[str, Path] = {
 OF_SUPERVISORS = tuple(name for name, path in VARIABLES.items() if path[0] in ("limits", "ports"))
 #: What may hold secrets, and is not told to a log.
 _PRIVATE = ("env", "accounts", "queue")
+CLAUDE = "claude"
 RANKS = ("default", "runtime", "project", "environment")
 
 
@@ -65,6 +67,12 @@ class Settings(Declared, frozen=True, kw_only=True):
     """Who said what; a path that is missing has its default."""
     model_owner: str
     """The coder that `model` was said for: a model is never handed to another."""
+    project_file: str = ""
+    """The file of the project that counts here; empty where there is none."""
+    demands: tuple[str, ...] = ()
+    """What the project file would do that counts only once the user trusted it, each named by its key."""
+    untrusted: tuple[str, ...] = ()
+    """Those of them that the user has not trusted. Their settings are left out."""
 
     def origin(self, key: str) -> Origin:
         """Who said the value of a key written with dots."""
@@ -93,17 +101,68 @@ def load(
     """
     layers = [_of_home(home, lenient=lenient)] if os.path.exists(home.settings) else []  # noqa: PTH110
     project = find_project(directory, home) if directory else None
+    said = _environment(os.environ if env is None else env)
+    wanted: list[Demand] = []
+    file = ""
+    untrusted: list[Demand] = []
     for path in project_files(project, home)[:1] if project else []:
+        WARNINGS.pop(path, None)
+        if why := unsafe(project or "", path):
+            WARNINGS[path] = f"{path} is ignored: {why}; make it your own to use it"
+            continue
         try:
-            layers.append(_layer("project", path, PROJECT))
+            layer = _layer("project", path, PROJECT)
         except BadInput as error:
             if not lenient:
                 raise
             WARNINGS[path] = f"{error}; the file is passed over"
-        else:
-            WARNINGS.pop(path, None)
-    layers += _environment(os.environ if env is None else env)
-    return merge(layers)
+            continue
+        file, wanted = path, demands(layer.values)
+        known = trusted_digests(home, project) if wanted and project else frozenset()
+        untrusted = [each for each in wanted if digest(each.line) not in known]
+        raised = [
+            each for each in _raised(layer, merge([*layers, *said])) if each not in {one.path for one in untrusted}
+        ]
+        layers.append(_without(layer, {*raised, *_skips(layer), *(each.path for each in untrusted)}))
+        _warn(path, [each.path for each in untrusted], raised)
+    layers += said
+    held = merge(layers)
+    lines = tuple(each.line for each in wanted), tuple(each.line for each in untrusted)
+    return msgspec.structs.replace(held, project_file=file, demands=lines[0], untrusted=lines[1])
+
+
+def _without(layer: Layer, paths: set[Path]) -> Layer:
+    return layer._replace(values={path: value for path, value in layer.values.items() if path not in paths})
+
+
+def _skips(layer: Layer) -> list[Path]:
+    """The permissions that a project file could only raise, or leave as they are."""
+    return [path for path, value in layer.values.items() if path[-1] == "permissions" and value == "skip"]
+
+
+def _raised(layer: Layer, held: Settings) -> list[Path]:
+    """The settings of a project file that would let a coder run tools unasked where the user's own settings do not."""
+    flags = [(path, _coder_of_flags(path)) for path, value in layer.values.items() if raises_permissions(path, value)]
+    skips = [(path, path[1] if len(path) > 1 else held.coder) for path in _skips(layer)]
+    return [path for path, coder in (*skips, *flags) if permissions_for(held, coder) != "skip"]
+
+
+def _coder_of_flags(path: Path) -> str:
+    return path[1] if path[0] == "coders" else CLAUDE
+
+
+def _warn(path: str, untrusted: list[Path], raised: list[Path]) -> None:
+    told = []
+    if untrusted:
+        told.append(f"is not trusted, so these have no effect: {_names(untrusted)}; run `fleet trust --show` there")
+    if raised:
+        told.append(f"cannot raise permissions, so these have no effect: {_names(raised)}; `fleet init` says who may")
+    if told:
+        WARNINGS[path] = f"{path} {'. It '.join(told)}"
+
+
+def _names(paths: list[Path]) -> str:
+    return ", ".join(dict.fromkeys(map(dotted, paths)))
 
 
 def merge(layers: list[Layer]) -> Settings:

@@ -10,6 +10,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from fleet.config.trusted import keep_trusted
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import encode
 from fleet.core.task import WORKTREE
@@ -200,6 +201,6 @@ def _unpack(home: Home, task: Task, repository: Repository, folder: TaskFolder) 
 def _trust(office: Office, task: Task, repository: Repository) -> None:
     """What its maker trusted of the project's commands holds for the mirror too: they are known by what they are."""
     if repository == mirror.mirror_of(office.home, task.remote):
-        keep_digests(
-            office.history, repository, trusted_digests(office.history, of_remote(task.remote)), by="its maker"
-        )
+        known = trusted_digests(office.history, of_remote(task.remote))
+        keep_digests(office.history, repository, known, by="its maker")
+        keep_trusted(office.home, mirror.project_folder(office.home, task.remote, task.base), known)

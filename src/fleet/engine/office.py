@@ -8,6 +8,7 @@ import contextvars
 import logging
 import os
 import random
+import re
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from fleet.config import OF_SUPERVISORS, load
 from fleet.core.clock import EPOCH
-from fleet.core.errors import ClaimLost, DatabaseReplaced, FleetError, HomeReplaced, StoreAway
+from fleet.core.errors import BadInput, ClaimLost, DatabaseReplaced, FleetError, HomeReplaced, StoreAway
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.task import WORKTREE
 from fleet.engine.fence import Fence
 from fleet.engine.hosting import Said
 from fleet.engine.secrets import Secrets
 from fleet.engine.spending import Books
+from fleet.engine.trusting import settings_in
 from fleet.workspaces.mirror import project_folder
 
 if TYPE_CHECKING:
@@ -206,17 +208,21 @@ class Office:
         else:
             log.info("settings taken over")
 
-    def settings_for(self, task: Task) -> Settings:
+    async def settings_for(self, task: Task) -> Settings:
         """The settings of a task's project over those of the home; a broken project file is told and passed over."""
         # Of a worktree's project the user's own checkout tells, not the copy that its agent may change.
         where = (self._project(task) if task.workspace == WORKTREE else "") or task.cwd
         if not where:
             return self.settings
         try:
-            return load(self.home, where, env=self._env)
-        except FleetError as error:
+            settings = await self.ask(settings_in, self.home, self.history, where, self._env)
+        except BadInput as error:
             log.warning("project settings of %s not used: %s", task.id, error)
             return self.settings
+        if settings.untrusted:
+            keys = dict.fromkeys(re.split(": | = ", line)[0] for line in settings.untrusted)
+            log.warning("project settings of %s not used, not trusted: %s", task.id, ", ".join(keys))
+        return settings
 
     def _project(self, task: Task) -> str:
         """Where the project's settings lie: in its repository, or where they were put when the task arrived here."""

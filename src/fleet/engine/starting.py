@@ -124,7 +124,7 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
         log.warning("task.json of %s is not used: %s", task.id, office.redactor.text(edits.problem))
     task = task.replace(**edits.fields)
     await arrive(office, task, folder)
-    plan = _plan(office, task, folder)
+    plan = _plan(office, task, folder, await office.settings_for(task))
     marking = asyncio.create_task(office.look(_marked, plan))  # it takes as long as the worktree itself
     place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
     plan = plan._replace(place=place, last=last, marking=marking)
@@ -206,7 +206,7 @@ async def _spawned(office: Office, plan: Plan, run: Run, spec: LaunchSpec) -> st
 
 async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -> Live:
     """A run that was started before us. Raises FleetError where its coder is gone."""
-    settings = office.settings_for(claim.task)
+    settings = await office.settings_for(claim.task)
     coder = coders.load(run.coder, settings)
     try:
         env = await environment(office, claim.task, run, coder, settings)
@@ -268,8 +268,7 @@ async def take_seat(office: Office, coder: str, named: str) -> str:
     raise NotNow(reason, seconds=NO_SEAT_SECONDS)
 
 
-def _plan(office: Office, task: Task, folder: TaskFolder) -> Plan:
-    settings = office.settings_for(task)
+def _plan(office: Office, task: Task, folder: TaskFolder, settings: Settings) -> Plan:
     coder = coders.load(task.coder or office.coder or settings.coder, settings)
     program = program_of(coder, settings)
     if program and not shutil.which(program, path=agent_path(office.home, task, os.environ)):

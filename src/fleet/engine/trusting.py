@@ -1,56 +1,69 @@
 """What of a repository may be run: the commands of its project file, and the settings and hooks that git obeys.
 
-A project file comes with the repository, so with anybody's. What it would have fleet run is run only after the user
-looked at it; each such thing is known by its digest, so that a branch with an older file stays trusted.
+Each command of a project file is known by its digest, so that a branch with an older file stays trusted. What is
+trusted is on record in the home, where `config.load` looks, and in the database, from where it travels with a task.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fleet.config import load, trusted
 from fleet.config.check import dotted
-from fleet.config.text import toml_value
-from fleet.workspaces.repository import Repository
+from fleet.config.trusted import digest
+from fleet.home import find_project
+from fleet.workspaces.repository import NoRepository, Repository, find_repository
 from fleet.workspaces.trust import snapshot, stamp, what_changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping
 
     from fleet.config import Settings
-    from fleet.config.keys import Path
+    from fleet.home import Home
     from fleet.store.base import History
 
 #: The kinds of what is on record.
 PROJECT, REPOSITORY = "project", "repository"
 #: The bytes that a trusted snapshot was made from, so that it need not be made again while they stay.
 STAMP = "repository bytes"
-COMMANDS: tuple[Path, ...] = (("setup", "commands"), ("setup", "teardown"), ("verify", "command"))
-#: Settings that make a program run another one, or hand it secrets; they count for every agent, `--quick` or not.
-LEVERS: tuple[Path, ...] = (("agent", "env"), ("agent", "pass_env"), ("agent", "claude_flags"))
-CODER_LEVERS = ("program", "flags", "env")
 
 
-def project_commands(settings: Settings, *, quick: bool = False) -> tuple[str, ...]:
-    """What the project's file would have run, each named by its key; with `quick`, without the commands of setup.
-
-    What runtime.toml, the environment or the task itself says is the user's own, and not among it.
-    """
-    return (*(() if quick else _commands(settings)), *_levers(settings))
-
-
-def needs_trust(path: Path) -> bool:
-    """Whether a project's value for a setting counts only once the user trusted it."""
-    return path in (*COMMANDS, *LEVERS) or (path[0] == "coders" and path[-1] in CODER_LEVERS)
+def settings_in(
+    home: Home, history: History, directory: str, env: Mapping[str, str] | None = None, *, lenient: bool = False
+) -> Settings:
+    """What holds in a directory. What the database knows to be trusted there is put on record in the home first."""
+    settings = load(home, directory, env, lenient=lenient)
+    if settings.untrusted and recall(home, history, directory):
+        return load(home, directory, env, lenient=lenient)
+    return settings
 
 
-def untrusted_commands(
-    history: History, repository: Repository, settings: Settings, *, quick: bool = False
-) -> list[str]:
-    """Those of them that the user has not trusted; none: all may be run."""
-    known = trusted_digests(history, repository)
-    return [line for line in project_commands(settings, quick=quick) if digest(line) not in known]
+def recall(home: Home, history: History, directory: str) -> bool:
+    """Put on record in the home what the database knows to be trusted in a directory. Return True if any is new."""
+    project = find_project(directory, home)
+    if project is None:
+        return False
+    known = trusted_digests(history, project_in(project))
+    return bool(known) and trusted.keep_trusted(home, project, known)
+
+
+def project_in(folder: str) -> Repository:
+    """Return what stands for the project in a folder: its repository, or, outside of any, the folder itself."""
+    try:
+        return find_repository(folder)
+    except NoRepository:
+        place = trusted.place_of(folder)
+        return Repository(top=place, common=place)
+
+
+def untrusted_commands(settings: Settings, *, quick: bool = False) -> list[str]:
+    """What the project file would do and the user has not trusted; with `quick`, without the commands of setup."""
+    return [line for line in settings.untrusted if not (quick and _is_command(line))]
+
+
+def _is_command(line: str) -> bool:
+    return line.partition(": ")[0] in {dotted(path) for path in trusted.COMMANDS}
 
 
 def changed_repository(history: History, repository: Repository) -> list[str]:
@@ -108,35 +121,3 @@ def keep_snapshot(history: History, repository: Repository, now: dict[str, str],
     # ASCII: the name of a setting may be no UTF-8, which a database does not take.
     if known_snapshot(history, repository) != now:
         history.trust(REPOSITORY, repository.common, json.dumps(now), by)
-
-
-def digest(line: str) -> str:
-    """What one of the project's commands is known by."""
-    return hashlib.sha256(line.encode()).hexdigest()
-
-
-def _commands(settings: Settings) -> Iterator[str]:
-    for path in COMMANDS:
-        if _is_projects(settings, path):
-            value = getattr(getattr(settings, path[0]), path[1])
-            yield from (f"{dotted(path)}: {each}" for each in (value if isinstance(value, tuple) else (value,)))
-
-
-def _levers(settings: Settings) -> Iterator[str]:
-    for path in LEVERS:
-        yield from _lever(settings, path, getattr(getattr(settings, path[0]), path[1]))
-    for name, own in settings.coders.items():
-        for lever in CODER_LEVERS:
-            yield from _lever(settings, ("coders", name, lever), getattr(own, lever))
-    # An import string: what it names is imported into fleet itself.
-    yield from _lever(settings, ("coder",), settings.coder if ":" in settings.coder else "")
-
-
-def _lever(settings: Settings, path: Path, value: Any) -> Iterator[str]:
-    if value and _is_projects(settings, path):
-        yield f"{dotted(path)} = {toml_value(value)}"
-
-
-def _is_projects(settings: Settings, path: Path) -> bool:
-    origin = settings.origins.get(path)
-    return origin is not None and origin.kind == PROJECT

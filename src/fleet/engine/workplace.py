@@ -217,7 +217,7 @@ class _Opening:
                 f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
                 hint="look at them; `fleet trust` there accepts them.",
             )
-        commands = untrusted_commands(history, repository, self._settings, quick=self._is_quick)
+        commands = untrusted_commands(self._settings, quick=self._is_quick)
         if commands:
             raise NotReady(
                 f"the project file of {repository.top} has commands that you have not trusted: {commands[0]}",

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
-from fleet.home import is_checkout
+from fleet.home import common_of
 from fleet.workspaces.git import GitFault, git_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fleet.home import Home
-
-
-MOST_POINTER = 8192
 
 
 class NoRepository(FleetError):
@@ -67,36 +64,9 @@ def refuse_gone(place: str) -> None:
 
 def find_repository(directory: str) -> Repository:
     """The repository a directory belongs to, be it the main checkout or a worktree. Raises NoRepository."""
-    common = os.path.realpath(_common_of(directory) or _told(directory))
+    common = os.path.realpath(common_of(directory) or _told(directory))
     top = os.path.dirname(common) if os.path.basename(common) == ".git" else common  # noqa: PTH119, PTH120
     return Repository(top=top, common=common)
-
-
-def _common_of(directory: str) -> str | None:
-    """The git directory above a directory, where it is of the usual kind: a look at the disk, and no process."""
-    folder = os.path.realpath(directory)
-    while True:
-        found = os.path.join(folder, ".git")  # noqa: PTH118
-        if is_checkout(folder):
-            return found if os.path.isdir(found) else _led_to(found)  # noqa: PTH112
-        parent = os.path.dirname(folder)  # noqa: PTH120
-        if parent == folder:
-            return None
-        folder = parent
-
-
-def _led_to(pointer: str) -> str | None:
-    """The git directory that a worktree's pointer leads to."""
-    try:
-        with open(pointer, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            admin = file.read(MOST_POINTER)
-        if not admin.startswith("gitdir: "):
-            return None
-        place = os.path.join(os.path.dirname(pointer), admin.removeprefix("gitdir: ").rstrip("\n"))  # noqa: PTH118, PTH120
-        with open(os.path.join(place, "commondir"), encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH118, PTH123
-            return os.path.join(place, file.read(MOST_POINTER).rstrip("\n"))  # noqa: PTH118
-    except (OSError, ValueError):
-        return None  # a submodule, say: git knows
 
 
 def _told(directory: str) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from fleet.core.jsontext import encode
 from fleet.engine.environment import path_of, verify_environment
-from fleet.engine.trusting import untrusted_commands
 from fleet.engine.verifying import Room, tests_by, verify, wanted_by
 
 if TYPE_CHECKING:
@@ -19,16 +18,17 @@ if TYPE_CHECKING:
     from fleet.engine.office import Office
     from fleet.engine.work import Work
 
+COMMAND = "verify.command: "
+
 
 async def verified(office: Office, task: Task, live: Live, work: Work, found: Gathered) -> Gathered:
     """What was gathered, with how its verify command ended, or why none was run. Raises FleetError, OSError."""
     wanted = wanted_by(live.settings, task)
     if wanted is None:
-        return found
+        untrusted = [line.removeprefix(COMMAND) for line in live.settings.untrusted if line.startswith(COMMAND)]
+        why = f"not verified: {untrusted[0]!r} of the project file is not trusted" if untrusted else ""
+        return _not(live, found, why) if why else found
     tip = await asyncio.to_thread(lambda: work.tip)
-    untrusted = await office.ask(untrusted_commands, office.history, work.repository, live.settings)
-    if not task.verify and any(line.startswith("verify.") for line in untrusted):
-        return _not(live, found, f"not verified: {wanted.command!r} of the project file is not trusted")
     if tip is None:
         return _not(live, found, "not verified: its branch is gone")
     made = await _verify(office, task, live, work, wanted, tip)

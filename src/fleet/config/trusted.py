@@ -1,0 +1,143 @@
+"""What a project file may not do before the user trusts it, and the record in the home of what the user trusts.
+
+A project file comes with the repository, so with anybody's. `load` asks here, and is the only one that has to.
+"""
+
+# ruff: noqa: PTH116, PTH120
+import contextlib
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from fleet.config.check import dotted
+from fleet.config.keys import Path
+from fleet.config.text import toml_value
+from fleet.core.errors import BadInput
+from fleet.files import read_small, write_all
+from fleet.home import Home, common_of
+
+COMMANDS: tuple[Path, ...] = (("setup", "commands"), ("setup", "teardown"), ("verify", "command"))
+#: Settings that make a program run another one, hand it secrets, or let it reach more.
+LEVERS: tuple[Path, ...] = (
+    *(("agent", "env"), ("agent", "pass_env"), ("agent", "claude_flags")),
+    *(("project", "worktree_root"), ("tmux", "socket"), ("verify", "network")),
+)
+CODER_LEVERS = ("program", "flags", "env")
+CODER: Path = ("coder",)
+#: Words by which the coders' programs are told to ask less, in any of their spellings.
+RAISING = re.compile(
+    r"dangerously|bypass|yolo|full[-_]?(auto|access)|(allow|trust)[-_]?all|allow(ed)?[-_]?tools?\b|auto[-_]?approve"
+    r"|auto[-_]?edit|accept[-_]?edits|dont[-_]?ask|skip[-_]?permissions|approval[-_]?policy|sandbox[-_]?(mode|perm)"
+    r"|--settings|\bnever\b|(^|\s)-y(\s|$)",
+    re.IGNORECASE,
+)
+MOST_TRUSTED = 1 << 24
+
+
+class Demand(NamedTuple):
+    """One thing that a project file would do, which counts only once the user trusted it."""
+
+    path: Path
+    line: str
+
+
+def needs_trust(path: Path, value: Any) -> bool:
+    """Return True if a project's value for a setting counts only once the user trusted it."""
+    if path == CODER:  # an import string: what it names is imported into fleet itself
+        return isinstance(value, str) and ":" in value
+    is_lever = path in (*COMMANDS, *LEVERS) or (path[0] == "coders" and path[-1] in CODER_LEVERS)
+    return is_lever and bool(value)
+
+
+def demands(values: Mapping[Path, Any]) -> list[Demand]:
+    """Return what the values of a project file demand, each command and each other setting by itself."""
+    return [Demand(path, line) for path in _ordered(values) for line in _lines(path, values[path])]
+
+
+def raises_permissions(path: Path, value: Any) -> bool:
+    """Return True if these are options for a coder's program that may let it run tools unasked."""
+    if path != ("agent", "claude_flags") and (path[0] != "coders" or path[-1] != "flags"):
+        return False
+    return RAISING.search(value if isinstance(value, str) else " ".join(value)) is not None
+
+
+def unsafe(project: str, path: str) -> str:
+    """Return why another user could have written a project file, or its folder up to the project's own; empty: none."""
+    places = (path, os.path.realpath(path), os.path.dirname(os.path.realpath(path)), os.path.dirname(path), project)
+    for place in dict.fromkeys(places):
+        try:
+            found = os.stat(place)
+        except OSError as error:
+            return f"{place} cannot be read: {error.strerror}"
+        if found.st_uid not in _own_ids():
+            return f"{place} belongs to another user (uid {found.st_uid})"
+        if found.st_mode & stat.S_IWOTH and not (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX):
+            return f"{place} can be written by every user (mode {stat.S_IMODE(found.st_mode):04o})"
+    return ""
+
+
+def _own_ids() -> tuple[int, ...]:
+    """The users whose files are as good as our own; as with git, those of who called sudo too."""
+    user, caller = os.geteuid(), os.environ.get("SUDO_UID", "")
+    return (0, user, int(caller)) if user == 0 and caller.isdecimal() else (0, user)
+
+
+def digest(line: str) -> str:
+    """Return what a demand is known by."""
+    return hashlib.sha256(line.encode()).hexdigest()
+
+
+def place_of(folder: str) -> str:
+    """Return what names a project on this machine: the git directory that its checkouts share, else its folder."""
+    return os.path.realpath(common_of(folder) or folder)
+
+
+def trusted_digests(home: Home, folder: str) -> frozenset[str]:
+    """Return the digests of what the user trusts of the project in a folder, by the record in the home."""
+    mark = digest(os.fsencode(place_of(folder)).hex())
+    return frozenset(known for where, known in _entries(home) if where == mark)
+
+
+def keep_trusted(home: Home, folder: str, digests: Iterable[str]) -> bool:
+    """Record in the home that the project in a folder may do these things. Return True if any of them is new."""
+    known = trusted_digests(home, folder)
+    new = [each for each in dict.fromkeys(digests) if each not in known]
+    mark = digest(os.fsencode(place_of(folder)).hex())
+    _append(home, [f"{mark} {each}" for each in new])
+    return bool(new)
+
+
+def _entries(home: Home) -> Iterator[tuple[str, str]]:
+    # One that cannot be read trusts nothing.
+    with contextlib.suppress(OSError, BadInput, UnicodeDecodeError):
+        for line in read_small(home.trusted, MOST_TRUSTED).decode("ascii").splitlines():
+            where, _, known = line.partition(" ")
+            yield where, known
+
+
+def _append(home: Home, lines: list[str]) -> None:
+    if not lines:
+        return
+    handle = os.open(home.trusted, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        # The line break in front ends a line that a full disk cut short.
+        write_all(handle, "".join(f"\n{line}" for line in [*lines, ""]).encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _ordered(values: Mapping[Path, Any]) -> list[Path]:
+    names = dict.fromkeys(path[1] for path in values if path[0] == "coders")
+    own = [("coders", name, lever) for name in names for lever in CODER_LEVERS]
+    return [path for path in (*COMMANDS, *LEVERS, *own, CODER) if path in values and needs_trust(path, values[path])]
+
+
+def _lines(path: Path, value: Any) -> Iterator[str]:
+    if path in COMMANDS:
+        yield from (f"{dotted(path)}: {each}" for each in ([value] if isinstance(value, str) else value))
+    else:
+        yield f"{dotted(path)} = {toml_value(value)}"
