@@ -260,10 +260,30 @@ def test_restore_writes_nothing_elsewhere_when_a_link_is_in_its_way(home: Superv
 def test_backup_leaves_no_part_when_it_cannot_be_written(home: Supervised) -> None:
     file = home.fleet.user / "copy.tar.gz"
     inside = home.fleet("backup", str(home.fleet.home / "tasks" / "copy.tar.gz"))
-    assert inside.code == 1 and "part of the backup" in inside.err
+    assert inside.code == 1 and "it is inside the home" in inside.err
     missing = home.fleet("backup", str(home.fleet.user / "missing" / "copy.tar.gz"))
     assert missing.code == 1 and missing.err.startswith("error: cannot write ")
     assert not file.exists() and not list(home.fleet.user.glob(".copy*"))
+
+
+def test_backup_replaces_nothing_but_a_backup(home: Supervised) -> None:
+    notes = home.fleet.user / "notes.txt"
+    notes.write_text("mine")
+    kept = (home.fleet.home / "fleet.db").read_bytes()
+    for place in (notes, home.fleet.home / "fleet.db", home.fleet.home / "runtime.toml"):
+        refused = home.fleet("backup", str(place))
+        assert refused.code == 1 and f"cannot write {place}: it" in refused.err, refused
+    assert notes.read_text() == "mine" and (home.fleet.home / "fleet.db").read_bytes() == kept
+    file = home.fleet.user / "copy.tar.gz"
+    for _ in range(2):
+        home.fleet.ok("backup", str(file))
+
+
+def test_restore_waits_for_no_pipe(home: Supervised) -> None:
+    pipe = home.fleet.user / "pipe"
+    os.mkfifo(pipe)
+    refused = home.fleet("restore", str(pipe))
+    assert refused.code == 1 and "it is not a regular file" in refused.err
 
 
 @pytest.mark.parametrize("words", [("backup",), ("bd", "export", "-o"), ("workflow", "new", "competition", "--out")])

@@ -126,6 +126,23 @@ def test_supervisor_stops_and_keeps_its_database_when_the_file_is_taken(
     assert home.status()["stopped"] is None
 
 
+@pytest.mark.parametrize("size", [0, 20_000])
+def test_supervisor_stops_when_the_file_itself_is_cut_short(home: Supervised, size: int) -> None:
+    task, agent = begin(home)
+    backup = home.fleet.user / "backup.tar.gz"
+    home.fleet.ok("backup", str(backup))
+    os.truncate(database(home), size)
+    told = stopped(home)
+    assert "the database was cut short while it was open" in told
+    for copy in home.fleet.home.glob("fleet.db.rescued-*"):
+        with closing(sqlite3.connect(copy)) as found:
+            assert found.execute("pragma quick_check").fetchall() == [("ok",)]
+    assert home.fleet("run", "start").code == 1
+    home.fleet.ok("restore", str(backup))
+    assert home.task(task)["status"] == "in_progress"
+    end(home, task, agent)
+
+
 def test_agent_is_adopted_when_the_very_file_is_put_back(home: Supervised) -> None:
     task, agent = begin(home)
     aside = database(home).rename(home.fleet.user / "aside.db")

@@ -80,8 +80,10 @@ def add_file(tar: tarfile.TarFile, path: str, name: str, *, folder: int | None =
 
 def checked(path: str) -> dict[str, Any]:
     """Read a backup to its end; its manifest. Raises BadInput where it is none, or holds what could do harm."""
-    hint = "give the file that `fleet backup` wrote."
+    hint = "pass a file that `fleet backup` wrote"
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
+            raise BadInput(f"cannot read {path}: it is not a regular file", hint=hint)
         with gzip.open(path) as whole:  # the sum of all of it stands at its end, where `tarfile` does not look
             while whole.read(CHUNK):
                 pass
@@ -100,6 +102,20 @@ def checked(path: str) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or not _is_sensible(manifest):
         raise BadInput(f"{path} is not a backup that this fleet can read", hint=hint)
     return manifest
+
+
+def is_backup(path: str) -> bool:
+    """Return True if a file begins as backups do."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return False
+            with tarfile.open(fileobj=file, mode="r|gz") as tar:
+                first = tar.next()
+        return first is not None and (first.name == MANIFEST or first.name.startswith(HOME))
+    except (OSError, tarfile.TarError, EOFError, zlib.error):
+        return False
 
 
 def _is_sensible(manifest: dict[str, Any]) -> bool:

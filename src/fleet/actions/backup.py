@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fleet import __version__
-from fleet.actions.archive import BUNDLES, FOLDERS, FORMAT, HOME, MANIFEST, SETTINGS, add_file, add_folder
+from fleet.actions.archive import BUNDLES, FOLDERS, FORMAT, HOME, MANIFEST, SETTINGS, add_file, add_folder, is_backup
 from fleet.actions.elsewhere import here
 from fleet.actions.rights import refuse_agents
 from fleet.assembly import beads_turn, copy_embedded, open_fleet
@@ -19,7 +19,6 @@ from fleet.config.queue import BEADS, PASSWORDS, POSTGRES, chosen
 from fleet.core.clock import now
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.jsontext import encode
-from fleet.files import refuse_special
 from fleet.home import quoted
 from fleet.workspaces.bundles import refs_to_keep, write_bundle
 from fleet.workspaces.repository import Repository, RepositoryGone
@@ -59,11 +58,14 @@ def backup(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -
     home.require()
     target = os.path.abspath(path)  # noqa: PTH100 - paths of the home are strings
     folder, name = os.path.split(target)
-    if os.path.isdir(target) or not os.path.isdir(folder):  # noqa: PTH112
-        raise BadInput(f"cannot write {path}: it is no file in a folder that exists", hint="name a file.")
-    if f"{os.path.realpath(folder)}/".startswith(tuple(f"{os.path.realpath(home.root)}/{each}/" for each in FOLDERS)):
-        raise BadInput(f"cannot write {path}: it would be part of the backup", hint="name a file outside of the home.")
-    refuse_special(target)
+    if os.path.isdir(target):  # noqa: PTH112
+        raise BadInput(f"cannot write {path}: it is a directory", hint="pass the path of a file")
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise BadInput(f"cannot write {path}: {folder} is not a directory", hint="pass the path of a file")
+    if f"{os.path.realpath(target)}/".startswith(f"{os.path.realpath(home.root)}/"):
+        raise BadInput(f"cannot write {path}: it is inside the home", hint="pass the path of a file outside the home")
+    if os.path.lexists(target) and not is_backup(target):
+        raise BadInput(f"cannot write {path}: it exists and is not a backup", hint="pass the path of a new file")
     draft = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.part")  # noqa: PTH118
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

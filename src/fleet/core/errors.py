@@ -165,8 +165,8 @@ class DatabaseReplaced(StoreFault):
 
     hint = "if that was not meant, put the right file back; `fleet restore FILE` restores a backup."
 
-    def __init__(self, path: str, *, is_gone: bool) -> None:
-        super().__init__(f"the database was {'deleted or moved' if is_gone else 'replaced'} while it was open: {path}")
+    def __init__(self, path: str, how: str) -> None:
+        super().__init__(f"the database was {how} while it was open: {path}")
 
 
 class DatabaseRefused(StoreFault):

@@ -219,8 +219,14 @@ class Connection:
 
         Raises StoreFault, OSError.
         """
+        is_cut = self._file.is_ours
         try:
+            if is_cut:  # its log may hold what the file has lost
+                self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._copy_to(path, self._db)
+            if is_cut:
+                _refuse_damaged(path)
+                return
             self._db.set_busy_timeout(RESCUE_PATIENCE_MS)
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()  # else the log is taken for another file's
         except apsw.Error as error:
@@ -302,6 +308,16 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection._end(kind is not None)
+
+
+def _refuse_damaged(path: str) -> None:
+    """Remove a copy and raise StoreFault if the copy lacks what its file had lost."""
+    is_whole = False
+    with contextlib.suppress(apsw.Error), contextlib.closing(apsw.Connection(path)) as copy:
+        is_whole = copy.pragma("quick_check") == "ok"
+    if not is_whole:
+        os.unlink(path)  # noqa: PTH108
+        raise StoreFault(f"pages that only the file had are lost: {path}")
 
 
 def _translated(error: apsw.Error, path: str) -> StoreFault:

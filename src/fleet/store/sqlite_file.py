@@ -17,32 +17,43 @@ CODEFLEETS = frozenset({"workers", "workflows"})
 
 
 class FileId:
-    """The device and inode of the file at a path."""
+    """The device and inode of the file at a path, and its size, which never shrinks."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._id: tuple[int, int] | None = None
+        self._size = 0
         with contextlib.suppress(OSError):  # opening it says why
-            self._id = self._read()
+            self._id, self._size = self._read()
 
     def __str__(self) -> str:
         return ":".join(map(str, self._id or ()))
 
     def confirm(self) -> None:
-        """Raise DatabaseReplaced unless the path leads to the same file as before."""
+        """Raise DatabaseReplaced unless the path leads to the same file as before, which nobody cut short."""
         try:
-            now = self._read()
+            now, size = self._read()
         except OSError:  # the disk fails: reading the database says how
             return
         if now != self._id:
-            raise DatabaseReplaced(self._path, is_gone=now is None)
+            raise DatabaseReplaced(self._path, "replaced" if now else "deleted or moved")
+        if size < self._size:
+            raise DatabaseReplaced(self._path, "cut short")
+        self._size = size
 
-    def _read(self) -> tuple[int, int] | None:
+    @property
+    def is_ours(self) -> bool:
+        """Return True if the path leads to the same file as before, whatever its size is."""
+        with contextlib.suppress(OSError):
+            return self._read()[0] == self._id
+        return False
+
+    def _read(self) -> tuple[tuple[int, int] | None, int]:
         try:
             found = os.stat(self._path)  # noqa: PTH116 - paths of the store are strings
         except (FileNotFoundError, NotADirectoryError):
-            return None
-        return found.st_dev, found.st_ino
+            return None, 0
+        return (found.st_dev, found.st_ino), found.st_size
 
 
 def check_tables(path: str, tables: Collection[str]) -> None:
