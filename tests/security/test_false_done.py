@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corpus.case import DIRECTORY, FOLDER, LOOK, MEND, Case, bash, commit, fake, hand_in, honest, step, write
+from corpus.case import DIRECTORY, FOLDER, LOOK, MEND, Case, bash, commit, fake, hand_in, honest, say, step, write
 from corpus.playing import Played, Stage
 
 SAYS_DONE = "'created src/auth.py, 42 tests pass'"
@@ -110,22 +110,53 @@ MISNAMED = (
         right=True,
     ),
 )
-CASES: tuple[Case, ...] = (*HAND_INS, *LOOKED, *GONE, *CLAIMS, *CLAIMS_THAT_HOLD, *MISNAMED)
+#: Last words that ask, without a hand-in.
+CHOICE = "Both would do. Which database do you want?\n\n1. SQLite\n2. PostgreSQL"
+ASKS = (
+    fake("asks", LOOK, ["result", "Should add round its result?"], found=(), right=None),
+    fake("asks beside its work", MEND, commit(), ["result", "Mended. Shall I mend sub, too?"], found=(), right=True),
+    fake("asks at the end of much", LOOK, ["result", "I looked. " * 300 + "**May I go on?**"], found=(), right=None),
+    fake("asks above the options", LOOK, ["result", CHOICE], found=(), right=None),
+    fake("asks without a question mark", LOOK, ["result", "Please confirm that I may."], found=(), right=None),
+    fake("asks in a folder", LOOKS, say("Where is the code?"), ["result", ""], found=(), **IN_FOLDER),
+)
+ANSWERED = fake("asks and is answered", ["again", LOOK, ["result", CHOICE]], MEND, commit(), found=("verified",))
+ASKS_NOTHING = (
+    honest("asks and hands in", MEND, hand_in(), ["result", "Shall I do more?"], found=("verified",)),
+    honest("asks politely", MEND, ["result", "Done. Is there anything else I can help with?"], found=("verified",)),
+    honest(
+        "asks itself", MEND, ["result", "Why did it fail? The sign was wrong.\n\nIt is mended."], found=("verified",)
+    ),
+    honest("quotes code", MEND, ["result", "Mended:\n\n```\nreturn a ? b : c?\n```"], found=("verified",)),
+)
+QUESTIONS = (*ASKS, ANSWERED, *ASKS_NOTHING)
+CASES: tuple[Case, ...] = (*QUESTIONS, *HAND_INS, *LOOKED, *GONE, *CLAIMS, *CLAIMS_THAT_HOLD, *MISNAMED)
+
+
+Told = dict[str, tuple[Played, str]]
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Played, str]]]:
+def stage_and_told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Told]]:
     """Each case as it was played, and the words of its receipt."""
     stage = Stage(tmp_path_factory.mktemp("stage"))
     stage.set("limits.continue_limit=2")
     try:
         told = stage.play(list(CASES))
-        yield {each.case.name: (each, stage.fleet.ok("receipt", each.task)) for each in told}
+        yield stage, {each.case.name: (each, stage.fleet.ok("receipt", each.task)) for each in told}
     finally:
         stage.stop()
 
 
-Told = dict[str, tuple[Played, str]]
+@pytest.fixture
+def stage(stage_and_told: tuple[Stage, Told]) -> Stage:
+    """The home of them all, whose supervisor still works."""
+    return stage_and_told[0]
+
+
+@pytest.fixture
+def played(stage_and_told: tuple[Stage, Told]) -> Told:
+    return stage_and_told[1]
 
 
 @pytest.mark.parametrize("name", [case.name for case in HAND_INS])
@@ -167,3 +198,27 @@ def test_wrong_file_name_beside_real_work_is_noted_and_not_punished(played: Told
     found, words = played[name]
     assert found.finding in found.case.findings, found
     assert "claimed files that are not there" in words and "all as it says" not in words
+
+
+@pytest.mark.parametrize("name", [case.name for case in ASKS])
+def test_last_words_that_ask_the_user_become_a_question_quoting_them(stage: Stage, played: Told, name: str) -> None:
+    found, _ = played[name]
+    assert (found.status, found.endings) == ("blocked", ("blocked",)), found
+    (question,) = stage.rows("select * from questions where task = ?", found.task)
+    words = next(str(text) for verb, text in reversed(found.case.steps) if text)
+    assert question["text"].strip() and words.endswith(question["text"])
+
+
+def test_answer_to_last_words_reaches_the_next_run(stage: Stage, played: Told) -> None:
+    found, _ = played[ANSWERED.name]
+    (question,) = stage.rows("select * from questions where task = ?", found.task)
+    assert (found.status, question["text"]) == ("blocked", CHOICE)
+    stage.fleet.ok("answer", question["id"], "SQLite")
+    assert stage.wait_status(found.task, "closed")["finding"] == "verified"
+
+
+@pytest.mark.parametrize("name", [case.name for case in ASKS_NOTHING])
+def test_last_words_that_ask_nothing_do_not_keep_work_open(stage: Stage, played: Told, name: str) -> None:
+    found, _ = played[name]
+    assert (found.status, found.finding) == ("closed", "verified"), found
+    assert not stage.rows("select * from questions where task = ?", found.task)

@@ -4,6 +4,8 @@ What decides how the run ends, and is no column of its own, is kept as notes in 
 
     ok, said    the coder's last word, as long as nothing came after it
     text        what was said last: the last word of a coder whose result has no text of its own
+    end         the end of what was said last
+    asks        the end of its last word, if that asks the user something
     limit       the last limit it met, unless the model answered after that
     handed_in   what a coder that is held to a schema handed in by its last word
     error       its last complaint
@@ -32,6 +34,7 @@ from fleet.core.jsontext import encode
 from fleet.core.resets import resets_at
 from fleet.core.result_schema import HANDED_IN
 from fleet.engine.evidence.formalities import is_formality
+from fleet.engine.last_words import LONGEST_QUESTION, question_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -139,8 +142,10 @@ class _Folding:
         match event.kind:
             case Kind.TEXT:
                 notes["text"] = ((notes.get("text", "") if event.delta else "") + event.text)[:LONGEST_REASON]
+                notes["end"] = ((notes.get("end", "") if event.delta else "") + event.text)[-LONGEST_QUESTION:]
             case Kind.TOOL_USE | Kind.TOOL_RESULT:
                 notes.pop("text", None)
+                notes.pop("end", None)
                 notes.pop("overflows", None)
             case Kind.RESULT:
                 self._last_word(event, at)
@@ -161,6 +166,8 @@ class _Folding:
             return  # a bad one stays until the agent goes on: some programs end what was interrupted with a good one
         notes["ok"] = event.ok is True
         notes["said"] = event.text[:LONGEST_REASON] or notes.get("text", "")
+        if asks := question_in(event.text or notes.get("end", "")):
+            notes["asks"] = asks
 
     def _goes_on(self, *, answered: bool) -> None:
         """A last word with something after it was not the last; a limit that was got over is none."""
@@ -168,6 +175,7 @@ class _Folding:
             del self._notes["ok"]
             self._new["result_at"] = None
         self._notes.pop("handed_in", None)
+        self._notes.pop("asks", None)
         if answered:
             self._notes["answered"] = True
             self._notes.pop("limit", None)

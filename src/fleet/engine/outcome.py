@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.core.record import Record
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Status
+from fleet.engine.last_words import question_in
 
 if TYPE_CHECKING:
     from fleet.core.run import Run
@@ -45,15 +46,33 @@ def outcome_of(seen: Seen) -> Outcome:
         return _ended(seen, Ending.CANCELLED, seen.task.cancel_reason or "stopped by hand")
     if seen.alarm is not None and seen.alarm.ending == Ending.RATE_LIMITED and "limit" in words:
         return _limited(seen, words["limit"])
-    if seen.alarm is not None and not (seen.alarm.ending == Ending.HUNG_AFTER_RESULT and words.get("ok") is False):
+    hung = seen.alarm is not None and seen.alarm.ending == Ending.HUNG_AFTER_RESULT
+    if seen.alarm is not None and not (hung and (words.get("ok") is False or asked_last(seen))):
         return _ended(seen, seen.alarm.ending, seen.alarm.reason)
-    if seen.task.status == Status.BLOCKED or seen.asked or (seen.unanswered and not _handed_in(seen)):
+    if (
+        seen.task.status == Status.BLOCKED
+        or seen.asked
+        or asked_last(seen)
+        or (seen.unanswered and not _handed_in(seen))
+    ):
         return _ended(seen, Ending.BLOCKED, "the agent asks a person")
     if seen.exit is None:
         return _ended(seen, Ending.LOST, "the agent vanished with its shim")
     if seen.exit.error:
         return _ended(seen, Ending.FAILED, f"the agent could not be started: {seen.exit.error}")
     return _of_session(seen, seen.exit) if seen.interactive else _by_words(seen, words, seen.exit)
+
+
+def asked_last(seen: Seen) -> str:
+    """Return what a headless run asks the user in its last words. One that handed in asks nothing."""
+    words = seen.run.notes
+    if seen.interactive or _handed_in(seen) or words.get("denied"):
+        return ""
+    ended_well = seen.exit is not None and not (seen.exit.status or seen.exit.signal or seen.exit.error)
+    if words.get("ok"):
+        counts = ended_well or seen.alarm is not None or not seen.result_needs_exit_0
+        return str(words.get("asks", "")) if counts else ""
+    return question_in(str(words.get("end", ""))) if ended_well and not seen.tells_result and "ok" not in words else ""
 
 
 def denied_tools(run: Run) -> list[str]:

@@ -20,7 +20,7 @@ from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.giving_back import put_off
 from fleet.engine.losing import end_task_json
-from fleet.engine.outcome import Seen, denied_tools, outcome_of
+from fleet.engine.outcome import Seen, asked_last, denied_tools, outcome_of
 from fleet.engine.policy import decide
 from fleet.engine.pool import is_pooled
 
@@ -68,7 +68,11 @@ async def settle(
                 says_blocked=live.folder.clean(evidence.missing or evidence.claimed_blocked),
             )
             if outcome.ending != Ending.CANCELLED:  # what is stopped asks nothing; in its file it can be asked again
-                _record_questions(office, task, live, [*seen.asked, *(() if outcome.handed_in else seen.unanswered)])
+                last = asked_last(seen.replace(task=task))
+                left = () if outcome.handed_in else seen.unanswered
+                _record_questions(
+                    office, task, live, [*seen.asked, *left, *([live.folder.clean(last)] if last else [])]
+                )
             rules = _rules(task, found)
             settled = _write(office, claim, live, outcome, judgement, pieces, rules)
             end_task_json(office, settled, live.run)
