@@ -5,7 +5,23 @@ from typing import Any
 
 import pytest
 
-from corpus.case import DIRECTORY, FOLDER, LOOK, MEND, Case, bash, commit, fake, hand_in, honest, say, step, write
+from corpus.case import (
+    DIRECTORY,
+    FOLDER,
+    LOOK,
+    MEND,
+    TRY,
+    Case,
+    bash,
+    commit,
+    edit,
+    fake,
+    hand_in,
+    honest,
+    say,
+    step,
+    write,
+)
 from corpus.playing import Played, Stage
 
 SAYS_DONE = "'created src/auth.py, 42 tests pass'"
@@ -130,7 +146,14 @@ ASKS_NOTHING = (
     honest("quotes code", MEND, ["result", "Mended:\n\n```\nreturn a ? b : c?\n```"], found=("verified",)),
 )
 QUESTIONS = (*ASKS, ANSWERED, *ASKS_NOTHING)
-CASES: tuple[Case, ...] = (*QUESTIONS, *HAND_INS, *LOOKED, *GONE, *CLAIMS, *CLAIMS_THAT_HOLD, *MISNAMED)
+#: In a directory the command is run too, and what passes is unproven all the same.
+JUDGED = (
+    honest("passes in a folder", WORK, found=UNPROVEN, **IN_FOLDER | {"verify": "cat auth.py"}),
+    honest("passes in a directory", MEND, TRY, workspace=DIRECTORY, found=UNPROVEN),
+    fake("fails in a folder", WORK, CLOSES, found=("failed_verify",), **IN_FOLDER | {"verify": "cat auth.txt"}),
+    fake("fails in a directory", edit("calc.py", "a - b", "b"), found=("failed_verify",), workspace=DIRECTORY),
+)
+CASES: tuple[Case, ...] = (*JUDGED, *QUESTIONS, *HAND_INS, *LOOKED, *GONE, *CLAIMS, *CLAIMS_THAT_HOLD, *MISNAMED)
 
 
 Told = dict[str, tuple[Played, str]]
@@ -222,3 +245,23 @@ def test_last_words_that_ask_nothing_do_not_keep_work_open(stage: Stage, played:
     found, _ = played[name]
     assert (found.status, found.finding) == ("closed", "verified"), found
     assert not stage.rows("select * from questions where task = ?", found.task)
+
+
+@pytest.mark.parametrize("name", [case.name for case in JUDGED])
+def test_verify_command_is_run_in_a_directory_and_its_result_is_doubted(played: Told, name: str) -> None:
+    found, words = played[name]
+    failed = "fails" in name
+    assert (found.status, found.finding) == (("blocked", "failed_verify") if failed else ("closed", "unverified")), (
+        found
+    )
+    assert f"ended with exit code {1 if failed else 0}" in words and "not verified" not in words
+    assert "doubt: it worked in a plain directory" in words
+    verify = found.top.parents[2] / "home" / "verify"
+    assert not verify.exists() or not list(verify.iterdir()), "nothing of it stays"
+
+
+def test_creating_a_verified_task_in_a_directory_says_that_a_worktree_gives_full_proof(stage: Stage) -> None:
+    words = ("bd", "create", "later", "--defer", "+1d", "--metadata", '{"fleet.verify": "make test"}', "--json")
+    for more, said in ((), True), (("--workspace", "worktree"), False):
+        made = stage.fleet(*words, *more)
+        assert made.code == 0 and ("--workspace worktree for full proof" in made.err) == said, made

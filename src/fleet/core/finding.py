@@ -32,6 +32,8 @@ DONE = (Ending.FINISHED, Ending.HUNG_AFTER_RESULT)
 NOBODYS = (
     *(Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.NOT_LOGGED_IN, Ending.LOST, Ending.RELEASED, Ending.START_HANG),
 )
+#: Why nothing in a plain directory is verified.
+IN_A_DIRECTORY = "it worked in a plain directory, where others work too"
 #: Handing in is not work.
 ONLY_HANDED_IN = "it handed in, and did nothing else"
 #: How much of what a verify command printed is shown with the finding.
@@ -152,8 +154,8 @@ def _doubts(seen: Evidence, verification: Verification) -> tuple[str, ...]:
     found = list(verification.doubts)
     if verification.contested and verification.without_them != 0:
         found.append(f"it passes only with its own changes to tests: {_some(verification.contested)}")
-    if seen.workspace != WORKTREE:
-        found.append("it worked in a plain directory, where others work too")
+    if seen.workspace != WORKTREE and IN_A_DIRECTORY not in found:
+        found.append(IN_A_DIRECTORY)
     return tuple(found)
 
 

@@ -9,14 +9,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, FleetError
-from fleet.core.finding import Finding, judge
+from fleet.core.finding import IN_A_DIRECTORY, Finding, judge
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending
 from fleet.core.task import WORKTREE
 from fleet.engine.evidence.gathering import compared, look
 from fleet.engine.evidence.spawn import spawn_of
 from fleet.engine.evidence.tree import Tree, of_directory, of_worktree, size_of
-from fleet.engine.evidence.verified import verified
+from fleet.engine.evidence.verified import verified, verified_in_place
 from fleet.engine.outcome import outcome_of
 from fleet.engine.room import NoRoom, is_no_room
 from fleet.engine.scope import primary
@@ -60,7 +60,12 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
         if live.workspace is None:
             tree = await asyncio.to_thread(of_directory, live.folder.home, live.run)
             found = await asyncio.to_thread(compared, found, live, task, tree)
-            return found.replace(not_verified="it worked in a plain directory, where others work too")
+            found = found.replace(not_verified=IN_A_DIRECTORY)
+            task = await office.ask(office.queue.get, task.id)
+            outcome = outcome_of(seen_of(live, task, exit, alarm, found))
+            if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
+                return found
+            return await verified_in_place(office, task, live, found)
         # A person decides what becomes of one that was stopped, and `kill` saves it first; or it goes on.
         by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
         by_hand = by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm)

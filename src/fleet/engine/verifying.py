@@ -4,7 +4,7 @@ What of the branch judges the branch counts only as far as the base bears it out
 is held against what the test runner said (`verify.counts`).
 """
 
-# ruff: noqa: PTH102, PTH118
+# ruff: noqa: PTH102, PTH118, PTH120
 from __future__ import annotations
 
 import asyncio
@@ -12,6 +12,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.core.finding import IN_A_DIRECTORY
 from fleet.core.rules import rules_in
 from fleet.core.verification import Verification, Wanted
 from fleet.engine.commands import Done, end_earlier, run_spec, spec_of, tail_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from fleet.config import Settings
     from fleet.core.task import Task
-    from fleet.launchers.base import Launcher
+    from fleet.launchers.base import Launcher, LaunchSpec
     from fleet.workspaces.changes import Entry
     from fleet.workspaces.view import View
 
@@ -129,6 +130,8 @@ class _Verifier:
         """Run the command on a commit, with these entries in place of its own."""
         wanted, folder = self._wanted, self._room.checkout
         place = os.path.join(self._room.place, name) if name else self._room.place
+        home = os.path.dirname(os.path.dirname(self._view.path))  # the view lies in it
+        places = (self._view.repository.top, self._view.repository.common)
         env = seclusion.secluded(self._room.env, folder, network=wanted.network)
         tree = os.path.join(folder, "checkout", self._view.repository.name)  # some tools call a project by its folder
         async with self._folder(folder):
@@ -140,17 +143,13 @@ class _Verifier:
                 why = f"could not be run: git refuses to check it out ({fault.said.strip().splitlines()[0]})"
                 return Seen(Done(command=wanted.command, status=None, seconds=0.0, why=why))
             spec = spec_of(wanted.command, cwd=tree, env=env).replace(
-                apart=seclusion.apart(self._view, folder, env, network=wanted.network),
+                apart=seclusion.apart(home, places, (folder,), env, network=wanted.network),
                 seconds=wanted.seconds + GRACE_SECONDS,
             )
-            done, exit = await run_spec(self._launcher, place, spec, seconds=wanted.seconds, stop=self._room.stop)
-        words = seclusion.in_words(exit.apart if exit else (), self._launcher.containment, network=wanted.network)
-        output = await asyncio.to_thread(tail_of, place, counts.MOST_BYTES)
-        return Seen(done.replace(command=wanted.command, tail=output[-TAIL_BYTES:].strip()), output, words)
+            return await _run(self._launcher, wanted, self._room._replace(place=place), spec)
 
     def _make(self, commit: str, lay: Mapping[str, Entry | None], tree: str, env: Mapping[str, str]) -> None:
-        for name in ("HOME", "TMPDIR"):
-            os.mkdir(env[name], 0o700)
+        _make_folders(env)
         fill(self._view, commit, tree, lay)
 
     @contextlib.asynccontextmanager
@@ -161,6 +160,50 @@ class _Verifier:
             yield
         finally:
             await asyncio.to_thread(folder.__exit__, None, None, None)
+
+
+async def verify_in_place(launcher: Launcher, home: str, wanted: Wanted, room: Room, directory: str) -> Verification:
+    """Run the command in the directory itself, as it is now. Raises FleetError, OSError."""
+    await end_earlier(launcher, room.place)
+    await asyncio.to_thread(delete, room.place)
+    await asyncio.to_thread(delete, room.checkout)
+    env = seclusion.secluded(room.env, room.checkout, network=wanted.network)
+    spec = spec_of(wanted.command, cwd=directory, env=env).replace(
+        apart=seclusion.apart(home, (directory,), (room.checkout, directory), env, network=wanted.network),
+        seconds=wanted.seconds + GRACE_SECONDS,
+    )
+    try:
+        await asyncio.to_thread(os.makedirs, room.checkout, 0o700)
+        await asyncio.to_thread(_make_folders, env)
+        seen = await _run(launcher, wanted, room, spec)
+    finally:
+        await asyncio.to_thread(delete, room.checkout)
+    count, done = seen.tests, seen.done
+    return Verification(
+        command=wanted.command,
+        commit="",
+        status=done.status,
+        why=done.why,
+        seconds=done.seconds,
+        tail=done.tail,
+        passed=count.passed if count else None,
+        failed=count.failed if count else None,
+        skipped=count.skipped if count else None,
+        containment=seen.containment,
+        doubts=(IN_A_DIRECTORY, *(counts.doubts(wanted.command, seen.output) if done.ok else ())),
+    )
+
+
+async def _run(launcher: Launcher, wanted: Wanted, room: Room, spec: LaunchSpec) -> Seen:
+    done, exit = await run_spec(launcher, room.place, spec, seconds=wanted.seconds, stop=room.stop)
+    words = seclusion.in_words(exit.apart if exit else (), launcher.containment, network=wanted.network)
+    output = await asyncio.to_thread(tail_of, room.place, counts.MOST_BYTES)
+    return Seen(done.replace(command=wanted.command, tail=output[-TAIL_BYTES:].strip()), output, words)
+
+
+def _make_folders(env: Mapping[str, str]) -> None:
+    for name in ("HOME", "TMPDIR"):
+        os.mkdir(env[name], 0o700)
 
 
 def _judged(view: View, wanted: Wanted, commits: tuple[str, str], tests: tuple[str, ...]) -> Judged:

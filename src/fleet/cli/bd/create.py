@@ -50,7 +50,7 @@ FLAGS = {
 --cwd TEXT              | where to work on it (default: here)
 --coder TEXT            | which coder works on it
 --model TEXT            | which model that coder uses
---workspace TEXT        | directory or worktree
+--workspace TEXT        | directory, or worktree for full proof
 --requires LIST         | only on a host that offers these labels
 --host TEXT             | only on this host
 --allow-empty-description | accepted
@@ -62,7 +62,7 @@ FLAGS = {
 --cwd TEXT         | where to work on it (default: here)
 --coder TEXT       | which coder works on it
 --model TEXT       | which model that coder uses
---workspace TEXT   | directory or worktree
+--workspace TEXT   | directory, or worktree for full proof
 --requires LIST    | only on a host that offers these labels
 --host TEXT        | only on this host
 """,
@@ -82,6 +82,8 @@ def create(session: Session) -> int:
     task, warnings = tasks.create(session.queue, draft, actor=session.actor)
     for warning in warnings:
         session.warn(f"Warning: {warning}")
+    if task.workspace != "worktree" and (task.verify or arguments.has("fail-to-pass")):
+        session.warn("hint: pass --workspace worktree for full proof: others may work in a plain directory too")
     if session.json:
         return session.answer(issue(task))
     session.say(task.id if arguments.flag("silent") else summary(session, task))

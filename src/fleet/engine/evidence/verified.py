@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from fleet.core.jsontext import encode
 from fleet.engine.environment import path_of, verify_environment
 from fleet.engine.verifying import Room, tests_by, verify, wanted_by
+from fleet.engine.trusting import project_commands, untrusted_commands
+from fleet.engine.verifying import Room, tests_by, verify, verify_in_place, wanted_by
+from fleet.workspaces.repository import NoRepository, find_repository
 
 if TYPE_CHECKING:
     from fleet.core.task import Task
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.engine.work import Work
+    from fleet.home import Home
 
 COMMAND = "verify.command: "
 
@@ -32,20 +36,52 @@ async def verified(office: Office, task: Task, live: Live, work: Work, found: Ga
     if tip is None:
         return _not(live, found, "not verified: its branch is gone")
     made = await _verify(office, task, live, work, wanted, tip)
+    return _noted(live, found, made)
+
+
+async def verified_in_place(office: Office, task: Task, live: Live, found: Gathered) -> Gathered:
+    """Run the verify command of a task that worked in a plain directory, in the directory. Raises FleetError, OSError.
+
+    Others may work there too, so the result is marked with a doubt.
+    """
+    wanted = wanted_by(live.settings, task)
+    if wanted is None:
+        return found
+    directory = live.run.workspace
+    if not task.verify and await office.ask(_is_untrusted, office, live, directory):
+        return _not(live, found, f"not verified: {wanted.command!r} of the project file is not trusted")
+    room = _room(live.folder.home, live, task)
+    made = await verify_in_place(office.launcher, live.folder.home.root, wanted, room, directory)
+    return _noted(live, found, made)
+
+
+def _is_untrusted(office: Office, live: Live, directory: str) -> bool:
+    """Return True if the verify command is the project file's, and the user has not trusted it."""
+    try:
+        lines = untrusted_commands(office.history, find_repository(directory), live.settings)
+    except NoRepository:
+        lines = list(project_commands(live.settings))
+    return any(line.startswith("verify.") for line in lines)
+
+
+def _noted(live: Live, found: Gathered, made: Verification) -> Gathered:
     made = made.replace(**live.folder.cleaned({"tail": made.tail, "why": made.why}))
     live.run = live.run.replace(verify=made.text())
-    return found.replace(verification=made)
+    return found.replace(verification=made, not_verified="")
+
+
+def _room(home: Home, live: Live, task: Task) -> Room:
+    checkout = os.path.join(home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
+    env = verify_environment(home, os.environ, path=path_of(task, os.environ), scratch=checkout)
+    return Room(os.path.join(live.place, "verify"), checkout, env)  # noqa: PTH118
 
 
 async def _verify(office: Office, task: Task, live: Live, work: Work, wanted: Wanted, tip: str) -> Verification:
-    place = os.path.join(live.place, "verify")  # noqa: PTH118
-    checkout = os.path.join(work.home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
-    env = verify_environment(work.home, os.environ, path=path_of(task, os.environ), scratch=checkout)
     return await verify(
         office.launcher,
         work.view,
         wanted,
-        Room(place, checkout, env),
+        _room(work.home, live, task),
         commit=tip,
         base=work.workspace.base_commit,
         tests=tests_by(live.settings),

@@ -11,8 +11,6 @@ from fleet.launchers.base import Apart
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fleet.workspaces.view import View
-
 #: More at once than any test suite has.
 MOST_PROCESSES = 4096
 #: Where others listen: desktops, containers, agents' terminals. Whoever reaches them can have things done elsewhere.
@@ -28,14 +26,15 @@ WORDS = (
 )
 
 
-def apart(view: View, folder: str, env: Mapping[str, str], *, network: bool) -> Apart:
-    """What a command that works in a folder is kept from."""
-    home = os.path.dirname(os.path.dirname(view.path))  # the view lies in it
+def apart(
+    home: str, places: Iterable[str], writable: tuple[str, ...], env: Mapping[str, str], *, network: bool
+) -> Apart:
+    """Return what a command is kept from, which sees these places and writes to the writable folders."""
     programs = [place for place in env.get("PATH", "").split(":") if place]
     return Apart(
         hidden=(home, *SOCKETS),
-        kept=(view.repository.top, view.repository.common, *_with_libraries(programs)),
-        writable=(folder,),
+        kept=(*places, *_with_libraries(programs)),
+        writable=writable,
         temporary=env["TMPDIR"],
         offline=not network,
         processes=MOST_PROCESSES,
