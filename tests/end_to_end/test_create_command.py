@@ -140,6 +140,7 @@ def test_names_of_a_project_fit_its_pattern(home: Terminals) -> None:
 def test_worktrees_lie_where_the_project_says(home: Terminals, root: str) -> None:
     root = root.format(user=home.fleet.user)
     write_project(home, f'[project]\nworktree_root = "{root}"\n')
+    home.fleet.ok("trust")
     made = create(home, "feat/login", "pwd > where.txt")
     place = Path(str((home.repo / root).resolve()) if root.startswith(".") else root.replace("~", str(home.fleet.user)))
     assert Path(made["worktree"]).resolve().is_relative_to(place.resolve())
