@@ -114,12 +114,27 @@ def test_project_file_has_no_code_imported_before_trust(home: Victim) -> None:
     assert not home.marker.exists()
 
 
+def test_creating_a_task_says_once_what_will_have_no_effect(home: Victim) -> None:
+    home.plant('[agent.env]\nMINE = "1"\n')
+    made = home.fleet("bd", "create", "work", "--cwd", str(home.folder))
+    assert made.code == 0 and made.err.count("agent.env") == 1 and "fleet trust --show" in made.err
+    home.fleet.ok("trust", cwd=home.folder)
+    assert home.fleet("bd", "create", "work", "--cwd", str(home.folder)).err == ""
+
+
 def test_trust_ends_when_the_file_changes(home: Victim) -> None:
     home.plant('[agent.env]\nMINE = "1"\n')
     home.fleet.ok("trust", cwd=home.folder)
     assert home.run_a_task()["MINE"] == "1"
     home.plant('[agent.env]\nMINE = "1"\nPYTHONPATH = "."\n')
     assert not {"MINE", "PYTHONPATH"} & home.run_a_task().keys()
+
+
+def test_trust_holds_that_was_given_before_the_home_kept_it(home: Victim) -> None:
+    home.plant('[agent.env]\nMINE = "1"\n')
+    home.fleet.ok("trust", cwd=home.folder)
+    (home.fleet.home / "trusted").unlink()  # as an earlier fleet left it: on record in the database alone
+    assert home.run_a_task()["MINE"] == "1"
 
 
 def test_project_file_moves_no_worktree_and_names_no_terminals_before_trust(home: Victim) -> None:

@@ -14,6 +14,7 @@ from fleet.core.errors import BadInput, Usage
 from fleet.core.jsontext import encode
 from fleet.core.patch import with_metadata
 from fleet.core.task import Status, Task
+from fleet.home import find_project, project_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def create(session: Session) -> int:
         session.warn(f"Warning: {warning}")
     if task.workspace != "worktree" and (task.verify or arguments.has("fail-to-pass")):
         session.warn("hint: pass --workspace worktree for full proof: others may work in a plain directory too")
+    _look_at_project(session, task)
     if session.json:
         return session.answer(issue(task))
     session.say(task.id if arguments.flag("silent") else summary(session, task))
@@ -98,6 +100,15 @@ def quick(session: Session) -> int:
     task, _ = tasks.create(session.queue, read_draft(session, title), actor=session.actor)
     session.say(task.id)
     return 0
+
+
+def _look_at_project(session: Session, task: Task) -> None:
+    """Warn a person of a project file that will have no effect on the task."""
+    project = find_project(task.cwd, session.home) if task.cwd and session.caller() is None else None
+    if project is not None and project_files(project, session.home):
+        from fleet.config import load  # which warns; most tasks are in no project that has a file
+
+        load(session.home, task.cwd, {}, lenient=True)
 
 
 def title_of(arguments: Arguments) -> str:
