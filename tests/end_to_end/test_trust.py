@@ -169,10 +169,13 @@ def test_a_broken_project_file_is_said_and_trusted_by_nobody(place: Place) -> No
     assert place.untrusted() == [*COMMANDS, *LEVERS]
 
 
-def test_two_repositories_do_not_share_their_trust(place: Place, tmp_path: Path) -> None:
+def test_two_repositories_share_trust_only_of_the_same_file(place: Place, tmp_path: Path) -> None:
     place.fleet.ok("trust")
     other = make_repository(tmp_path / "other" / "work")
     (other / ".fleet").mkdir()
-    (other / ".fleet" / "config.toml").write_text(SETTINGS)
+    (other / ".fleet" / "config.toml").write_text(SETTINGS + "# mine\n")
     found = json.loads(place.fleet.ok("trust", "--show", "--json", cwd=other))
     assert not any(each["trusted"] for each in found["commands"])
+    (other / ".fleet" / "config.toml").write_text(SETTINGS)
+    found = json.loads(place.fleet.ok("trust", "--show", "--json", cwd=other))
+    assert all(each["trusted"] for each in found["commands"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.actions.rights import refuse_agents
+from fleet.config.trusted import keep_file
 from fleet.core.errors import FleetError
 from fleet.engine import trusting
 from fleet.home import find_project
@@ -39,6 +40,8 @@ class Standing(NamedTuple):
     """Whether its settings and hooks are on record."""
     changes: list[str]
     """What of them is different now, in words."""
+    digest: str
+    """What the bytes of the project file are known by."""
 
     def view(self) -> dict[str, Any]:
         """The same as JSON has it."""
@@ -56,10 +59,10 @@ def standing(fleet: Fleet, cwd: str) -> Standing:
     settings, repository = trusting.settings_in(fleet.home, fleet.history, cwd, {}), _around(fleet.home, cwd)
     lines = [Line(text, text not in settings.untrusted) for text in settings.demands]
     if is_gone(repository.common):  # a folder outside of git
-        return Standing(repository, settings.project_file, lines, {}, True, [])
+        return Standing(repository, settings.project_file, lines, {}, True, [], settings.project_digest)
     known, now = trusting.known_snapshot(fleet.history, repository), snapshot(repository)
     changes = what_changed(known, now) if known is not None else []
-    return Standing(repository, settings.project_file, lines, now, known is not None, changes)
+    return Standing(repository, settings.project_file, lines, now, known is not None, changes, settings.project_digest)
 
 
 def refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
@@ -87,6 +90,8 @@ def trust(fleet: Fleet, cwd: str, *, by: str, caller: Caller | None = None) -> S
         if not is_gone(found.repository.common):
             trusting.keep_snapshot(fleet.history, found.repository, found.snapshot, by=by)
             View(fleet.home, found.repository).adopt()
+    if found.lines:
+        keep_file(fleet.home, found.digest)
     trusting.recall(fleet.home, fleet.history, cwd)
     return found
 

@@ -1,6 +1,7 @@
 """The settings that hold: files and environment laid over the defaults, each value with its origin."""
 
 import contextlib
+import hashlib
 import logging
 import os
 import re
@@ -14,7 +15,7 @@ import msgspec
 from fleet.config.assign import typed
 from fleet.config.check import Problem, check, check_value, dotted
 from fleet.config.keys import HOME, KEYS, PROJECT, Declared, Path, Permissions, Scope
-from fleet.config.trusted import Demand, demands, digest, raises_permissions, trusted_digests, unsafe
+from fleet.config.trusted import Demand, demands, digest, is_known_file, raises_permissions, trusted_digests, unsafe
 from fleet.core.errors import WARNINGS, BadInput, FleetError
 from fleet.files import atomic_write, read_small
 from fleet.home import Home, find_project, project_files
@@ -69,6 +70,8 @@ class Settings(Declared, frozen=True, kw_only=True):
     """The coder that `model` was said for: a model is never handed to another."""
     project_file: str = ""
     """The file of the project that counts here; empty where there is none."""
+    project_digest: str = ""
+    """What the bytes of that file are known by."""
     demands: tuple[str, ...] = ()
     """What the project file would do that counts only once the user trusted it, each named by its key."""
     untrusted: tuple[str, ...] = ()
@@ -85,6 +88,7 @@ class Layer(NamedTuple):
     origin: Origin
     values: dict[Path, Any]
     ignored: tuple[str, ...] = ()
+    digest: str = ""  # of the file's bytes
 
 
 #: Files that were read, with what tells whether they changed since. A file counts as settled after this many seconds.
@@ -103,7 +107,7 @@ def load(
     project = find_project(directory, home) if directory else None
     said = _environment(os.environ if env is None else env)
     wanted: list[Demand] = []
-    file = ""
+    file = content = ""
     untrusted: list[Demand] = []
     for path in project_files(project, home)[:1] if project else []:
         WARNINGS.pop(path, None)
@@ -120,6 +124,8 @@ def load(
         file, wanted = path, demands(layer.values)
         known = trusted_digests(home, project) if wanted and project else frozenset()
         untrusted = [each for each in wanted if digest(each.line) not in known]
+        untrusted = [] if untrusted and is_known_file(home, layer.digest) else untrusted
+        content = layer.digest
         raised = [
             each for each in _raised(layer, merge([*layers, *said])) if each not in {one.path for one in untrusted}
         ]
@@ -128,7 +134,9 @@ def load(
     layers += said
     held = merge(layers)
     lines = tuple(each.line for each in wanted), tuple(each.line for each in untrusted)
-    return msgspec.structs.replace(held, project_file=file, demands=lines[0], untrusted=lines[1])
+    return msgspec.structs.replace(
+        held, project_file=file, project_digest=content, demands=lines[0], untrusted=lines[1]
+    )
 
 
 def _without(layer: Layer, paths: set[Path]) -> Layer:
@@ -203,8 +211,12 @@ def permissions_for(settings: Settings, coder: str) -> Permissions:
 
 def read_table(path: str) -> dict[str, Any]:
     """A TOML file's table. Raises BadInput with line and column."""
+    return parse(_read_file(path), path)
+
+
+def _read_file(path: str) -> bytes:
     try:
-        return parse(read_small(path), path)
+        return read_small(path)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
 
@@ -271,10 +283,11 @@ def _layer(kind: str, path: str, scope: Scope) -> Layer:
     known = _read.get((path, scope))
     if known is not None and known[0] == stamp:
         return known[1]
-    checked = check(read_table(path), scope)
+    data = _read_file(path)
+    checked = check(parse(data, path), scope)
     refuse([problem for problem in checked.problems if not problem.key], path)
     log.debug("read %s", path)
-    layer = Layer(Origin(kind, path), checked.values, tuple(checked.ignored))
+    layer = Layer(Origin(kind, path), checked.values, tuple(checked.ignored), hashlib.sha256(data).hexdigest())
     _read.pop((path, scope), None)
     if stamp is not None and stamp == _stamp(path):
         while len(_read) >= MOST_READ:

@@ -26,6 +26,8 @@ LEVERS: tuple[Path, ...] = (
     *(("project", "worktree_root"), ("tmux", "socket"), ("verify", "network")),
 )
 CODER_LEVERS = ("program", "flags", "env")
+#: In the place of a project: the digest is that of a whole file.
+ANYWHERE = "file"
 CODER: Path = ("coder",)
 #: Words by which the coders' programs are told to ask less, in any of their spellings.
 RAISING = re.compile(
@@ -108,6 +110,17 @@ def keep_trusted(home: Home, folder: str, digests: Iterable[str]) -> bool:
     mark = digest(os.fsencode(place_of(folder)).hex())
     _append(home, [f"{mark} {each}" for each in new])
     return bool(new)
+
+
+def is_known_file(home: Home, content: str) -> bool:
+    """Return True if the user trusted a project file with this digest, in whichever clone."""
+    return (ANYWHERE, content) in _entries(home)
+
+
+def keep_file(home: Home, content: str) -> None:
+    """Record in the home that a project file with this digest is trusted in every clone."""
+    if not is_known_file(home, content):
+        _append(home, [f"{ANYWHERE} {content}"])
 
 
 def _entries(home: Home) -> Iterator[tuple[str, str]]:
