@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.jsontext import encode
 from fleet.engine.environment import path_of, verify_environment
-from fleet.engine.verifying import Room, tests_by, verify, wanted_by
-from fleet.engine.trusting import project_commands, untrusted_commands
 from fleet.engine.verifying import Room, tests_by, verify, verify_in_place, wanted_by
-from fleet.workspaces.repository import NoRepository, find_repository
 
 if TYPE_CHECKING:
     from fleet.core.task import Task
@@ -29,9 +26,7 @@ async def verified(office: Office, task: Task, live: Live, work: Work, found: Ga
     """What was gathered, with how its verify command ended, or why none was run. Raises FleetError, OSError."""
     wanted = wanted_by(live.settings, task)
     if wanted is None:
-        untrusted = [line.removeprefix(COMMAND) for line in live.settings.untrusted if line.startswith(COMMAND)]
-        why = f"not verified: {untrusted[0]!r} of the project file is not trusted" if untrusted else ""
-        return _not(live, found, why) if why else found
+        return _without_command(live, found)
     tip = await asyncio.to_thread(lambda: work.tip)
     if tip is None:
         return _not(live, found, "not verified: its branch is gone")
@@ -46,22 +41,18 @@ async def verified_in_place(office: Office, task: Task, live: Live, found: Gathe
     """
     wanted = wanted_by(live.settings, task)
     if wanted is None:
-        return found
-    directory = live.run.workspace
-    if not task.verify and await office.ask(_is_untrusted, office, live, directory):
-        return _not(live, found, f"not verified: {wanted.command!r} of the project file is not trusted")
+        return _without_command(live, found)
     room = _room(live.folder.home, live, task)
-    made = await verify_in_place(office.launcher, live.folder.home.root, wanted, room, directory)
+    made = await verify_in_place(office.launcher, live.folder.home.root, wanted, room, live.run.workspace)
     return _noted(live, found, made)
 
 
-def _is_untrusted(office: Office, live: Live, directory: str) -> bool:
-    """Return True if the verify command is the project file's, and the user has not trusted it."""
-    try:
-        lines = untrusted_commands(office.history, find_repository(directory), live.settings)
-    except NoRepository:
-        lines = list(project_commands(live.settings))
-    return any(line.startswith("verify.") for line in lines)
+def _without_command(live: Live, found: Gathered) -> Gathered:
+    """Return what was gathered, with a note if the project file has a verify command that is not trusted."""
+    untrusted = [line.removeprefix(COMMAND) for line in live.settings.untrusted if line.startswith(COMMAND)]
+    return (
+        _not(live, found, f"not verified: {untrusted[0]!r} of the project file is not trusted") if untrusted else found
+    )
 
 
 def _noted(live: Live, found: Gathered, made: Verification) -> Gathered:
