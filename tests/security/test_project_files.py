@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,29 @@ def test_project_file_has_no_code_imported_before_trust(home: Victim) -> None:
     for words in (("tasks",), ("config", "validate"), ("coders",), ("doctor",), ("trust", "--show")):
         home.fleet(*words, cwd=home.folder)
     assert not home.marker.exists()
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_trust_shows_what_would_act_and_asks_on_a_terminal(home: Victim, answer: str) -> None:
+    home.plant('[agent.env]\nMINE = "1"\n')
+    home.fleet.cwd = home.folder
+    user, terminal = pty.openpty()
+    process = home.fleet.start("trust", stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    said = b""
+    while b"Trust all of this?" not in said:
+        said += os.read(user, 4096)
+    home.plant('[agent.env]\nMINE = "1"\nEVIL = "1"\n')  # while the user reads
+    os.write(user, answer.encode() + b"\n")
+    process.wait()
+    os.close(user)
+    assert b"not trusted  agent.env = {MINE" in said
+    shown = json.loads(home.fleet.ok("trust", "--show", "--json", cwd=home.folder))
+    assert not shown["commands"][0]["trusted"], "only what was shown is trusted"
+    home.plant('[agent.env]\nMINE = "1"\n')
+    shown = json.loads(home.fleet.ok("trust", "--show", "--json", cwd=home.folder))
+    assert shown["commands"][0]["trusted"] is (answer == "y")
+    home.fleet.ok("trust", "--yes", cwd=home.folder)
 
 
 def test_creating_a_task_says_once_what_will_have_no_effect(home: Victim) -> None:

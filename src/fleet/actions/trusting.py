@@ -81,10 +81,9 @@ def refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, *
         )
 
 
-def trust(fleet: Fleet, cwd: str, *, by: str, caller: Caller | None = None) -> Standing:
-    """Put on record that all of it is all right; the answer is what was found before. Raises NoRepository, BadInput."""
+def trust(fleet: Fleet, cwd: str, found: Standing, *, by: str, caller: Caller | None = None) -> None:
+    """Put on record that all that was found in a directory is all right, and nothing that changed since."""
     refuse_agents(caller, "trust a repository")
-    found = standing(fleet, cwd)
     with fleet.queue.atomic():
         trusting.keep_trusted(fleet.history, found.repository, (line.text for line in found.lines), by=by)
         if not is_gone(found.repository.common):
@@ -93,7 +92,6 @@ def trust(fleet: Fleet, cwd: str, *, by: str, caller: Caller | None = None) -> S
     if found.lines:
         keep_file(fleet.home, found.digest)
     trusting.recall(fleet.home, fleet.history, cwd)
-    return found
 
 
 def _around(home: Home, cwd: str) -> Repository:
