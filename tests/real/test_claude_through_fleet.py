@@ -11,7 +11,7 @@ from real.through_fleet import HELD, PATIENCE, Real, RealFleet, instant, was_tol
 from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
-BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
+BEGIN, DONE = Turn(text="I begin.", shell="test -d . && echo fine"), Turn(text="All done.")
 #: It can be found again in whatever is kept, sent or shown.
 WORDS = "the-words-of-the-task"
 MINUTE = timedelta(minutes=1)

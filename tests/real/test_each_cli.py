@@ -49,7 +49,7 @@ def test_cli_resumes_its_session_and_finishes_when_it_was_refused(cli: str, real
 
 @pytest.mark.parametrize("cli", ["claude", "codex"])
 def test_terminal_resumes_its_session_when_it_was_killed(cli: str, opened: Open) -> None:
-    begin = Turn(text="I begin.", shell="echo fine")
+    begin = Turn(text="I begin.", shell="test -d . && echo fine")
     home = opened(cli, begin, Turn(text="Well done."), Turn(text="I remember."))
     key = home.agent("x", "-p", "the first words")
     home.wait_listed("x", "idle")

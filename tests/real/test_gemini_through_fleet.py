@@ -12,7 +12,7 @@ from real.through_fleet import HELD, Real, RealFleet, was_told_to_wait
 from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
-BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
+BEGIN, DONE = Turn(text="I begin.", shell="test -d . && echo fine"), Turn(text="All done.")
 #: It can be found again in whatever is kept, sent or shown.
 WORDS = "the-words-of-the-task"
 #: Gemini complains on stderr alone: a silent one is looked at often, and one that is only refused is stopped soon.
@@ -101,7 +101,7 @@ def test_a_short_wait_is_left_to_gemini_and_does_not_end_the_long_command_after_
 ) -> None:
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=1)
     # Silent for longer than it takes to look at old complaints and to act on them.
-    home, key = started(real, server, refused, Turn(shell="sleep 18; echo fine"), DONE, settings=WATCHFUL)
+    home, key = started(real, server, refused, Turn(shell="sleep 18; test -d . && echo fine"), DONE, settings=WATCHFUL)
     assert home.done(key)["status"] == "closed"
     (run,) = home.runs(key)
     assert (run["ending"], run["reason"]) == ("finished", "All done.")

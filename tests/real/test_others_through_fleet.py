@@ -68,7 +68,7 @@ def test_a_key_that_is_refused_parks_the_account_of_qwen_and_fails_nothing(real:
 
 @pytest.mark.parametrize("cli", OTHERS)
 def test_killed_in_the_midst_of_a_command_it_goes_on_in_its_session(cli: str, real: Real, server: ModelServer) -> None:
-    turns = (Turn(text="I begin.", shell="echo fine"), Turn(shell=HELD), BEGIN, DONE)
+    turns = (Turn(text="I begin.", shell="test -d . && echo fine"), Turn(shell=HELD), BEGIN, DONE)
     home, key = started(real, server, cli, *turns, settings=("limits.retry_limit=2",))
     home.wait_held()
     secrets = [WORDS, home.scenario.key]

@@ -15,7 +15,7 @@ from supervised import commands
 
 pytestmark = pytest.mark.soak("clis")
 ALL = ("claude", "codex", "gemini", "opencode")
-BEGIN, DONE = Turn(text="I begin.", shell="echo fine"), Turn(text="All done.")
+BEGIN, DONE = Turn(text="I begin.", shell="test -d . && echo fine"), Turn(text="All done.")
 #: claude still has a last word about a request that has just begun, and none about one that hangs.
 HANGING_SECONDS = 1.5
 

@@ -273,9 +273,11 @@ def follows_the_protocol(word: str, seconds: float, options: dict[str, str]) -> 
     page, result = (f"{os.environ['FLEET_ARTIFACT_DIR']}/{name}" for name in ("Q&A.md", "result.json"))
     match word:
         case "hand_in":
+            work()
             bd("close", TASK, "--reason", "handed in")
             done()
         case "result_file":
+            work()
             with open(result, "w") as file:  # noqa: PTH123
                 json.dump({"summary": "did it", "status": "completed"}, file)
             done("see result.json")
@@ -285,6 +287,7 @@ def follows_the_protocol(word: str, seconds: float, options: dict[str, str]) -> 
             done("I asked")
         case "ask_twice":  # the same, in one run; it goes on with an answer to any of the two
             if os.path.exists(page):  # noqa: PTH110
+                work()
                 bd("close", TASK, "--reason", "answered")
                 done("thanks for the answer")
             else:
@@ -295,6 +298,7 @@ def follows_the_protocol(word: str, seconds: float, options: dict[str, str]) -> 
         case "ask_again":  # with the same words, whatever was answered, until there are so many answers
             text = open(page).read() if os.path.exists(page) else ""  # noqa: PTH110, PTH123, SIM115
             if text.count("## A:") >= int(options["answers"]):
+                work()
                 bd("close", TASK, "--reason", "answered")
                 done("thanks for the answer")
             else:
