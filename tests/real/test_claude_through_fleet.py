@@ -198,7 +198,7 @@ def test_a_claude_whose_model_says_nothing_is_stopped_and_nothing_of_it_is_left(
 
 
 def test_a_claude_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real: Real, server: ModelServer) -> None:
-    home, key = started(real, server, Turn(text="I begin.", shell=HELD, usage=NEARLY_FULL), Turn(shell="echo on"), DONE)
+    home, key = started(real, server, Turn(text="I begin.", shell=HELD, usage=NEARLY_FULL), Turn(shell="test -d . && echo on"), DONE)
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
     assert (first["ending"], first["context_peak"], second["ending"]) == ("context_full", 187_000, "finished")
@@ -211,7 +211,7 @@ def test_a_claude_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real
 def test_a_prompt_that_is_too_long_for_the_model_makes_the_next_run_start_afresh(
     real: Real, server: ModelServer
 ) -> None:
-    home, key = started(real, server, BEGIN, Turn(fault=Fault.CONTEXT_FULL), Turn(shell="echo on"), DONE)
+    home, key = started(real, server, BEGIN, Turn(fault=Fault.CONTEXT_FULL), Turn(shell="test -d . && echo on"), DONE)
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
     assert (first["ending"], second["ending"]) == ("context_full", "finished")

@@ -194,7 +194,7 @@ def test_a_codex_whose_model_says_nothing_is_stopped_and_nothing_of_it_is_left(r
 
 
 def test_a_codex_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real: Real, server: ModelServer) -> None:
-    turns = (Turn(text="I begin.", shell=HELD, usage=NEARLY_FULL), Turn(shell="echo on"), DONE)
+    turns = (Turn(text="I begin.", shell=HELD, usage=NEARLY_FULL), Turn(shell="test -d . && echo on"), DONE)
     home, key = started(real, server, *turns, settings=("context_pressure_threshold_pct=70",))
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
@@ -208,7 +208,7 @@ def test_a_codex_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real:
 def test_a_prompt_that_is_too_long_for_the_model_makes_the_next_run_start_afresh(
     real: Real, server: ModelServer
 ) -> None:
-    home, key = started(real, server, BEGIN, Turn(fault=Fault.CONTEXT_FULL), Turn(shell="echo on"), DONE)
+    home, key = started(real, server, BEGIN, Turn(fault=Fault.CONTEXT_FULL), Turn(shell="test -d . && echo on"), DONE)
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
     assert (first["ending"], second["ending"]) == ("context_full", "finished")
