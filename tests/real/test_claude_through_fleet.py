@@ -198,7 +198,9 @@ def test_a_claude_whose_model_says_nothing_is_stopped_and_nothing_of_it_is_left(
 
 
 def test_a_claude_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real: Real, server: ModelServer) -> None:
-    home, key = started(real, server, Turn(text="I begin.", shell=HELD, usage=NEARLY_FULL), Turn(shell="test -d . && echo on"), DONE)
+    home, key = started(
+        real, server, Turn(text="I begin.", shell=HELD, usage=NEARLY_FULL), Turn(shell="test -d . && echo on"), DONE
+    )
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
     assert (first["ending"], first["context_peak"], second["ending"]) == ("context_full", 187_000, "finished")
