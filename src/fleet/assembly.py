@@ -90,7 +90,7 @@ def refuse_foreign(home: Home) -> None:
 
 def refuse_new(home: Home) -> None:
     """Raise DatabaseRefused if a new database would take the place of one that is lost."""
-    from fleet.home import has_runs
+    from fleet.home import has_runs, has_task_folders
 
     note, log = holder(home), f"{home.database}-wal"
     if note is not None and note.get("pid") != os.getpid():
@@ -99,7 +99,7 @@ def refuse_new(home: Home) -> None:
         evidence = f"{log} holds changes to it"
     elif has_runs(home) and not _is_shared(home):
         evidence = f"{home.tasks} holds runs that are recorded in it"
-    elif os.path.exists(home.database) and os.path.isdir(home.tasks) and os.listdir(home.tasks):  # noqa: PTH110, PTH112, PTH208
+    elif os.path.exists(home.database) and has_task_folders(home) and not _is_shared(home):  # noqa: PTH110
         evidence = f"{home.tasks} holds folders of its tasks"
     else:
         return

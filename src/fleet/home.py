@@ -220,6 +220,11 @@ def has_runs(home: Home) -> bool:
     return any(name.isdecimal() for runs in tasks for name in runs)
 
 
+def has_task_folders(home: Home) -> bool:
+    """Return True if there are folders of tasks."""
+    return bool(_names(home.tasks))
+
+
 def rescued(home: Home) -> list[str]:
     """Return the copies that supervisors kept of a database whose file was taken from them, oldest first."""
     return [os.path.join(home.root, name) for name in _names(home.root) if name.startswith(RESCUED)]

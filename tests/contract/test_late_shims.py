@@ -60,7 +60,7 @@ async def test_start_leaves_nothing_to_come_when_its_shim_is_late(
     go, folder, token = tmp_path / "go", str(tmp_path / "run"), a_token()
     monkeypatch.setattr(sys, "executable", slow_python(tmp_path, go))
     give_up_after(monkeypatch, 0.3)
-    asyncio.get_running_loop().call_later(0.6, go.touch)  # some wait until the late one has gone
+    asyncio.get_running_loop().call_later(2.0, go.touch)  # some wait until the late one has gone
     with pytest.raises(FleetError):
         await soon(launcher.start(folder, scripted("sleep", 1000, token)))
     go.touch()

@@ -118,8 +118,9 @@ def test_a_killed_session_is_settled_by_the_supervisor_and_can_be_sent_again(hom
     wait_for(lambda: not home.status()["running"], "its end")
     home.tmux("kill-server")
     wait_for(lambda: home.agents() == [], "its end", home.describe)
-    said = home.fleet("list", "--repair", "--json").err
-    assert task in said and "fleet run start" in said
+    # Its shim ends a moment after its agent.
+    wait_for(lambda: task in home.fleet("list", "--repair", "--json").err, "it to be named", home.describe)
+    assert "fleet run start" in home.fleet("list", "--repair", "--json").err
     home.fleet.ok("run", "start")
     home.wait_status(task, "blocked")
     repaired(home)
@@ -180,6 +181,7 @@ def test_a_worktree_that_was_never_finished_is_taken_back(home: Terminals) -> No
 def test_a_strangers_worktree_in_fleets_place_is_named_and_left(home: Terminals, root: str) -> None:
     if root:
         home.fleet.ok("config", "set", "--project", f"project.worktree_root={root}")
+        home.fleet.ok("trust", "--yes")
     tree = finished(home).resolve()
     beside = home.repo.parent / "beside"
     for stranger in (tree.with_name("stranger"), beside):

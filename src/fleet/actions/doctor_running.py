@@ -121,7 +121,7 @@ def _given_back(fleet: Fleet) -> Iterator[Found]:
         groups.setdefault(task.reason, []).append(task.id)
     for reason, ids in groups.items():
         is_wrong = NOT_INSTALLED in reason
-        remedy = INSTALL if is_wrong else "fleet tries again, a minute later at most; `fleet log` shows each try."
+        remedy = INSTALL if is_wrong else "fleet tries again by itself; `fleet log` shows each try."
         yield "waiting", "wrong" if is_wrong else "warning", f"{_some(ids)}: {reason}", remedy
 
 

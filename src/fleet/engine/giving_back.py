@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Claim, Task
     from fleet.store.base import History, Queue
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 60.0
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 20.0
 #: So many tasks that were given back are looked for.
 MOST_TASKS = 100
 TOO_MANY = "as many agents work as its caller allows"

@@ -64,9 +64,10 @@ def outcome_of(seen: Seen) -> Outcome:
 
 
 def asked_last(seen: Seen) -> str:
-    """Return what a headless run asks the user in its last words. One that handed in asks nothing."""
+    """Return what a headless run asks the user in its last words, unless it handed in or has asked in another way."""
     words = seen.run.notes
-    if seen.interactive or _handed_in(seen) or words.get("denied"):
+    has_asked = seen.asked or seen.unanswered or seen.task.status == Status.BLOCKED
+    if seen.interactive or has_asked or _handed_in(seen) or words.get("denied"):
         return ""
     ended_well = seen.exit is not None and not (seen.exit.status or seen.exit.signal or seen.exit.error)
     if words.get("ok"):

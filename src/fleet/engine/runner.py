@@ -338,12 +338,13 @@ class Runner:
         return None
 
     async def _could_not_start(self, error: Exception) -> None:
-        reason = f"could not be started: {error}"
+        reason = f"could not be started: {_in_words(error)}"
         log.warning("%s %s", self.claim.task.id, reason)
         home = self._office.home
         if self._stopping is not None and self._stop_asked.is_set():
             await settling.settle_unstarted(self._office, self.claim, self._stopping)
-        elif is_no_room(error, home.root, home.tasks, home.worktrees):
+        elif isinstance(error, OSError) or is_no_room(error, home.root, home.tasks, home.worktrees):
+            # No agent ran yet: a folder of the home that is missing or no folder is nobody's failure.
             await settling.give_back(self._office, self.claim, reason, ROOM_SECONDS)
         elif isinstance(error, NotReady):
             outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
@@ -358,6 +359,13 @@ class Runner:
             await settling.settle_unstarted(self._office, self.claim, outcome)
         else:
             await settling.settle_unstarted(self._office, self.claim, Outcome(ending=Ending.FAILED, reason=reason))
+
+
+def _in_words(error: Exception) -> str:
+    """Return what failed, without the number of the error."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
 
 
 def _with_hint(error: FleetError) -> str:

@@ -45,7 +45,8 @@ class Connection:
         check_new: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
-        if make and not os.path.exists(path):  # noqa: PTH110
+        is_new = make and not os.path.exists(path)  # noqa: PTH110
+        if is_new:
             check_new()
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._file = FileId(path)
@@ -59,7 +60,7 @@ class Connection:
             self._refuse_foreign()
         except apsw.Error as error:
             raise self._fault(error) from error
-        if version == 0:
+        if version == 0 and not is_new:
             check_new()
         if version != SCHEMA_VERSION:
             self._prepare(version, make, migrate)
