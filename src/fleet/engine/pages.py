@@ -26,7 +26,10 @@ class Pages:
         """Take the answers from every file that changed, and stayed as it is since the last look: nobody types now."""
         office, seen = self._office, self._seen
         self._seen = {}
-        for task in office.queue.find(Filter(statuses=(Status.BLOCKED,)), sort="id"):
+        asking = tuple({each.task_id for each in office.history.questions(unanswered=True)})
+        if not asking:
+            return
+        for task in office.queue.find(Filter(statuses=(Status.BLOCKED,), ids=asking), sort="id"):
             folder = TaskFolder(office.home, task.id, redactor=office.redactor, now=office.now)
             stamp = None if task.is_supervised else folder.questions_stamp()
             if stamp is None:
