@@ -47,6 +47,25 @@ def test_every_dependency_is_bounded_and_locked() -> None:
     assert {re.split(r"[\[>]", word)[0] for word in wanted} <= locked
 
 
+def test_no_text_installs_the_foreign_package_of_that_name() -> None:
+    """`fleet` on PyPI is another project; ours is the distribution fleet-agents."""
+    verbs = r"\b(pip3?|pipx|uv( pip| tool)?) (install|upgrade|uninstall|add)|\b(uvx|pipx run|uv tool run)"
+    name = r"""(\s+-\S+)*\s+['"]?fleet(?![\w/-])"""
+    extras = r"(?<![\w-])fleet(\[(mcp|postgres|test|dev)\b|==)"
+    foreign = re.compile(rf"({verbs}){name}|{extras}|metadata\S*\(.fleet.\)")
+    assert all(
+        map(foreign.search, ("pip install fleet", "pip install -U 'fleet[mcp]'", "uvx fleet", "fleet[postgres]"))
+    )
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True, check=True)
+    named = []
+    for path in map(ROOT.joinpath, listed.stdout.split("\0")[:-1]):
+        if path == Path(__file__) or "recordings" in path.parts or not path.is_file():
+            continue
+        lines = path.read_text("utf-8", "replace").splitlines()
+        named += [f"{path.relative_to(ROOT)}: {line}" for line in lines if foreign.search(line)]
+    assert not named, "\n".join(named)
+
+
 def test_the_reference_pages_are_current() -> None:
     argv = [sys.executable, str(ROOT / "tools" / "reference.py"), "--check"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleet.store.base import History, Queue
     from fleet.store.beads_program import Bd
 
-DRIVER = "install it: pip install 'fleet[postgres]'."
+DRIVER = "install fleet-agents with its extra postgres: `uv tool install '.[postgres]'` in a clone."
 
 
 class Fleet:

@@ -48,7 +48,6 @@ class Home:
         self.worktrees = self._path("worktrees")
         self.templates = self._path("templates")
         self.supervisor_lock = self._path("supervisor.lock")
-        self.newest = self._path("newest.json")
         self.kept_queue = self._path("queue")
         self.kept_name = self._path("name")
         self.trusted = self._path("trusted")

@@ -1,17 +1,19 @@
 """`fleet update`: real installers, real environments, and a directory of wheels that stands for an index."""
 
-import json
+import os
+import pty
 import shutil
 import subprocess
 import sys
 import sysconfig
-from datetime import UTC, datetime, timedelta
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
 
 import needs
-from fleet.actions.updates import PIP, PIPX, PLACE, SOURCE, UV, UV_TOOL, is_newer, judge
+from fleet.actions.updates import PIP, PIPX, UV, UV_TOOL, Installation, commands, installed_extras, judge
+from fleet.core.errors import FleetError
 from fleet.core.task import Caller
 from live_runs import Store, store
 from program import Program
@@ -22,19 +24,24 @@ ROOT = Path(__file__).parents[2]
 OLD, NEW = "8.0.1", "8.0.2"
 
 
+def write_source(folder: Path, version: str) -> None:
+    """Write fleet's source with this version and without dependencies: see `Installed.make`."""
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    for name in ("README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    head, _, rest = (ROOT / "pyproject.toml").read_text("utf-8").partition("dependencies = [")
+    rest = rest.partition("[project.scripts]")[2]
+    (folder / "pyproject.toml").write_text(f"{head}dependencies = []\n\n[project.scripts]{rest}", "utf-8")
+    (folder / "src" / "fleet" / "__init__.py").write_text(f'"""Fleet."""\n\n__version__ = "{version}"\n')
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with fleet in two versions."""
     folder = tmp_path_factory.mktemp("wheels")
     for version in (OLD, NEW):
         source = tmp_path_factory.mktemp("source")
-        shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("README.md", "LICENSE"):
-            shutil.copy(ROOT / name, source)
-        # What it needs is there already: see `environment`.
-        head, _, rest = (ROOT / "pyproject.toml").read_text("utf-8").partition("dependencies = [")
-        (source / "pyproject.toml").write_text(f"{head}dependencies = []{rest.partition(chr(10) + ']')[2]}", "utf-8")
-        (source / "src" / "fleet" / "__init__.py").write_text(f'"""Fleet."""\n\n__version__ = "{version}"\n')
+        write_source(source, version)
         build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
         subprocess.run(build, cwd=source, check=True, capture_output=True)
     return folder
@@ -51,10 +58,11 @@ class Installed:
         for name in ("PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"):
             fleet.env[name] = "1"
         fleet.env |= {"PIP_FIND_LINKS": str(self.shop), "UV_FIND_LINKS": str(self.shop)}
+        fleet.env["UV_NO_BUILD_ISOLATION"] = "1"
         fleet.env |= {"UV_CACHE_DIR": str(base / "cache"), "PIP_CACHE_DIR": str(base / "pip")}
 
     def offer(self, version: str) -> None:
-        [wheel] = self.wheels.glob(f"fleet-{version}-*.whl")
+        [wheel] = self.wheels.glob(f"fleet_agents-{version}-*.whl")
         shutil.copy(wheel, self.shop)
 
     def make(self, *installing: str) -> None:
@@ -87,157 +95,176 @@ def with_uv(fleet: Program) -> str:
     return uv
 
 
-# Where these tests are run, there is a fleet already.
-PIP_INSTALL = ("PYTHON", "-m", "pip", "install", "--quiet", "--ignore-installed", "fleet")
+@pytest.fixture
+def by_uv(installed: Installed) -> Installed:
+    """The older version, installed by uv into a venv; the newer one can be had."""
+    installed.make(with_uv(installed.fleet), "pip", "install", "--quiet", "--python", "PYTHON", "fleet-agents")
+    installed.offer(NEW)
+    return installed
+
+
+def test_update_shows_the_command_of_uv_and_runs_it_when_told_to(by_uv: Installed, store: Store) -> None:
+    fleet = by_uv.fleet
+    for name in ("pip.py", "json.py", "subprocess.py", "sitecustomize.py", "uv.toml"):
+        (fleet.cwd / name).write_text("import pathlib; pathlib.Path(__file__).with_name('obeyed').touch()\n")
+    for name in ("fleet", "flt"):
+        command = by_uv.venv / "bin" / name
+        done = subprocess.run([command, "--version"], env=fleet.env, capture_output=True, text=True, check=True)
+        assert done.stdout == f"fleet {OLD}\n"
+    shown = fleet.ok("update", "--check")
+    assert shown.startswith(f"fleet {OLD} was installed by uv:\n  uv pip install ")
+    assert shown.endswith(" --upgrade-package fleet-agents fleet-agents\n")
+    refused = fleet("update")
+    assert (refused.code, refused.out) == (1, shown) and "no terminal to ask on" in refused.err
+    assert asked(fleet, "n") == 130
+    task = store.create("a task")
+    claim, run = store.begin(task)
+    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+    by_agent = fleet("update", "--yes", FLEET_RUN_TOKEN=token)
+    assert by_agent.code == 1 and "an agent may not update fleet" in by_agent.err
+    assert fleet.ok("--version") == f"fleet {OLD}\n"
+
+    assert asked(fleet, "y") == 0
+    assert fleet.ok("--version") == f"fleet {NEW}\n"
+    assert fleet.ok("update", "--yes").endswith(f"uv left fleet at {NEW}\n")
+    assert not (fleet.cwd / "obeyed").exists()
+    failed = fleet("update", "--yes", UV_OFFLINE="neither")
+    assert failed.code == 1 and "error: cannot update: uv failed with exit code" in failed.err
+    lacking = fleet("update", "--yes", PATH=str(by_uv.venv))
+    assert lacking.code == 1 and "uv is not on PATH" in lacking.err
+
+
+def asked(fleet: Program, answer: str) -> int:
+    """Run `fleet update` on a terminal and answer its question; the exit code."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "wb"), os.fdopen(theirs, "rb"):
+        os.write(ours, f"{answer}\n".encode())
+        done = subprocess.run(
+            [*fleet.argv, "update"],
+            stdin=theirs,
+            stdout=subprocess.DEVNULL,
+            stderr=theirs,
+            cwd=fleet.cwd,
+            env=fleet.env,
+        )
+    return done.returncode
+
+
+def test_update_refuses_when_the_distribution_is_not_fleets_own(by_uv: Installed) -> None:
+    fleet = by_uv.fleet
+    [info] = by_uv.venv.glob("lib/*/site-packages/fleet_agents-*.dist-info")
+    [package] = by_uv.venv.glob("lib/*/site-packages/fleet")
+    scripts = (info / "entry_points.txt").read_text()
+    (info / "entry_points.txt").write_text("[console_scripts]\nfleet = fleet.cli:main\n")
+    foreign = fleet("update", "--yes")
+    (info / "entry_points.txt").write_text(scripts)
+    beside = package.rename(by_uv.venv / "fleet")
+    elsewhere = fleet("update", "--yes", PYTHONPATH=str(by_uv.venv))
+    beside.rename(package)
+    shutil.move(info, info.with_name(f"fleet-{OLD}.dist-info"))
+    (info.with_name(f"fleet-{OLD}.dist-info") / "METADATA").write_text(f"Name: fleet\nVersion: {OLD}\n")
+    other = fleet("update", "--yes", PYTHONPATH="")
+    said = [each.err.splitlines()[0] for each in (foreign, elsewhere)]
+    assert said[0] == "error: cannot update: the commands of the distribution fleet-agents are not fleet's"
+    assert said[1].startswith("error: cannot update: the distribution fleet-agents is not what runs")
+    # The tests' own installation of fleet is on this environment's path too.
+    assert other.err.startswith("error: cannot update: ")
+    assert [each.code for each in (foreign, elsewhere, other)] == [1, 1, 1]
+    assert fleet.ok("--version") == f"fleet {OLD}\n"
 
 
 def test_pip_installs_the_newer_version(installed: Installed) -> None:
-    installed.make(*PIP_INSTALL)
-    fleet = installed.fleet
-    fleet.ok("init", "--home")
-    assert fleet.ok("update") == f"fleet {OLD} is the newest version\n"
+    # Where these tests run, another fleet is installed.
+    installed.make("PYTHON", "-m", "pip", "install", "--quiet", "--ignore-installed", "fleet-agents")
     installed.offer(NEW)
-    assert fleet.ok("update") == f"fleet {OLD} is the newest version\n", "an answer holds for a day"
-    assert fleet.ok("update", "--check", "--force") == (
-        f"fleet {NEW} can be had; this is {OLD}. `fleet update` installs it\n"
-    )
-    assert fleet.ok("--version") == f"fleet {OLD}\n", "--check changes nothing"
-    done = fleet("update")
-    assert (done.code, done.out) == (0, f"fleet {OLD} was updated to {NEW}\n"), done
-    assert "`fleet run`" in done.err
-    assert fleet.ok("--version") == f"fleet {NEW}\n"
-    assert fleet.ok("update", "--check") == f"fleet {NEW} is the newest version\n", "the old answer is not this one's"
-
-
-def test_uv_updates_what_uv_installed(installed: Installed) -> None:
-    uv = with_uv(installed.fleet)
-    installed.make(uv, "pip", "install", "--quiet", "--python", "PYTHON", "fleet")
-    installed.offer(NEW)
-    assert f"fleet {NEW} can be had" in installed.fleet.ok("update", "--check")
-    assert installed.fleet.ok("update") == f"fleet {OLD} was updated to {NEW}\n"
-    assert installed.fleet.ok("update") == f"fleet {NEW} is the newest version\n"
+    done = installed.fleet("update", "--yes")
+    assert done.code == 0 and done.out.endswith(f"fleet {OLD} was updated to {NEW}\n"), done
+    assert "-P -m pip install --upgrade fleet-agents\n" in done.out and "`fleet run restart`" in done.err
 
 
 def test_uv_updates_its_tools(installed: Installed, tmp_path: Path) -> None:
     uv, fleet = with_uv(installed.fleet), installed.fleet
     fleet.env |= {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-    installed.run(uv, "tool", "install", "--quiet", "--python", sys.executable, "fleet")
-    installed.lend(tmp_path / "tools" / "fleet")
-    fleet.argv = [str(tmp_path / "bin" / "fleet")]
+    installed.run(uv, "tool", "install", "--quiet", "--python", sys.executable, "fleet-agents")
+    installed.lend(tmp_path / "tools" / "fleet-agents")
+    fleet.argv = [str(tmp_path / "bin" / "flt")]
     installed.offer(NEW)
-    done = fleet("update")
-    assert (done.code, done.out) == (0, f"fleet {OLD} was updated to {NEW}\n"), done
-    assert "with uv tool" in done.err
+    done = fleet("update", "--yes")
+    assert done.code == 0 and done.out.endswith(f"fleet {OLD} was updated to {NEW}\n"), done
+    assert "  uv tool upgrade fleet-agents\n" in done.out
 
 
-def nothing_to_be_had(installed: Installed) -> None:
-    for wheel in installed.shop.iterdir():
-        wheel.unlink()
+def test_a_clone_is_pulled_and_installed_again(installed: Installed, tmp_path: Path) -> None:
+    upstream, clone = tmp_path / "upstream", tmp_path / "clone"
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
+        subprocess.run(["git", *who, *words], cwd=upstream, check=True, capture_output=True)
+
+    upstream.mkdir()
+    git("init", "--quiet")
+    for version in (OLD, NEW):
+        write_source(upstream, version)
+        git("add", "--all")
+        git("commit", "--quiet", "--message", version)
+        if version == OLD:
+            git("clone", "--quiet", str(upstream), str(clone))
+    uv, fleet = with_uv(installed.fleet), installed.fleet
+    installed.make(uv, "pip", "install", "--quiet", "--python", "PYTHON", "--editable", str(clone))
+    done = fleet("update", "--yes")
+    assert done.code == 0 and done.out.endswith(f"fleet {OLD} was updated to {NEW}\n"), done
+    assert f"by uv from {clone}:\n  git -C {clone} pull --ff-only\n  uv pip install " in done.out
+    shutil.rmtree(clone / ".git")
+    assert "which is not a clone" in fleet("update", "--yes").err
 
 
-def test_pip_that_reaches_no_index_does_not_make_this_the_newest(installed: Installed) -> None:
-    installed.make(*PIP_INSTALL)
-    nothing_to_be_had(installed)
-    for args in ([], ["--check"]):
-        done = installed.fleet("update", *args)
-        assert (done.code, done.out) == (1, "")
-        assert done.err.startswith("error: pip could not tell the newest version: ") and "online?" in done.err
-
-
-def test_uv_that_reaches_no_index_does_not_make_this_the_newest(installed: Installed) -> None:
-    uv = with_uv(installed.fleet)
-    installed.make(uv, "pip", "install", "--quiet", "--python", "PYTHON", "fleet")
-    nothing_to_be_had(installed)
-    done = installed.fleet("update", "--check")
-    assert (done.code, done.out) == (1, "") and done.err.startswith("error: uv could not tell the newest version: ")
-    done = installed.fleet("update", "--check", PATH=str(installed.venv))
-    assert done.code == 1 and "uv, which is not on PATH" in done.err
-
-
-def test_an_answer_is_asked_for_again_after_a_day_and_when_it_cannot_be_read(installed: Installed) -> None:
-    installed.make(*PIP_INSTALL)
-    fleet = installed.fleet
-    fleet.ok("init", "--home")
-    fleet.ok("update", "--check")
-    kept = fleet.home / "newest.json"
-    answer = json.loads(kept.read_text())
-    assert answer["newer"] is None and kept.stat().st_mode & 0o777 == 0o600
-    installed.offer(NEW)
-
-    def asked_at(moment: datetime) -> str:
-        return json.dumps(answer | {"asked_at": moment.isoformat()})
-
-    now, hour = datetime.now(UTC), timedelta(hours=1)
-    kept.write_text(asked_at(now - 23 * hour))
-    assert "(asked 23 h ago; --force asks anew)" in fleet.ok("update", "--check")
-    for text in (asked_at(now - 25 * hour), asked_at(now + 5 * hour), "[]"):
-        kept.write_text(text)
-        assert f"fleet {NEW} can be had" in fleet.ok("update", "--check"), text
-
-
-def test_files_of_the_current_directory_are_not_obeyed(installed: Installed) -> None:
-    installed.make(*PIP_INSTALL)
-    cwd = installed.fleet.cwd
-    for name in ("pip.py", "json.py", "subprocess.py", "sitecustomize.py"):
-        (cwd / name).write_text("import pathlib; pathlib.Path(__file__).with_name('obeyed').touch()\n")
-    installed.offer(NEW)
-    assert NEW in installed.fleet.ok("update", "--check")
-    assert not (cwd / "obeyed").exists()
-
-
-def test_a_checkout_is_left_alone_and_the_way_is_told(fleet: Program) -> None:
-    for args in ([], ["--check"]):
-        out = fleet.ok("update", *args)
-        assert f"runs from a checkout of its source {ROOT}" in out and f"git -C {ROOT} pull" in out
-    assert not fleet.home.exists()
-
-
-def test_an_agent_may_not_update_fleet(installed: Installed, store: Store) -> None:
-    installed.make(*PIP_INSTALL)
-    installed.offer(NEW)
-    task = store.create("a task")
-    claim, run = store.begin(task)
-    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
-    done = installed.fleet("update", FLEET_RUN_TOKEN=token)
-    assert done.code == 1 and "an agent may not update fleet" in done.err
-    assert installed.fleet.ok("--version") == f"fleet {OLD}\n"
+def test_a_part_of_another_programs_environment_is_left_alone(by_uv: Installed) -> None:
+    (by_uv.venv / "uv-receipt.toml").touch()
+    done = by_uv.fleet("update", "--yes")
+    assert done.code == 1 and f"uv tool environment {by_uv.venv}, which is another program's" in done.err
 
 
 @pytest.mark.parametrize(
-    ("origin", "installer", "in_prefix", "by", "where"),
+    ("origin", "installer", "in_prefix", "found"),
     [
-        ("", "pip\n", ["bin", "lib"], PIP, ""),
-        ("", "uv\n", ["bin", "lib"], UV, ""),
-        ("", "pip\n", ["bin", "pipx_metadata.json"], PIPX, ""),
-        ("", "uv\n", ["bin", "uv-receipt.toml"], UV_TOOL, ""),
-        ("", "", [], PIP, ""),
-        ('{"url": "file:///a%20b", "dir_info": {"editable": true}}', "pip", [], SOURCE, "/a b"),
-        ('{"url": "file:///a%20b", "dir_info": {}}', "uv", ["uv-receipt.toml"], PLACE, "/a b"),
-        ('{"url": "file:///f.whl", "archive_info": {}}', "pip", [], PLACE, "/f.whl"),
-        ('{"url": "https://host.invalid/f", "vcs_info": {}}', "pip", [], PLACE, "https://host.invalid/f"),
+        ("", "pip\n", ["bin", "lib"], Installation(PIP)),
+        ("", "uv\n", ["bin", "lib"], Installation(UV)),
+        ("", "pip\n", ["bin", "pipx_metadata.json"], Installation(PIPX)),
+        ("", "uv\n", ["bin", "uv-receipt.toml"], Installation(UV_TOOL)),
+        ("", "", [], Installation(PIP)),
+        ('{"url": "file:///a%20b", "dir_info": {"editable": true}}', "pip", [], Installation(PIP, "/a b", True)),
+        ('{"url": "file:///a%20b", "dir_info": {}}', "uv", ["uv-receipt.toml"], Installation(UV_TOOL, "/a b")),
+        (
+            '{"url": "https://host.invalid/f", "vcs_info": {"vcs": "git", "requested_revision": "v1"}}',
+            "pip",
+            [],
+            Installation(PIP, source="git+https://host.invalid/f@v1"),
+        ),
     ],
 )
 def test_an_installation_is_known_by_the_marks_it_left(
-    origin: str, installer: str, in_prefix: list[str], by: str, where: str
+    origin: str, installer: str, in_prefix: list[str], found: Installation
 ) -> None:
-    found = judge(origin, installer, in_prefix)
-    assert found == (by, where)
-    assert found.has_index == (not origin), "by its name alone, somebody else's package could be meant"
+    assert judge(origin, installer, in_prefix) == found
 
 
-@pytest.mark.parametrize(
-    ("version", "than", "newer"),
-    [
-        ("0.2.0", "0.1.9", True),
-        ("0.10.0", "0.9.0", True),
-        ("1.0", "1.0.0", False),
-        ("1.0.0", "1.0.0rc1", True),
-        ("1.0.0rc1", "1.0.0", False),
-        ("0.1.0", "0.2.0", False),
-        ("1.0.1.dev3", "1.0.0", True),
-        ("", "0.1.0", False),
-        ("nonsense", "0.1.0", False),
-    ],
-)
-def test_a_version_is_newer_by_its_numbers(version: str, than: str, newer: bool) -> None:
-    assert is_newer(version, than) is newer
+def test_a_wheel_from_a_file_has_no_newer_version() -> None:
+    with pytest.raises(FleetError, match="installed from the file"):
+        judge('{"url": "file:///f.whl", "archive_info": {}}', "pip", [])
+
+
+def test_the_same_extras_are_installed_again(tmp_path: Path) -> None:
+    wanted = ("click>=8 ; extra == 'one'", "nonesuch; extra == 'two'", "click[x]<9 ; extra == 'two'", "click>=8")
+    lines = "".join(f"Requires-Dist: {each}\n" for each in wanted)
+    (tmp_path / "METADATA").write_text(f"Metadata-Version: 2.3\nName: fleet-agents\nVersion: 1\n{lines}")
+    extras = installed_extras(PathDistribution(tmp_path))
+    assert extras == ("one",)
+    (tmp_path / ".git").mkdir()
+    [pull, again] = commands(Installation(UV, str(tmp_path), True, extras=extras))
+    assert pull == ["git", "-C", str(tmp_path), "pull", "--ff-only"]
+    assert again[-2:] == ["--editable", f"{tmp_path}[one]"]
+    remote = commands(Installation(PIP, source="git+https://host.invalid/f", extras=extras))
+    assert remote[0][-1] == "fleet-agents[one] @ git+https://host.invalid/f"
+    assert commands(Installation(UV_TOOL, str(tmp_path)))[1:] == [
+        ["uv", "tool", "upgrade", "--reinstall-package", "fleet-agents", "fleet-agents"]
+    ]

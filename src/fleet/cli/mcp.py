@@ -30,7 +30,10 @@ def mcp() -> None:
     The home is made if there is none, and a supervisor started. Agents live on when the server ends.
     """
     if MISSING:
-        raise FleetError("the MCP SDK is not installed", hint="install fleet with its extra: pip install 'fleet[mcp]'.")
+        raise FleetError(
+            "the MCP SDK is not installed",
+            hint="install fleet-agents with its extra mcp: `uv tool install '.[mcp]'` in a clone.",
+        )
     if sys.stdin.isatty():
         click.echo(
             "this speaks MCP on stdin and stdout; an agent starts it, see docs/howto/use-from-an-agent.md", err=True
