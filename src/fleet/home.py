@@ -193,14 +193,24 @@ def common_of(directory: str) -> str | None:
     return found if os.path.isdir(found) else _led_to(found)
 
 
-def _led_to(pointer: str) -> str | None:
-    """The git directory that a worktree's pointer leads to."""
+def admin_of_pointer(pointer: str) -> str | None:
+    """Git's folder about a worktree, which the file `.git` in it leads to; none where that is no such file."""
     try:
         with open(pointer, encoding="utf-8", errors="surrogateescape") as file:
             admin = file.read(MOST_POINTER)
-        if not admin.startswith("gitdir: "):
+    except OSError:
+        return None
+    if not admin.startswith("gitdir: "):
+        return None
+    return os.path.join(os.path.dirname(pointer), admin.removeprefix("gitdir: ").rstrip("\n"))
+
+
+def _led_to(pointer: str) -> str | None:
+    """The git directory that a worktree's pointer leads to."""
+    try:
+        place = admin_of_pointer(pointer)
+        if place is None:
             return None
-        place = os.path.join(os.path.dirname(pointer), admin.removeprefix("gitdir: ").rstrip("\n"))
         with open(os.path.join(place, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
             return os.path.join(place, file.read(MOST_POINTER).rstrip("\n"))
     except (OSError, ValueError):

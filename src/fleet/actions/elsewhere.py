@@ -26,7 +26,7 @@ from fleet.engine.hosting import is_seen, owner_of, settings_here
 from fleet.engine.returning import NOT_SENT, SENT_TO
 from fleet.workspaces import mirror
 from fleet.workspaces.remote import shown
-from fleet.workspaces.repository import NoRepository, find_repository
+from fleet.workspaces.repository import NoRepository, NotOwned, find_repository
 from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def workspace_here(fleet: Fleet, task: Task) -> Workspace | None:
         return space
     try:
         repository = find_repository(task.repo) if os.path.isdir(task.repo) else None  # noqa: PTH112
-    except NoRepository:
+    except (NoRepository, NotOwned):
         repository = None
     repository = repository or mirror.fetch_mirror(fleet.home, space.remote, space.base_commit)
     tip = mirror.bring(fleet.home, repository, space.remote, space.branch)

@@ -40,11 +40,11 @@ class Scope:
     @cached_property
     def repo(self) -> str | None:
         """The main checkout of that repository; none: all are meant. Only asked for where an id does not do."""
-        from fleet.workspaces.repository import NoRepository, find_repository  # costs a process
+        from fleet.workspaces.repository import NoRepository, NotOwned, find_repository  # costs a process
 
         try:
             return find_repository(self._directory).top if self._directory else None
-        except NoRepository:
+        except (NoRepository, NotOwned):
             return None
 
 

@@ -21,7 +21,7 @@ from fleet.engine.secrets import SecretRefused
 from fleet.engine.staging import Skipped
 from fleet.engine.tails import keep_tail
 from fleet.engine.workplace import NotNow, NotReady
-from fleet.workspaces.repository import RepositoryGone
+from fleet.workspaces.repository import NotOwned, RepositoryGone
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -346,7 +346,7 @@ class Runner:
         elif isinstance(error, OSError) or is_no_room(error, home.root, home.tasks, home.worktrees):
             # No agent ran yet: a folder of the home that is missing or no folder is nobody's failure.
             await settling.give_back(self._office, self.claim, reason, ROOM_SECONDS)
-        elif isinstance(error, NotReady):
+        elif isinstance(error, NotReady | NotOwned):
             outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
             await settling.settle_unstarted(self._office, self.claim, outcome)
         elif isinstance(error, RepositoryGone):

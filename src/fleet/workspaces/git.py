@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 600.0
 #: Commands that read what agents wrote, and write nothing but objects and an index of fleet's own.
 READING = frozenset(("update-index", "hash-object", "ls-files", "diff", "diff-tree", "diff-index", "status"))
 #: What git reads of our environment: how to find programs, the user's settings and their keys.
-KEPT = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK", "LANG", "LC_ALL")
+KEPT = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK", "LANG", "LC_ALL", "SUDO_UID")
 #: Beats whatever the files say: no hooks, no helper for status, no work in the background, no question at a terminal.
 SAFE = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"),

@@ -1,4 +1,4 @@
-"""A repository of the user's: where its parts lie, what names it, and the lock around every write to it."""
+"""A repository of the user's: where its parts lie, what names it, who owns it, and the lock around writes to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
-from fleet.home import common_of
+from fleet.home import admin_of_pointer, common_of, find_checkout, quoted
 from fleet.workspaces.git import GitFault, git_text
 
 if TYPE_CHECKING:
@@ -20,10 +20,23 @@ if TYPE_CHECKING:
     from fleet.home import Home
 
 
+#: How git tells that a repository is another user's.
+FOREIGN = re.compile(r"dubious ownership|owned by someone else")
+
+
 class NoRepository(FleetError):
     """Here is no git repository."""
 
     hint = "go into one, or `git init` makes one; `fleet bd create --cwd DIR` needs none."
+
+
+class NotOwned(FleetError):
+    """A repository that belongs to another user: git obeys its settings only where the user says so."""
+
+    def __init__(self, place: str, why: str) -> None:
+        named = place if re.fullmatch(r"[\w./+@:-]+", place) else quoted(place)
+        hint = f"if you trust whoever wrote it, run `git config --global --add safe.directory {named}`."
+        super().__init__(f"git refuses the repository at {place}: {why}", hint=hint)
 
 
 class RepositoryGone(FleetError):
@@ -63,17 +76,63 @@ def refuse_gone(place: str) -> None:
 
 
 def find_repository(directory: str) -> Repository:
-    """The repository a directory belongs to, be it the main checkout or a worktree. Raises NoRepository."""
-    common = os.path.realpath(common_of(directory) or _told(directory))
+    """The repository a directory belongs to, be it the main checkout or a worktree. Raises NoRepository, NotOwned."""
+    found = common_of(directory)
+    common = os.path.realpath(found or _told(directory))
     top = os.path.dirname(common) if os.path.basename(common) == ".git" else common  # noqa: PTH119, PTH120
-    return Repository(top=top, common=common)
+    if found is not None:
+        checkout = find_checkout(os.path.realpath(directory)) or top
+        pointer = os.path.join(checkout, ".git")  # noqa: PTH118
+        refuse_foreign(checkout, pointer, admin_of_pointer(pointer) or pointer)
+    repository = Repository(top=top, common=common)
+    refuse_foreign_parts(repository)
+    return repository
+
+
+def refuse_foreign_parts(repository: Repository) -> None:
+    """Raise NotOwned if a repository belongs to another user, and git is not told that it may be used all the same."""
+    refuse_foreign(repository.top, repository.common)
+
+
+def refuse_foreign(place: str, *parts: str) -> None:
+    """Raise NotOwned if a checkout or a part of it is another user's, and git would refuse the checkout.
+
+    Git asks this only where it finds a repository by itself: not where it is told GIT_DIR, as it is by fleet.
+    """
+    foreign = next((part for part in (place, *parts) if not _is_own(part)), None)
+    if foreign is None:
+        return
+    try:
+        _ask(place)  # git knows safe.directory, of whichever settings
+    except GitFault as error:
+        why = f"{foreign} belongs to another user (uid {os.lstat(foreign).st_uid})"
+        raise NotOwned(place, why) from error
+
+
+def _is_own(path: str) -> bool:
+    """Return True unless a file is another user's, by git's rule; of one that is missing there is nothing to obey."""
+    try:
+        owner = os.lstat(path).st_uid
+    except OSError:
+        return True
+    user, caller = os.geteuid(), os.environ.get("SUDO_UID", "")
+    return owner == user or (user == 0 and caller.isdecimal() and owner == int(caller))
 
 
 def _told(directory: str) -> str:
     try:
-        return git_text("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=directory)
+        return _ask(directory)
     except GitFault as error:
+        if FOREIGN.search(error.said):
+            raise NotOwned(directory, "it belongs to another user") from error
         raise NoRepository(f"{directory} is not in a git repository") from error
+
+
+def _ask(directory: str) -> str:
+    """Have git find the repository around a directory, by all settings of the user. Raises GitFault."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG")}
+    words = ("rev-parse", "--path-format=absolute", "--git-common-dir")
+    return git_text(*words, cwd=directory, env=settings | {"LC_ALL": "C"})
 
 
 @contextlib.contextmanager

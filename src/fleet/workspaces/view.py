@@ -21,7 +21,7 @@ from fleet.workspaces.admin import COMMIT, read
 from fleet.workspaces.git import git
 from fleet.workspaces.known import is_known
 from fleet.workspaces.refs import tip_of
-from fleet.workspaces.repository import refuse_gone
+from fleet.workspaces.repository import refuse_foreign_parts, refuse_gone
 from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text
 
 if TYPE_CHECKING:
@@ -98,10 +98,11 @@ class View:
         return [row[0].decode() if row[-1] == b"commit" and row[0].isalnum() else None for row in rows]
 
     def make(self) -> None:
-        """Make what is missing of it; what is there is made to be what it must be. Raises RepositoryGone."""
+        """Make what is missing of it; what is there is made to be what it must be. Raises RepositoryGone, NotOwned."""
         if self._made:
             return
         refuse_gone(self.repository.common)
+        refuse_foreign_parts(self.repository)
         config = self._read("config")
         self._write(config if config.startswith(HEADLINE) else self._taken_over())
 

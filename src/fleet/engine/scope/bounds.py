@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fleet.core.record import Record
 from fleet.home import find_checkout
 from fleet.workspaces.admin import branches_checked_out, worktrees
-from fleet.workspaces.repository import NoRepository, Repository, find_repository
+from fleet.workspaces.repository import NoRepository, NotOwned, Repository, find_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -245,7 +245,7 @@ def _repository(directory: str, workspace: Workspace | None) -> Repository | Non
         return Repository(top=workspace.repo, common=workspace.common)
     try:
         return find_repository(directory) if find_checkout(directory) else None
-    except (NoRepository, OSError):
+    except (NoRepository, NotOwned, OSError):
         return None
 
 
