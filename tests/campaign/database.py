@@ -53,4 +53,4 @@ class Database(Server):
     def over_the_network(self, url: str) -> str:
         """The address of a database as the hosts know it."""
         name = conninfo_to_dict(url)["dbname"]
-        return f"postgresql://fleet@{self._network.address(self._machine)}:5432/{name}"
+        return f"postgresql://fleet@{self._network.address(self._machine)}:5432/{name}?sslmode=disable"

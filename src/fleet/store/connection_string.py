@@ -25,6 +25,7 @@ HINT = (
 #: A name or an address, which may say by which interface; empty for the usual one.
 _HOST = re.compile(r"[\w.:-]*(%[\w.-]+)?")
 _PORT = re.compile(r"[0-9]*")
+NO_TLS = "an encrypted connection did not come about"
 #: By what the driver, libpq and the server say: the first that fits a line counts.
 _CAUSES = tuple(
     (re.compile(pattern), words)
@@ -50,7 +51,7 @@ _CAUSES = tuple(
             "a value in the connection string is not taken",
         ),
         (r"standby|session is|primary", "the server is not of the sort that is asked for"),
-        (r"SSL|TLS|certificate|private key|channel binding|GSS", "an encrypted connection did not come about"),
+        (r"SSL|TLS|certificate|private key|channel binding|GSS", NO_TLS),
         (r"closed the connection|reset by peer|Broken pipe|receive data", "the connection was cut off"),
         (r"Permission denied", "this user may not use its socket, or a file that it names"),
     )

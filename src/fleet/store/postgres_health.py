@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.core.clock import from_micros, now
 from fleet.core.errors import StoreFault
 from fleet.core.health import State, Vital
+from fleet.store.postgres_tls import in_force
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,8 @@ def _signs(connection: Connection) -> Iterator[Vital]:
         ours = now()
     version, number, micros, commit, fsync, size, name = rows[0]
     yield _version(str(version), int(number), f"database {name} of {size / 2**20:.0f} MB")
+    with connection.link() as link:
+        yield in_force(link)
     yield _latency(min(waits) * 1000)
     yield _clock((from_micros(micros) - ours).total_seconds())
     if commit == "off" or fsync == "off":

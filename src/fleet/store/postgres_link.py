@@ -10,7 +10,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumper
 
 from fleet.core.errors import QueueMoved, StoreAway, StoreFault, StoreHindered
-from fleet.store.connection_string import parsed, why_not
+from fleet.store.connection_string import NO_TLS, parsed, why_not
+from fleet.store.postgres_tls import HINT, required
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -55,6 +56,7 @@ def connect(url: str, patience: timedelta) -> Link:
     """
     seconds = patience.total_seconds()
     said = parsed(url)
+    protection = required(said)
     limits = {"connect_timeout": max(2, round(seconds)), "tcp_user_timeout": int(seconds * 1000 * NETWORK_SHARE)}
     wishes = {
         "application_name": "fleet",
@@ -64,11 +66,18 @@ def connect(url: str, patience: timedelta) -> Link:
     }
     try:
         link = Link.connect(
-            **{**wishes, **said, **{name: _capped(said.get(name), most) for name, most in limits.items()}},
+            **{
+                **wishes,
+                **said,
+                **protection,
+                **{name: _capped(said.get(name), most) for name, most in limits.items()},
+            },
             autocommit=True,
         )
     except (psycopg.Error, UnicodeError) as error:  # a name that no host can have is a fault of its encoding
-        raise StoreAway(f"the database cannot be reached: {why_not(error)}", hint=AGAIN) from None
+        why = why_not(error)
+        hint = HINT if "sslmode" in protection and NO_TLS in why else AGAIN
+        raise StoreAway(f"the database cannot be reached: {why}", hint=hint) from None
     link.patience = seconds
     link.adapters.register_dumper(str, StrDumper)
     return link

@@ -124,7 +124,7 @@ def test_a_refusal_is_told_in_words(queue: PostgresQueue) -> None:
 def test_the_health_of_a_server_is_told_and_so_is_one_that_is_away(own: Server) -> None:
     queue = PostgresQueue(own.make_database(), make=True, lease=6 * SECOND)
     signs = {sign.name: sign for sign in queue.health()}
-    assert list(signs) == ["postgresql", "latency", "clock"]
+    assert list(signs) == ["postgresql", "encryption", "latency", "clock"]
     assert {sign.state for sign in signs.values()} == {State.OK}
     with stopped(own):
         (away,) = queue.health()

@@ -1,0 +1,174 @@
+"""A PostgreSQL server on another machine must prove who it is, unless the user says otherwise."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import needs
+from campaign.network import Network, can_be_had
+from fleet.core.health import State
+from fleet.store.postgres_link import connect
+from fleet.store.postgres_tls import describe, in_force, required
+from postgres import Server, server
+from program import Program
+
+SECONDS = timedelta(seconds=10)
+#: Stands between a host and the database and refuses TLS, as the server does on the socket that this passes all to.
+PROXY = """
+import select, socket, sys, threading
+path, address, ready = sys.argv[1:]
+def serve(here):
+    there = socket.socket(socket.AF_UNIX)
+    there.connect(path)
+    while True:
+        for each in select.select([here, there], [], [])[0]:
+            data = each.recv(65536)
+            if not data:
+                return here.close() or there.close()
+            (there if each is here else here).sendall(data)
+gate = socket.create_server((address, 5432))
+open(ready, "w").close()
+while True:
+    threading.Thread(target=serve, args=(gate.accept()[0],), daemon=True).start()
+"""
+
+
+@pytest.fixture
+def proxied(fleet: Program, tmp_path: Path) -> Iterator[str]:
+    """The string of a database behind a proxy on another machine; `fleet` runs on a machine beside it."""
+    needs.require(can_be_had(), "network namespaces")
+    database = server().make_database()
+    name = database.partition("5432/")[2] or database.partition("@/")[2].partition("?")[0]
+    network, ready = Network("proxy", "host"), tmp_path / "ready"
+    address, target = network.address("proxy"), f"{server().folder}/.s.PGSQL.5432"
+    argv = network.inside("proxy", sys.executable, "-c", PROXY, target, address, str(ready))
+    process = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    try:
+        while not ready.exists():
+            assert process.poll() is None
+        fleet.argv = network.inside("host", *fleet.argv)
+        fleet.forks = False
+        yield f"postgresql://fleet@{address}/{name}"
+    finally:
+        process.kill()
+        process.wait()
+        network.close()
+
+
+def test_a_proxy_that_refuses_tls_is_refused_unless_the_user_says_otherwise(fleet: Program, proxied: str) -> None:
+    refused = fleet("init", "--home", "--queue", "postgresql", FLEET_QUEUE=proxied)
+    assert refused.code == 1 and "an encrypted connection did not come about" in refused.err
+    assert "sslmode" in refused.err and "sslrootcert" in refused.err and "10.77" not in refused.err
+
+    fleet.ok("init", "--home", "--queue", "postgresql", FLEET_QUEUE=f"{proxied}?sslmode=prefer")
+    assert "no TLS (sslmode=prefer)" in encryption(fleet)
+    fleet.ok("config", "set", f"queue={proxied}")
+    assert fleet("bd", "ready").code == 1
+    assert fleet("bd", "ready", PGSSLMODE="verify-full").code == 1
+    assert fleet("bd", "ready", PGSSLMODE="disable").code == 0
+
+
+def encryption(fleet: Program) -> str:
+    found = json.loads(fleet("doctor", "--json").out)
+    [line] = [f"{each['state']}: {each['fact']}" for each in found if each["name"] == "encryption"]
+    return str(line)
+
+
+def test_what_is_in_force_is_what_the_connection_has(tmp_path: Path) -> None:
+    server()  # or the test is left out
+    made = Server(tcp=True)
+    certificate, key = made.folder / "data" / "server.crt", made.folder / "data" / "server.key"
+    words = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=db", "-days", "9"]
+    name = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(
+        ["openssl", "req", "-x509", *words, *name, "-keyout", str(key), "-out", str(certificate)],
+        check=True,
+        capture_output=True,
+        user=made.user or None,
+    )
+    trusted = tmp_path / "ca.crt"
+    trusted.write_bytes(certificate.read_bytes())
+    with (made.folder / "data" / "postgresql.conf").open("a") as settings:
+        settings.write("ssl = on\n")
+    made.stop()
+    made.start()
+    try:
+        for query, fact in (
+            ("", "TLS; the server is on this machine"),
+            ("?sslmode=disable", "no TLS; the server is on this machine"),
+            (f"?sslmode=verify-full&sslrootcert={trusted}", "TLS, with the server's certificate and name verified"),
+        ):
+            with connect(f"{made.url()}{query}", SECONDS) as link:
+                assert (in_force(link).state, in_force(link).fact) == (State.OK, fact)
+    finally:
+        made.remove()
+
+
+@pytest.mark.parametrize(
+    ("mode", "has_tls", "words"),
+    [
+        ("prefer", False, "no TLS (sslmode=prefer): the network can read and change tasks"),
+        ("require", True, "the server is not verified (sslmode=require): the network"),
+        ("verify-ca", True, "but not its name"),
+    ],
+)
+def test_doctor_warns_of_what_the_network_could_change(mode: str, has_tls: bool, words: str) -> None:
+    found = describe(mode, has_tls=has_tls, is_here=False)
+    assert (found.state, words in found.fact) == (State.WARNING, True), found
+
+
+@pytest.mark.parametrize(
+    ("said", "env", "is_required"),
+    [
+        ({}, {}, False),
+        ({"host": "/run/postgresql"}, {}, False),
+        ({"host": "@abstract"}, {}, False),
+        ({"host": "127.0.0.1"}, {}, False),
+        ({"host": "::1,127.0.0.2"}, {}, False),
+        ({"host": "db.example", "hostaddr": "127.0.0.1"}, {}, False),
+        ({"host": "db.example"}, {}, True),
+        ({"host": "0.0.0.0"}, {}, True),
+        ({"host": "localhost.example"}, {}, True),
+        ({"host": "127.0.0.1,db.example"}, {}, True),
+        ({"host": "/run/postgresql,10.0.0.5"}, {}, True),
+        ({"host": "127.0.0.1", "hostaddr": "10.0.0.5"}, {}, True),
+        ({"host": "localhost", "hostaddr": "10.0.0.5"}, {}, True),
+        ({}, {"PGHOST": "db.example"}, True),
+        ({"host": "127.0.0.1"}, {"PGHOSTADDR": "10.0.0.5"}, True),
+        ({"service": "tasks"}, {}, True),
+        ({"host": "127.0.0.1", "service": "tasks"}, {}, True),
+        ({}, {"PGSERVICE": "tasks"}, True),
+        ({}, {"PGSERVICE": "secured"}, False),
+        ({"host": "db.example", "sslmode": "prefer"}, {}, False),
+        ({"host": "db.example"}, {"PGSSLMODE": "disable"}, False),
+        ({"host": "db.example"}, {"PGSSLMODE": "prefer"}, False),
+    ],
+)
+def test_a_server_elsewhere_must_prove_who_it_is_when_nothing_is_said(
+    said: dict[str, str], env: dict[str, str], is_required: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("PGHOST", "PGHOSTADDR", "PGSSLMODE", "PGSERVICE", "PGSSLROOTCERT"):
+        monkeypatch.delenv(name, raising=False)
+    services = tmp_path / "services"
+    services.write_text("[tasks]\nhost=db.example\n\n[secured]\nhost=db.example\nsslmode=require\n")
+    for name, value in {"PGSERVICEFILE": str(services), **env}.items():
+        monkeypatch.setenv(name, value)
+    assert (required(said).get("sslmode") == "verify-full") is is_required
+
+
+def test_localhost_is_this_machine_only_as_it_was_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    found = ["127.0.0.1", "::1"]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (each, 0)) for each in found])
+    assert required({"host": "localhost", "port": "77"}) == {
+        "host": "localhost,localhost",
+        "hostaddr": "127.0.0.1,::1",
+        "port": "77,77",
+    }
+    found.append("10.0.0.5")
+    assert required({"host": "localhost"})["sslmode"] == "verify-full"
