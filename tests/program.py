@@ -45,7 +45,6 @@ class Program:
             "LANG": "C.UTF-8",
             "TZ": "UTC",
             "TMPDIR": tempfile.gettempdir(),
-            "FLEET_WARM": "0",  # the tests of warm commands turn them on
         }
 
     def __call__(self, *args: str, stdin: str = "", cwd: Path | None = None, **env: str) -> Result:

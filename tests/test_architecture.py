@@ -18,7 +18,7 @@ SRC = Path(__file__).parent.parent / "src"
 # From the bottom up: a module imports from its own layer and from those below.
 LAYERS = (
     ("core",),
-    ("config", "home", "files", "descent", "wake", "warm"),
+    ("config", "home", "files", "descent", "wake"),
     ("store", "coders", "launchers", "workspaces"),
     ("engine", "workflows"),
     ("assembly",),

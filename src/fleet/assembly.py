@@ -299,10 +299,9 @@ def open_terminals(home: Home, socket: str) -> Launcher:
     """The way agents are started here that have a terminal: sessions of the tmux server with this socket."""
     from fleet.config import load  # only a supervisor starts agents
     from fleet.launchers.tmux import TmuxLauncher
-    from fleet.warm.asking import is_off
 
     settings = load(home, env={}, lenient=True)
-    spares = home.spare_terminals if settings.supervisor.warm_commands and not is_off() else None
+    spares = home.spare_terminals if settings.supervisor.warm_commands else None
     return TmuxLauncher(socket, config=settings.tmux.config, spares=spares)
 
 

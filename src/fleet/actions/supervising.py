@@ -25,7 +25,6 @@ from fleet.engine.single import Single, holder
 from fleet.engine.start_report import StartReport
 from fleet.engine.supervisor import Supervisor
 from fleet.home import RESCUED
-from fleet.warm.keeping import keep_warm
 from fleet.workspaces import git, lasting
 
 if TYPE_CHECKING:
@@ -140,11 +139,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)
     loop.add_signal_handler(signal.SIGUSR1, lambda: supervisor.stop(stop_agents=True))
-    warm = asyncio.create_task(keep_warm(home)) if office.settings.supervisor.warm_commands else None
     try:
         await supervisor.serve()
     finally:
-        if warm is not None:
-            warm.cancel()
-            await asyncio.gather(warm, return_exceptions=True)
         office.close()

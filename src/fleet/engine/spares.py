@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.errors import FleetError
-from fleet.warm.asking import is_off
 from fleet.workspaces.deleting import sweep
 from fleet.workspaces.spare import ASIDE, make
 
@@ -62,7 +61,7 @@ class Spares:
 
     def want(self, wanted: Wanted, settings: Settings) -> None:
         """A worktree was made: others like it may be wanted soon."""
-        if not settings.supervisor.warm_commands or is_off():
+        if not settings.supervisor.warm_commands:
             return
         key = wanted.repository.common
         self._asked[key] = self._asked.get(key, 0) + 1
