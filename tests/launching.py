@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fleet.launchers.base import LaunchSpec
-from fleet.launchers.spare_terminal import Server, make
-from fleet.launchers.tmux import TmuxLauncher
-from fleet.launchers.tmux_session import Shape
 
 Found = TypeVar("Found")
 
@@ -39,21 +36,6 @@ def tmux_socket() -> Iterator[str]:
         yield name
     finally:
         subprocess.run(["tmux", "-L", name, "kill-server"], **_QUIET)  # type: ignore[call-overload]
-
-
-@contextlib.contextmanager
-def with_spares(launcher: TmuxLauncher, count: int = 1) -> Iterator[TmuxLauncher]:
-    """A launcher that has spare sessions, of the shape that a spec has where it does not say."""
-    spec, spares = scripted(), launcher.spares
-    assert spares is not None
-    server = Server(launcher.socket, None, launcher.containment)
-    try:
-        for _ in range(count):
-            spares.kept.append(make(server, spares.place, Shape(*spec.size, spec.stdout_cap)))
-        yield launcher
-    finally:
-        while spares.kept:
-            spares.kept.pop().close()
 
 
 _QUIET = {"capture_output": True, "text": True, "check": False}

@@ -27,7 +27,6 @@ from program import Program, Result
 from repositories import branches, make_repository, run_git, worktrees
 from supervised import PATIENCE, Supervised, wait_for
 
-PREFIX = "fleet-spare-"  # how sessions are called that wait for an agent
 LEAVE = b"\x02d"  # Ctrl-b d
 #: Between two keys; tmux takes what comes faster for a paste.
 BETWEEN_KEYS = 0.05
@@ -99,14 +98,7 @@ class Terminals(Supervised):
         return subprocess.run(argv, env=self.fleet.env, capture_output=True, text=True, timeout=PATIENCE).stdout
 
     def sessions(self) -> set[str]:
-        """The names of the sessions whose program lives, without those that wait for an agent."""
-        return {name for name in self._living_sessions() if not name.startswith(PREFIX)}
-
-    def spares(self) -> set[str]:
-        """The names of the sessions that wait for an agent."""
-        return {name for name in self._living_sessions() if name.startswith(PREFIX)}
-
-    def _living_sessions(self) -> set[str]:
+        """Return the names of the sessions whose program lives."""
         lines = self.tmux("list-panes", "-a", "-F", "#{pane_dead} #{session_name}").splitlines()
         return {name for dead, _, name in (line.partition(" ") for line in lines) if dead == "0"}
 

@@ -300,9 +300,7 @@ def open_terminals(home: Home, socket: str) -> Launcher:
     from fleet.config import load  # only a supervisor starts agents
     from fleet.launchers.tmux import TmuxLauncher
 
-    settings = load(home, env={}, lenient=True)
-    spares = home.spare_terminals if settings.supervisor.warm_commands else None
-    return TmuxLauncher(socket, config=settings.tmux.config, spares=spares)
+    return TmuxLauncher(socket, config=load(home, env={}, lenient=True).tmux.config)
 
 
 def terminal_screen(socket: str, session: str, lines: int) -> str:

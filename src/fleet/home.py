@@ -52,7 +52,6 @@ class Home:
         self.kept_name = self._path("name")
         self.trusted = self._path("trusted")
         self.identity = self._path("host")
-        self.spare_terminals = self._path("spares")
         self.beads = self._path(".beads")
 
     def _path(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""How quick and how small the shim is, started alone, forked, and in a spare terminal: `make bench`."""
+"""How quick and how small the shim is, started alone, forked, and in a terminal: `make bench`."""
 
 import asyncio
 import os
@@ -14,10 +14,8 @@ from typing import NamedTuple
 from fleet.launchers.base import LaunchSpec
 from fleet.launchers.headless import HeadlessLauncher
 from fleet.launchers.shim_client import ShimAgent
-from fleet.launchers.spare_terminal import Server, make
 from fleet.launchers.tmux import TmuxLauncher
 from fleet.launchers.tmux_command import call, has_tmux
-from fleet.launchers.tmux_session import Shape
 
 ROUNDS = 50
 TERMINALS = 20
@@ -71,40 +69,18 @@ async def start_time(launcher: HeadlessLauncher | TmuxLauncher, folder: Path) ->
     return took
 
 
-async def terminal_times(base: Path) -> tuple[list[float], list[float], float]:
-    """The same in terminals: each of its own, each a spare; and the resident mebibytes of the largest spare."""
-    socket, wanted = f"fleet-bench-{secrets.token_hex(4)}", spec()
-    alone, spare = TmuxLauncher(socket), TmuxLauncher(socket, spares=str(base / "spares"))
-    times: tuple[list[float], list[float]] = [], []
-    largest = 0.0
-    assert spare.spares is not None
+async def terminal_times(base: Path) -> list[float]:
+    """Return the milliseconds that agents take to start in terminals."""
+    socket = f"fleet-bench-{secrets.token_hex(4)}"
+    launcher, found = TmuxLauncher(socket), []
     try:
         for number in range(TERMINALS):
-            made = make(
-                Server(socket, None, spare.containment), spare.spares.place, Shape(*wanted.size, wanted.stdout_cap)
-            )
-            spare.spares.kept.append(made)
-            largest = max(largest, _resident(str(base / "spares")))
-            for launcher, found in zip((alone, spare), times, strict=True):
-                folder = base / f"terminal{number}-{id(launcher)}"
-                await asyncio.to_thread(folder.mkdir)
-                found.append(await start_time(launcher, folder))
+            folder = base / f"terminal{number}"
+            await asyncio.to_thread(folder.mkdir)
+            found.append(await start_time(launcher, folder))
     finally:
         await asyncio.to_thread(call, socket, "kill-server")
-    return *times, largest
-
-
-def _resident(word: str) -> float:
-    """The most that a Python with this in its command line has in memory, in mebibytes."""
-    found = [0.0]
-    for entry in Path("/proc").iterdir():
-        try:
-            line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-            if b"python" in line.split(b"\0")[0] and word.encode() in line:
-                found.append(_field(int(entry.name), "status", "VmRSS"))
-        except (OSError, StopIteration):
-            continue
-    return max(found)
+    return found
 
 
 def bare_times() -> list[float]:
@@ -165,13 +141,10 @@ async def measure(base: Path) -> list[Measured]:
         Measured("the same by way of the starter", max(forked_resident), "MiB", 14, f"share: {forked_share:.1f} MiB"),
     ]
     if has_tmux():
-        alone, spare, largest = await terminal_times(base)
-        quicker = f"{statistics.median(alone) / statistics.median(spare):.1f} times as quick as in one of its own"
-        found += [
-            Measured("start() in a terminal, median", statistics.median(alone), "ms", 120, f"{TERMINALS} starts"),
-            Measured("the same in a spare terminal", statistics.median(spare), "ms", 60, quicker),
-            Measured("resident memory of a spare's shim, the largest", largest, "MiB", 12, ""),
-        ]
+        terminals = await terminal_times(base)
+        found.append(
+            Measured("start() in a terminal, median", statistics.median(terminals), "ms", 120, f"{TERMINALS} starts")
+        )
     return found
 
 

@@ -14,7 +14,7 @@ from fleet.launchers.base import Exit, Launcher, LaunchSpec
 from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
 from fleet.launchers.tmux import TmuxLauncher
 from fleet.launchers.tmux_command import has_tmux
-from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until, with_spares
+from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until
 from needs import require
 
 
@@ -24,22 +24,15 @@ def containment(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["headless", "starter", "tmux", "spare"])
-def launcher(
-    request: pytest.FixtureRequest, containment: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> Iterator[Launcher]:
+@pytest.fixture(params=["headless", "starter", "tmux"])
+def launcher(request: pytest.FixtureRequest, containment: str, caplog: pytest.LogCaptureFixture) -> Iterator[Launcher]:
     if request.param in ("headless", "starter"):
         yield HeadlessLauncher(containment, lasting=request.param == "starter")
         assert "without the starter" not in caplog.text
         return
     require(has_tmux(), "tmux")
     with tmux_socket() as socket:
-        if request.param == "tmux":
-            yield TmuxLauncher(socket, containment=containment)
-        else:
-            place = str(tmp_path / "spares")
-            with with_spares(TmuxLauncher(socket, containment=containment, spares=place)) as launcher:
-                yield launcher
+        yield TmuxLauncher(socket, containment=containment)
 
 
 @pytest.fixture(params=["alone", "starter"])

@@ -15,26 +15,21 @@ import pytest
 from fleet.core.errors import FleetError
 from fleet.launchers.base import LaunchSpec
 from fleet.launchers.headless import NAMESPACE, WEAK, namespace_command
-from fleet.launchers.spare_terminal import PREFIX
 from fleet.launchers.terminal_agent import TerminalAgent
 from fleet.launchers.tmux import TmuxLauncher
 from fleet.launchers.tmux_command import attach_argv, call, capture, has_tmux, kill_session, sessions
-from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until, with_spares
+from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until
 from needs import require
 
 WORKERS = Path(__file__).parents[1] / "workers"
 
 
-@pytest.fixture(params=[NAMESPACE, WEAK, "spare"])
-def launcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TmuxLauncher]:
+@pytest.fixture(params=[NAMESPACE, WEAK])
+def launcher(request: pytest.FixtureRequest) -> Iterator[TmuxLauncher]:
     require(has_tmux(), "tmux")
     require(request.param == WEAK or namespace_command(), "PID namespaces")
     with tmux_socket() as socket:
-        if request.param == "spare":
-            with with_spares(TmuxLauncher(socket, spares=str(tmp_path_factory.mktemp("spares")))) as launcher:
-                yield launcher
-        else:
-            yield TmuxLauncher(socket, containment=request.param)
+        yield TmuxLauncher(socket, containment=request.param)
 
 
 @pytest.fixture
@@ -329,12 +324,10 @@ async def test_a_shim_that_cannot_start_says_why_and_leaves_no_session(
     launcher: TmuxLauncher, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    if launcher.spares:
-        launcher.spares.kept.pop().close()  # which could
     with pytest.raises(FleetError, match="did not start") as caught:
         await soon(launcher.start(folder, scripted("end", 0)))
     assert launcher.containment == WEAK or "/no/such/python: No such file" in str(caught.value)
-    assert {name for name in sessions(launcher.socket) if not name.startswith(PREFIX)} == set()
+    assert sessions(launcher.socket) == {}
     assert not launcher.is_alive(folder) and not launcher.was_started(folder)
 
 
@@ -345,7 +338,7 @@ async def test_twenty_sessions_at_once(launcher: TmuxLauncher, tmp_path: Path) -
     agents = await asyncio.gather(*(launcher.start(folder, scripted("sleep", 1000, token)) for folder in folders))
     assert len({agent.session for agent in agents}) == 20
     await until(lambda: all(printed(folder) == b"sleeping\n" for folder in folders))
-    assert {name for name in sessions(launcher.socket) if not name.startswith(PREFIX)} == {a.session for a in agents}
+    assert set(sessions(launcher.socket)) == {a.session for a in agents}
     await asyncio.gather(*(agent.kill_tree() for agent in agents))
     ends = await soon(asyncio.gather(*(agent.ended() for agent in agents)))
     assert [ended and ended.signal for ended in ends] == [9] * 20

@@ -250,5 +250,5 @@ class Supervising(Section, frozen=True):
     ] = 30
     warm_commands: Annotated[
         bool,
-        Meta(description="Keep spare checkouts and spare terminals."),
+        Meta(description="Keep spare checkouts."),
     ] = True

@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import socket as sockets
-import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -33,8 +32,6 @@ from fleet.launchers.headless import (
 from fleet.launchers.lock import is_locked
 from fleet.launchers.shim_call import freeze_all, pid_of
 from fleet.launchers.shim_link import Link, connect, read_exit
-from fleet.launchers.spare_terminal import Server, SpareTerminal
-from fleet.launchers.spare_terminals import SpareTerminals
 from fleet.launchers.terminal_agent import TerminalAgent
 from fleet.launchers.tmux_command import call, capture, kill_session, reason, sessions
 from fleet.launchers.tmux_session import Shape, log_command, new_session, shim_of
@@ -53,16 +50,12 @@ class TmuxLauncher:
         socket: str = "fleet",
         config: str | None = None,
         containment: str | None = None,
-        *,
-        spares: str | None = None,  # the folder of spare sessions; none are kept without
     ) -> None:
         self.socket = socket
         self._config = config
         self.containment = choose(containment)
         if self.containment == NAMESPACE and shutil.which("flock") is None:
             self.containment = WEAK
-        keeps = spares is not None and sys.platform == "linux"
-        self.spares = SpareTerminals(Server(socket, config, self.containment), str(spares)) if keeps else None
 
     async def start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
         """Start an agent in a session of its own; what an earlier one left is written over. FleetError: none runs."""
@@ -124,12 +117,7 @@ class TmuxLauncher:
             try:
                 lock = await asyncio.to_thread(_lock_of, folder)
                 is_ours = True
-                spare = self.spares.take(Shape(*spec.size, spec.stdout_cap)) if self.spares else None
-                try:
-                    await asyncio.to_thread(self._spawn, folder, lock, spec, spare)
-                finally:
-                    if self.spares and spare:
-                        self.spares.give_back(spare)
+                await asyncio.to_thread(self._spawn, folder, lock, spec)
                 return await self._ready(folder, spec.session)
             finally:
                 _give_up_start(folder)  # unless the shim has taken it
@@ -141,19 +129,13 @@ class TmuxLauncher:
                 raise
             raise FleetError(f"cannot start an agent in {folder}: {error.strerror}", hint=hint_for(error)) from error
 
-    def _spawn(self, folder: str, lock: int, spec: LaunchSpec, spare: SpareTerminal | None) -> None:
-        """By a spare session where there is one; else by one call of tmux: the session, its shim, its log.
-
-        Closes `lock`, that of the folder.
-        """
-        token, apart = secrets.token_hex(8), spec.apart is not None
+    def _spawn(self, folder: str, lock: int, spec: LaunchSpec) -> None:
+        """Make the session, its shim and its log in one call of tmux. Closes `lock`, that of the folder."""
+        token = secrets.token_hex(8)
         try:
             prepare(folder, spec, token=token)
             for name in ("started", "control", "stdout"):
                 Path(folder, name).unlink(missing_ok=True)
-            if spare and spare.become(spec.session, folder, token, apart=apart):
-                return
-            Path(folder, "stdout").unlink(missing_ok=True)
             os.close(os.open(f"{folder}/stdout", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         finally:
             os.close(lock)
@@ -186,7 +168,7 @@ class TmuxLauncher:
         shape = Shape(*spec.size, spec.stdout_cap)
         command = shim_of(folder, token, self.containment, apart=spec.apart is not None)
         log = log_command(folder, shape.log_cap)
-        return new_session(spec.session, shape, command, log, taste=not self._config, remain=True)
+        return new_session(spec.session, shape, command, log, taste=not self._config)
 
     async def _ready(self, folder: str, session: str) -> TerminalAgent:
         """Wait until the shim greets or has written how it ended; FleetError with its words when it does neither."""

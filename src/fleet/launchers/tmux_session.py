@@ -5,9 +5,8 @@ import re
 import sys
 from typing import NamedTuple
 
-from fleet.launchers.detached import ROOT, shim_command
+from fleet.launchers.detached import ROOT
 from fleet.launchers.headless import WEAK, namespace_command
-from fleet.launchers.shim.title import ROOM
 
 HISTORY = "50000"
 
@@ -20,10 +19,6 @@ _LOCKED = (
 )
 # A file cannot grow beyond the cap: the log's writer ends there. In blocks of 512 bytes.
 _LOG = "umask 077; ulimit -f {}; exec cat >> {}"
-# The same, and it says when it has the file open.
-_TELLING_LOG = "umask 077; ulimit -f {}; exec >> {}; : > {}; exec cat"
-# What tells that a log is open.
-LOGGING = "logging"
 
 
 class Shape(NamedTuple):
@@ -34,7 +29,7 @@ class Shape(NamedTuple):
     log_cap: int  # bytes
 
 
-def new_session(name: str, shape: Shape, command: list[str], log: str, *, taste: bool, remain: bool) -> list[str]:
+def new_session(name: str, shape: Shape, command: list[str], log: str, *, taste: bool) -> list[str]:
     """The words for tmux, which its server does without a pause between them."""
     target = f"={name}:"
     liked = (
@@ -46,20 +41,14 @@ def new_session(name: str, shape: Shape, command: list[str], log: str, *, taste:
         *(liked if taste else ()),
         *("new-session", "-d", "-s", name, "-x", str(shape.columns), "-y", str(shape.rows), "-c", "/"),
         *(*command, ";"),
-        *(*keep_session(name, remain=remain), ";"),
+        *("set-option", "-w", "-t", target, "remain-on-exit", "on", ";"),
         *("pipe-pane", "-O", "-t", target, log),
     ]
 
 
-def keep_session(name: str, *, remain: bool) -> list[str]:
-    """The words for tmux that make a session stay when its command has ended, or go."""
-    return ["set-option", "-w", "-t", f"={name}:", "remain-on-exit", "on" if remain else "off"]
-
-
-def log_command(folder: str, cap: int, *, telling: bool = False) -> str:
-    """What writes a pane's log to `stdout` in a folder."""
-    blocks, file = max(1, cap // 512), quoted(f"{folder}/stdout")
-    return _TELLING_LOG.format(blocks, file, quoted(f"{folder}/{LOGGING}")) if telling else _LOG.format(blocks, file)
+def log_command(folder: str, cap: int) -> str:
+    """Return the shell command that writes a pane's log to `stdout` in a folder."""
+    return _LOG.format(max(1, cap // 512), quoted(f"{folder}/stdout"))
 
 
 def shim_of(folder: str, token: str, containment: str, *, apart: bool) -> list[str]:
@@ -68,13 +57,6 @@ def shim_of(folder: str, token: str, containment: str, *, apart: bool) -> list[s
     program = _PROGRAM + (_APART_PROGRAM if apart else _WEAK_PROGRAM if weak else "main()")
     python = [sys.executable, "-I", "-S", "-c", program, ROOT, folder]
     return [*python, "-", token] if weak else _locked(folder, [*python, "9", token])
-
-
-def spare_of(folder: str, containment: str) -> list[str]:
-    """The command of a pane: a shim that waits for its folder, and has one of its own until then."""
-    if containment == WEAK:
-        return shim_command("spare", folder, "-", ROOM)
-    return _locked(folder, shim_command("spare", folder, "9", ROOM))
 
 
 def _locked(folder: str, python: list[str]) -> list[str]:
