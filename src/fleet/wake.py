@@ -1,7 +1,4 @@
-"""Waking the supervisor of a home: a named pipe, so that work starts when it arrives and no path is too long.
-
-What is written to it is either a mark to wake up, or a directory between two zero bytes: work is about to come there.
-"""
+"""Waking the supervisor of a home: a named pipe, so that work starts when it arrives and no path is too long."""
 
 # On the path of every `bd` call that writes: pathlib costs more than all of this.
 # ruff: noqa: PTH108, PTH118
@@ -10,34 +7,19 @@ from __future__ import annotations
 import os
 import stat
 
-#: What is written in one piece is read in one piece up to this length (pipe(7)).
-LONGEST = 4096
-WAKE = b"!"
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fleet.home import Home
 
 
 def wake(home: Home) -> None:
-    """Tell the supervisor to look at the queue now. Without one, nothing happens; it never blocks."""
-    _write(home, WAKE)
-
-
-def announce(home: Home, directory: str) -> None:
-    """Tell the supervisor that agents will be asked for in a directory, as soon as that is known; it may do without."""
-    path = os.fsencode(directory)
-    if len(path) + 2 <= LONGEST:
-        _write(home, b"\0%s\0" % path)
-
-
-def _write(home: Home, data: bytes) -> None:
+    """Have the supervisor look at the queue now, if one runs. Never blocks."""
     try:
         pipe = os.open(_pipe(home), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        os.write(pipe, data)
+        os.write(pipe, b"!")
     except OSError:
         return  # the pipe is full: it will wake up anyway
     finally:
@@ -55,16 +37,13 @@ def listen(home: Home) -> int:
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def drain(pipe: int) -> tuple[bool, list[str]]:
-    """Take out what woke us: whether to look at the queue, and the directories that were announced."""
-    told = b""
+def drain(pipe: int) -> None:
+    """Read all that was written to the pipe, so that it is readable only once somebody wakes us again."""
     try:
-        while more := os.read(pipe, 1 << 16):
-            told += more
+        while os.read(pipe, 1 << 16):
+            pass
     except BlockingIOError:
         pass
-    parts = told.split(b"\0")
-    return any(parts[::2]), [os.fsdecode(path) for path in parts[1::2] if path]
 
 
 def _pipe(home: Home) -> str:

@@ -16,7 +16,7 @@ from fleet.workspaces.believing import ALWAYS, NEVER, believed
 from fleet.workspaces.leftovers import Leftover, commit_leftovers
 from fleet.workspaces.place import Place
 from fleet.workspaces.repository import find_repository
-from fleet.workspaces.touched import gnu_find, touched
+from fleet.workspaces.touched import _gnu_find, touched
 from fleet.workspaces.view import View
 from repositories import big_repository, run_git
 
@@ -68,7 +68,7 @@ def yard(tmp_path: Path) -> Yard:
 
 
 def test_a_change_in_the_second_of_the_checkout_is_seen(yard: Yard) -> None:
-    assert gnu_find(), "the tests' machine has it"
+    assert _gnu_find(), "the tests' machine has it"
     yard.check_out()
     yard.swap(ONE)
     write(yard.work / "new.txt", "new")

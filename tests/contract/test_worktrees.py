@@ -331,3 +331,18 @@ def test_a_worktree_is_made_while_git_removes_the_folder_of_them_that_it_finds_e
                 shutil.rmtree(admin)
         finally:
             other.kill()
+
+
+def test_worktree_is_whole_when_repository_is_of_another_kind(tmp_path: Path) -> None:
+    kinds = (
+        ("config", "extensions.worktreeConfig", "true"),
+        ("config", "core.sharedRepository", "group"),
+        ("sparse-checkout", "set", "nothing"),
+    )
+    for number, words in enumerate(kinds):
+        (tmp_path / str(number)).mkdir()
+        place = Place(tmp_path / str(number))
+        run_git(place.top, *words)
+        place.add("one")
+        assert run_git(place.path("one"), "status", "--porcelain") == "", words
+        assert place.state("one").tampered == (), words

@@ -54,7 +54,7 @@ class Stage(Supervised):
         self.fleet.ok("init", "--home", "--permissions", "user")
         self.set(
             *("coder=claude", f"max_concurrent={AT_ONCE}", "supervisor.start_interval_seconds=0"),
-            *("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1", "supervisor.warm_commands=false"),
+            *("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1"),
             f'agent.env={{TMPDIR = "{self.temporary}"}}',
             *("findings.verify_retries=0", "findings.fabricated_retries=0"),
             *("limits.retry_limit=1", "limits.continue_limit=0", "limits.lost_limit=0", "limits.limit_waits=0"),

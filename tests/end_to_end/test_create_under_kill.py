@@ -35,11 +35,8 @@ HALF_DONE = {
 }
 
 
-@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm, with spares"])
 @pytest.mark.parametrize("kills", [KILLS, pytest.param(5 * KILLS, marks=pytest.mark.soak("kills"))])
-def test_random_kills_leave_nothing_unaccounted_for(home: Terminals, kills: int, warm: bool) -> None:
-    if not warm:
-        home.fleet.ok("config", "set", "supervisor.warm_commands=false")
+def test_random_kills_leave_nothing_unaccounted_for(home: Terminals, kills: int) -> None:
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)
     log.info("seed %s", home.seed)

@@ -28,7 +28,7 @@ FAULTS += [(place, "quota") for place in ("home", "worktrees", "repo")]
 def home(at_home: Terminals) -> Terminals:
     """Fleet in a small repository, whose agents do what they are told, one after the other."""
     use_shell_coder(at_home)
-    at_home.set("limits.retry_limit=2", "max_concurrent=1", "supervisor.warm_commands=false")
+    at_home.set("limits.retry_limit=2", "max_concurrent=1")
     return at_home
 
 

@@ -46,7 +46,6 @@ named_sql.FOLDER, sqlite_connection.SCHEMA_VERSION = os.path.join(os.path.dirnam
 def home(at_home: Terminals) -> Terminals:
     """Fleet in a small repository, whose agents do what they are told."""
     use_shell_coder(at_home)
-    at_home.set("supervisor.warm_commands=false")
     return at_home
 
 
@@ -119,7 +118,6 @@ def test_agents_of_an_older_fleet_finish_under_this_one_though_it_is_killed(at_h
     home.seed = int(os.environ.get("FLEET_SEED", time.time_ns() % 10**9))
     chance = random.Random(home.seed)
     use_shell_coder(home)
-    home.set("supervisor.warm_commands=false")
     (home.fleet.home / "fleet.db").unlink()  # this fleet made it
     newer, home.fleet.env = home.fleet.env, older_fleet(home)
     steps = ("touch begun", "echo draft > draft.txt", f"while [ ! -e {go} ]; do sleep 0.1; done", "echo done > new.txt")

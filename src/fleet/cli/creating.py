@@ -19,7 +19,6 @@ from fleet.core.errors import Usage
 from fleet.core.jsontext import encode
 from fleet.core.task import CREATE, FANOUT, MULTI
 from fleet.home import find
-from fleet.wake import announce
 
 #: As long as setup commands may reasonably take; what goes on after that goes on without us.
 SECONDS = 900.0
@@ -124,7 +123,6 @@ def _lines(path: str) -> list[str]:
 
 def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
     home, directory = find(), person.current_directory()
-    announce(home, directory)
     rules = ruling.rules(
         allow=given["allow"],
         protect=given["protect"],

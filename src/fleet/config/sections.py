@@ -248,7 +248,3 @@ class Supervising(Section, frozen=True):
         Annotated[int, Meta(ge=1, le=3650)],
         Meta(description="For how many days the raw output of an ended run is kept; all else of it stays."),
     ] = 30
-    warm_commands: Annotated[
-        bool,
-        Meta(description="Keep spare checkouts."),
-    ] = True

@@ -16,7 +16,6 @@ from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine import admission, pool, retention
 from fleet.engine.away import Away
-from fleet.engine.expecting import expect
 from fleet.engine.giving_back import release
 from fleet.engine.hints import Hints
 from fleet.engine.pages import Pages
@@ -71,7 +70,6 @@ class Supervisor:
         self._radar = Radar(office, self._at_work, self._woken.set)
         self._away = Away(office, self._runners)
         self._again_at: datetime | None = None
-        self._expecting: asyncio.Task[None] | None = None
         self._told: list[str] = []
         self._pages = Pages(office)
         self._at_once = pool.USUAL  # what the tasks of the pool last said
@@ -103,7 +101,7 @@ class Supervisor:
         finally:
             loop.remove_reader(pipe)
             os.close(pipe)
-            others = [each for each in (beat, away, losing, self._expecting) if each is not None]
+            others = (beat, away, losing)
             for each in others:
                 each.cancel()
             await asyncio.gather(*others, return_exceptions=True)
@@ -123,11 +121,8 @@ class Supervisor:
         self.stop()
 
     def _on_wake(self, pipe: int) -> None:
-        is_woken, expected = wake.drain(pipe)
-        if is_woken:
-            self._woken.set()
-        if expected and not self._stopping.is_set() and (self._expecting is None or self._expecting.done()):
-            self._expecting = asyncio.create_task(expect(self._office, expected[0]), name="expecting")
+        wake.drain(pipe)
+        self._woken.set()
 
     def _hear(self) -> None:
         self._woken.set()

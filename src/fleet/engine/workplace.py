@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.branch import folder_of
@@ -17,7 +16,6 @@ from fleet.core.workspace import Workspace
 from fleet.engine.beginnings import beginning, own_beginning
 from fleet.engine.commands import run_command
 from fleet.engine.environment import Place, setup_environment
-from fleet.engine.spares import SPARES, Wanted
 from fleet.engine.strays import left_after_a_while
 from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.engine.work import Work, save_all
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from fleet.engine.office import Office
     from fleet.home import Home
     from fleet.workspaces.files import Copied
-    from fleet.workspaces.spare import Spare
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +168,7 @@ class _Opening:
         leased = await self._lease(wanted)
         # One that is not new may have been begun and left by a supervisor that was killed.
         self._is_new = leased.made_at == wanted.made_at
-        furnished = await self._made(repository, tip, leased)
+        furnished = await asyncio.to_thread(self._make, repository, tip, leased)
         leased = await self._set_up(repository, leased, furnished)
         await office.ask(office.history.keep_workspace, leased)
         return Place(leased.path, leased)
@@ -267,22 +264,7 @@ class _Opening:
     def _free_ports(self, taken: frozenset[int]) -> int:
         return free_block(self._settings.ports.base, self._settings.ports.count, taken)
 
-    async def _made(self, repository: Repository, tip: str | None, leased: Workspace) -> Furnished:
-        """The worktree, which a spare checkout becomes where there is one, with the files that git does not have."""
-        spare = SPARES.take(repository)
-        try:
-            return await asyncio.to_thread(self._make, repository, tip, leased, spare)
-        finally:
-            if spare is not None:
-                spare.let_go()
-            place = os.path.dirname(leased.path)  # noqa: PTH120
-            trusted = partial(self._is_trusted, repository)
-            SPARES.want(Wanted(repository, place, leased.base_commit, trusted), self._settings)
-
-    async def _is_trusted(self, repository: Repository) -> bool:
-        return not await self._office.ask(changed_repository, self._office.history, repository)
-
-    def _make(self, repository: Repository, tip: str | None, leased: Workspace, spare: Spare | None) -> Furnished:
+    def _make(self, repository: Repository, tip: str | None, leased: Workspace) -> Furnished:
         """The worktree itself. What a killed attempt left is made again: no agent was in it.
 
         Everything else is saved first: the folder of a worktree that is not on record, and what git still holds of one
@@ -303,7 +285,6 @@ class _Opening:
             branch=leased.branch,
             base_commit=leased.base_commit,
             made=tip in (None, leased.base_commit) and leased.made_branch,
-            spare=spare,
         )
         Work(home, leased).take_index(made.admin)
         log.info("made %s on %s", leased.path, leased.branch)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
-
-#: How long ago a look may have begun that was meant for somebody who would ask soon.
-RECENT_SECONDS = 0.5
 
 
 class _Looks(Generic[T]):
@@ -22,7 +18,6 @@ class _Looks(Generic[T]):
         self.begun = self.asking = 0
         self.is_looking = False
         self.found: tuple[int, T] | None = None  # the last look that found something, and what
-        self.expected, self.expected_at = 0, 0.0  # the last one for somebody who would ask soon
 
 
 class Shared(Generic[T]):
@@ -32,24 +27,12 @@ class Shared(Generic[T]):
         self._turn = threading.Condition()
         self._looks: dict[str, _Looks[T]] = {}
 
-    def expect(self, key: str, call: Callable[[], T]) -> None:
-        """Look for somebody who will ask soon; nothing where that is done already."""
-        with self._turn:
-            looks = self._looks.setdefault(key, _Looks())
-            if _is_recent(looks) or looks.is_looking:
-                return
-            looks.expected, looks.expected_at = looks.begun + 1, time.monotonic()
-        self.look(key, call)
-
-    def look(self, key: str, call: Callable[[], T], *, recent: bool = False) -> T:
-        """What a call finds that begins from now on; ours, or that of somebody who asked meanwhile.
-
-        With `recent` one that was expected just now will do.
-        """
+    def look(self, key: str, call: Callable[[], T]) -> T:
+        """Return what a call finds that begins from now on: ours, or that of somebody who asked meanwhile."""
         with self._turn:
             looks = self._looks.setdefault(key, _Looks())
             looks.asking += 1
-            wanted = looks.expected if recent and _is_recent(looks) else looks.begun + 1
+            wanted = looks.begun + 1
         try:
             with self._turn:
                 while looks.is_looking and not _is_new(looks, wanted):
@@ -62,7 +45,7 @@ class Shared(Generic[T]):
         finally:
             with self._turn:
                 looks.asking -= 1
-                for each in [each for each, old in self._looks.items() if not old.asking and not _is_recent(old)]:
+                for each in [each for each, old in self._looks.items() if not old.asking]:
                     del self._looks[each]
 
     def _found(self, looks: _Looks[T], call: Callable[[], T]) -> T:
@@ -78,7 +61,3 @@ class Shared(Generic[T]):
 
 def _is_new(looks: _Looks[T], wanted: int) -> bool:
     return looks.found is not None and looks.found[0] >= wanted
-
-
-def _is_recent(looks: _Looks[T]) -> bool:
-    return time.monotonic() - looks.expected_at < RECENT_SECONDS

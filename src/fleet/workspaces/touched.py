@@ -18,25 +18,20 @@ def touched(root: str, since: float, until: float) -> list[bytes] | None:
 
     Nobody who writes a file can set this time. None: it cannot be told, or there are too many.
     """
+    find = _gnu_find()
+    but = ("-mindepth", "1", "-path", f"{root}/.git", "-prune", "-o", "-not", "-type", "d")
     span = ("-newerct", f"@{since:.6f}", "-not", "-newerct", f"@{until:.6f}")
-    told = listed(root, *span, "-printf", "%P\\0")
+    told = _run(find, root, *but, *span, "-printf", "%P\\0") if find else None
     return None if told is None or len(told) > MOST_BYTES else told.split(b"\0")[:-1]
 
 
-def listed(root: str, *words: str) -> bytes | None:
-    """What `find` prints of a folder's files, but for git's pointer; none where it could not look at everything."""
-    find = gnu_find()
-    but = ("-mindepth", "1", "-path", f"{root}/.git", "-prune", "-o", "-not", "-type", "d")
-    return _run(find, root, *but, *words) if find else None
-
-
 @functools.cache
-def gnu_find() -> str | None:
-    """GNU's `find`, which can print what is needed and knows times to the part of a second."""
+def _gnu_find() -> str | None:
+    """Return GNU's `find`, which knows times to the part of a second; None if the machine has another."""
     there = shutil.which("find")
     if there is None or sys.platform != "linux":
         return None
-    told = _run(there, os.devnull, "-newerct", "@0.5", "-printf", "%i %C@")
+    told = _run(there, os.devnull, "-newerct", "@0.5", "-printf", "%C@")
     return there if told is not None and b"." in told else None
 
 

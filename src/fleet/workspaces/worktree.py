@@ -32,7 +32,6 @@ from fleet.workspaces.stale import busy, clear_stale, lock_named
 if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
-    from fleet.workspaces.spare import Spare
 
 __all__ = ["Added", "WorktreeState", "add", "branches_checked_out", "delete_branch", "is_free", "remove"]
 __all__ += ["resolve_base", "state_of", "sweep_away", "take_away", "undo"]
@@ -48,14 +47,6 @@ MOMENTS_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 0.0)
 RACE = re.compile(r"failed to read .*commondir|\.lock': File exists")
 #: A partial clone fetches what it lacks when it is checked out.
 FETCHING = {"GIT_NO_LAZY_FETCH": "0"}
-#: A change of a spare's file shows in the time of its change, whatever the user's own settings go by.
-CAREFUL = {
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "core.trustctime",
-    "GIT_CONFIG_VALUE_0": "true",
-    "GIT_CONFIG_KEY_1": "core.checkStat",
-    "GIT_CONFIG_VALUE_1": "default",
-}
 FULL = "see that there is room on the disk, and that nothing stands in its way."
 
 
@@ -77,11 +68,8 @@ def add(
     branch: str,
     base_commit: str,
     made: bool,
-    spare: Spare | None = None,
 ) -> Added:
     """Make a worktree: on a new branch from a commit (`made`), or on a branch that is there and free.
-
-    With a spare checkout only what differs from it has to be written.
 
     Git obeys the repository's own settings and filters here, though no hooks: only for a repository that is trusted.
     Whatever goes wrong, nothing of it stays. Raises BranchInUse, RepositoryBusy, GitFault, FleetError.
@@ -91,16 +79,14 @@ def add(
     with locked(home, repository):
         tip = _check_branch_free(repository, branch, base_commit, made=made)
         try:
-            admin = _register(repository, path, branch, "" if tip else base_commit, spare)
+            admin = _register(repository, path, branch, "" if tip else base_commit)
         except BaseException as error:
             asides = _undo(repository, path, branch, base_commit if made else "", killed=_was_killed(error))
             _delete(asides, repository, path)
             raise
-    if spare is not None and spare.is_checked_out(path, tip or base_commit):
-        return Added(path=path, branch=branch, commit=tip or base_commit, admin=admin, made=made)
     try:
         # Outside of the lock: this is what takes long, and each worktree has an index of its own.
-        git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=path, env=FETCHING | CAREFUL)
+        git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=path, env=FETCHING)
     except BaseException:
         undo(home, repository, path=path, branch=branch, base_commit=base_commit, made=made)
         raise
@@ -162,24 +148,23 @@ def _check_branch_free(repository: Repository, branch: str, base_commit: str, *,
     return tip
 
 
-def _register(repository: Repository, path: str, branch: str, base_commit: str, spare: Spare | None) -> str:
+def _register(repository: Repository, path: str, branch: str, base_commit: str) -> str:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     begin = _begin if is_usual(repository) else _have_git_begin
     for pause in MOMENTS_SECONDS:
         try:
-            return begin(repository, path, branch, base_commit, spare)
+            return begin(repository, path, branch, base_commit)
         except GitFault as fault:
             _wait_or_raise(repository, fault, pause)
             _undo(repository, path, branch, base_commit, killed=False)
     raise FleetError(f"git made no worktree at {path}")
 
 
-def _begin(repository: Repository, path: str, branch: str, base_commit: str, spare: Spare | None) -> str:
+def _begin(repository: Repository, path: str, branch: str, base_commit: str) -> str:
     try:
         admin = register(repository, path, branch, reason=REASON, aside=ADMIN_ASIDE)
-        if spare is None or not spare.move_in(path, admin):
-            os.makedirs(path, exist_ok=True)
-            point(path, admin)
+        os.makedirs(path, exist_ok=True)
+        point(path, admin)
     except OSError as error:
         raise FleetError(f"the worktree {path} cannot be made: {error.strerror}", hint=FULL) from error
     if base_commit:
@@ -187,7 +172,7 @@ def _begin(repository: Repository, path: str, branch: str, base_commit: str, spa
     return admin
 
 
-def _have_git_begin(repository: Repository, path: str, branch: str, base_commit: str, _: Spare | None) -> str:
+def _have_git_begin(repository: Repository, path: str, branch: str, base_commit: str) -> str:
     words = ["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", REASON]
     words += ["--no-track", "-b", branch, "--", path, base_commit] if base_commit else ["--", path, branch]
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})

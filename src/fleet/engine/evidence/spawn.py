@@ -54,7 +54,7 @@ def spawned(home: Home, run: Run, spec: LaunchSpec, *, repository: Repository | 
 def marked(home: Home, cwd: str, repository: Repository | None) -> tuple[Repository | None, str]:
     """The repository of a directory, or the one that is known, and what tells later whether its checkout changed."""
     found = repository or directory_repository(home, cwd)
-    return found, primary.mark(View(home, found), recent=True) if found is not None else ""
+    return found, primary.mark(View(home, found)) if found is not None else ""
 
 
 def spawn_of(run: Run) -> dict[str, Any]:

@@ -44,18 +44,13 @@ _OF_BRANCH = re.compile(rb'\s*(?:remote|merge|rebase|pushRemote|vscode-merge-bas
 _marks: Shared[str] = Shared()
 
 
-def mark(view: View, *, recent: bool = False) -> str:
+def mark(view: View) -> str:
     """What tells later whether the main checkout, its settings or its hooks changed; empty where nothing can be told.
 
     Read through fleet's view with a copy of the index: nothing that lies in the repository is obeyed or written.
-    Agents that begin or end together share one look; with `recent` it may be one that was expected just now.
+    Agents that begin or end together share one look.
     """
-    return _marks.look(view.repository.common, lambda: _mark(view), recent=recent)
-
-
-def expect_mark(view: View) -> None:
-    """Make a mark for an agent that is about to begin."""
-    _marks.expect(view.repository.common, lambda: _mark(view))
+    return _marks.look(view.repository.common, lambda: _mark(view))
 
 
 def _mark(view: View) -> str:
