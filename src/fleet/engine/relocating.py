@@ -18,8 +18,8 @@ from fleet.engine.single import holder
 from fleet.home import Home, write_programs
 from fleet.launchers.lock import is_locked
 from fleet.workspaces.admin import admin_of, real
-from fleet.workspaces.registering import follow
 from fleet.workspaces.repository import Repository, locked
+from fleet.workspaces.worktree import follow
 
 if TYPE_CHECKING:
     from fleet.core.workspace import Workspace

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 from fleet.core.branch import check_branch
 from fleet.core.errors import BranchInUse, FleetError
 from fleet.core.record import Record
+from fleet.files import atomic_write
 from fleet.workspaces.admin import (
     WorktreeState,
     admin_of,
     branch_tip,
     branches_checked_out,
+    leads,
+    place_of,
     read,
     real,
     state_of,
@@ -25,7 +28,6 @@ from fleet.workspaces.admin import (
 from fleet.workspaces.branches import delete_branch, resolve_base
 from fleet.workspaces.deleting import NotDeleted, delete, set_aside, sweep
 from fleet.workspaces.git import GitFault, git
-from fleet.workspaces.registering import is_usual, make_branch, point, register
 from fleet.workspaces.repository import locked
 from fleet.workspaces.stale import busy, clear_stale, lock_named
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
 
-__all__ = ["Added", "WorktreeState", "add", "branches_checked_out", "delete_branch", "is_free", "remove"]
+__all__ = ["Added", "WorktreeState", "add", "branches_checked_out", "delete_branch", "follow", "is_free", "remove"]
 __all__ += ["resolve_base", "state_of", "sweep_away", "take_away", "undo"]
 
 #: What `git worktree list` shows, and what keeps another agent's `git worktree remove` from taking it.
@@ -44,10 +46,9 @@ ADMIN_ASIDE = "fleet-gone-"
 #: Another git may be in the middle of something: it gets that many moments to end.
 MOMENTS_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 0.0)
 #: Words of git that tell of another git at work, not of a fault.
-RACE = re.compile(r"failed to read .*commondir|\.lock': File exists")
+RACE = re.compile(r"failed to read .*commondir|could not create directory of .*worktrees|\.lock': File exists")
 #: A partial clone fetches what it lacks when it is checked out.
 FETCHING = {"GIT_NO_LAZY_FETCH": "0"}
-FULL = "see that there is room on the disk, and that nothing stands in its way."
 
 
 class Added(Record):
@@ -124,6 +125,18 @@ def remove(home: Home, repository: Repository, path: str, admin: str = "") -> No
     _delete(take_away(home, repository, path, admin), repository, path)
 
 
+def follow(path: str, admin: str, *, before: str, admin_before: str) -> None:
+    """Have a worktree that was moved and git's folder about it lead to each other again. Raises FleetError.
+
+    `before` is where the worktree was, and `admin_before` where git's folder was. What an agent changed stays changed.
+    """
+    if place_of(admin) == before:
+        atomic_write(os.path.join(admin, "gitdir"), os.fsencode(f"{real(path)}/.git\n"), 0o644)
+    pointer = read(os.path.join(path, ".git")).removeprefix("gitdir: ")
+    if pointer and leads(before, pointer) == admin_before and leads(path, pointer) != admin:
+        atomic_write(os.path.join(path, ".git"), os.fsencode(f"gitdir: {admin}\n"), 0o644)
+
+
 def is_free(repository: Repository, branch: str) -> bool:
     """Whether a branch is there and checked out nowhere, so that a worktree may have it."""
     return _tip(repository, branch) is not None and branch not in branches_checked_out(repository)
@@ -150,10 +163,9 @@ def _check_branch_free(repository: Repository, branch: str, base_commit: str, *,
 
 def _register(repository: Repository, path: str, branch: str, base_commit: str) -> str:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    begin = _begin if is_usual(repository) else _have_git_begin
     for pause in MOMENTS_SECONDS:
         try:
-            return begin(repository, path, branch, base_commit)
+            return _begin(repository, path, branch, base_commit)
         except GitFault as fault:
             _wait_or_raise(repository, fault, pause)
             _undo(repository, path, branch, base_commit, killed=False)
@@ -161,18 +173,6 @@ def _register(repository: Repository, path: str, branch: str, base_commit: str) 
 
 
 def _begin(repository: Repository, path: str, branch: str, base_commit: str) -> str:
-    try:
-        admin = register(repository, path, branch, reason=REASON, aside=ADMIN_ASIDE)
-        os.makedirs(path, exist_ok=True)
-        point(path, admin)
-    except OSError as error:
-        raise FleetError(f"the worktree {path} cannot be made: {error.strerror}", hint=FULL) from error
-    if base_commit:
-        make_branch(repository, branch, base_commit, aside=ADMIN_ASIDE)
-    return admin
-
-
-def _have_git_begin(repository: Repository, path: str, branch: str, base_commit: str) -> str:
     words = ["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", REASON]
     words += ["--no-track", "-b", branch, "--", path, base_commit] if base_commit else ["--", path, branch]
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
