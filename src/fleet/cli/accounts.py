@@ -9,7 +9,7 @@ from fleet.cli import person
 from fleet.cli.amounts import NOTHING, count, instant, money
 from fleet.cli.bd.text import clean
 from fleet.cli.tables import cell, show, table
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = ("Coder", "Account", "Order", "Running", "State", "Last used", "Runs", "Tokens", "Cost", "Reason")
@@ -29,7 +29,7 @@ def accounts(ctx: click.Context, as_json: bool) -> None:
     with open_fleet(find()) as fleet:
         found = standing.accounts(fleet)
     if as_json:
-        click.echo(encode([each.view() for each in found], 2))
+        click.echo(encode_printable([each.view() for each in found], 2))
     elif found:
         _list(found)
     else:

@@ -6,7 +6,7 @@ from fleet.actions import backup as backing_up
 from fleet.actions import restore as restoring
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 NAMED = 5
@@ -24,7 +24,7 @@ def backup(file: str, as_json: bool) -> int:
     done = backing_up.backup(find(), file, tell=_tell, caller=person.calling(find()))
     code = 1 if any(each.get("failed") for each in done.repositories) else 0
     if as_json:
-        click.echo(encode(done.view(), 2))
+        click.echo(encode_printable(done.view(), 2))
         return code
     click.echo(f"wrote {clean(done.file)}: {done.files} files, {done.size / 1e6:.1f} MB")
     for each in done.repositories:
@@ -50,7 +50,7 @@ def restore(file: str, as_json: bool) -> None:
     """
     done = restoring.restore(find(), file, tell=_tell, caller=person.calling(find()))
     if as_json:
-        click.echo(encode(done.view(), 2))
+        click.echo(encode_printable(done.view(), 2))
         return
     click.echo(f"restored the backup of {clean(done.made_at)}: {done.files} files")
     if done.kept_files:

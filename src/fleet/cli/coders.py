@@ -12,7 +12,7 @@ from fleet.cli.amounts import NOTHING, count
 from fleet.cli.bd.text import clean
 from fleet.cli.tables import cell, show, table
 from fleet.coders.base import ANYWHERE, NEXT_RUN, RESUME, SAME_CWD, STDIN
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = ("Coder", "Version", "Login", "Permissions", "Goes on", "Messages", "Tells", "First request", "Program")
@@ -31,7 +31,7 @@ def coders(as_json: bool) -> None:
     with open_fleet(find()) as fleet:
         found = standing.coders(fleet, env=os.environ, tell=_progress)
     if as_json:
-        click.echo(encode([each.view() for each in found], 2))
+        click.echo(encode_printable([each.view() for each in found], 2))
         return
     _list(found)
     for each in found:

@@ -17,6 +17,7 @@ from fleet.cli.errors import tell
 from fleet.config.queue import refuse_password
 from fleet.config.text import toml_value
 from fleet.core.errors import FleetError
+from fleet.core.jsontext import escape_unprintable
 from fleet.home import find, find_project
 
 with_origin = click.option("--show-origin", is_flag=True, help="Tell for each value where it comes from.")
@@ -53,7 +54,7 @@ def show(raw: bool, show_origin: bool, as_json: bool) -> None:
     held = settings.effective(home, cwd=person.current_directory(), env=os.environ)
     rows = settings.rows(held, in_project=find_project(person.current_directory(), home) is not None)
     if as_json:
-        click.echo(json.dumps({row.key: _view(row) for row in rows}, indent=2, ensure_ascii=False))
+        click.echo(escape_unprintable(json.dumps({row.key: _view(row) for row in rows}, indent=2, ensure_ascii=False)))
         return
     cells = [(row.key, _text(row.value), str(row.origin)) for row in rows]
     key_width, value_width = (max(len(cell[column]) for cell in cells) for column in (0, 1))
@@ -70,7 +71,7 @@ def get_one(key: str, show_origin: bool, as_json: bool) -> None:
     """Print the value of one setting."""
     row = settings.one(settings.effective(find(), cwd=person.current_directory(), env=os.environ), key)
     if as_json:
-        click.echo(json.dumps(_view(row), ensure_ascii=False))
+        click.echo(escape_unprintable(json.dumps(_view(row), ensure_ascii=False)))
         return
     if row.value is None:
         raise FleetError(f"{row.key} is not set", hint=f"`fleet config set {row.key}=…` sets it.")

@@ -7,7 +7,7 @@ from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.amounts import instant
 from fleet.cli.bd.text import clean
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 
@@ -25,7 +25,7 @@ def show_conflicts(all_projects: bool, as_json: bool) -> None:
     for sentence in found.unsure:
         click.echo(f"fleet: {clean(sentence)}", err=True)
     if as_json:
-        click.echo(encode([each.view() for each in found.conflicts], 2))
+        click.echo(encode_printable([each.view() for each in found.conflicts], 2))
     elif not found.conflicts:
         click.echo("no branches collide", err=True)
     else:

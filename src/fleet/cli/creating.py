@@ -16,7 +16,7 @@ from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_coders
 from fleet.core import host_words
 from fleet.core.errors import Usage
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.core.task import CREATE, FANOUT, MULTI
 from fleet.home import find
 
@@ -154,7 +154,7 @@ def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
 def _tell(starts: list[Start], batch: str, *, alone: bool, as_json: bool) -> None:
     if as_json:
         views = [start.view() for start in starts]
-        click.echo(encode(views[0] if alone else views, 2))
+        click.echo(encode_printable(views[0] if alone else views, 2))
         return
     for start in starts:
         click.echo(_line(start))

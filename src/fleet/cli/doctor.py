@@ -7,7 +7,7 @@ import click
 
 from fleet.actions.doctor import OK, WRONG, examine
 from fleet.cli.bd.text import clean
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
@@ -20,7 +20,7 @@ def doctor(as_json: bool) -> int:
     checks = examine(find(), cwd=str(Path.cwd()))
     wrong = sum(check.state == WRONG for check in checks)
     if as_json:
-        click.echo(encode([check._asdict() for check in checks], 2))
+        click.echo(encode_printable([check._asdict() for check in checks], 2))
         return 1 if wrong else 0
     for check in checks:
         mark, colour = MARKS[check.state]

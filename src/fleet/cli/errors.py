@@ -46,13 +46,22 @@ def run(call: Callable[[], int]) -> int:
 
 def _tell_warnings() -> None:
     for text in WARNINGS.values():
-        sys.stderr.write(f"warning: {text}\n")
+        sys.stderr.write(f"warning: {_safe(text)}\n")
 
 
 def tell(message: str, hint: str = "", code: int = 1) -> int:
     """Print an error and its hint, and return the exit code."""
-    sys.stderr.write(f"error: {message}\n" + (f"hint:  {hint}\n" if hint else ""))
+    sys.stderr.write(f"error: {_safe(message)}\n" + (f"hint:  {_safe(hint)}\n" if hint else ""))
     return code
+
+
+def _safe(text: str) -> str:
+    """Return the lines of a text that may quote somebody, without anything that drives a terminal."""
+    if text.isprintable():
+        return text
+    from fleet.cli.bd.text import shown
+
+    return shown(text)
 
 
 def debugging() -> bool:

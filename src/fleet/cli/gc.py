@@ -7,7 +7,7 @@ from fleet.actions.gc_worktrees import Old
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 
@@ -26,7 +26,7 @@ def gc(dry_run: bool, finished: bool, as_json: bool) -> int:
         done = collecting.gc(fleet, dry_run=dry_run, finished=finished, caller=person.caller(fleet))
     removed = done.removed
     if as_json:
-        click.echo(encode(done.view(), 2))
+        click.echo(encode_printable(done.view(), 2))
     elif removed.files:
         word = "would remove" if dry_run else "removed"
         click.echo(f"{word} the raw output of {removed.runs} runs: {removed.files} files, {_size(removed.bytes)}")

@@ -9,7 +9,7 @@ from fleet.cli import person
 from fleet.cli.amounts import NOTHING, instant
 from fleet.cli.bd.text import clean
 from fleet.cli.columns import show
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = ("Name", "State", "Slots", "Agents", "Load", "Labels", "Last seen")
@@ -28,7 +28,7 @@ def hosts(ctx: click.Context, as_json: bool) -> None:
     with open_fleet(find()) as fleet:
         found = sharing.hosts(fleet)
     if as_json:
-        click.echo(encode([each.view() for each in found], 2))
+        click.echo(encode_printable([each.view() for each in found], 2))
     elif found:
         _list(found)
     else:

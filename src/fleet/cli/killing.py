@@ -19,7 +19,7 @@ from fleet.cli.removed import tell_removed
 from fleet.core.errors import FleetError, Usage
 from fleet.core.filter import Filter
 from fleet.core.flow import BY_HAND
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.core.task import Status, Task
 from fleet.engine.single import holder
 from fleet.home import find
@@ -111,7 +111,7 @@ def _tell(fleet: Fleet, stopped: list[Stopped], gone: list[Removal], reason: str
             | (by_task[task.id].view() if task.id in by_task else {})
             for task, _ in stopped
         ]
-        click.echo(encode(views, 2))
+        click.echo(encode_printable(views, 2))
         return
     for task, asked in stopped:
         if task.id not in by_task:

@@ -11,7 +11,7 @@ from fleet.assembly import open_fleet
 from fleet.cli import columns, person
 from fleet.cli.amounts import NOTHING, count, duration, money
 from fleet.cli.bd.text import clean
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 HEADS = (*("Branch", "Task", "Status", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff", "Batch"),)
@@ -49,7 +49,7 @@ def list_agents(grouped: bool, everything: bool, watch: bool, all_projects: bool
 
 def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> None:
     if as_json:
-        click.echo(encode([row.view() for row in found], None if compact else 2))
+        click.echo(encode_printable([row.view() for row in found], None if compact else 2))
     elif not found:
         click.echo("no agents here; `fleet create BRANCH -p PROMPT` starts one", err=True)
     elif grouped:

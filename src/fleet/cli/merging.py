@@ -14,7 +14,7 @@ from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.errors import Usage
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 #: So many lines of what a verify command printed, and so many names of files, are shown.
@@ -90,7 +90,7 @@ def _asked(fleet: Fleet, chosen: Chosen, terms: Terms, *, sure: bool) -> Terms:
 
 def _tell(done: Merging, *, as_json: bool) -> None:
     if as_json:
-        click.echo(encode(done.view(), 2))
+        click.echo(encode_printable(done.view(), 2))
         return
     word = "would be merged" if done.dry_run else "merged"
     for each in done.merged:

@@ -21,7 +21,7 @@ from fleet.cli.bd.text import clean, shown
 from fleet.cli.completion import complete_coders, complete_names
 from fleet.cli.tables import cell, show, table
 from fleet.core.finding import Finding
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.core.verification import Verification
 from fleet.home import find
 
@@ -70,7 +70,7 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
             )
     if quiet:
         merged = taken.view() if taken else {"refused": why} if why else None
-        click.echo(encode(found.view() | {"merge": merged}, 2))
+        click.echo(encode_printable(found.view() | {"merge": merged}, 2))
     else:
         _print(found, taken, why)
     return 1 if found.winner is None or why or (taken is not None and not taken.landed) else 0
@@ -183,7 +183,7 @@ def compare(one: str, other: str, patch: bool, all_projects: bool, as_json: bool
         place = person.current_directory()
         found = compared(fleet, (one, other), scope=scope, directory=place, patch=patch)
     if as_json:
-        click.echo(encode(found.view(), 2))
+        click.echo(encode_printable(found.view(), 2))
         return
     _side_by_side(found)
     click.echo(shown(found.text) if found.text else "their results are the same", nl=not found.text)

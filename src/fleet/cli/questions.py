@@ -11,7 +11,7 @@ from fleet.cli import person
 from fleet.cli.amounts import instant
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import block, clean
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 LINE = "----- Your answer goes above this line; what is below is not part of it. -----"
@@ -25,7 +25,7 @@ def questions(everything: bool, as_json: bool) -> None:
     with open_fleet(find()) as fleet:
         found = asking.questions(fleet, everything=everything)
     if as_json:
-        click.echo(encode([each.view() for each in found], 2))
+        click.echo(encode_printable([each.view() for each in found], 2))
         return
     for each in found:
         _print(each)

@@ -11,7 +11,7 @@ from fleet.cli import person
 from fleet.config.queue import chosen, refuse_password
 from fleet.core.errors import BadInput, QueueMoved
 from fleet.core.filter import Filter
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 LONGEST = 4096
@@ -31,7 +31,7 @@ def queue(ctx: click.Context, as_json: bool) -> None:
     kind = chosen(home, os.environ).kind
     told = {"kind": kind, "shared": shared, "moved": moved, "tasks": sum(counts.values()), "statuses": counts}
     if as_json:
-        click.echo(encode(told, 2))
+        click.echo(encode_printable(told, 2))
         return
     states = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
     click.echo(f"{kind}: {told['tasks']} tasks ({states})")
@@ -66,7 +66,7 @@ def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 
     moved = queue_moving.migrate(home, source, target, tell=tell, dry_run=dry_run, caller=person.calling(home))
     if as_json:
-        click.echo(encode(moved.view(), 2))
+        click.echo(encode_printable(moved.view(), 2))
         return
     for name, found in moved.contents.items():
         if found.rows:

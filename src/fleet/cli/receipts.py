@@ -8,7 +8,7 @@ from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 
@@ -24,7 +24,7 @@ def receipt(name: str, number: int | None, to_check: bool, as_json: bool) -> int
         checked = check(fleet, shown) if to_check else None
         if as_json:
             told = shown.view(fleet) | ({"check": checked.view()} if checked else {})
-            click.echo(encode(told, 2))
+            click.echo(encode_printable(told, 2))
     if not as_json:
         _print(shown)
         if checked is not None:

@@ -8,7 +8,7 @@ from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.completion import complete_names
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 
@@ -32,7 +32,7 @@ def request(name: str, draft: bool, base: str, remote: str, dry_run: bool, as_js
             fleet, name, wish, by=person.name(), caller=person.caller(fleet), scope=person.scope(all_projects=False)
         )
     if as_json:
-        click.echo(encode(made.view(), 2))
+        click.echo(encode_printable(made.view(), 2))
         return
     for line in made.said:
         click.echo(f"{clean(made.request.remote)}: {clean(line)}", err=True)

@@ -10,7 +10,7 @@ from fleet.actions import control, homes, supervising
 from fleet.actions.rights import refuse_agents
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.engine.start_report import StartReport
 from fleet.home import find
 
@@ -88,7 +88,7 @@ def status(as_json: bool) -> int:
     """Show whether it runs; exit code 1 when it does not."""
     found = control.status(find())
     if as_json:
-        click.echo(encode(found, 2))
+        click.echo(encode_printable(found, 2))
     elif found["running"]:
         paused = f", paused since {found['paused']}" if found["paused"] else ""
         only = ", only for what `create` and its like made" if found["only_made"] else ""

@@ -14,7 +14,7 @@ from fleet.assembly import open_fleet
 from fleet.cli.amounts import count, duration, instant, money, percent
 from fleet.cli.bd.text import clean
 from fleet.cli.tables import cell, console, show, table
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = (
@@ -41,7 +41,7 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
         with open_fleet(find()) as fleet:
             rows, ahead, unlisted = running(fleet), outlook(fleet), strays_unwatched(fleet)
         if as_json:
-            click.echo(encode([row.view() for row in _first(rows, limit)], None if watch else 2))
+            click.echo(encode_printable([row.view() for row in _first(rows, limit)], None if watch else 2))
             remarks = [clean(line) for line in unlisted]
         else:
             _print(rows, limit)

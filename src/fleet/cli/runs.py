@@ -12,7 +12,7 @@ from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.cli.tables import cell, show, table
 from fleet.core.errors import Usage
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Duration", "Changed", "Verified", "Reason")
@@ -34,7 +34,7 @@ def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool)
         else:
             _, found = history.runs(fleet, names[0], person.scope())
     if as_json:
-        click.echo(encode(found, 2))
+        click.echo(encode_printable(found, 2))
     elif compare or len(names) == 2:
         _side_by_side(found)
     elif found:

@@ -9,7 +9,7 @@ from fleet.cli.amounts import NOTHING, duration, money, percent
 from fleet.cli.completion import complete_coders
 from fleet.cli.tables import cell, show, table
 from fleet.core.finding import FINDINGS, Finding
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = ("Coder", "Model", "Tasks", "Runs", "Retries", "Verified", "Rate", "Cost/verified", "Cost", "Time/run")
@@ -30,7 +30,7 @@ def stats(since: str | None, coder: str, as_json: bool) -> None:
         found = counting.standings(fleet, since=after, coder=coder)
     if as_json:
         told = {"since": after.isoformat() if after else None, "rows": [row.view() for row in found]}
-        click.echo(encode(told | {"total": counting.total(found).view()}, 2))
+        click.echo(encode_printable(told | {"total": counting.total(found).view()}, 2))
     elif found:
         _print(found)
     else:

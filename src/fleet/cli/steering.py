@@ -15,7 +15,7 @@ from fleet.cli.asking import see_to_supervisor
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.core.run import Delivery
 from fleet.engine.single import holder
 from fleet.home import find
@@ -77,7 +77,7 @@ def _typed(task_id: str) -> str:
 
 def _print(told: Told, as_json: bool) -> None:
     if as_json:
-        click.echo(encode(told.view(), 2))
+        click.echo(encode_printable(told.view(), 2))
         return
     click.echo(f"{told.task.id}: {clean(_stopped(told) if told.is_order_to_stop else arrived(told))}")
     if not told.supervised:

@@ -10,7 +10,7 @@ from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.core.errors import WARNINGS
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 
@@ -35,7 +35,7 @@ def trust(show: bool, yes: bool, as_json: bool) -> None:
             trusting.trust(fleet, cwd, found, by=person.name(), caller=person.caller(fleet))
     WARNINGS.pop(found.file, None)  # what it says is shown here
     if as_json:
-        click.echo(encode(found.view(), 2))
+        click.echo(encode_printable(found.view(), 2))
         return
     for line in _shown(found) if show else _trusted(found):
         click.echo(line)

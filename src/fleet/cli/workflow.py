@@ -11,7 +11,7 @@ from fleet.actions.workflows import Flow, meant
 from fleet.cli import person
 from fleet.cli.bd.text import shown
 from fleet.cli.workflow_runs import cancel, cleanup, listed, opened, results, run, status, tell_faults
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.core.workflow import Plan, Stage
 from fleet.home import find
 from fleet.workflows import templates
@@ -40,7 +40,7 @@ def new(template: str | None, out: str | None, as_json: bool) -> None:
     if template is None:
         found = [(name, _first_comment(name)) for name in templates.names()]
         if as_json:
-            click.echo(encode([{"name": name, "description": text} for name, text in found], 2))
+            click.echo(encode_printable([{"name": name, "description": text} for name, text in found], 2))
             return
         width = max(len(name) for name, _ in found)
         click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in found))
@@ -50,7 +50,7 @@ def new(template: str | None, out: str | None, as_json: bool) -> None:
         return
     path = out or f"{template}.toml"
     plans.write_template(template, path)
-    click.echo(encode({"file": path}) if as_json else f"wrote {shown(path)}")
+    click.echo(encode_printable({"file": path}) if as_json else f"wrote {shown(path)}")
 
 
 @workflow.command()
@@ -62,12 +62,14 @@ def validate(file: str, as_json: bool) -> int:
         plan = _plan(file)
     except BadWorkflow as error:
         if as_json:
-            click.echo(encode({"file": file, "ok": False, "faults": [fault.view() for fault in error.faults]}, 2))
+            click.echo(
+                encode_printable({"file": file, "ok": False, "faults": [fault.view() for fault in error.faults]}, 2)
+            )
         else:
             tell_faults(error)
         return 1
     if as_json:
-        click.echo(encode({"file": file, "ok": True, "faults": [], "stages": len(plan.stages)}, 2))
+        click.echo(encode_printable({"file": file, "ok": True, "faults": [], "stages": len(plan.stages)}, 2))
     else:
         click.echo(f"{shown(file)}: ok, {_count(plan)}")
     return 0
@@ -85,7 +87,7 @@ def show(file: str, ascii_only: bool, as_json: bool) -> int:
     except BadWorkflow as error:
         return tell_faults(error)
     if as_json:
-        click.echo(encode(found.view() if found else _view(plan), 2))
+        click.echo(encode_printable(found.view() if found else _view(plan), 2))
         return 0
     states = {seen.stage.name: seen.state for seen in found.stages} if found else {}
     about = f": {plan.description}" if plan.description else ""

@@ -19,7 +19,7 @@ from fleet.cli.bd.text import clean, shown
 from fleet.cli.errors import tell
 from fleet.cli.removed import tell_removed
 from fleet.core.errors import HomeMissing, Usage
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.home import find
 from fleet.workflows.faults import BadWorkflow
 
@@ -64,12 +64,12 @@ def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait:
         if not as_json:
             click.echo(f"{made.id}: {len(found.stages)} stages of {clean(made.name)}")
         if not wait:
-            click.echo(encode(found.view(), 2) if as_json else _what_next(made.id), err=not as_json)
+            click.echo(encode_printable(found.view(), 2) if as_json else _what_next(made.id), err=not as_json)
             return 0
         over = workflows.wait(fleet, made.id, tell=(lambda _: None) if as_json else Told().tell)
         if not over.is_over:
             _tell_questions(fleet, over)
-    click.echo(encode(over.view(), 2) if as_json else _headline(over))
+    click.echo(encode_printable(over.view(), 2) if as_json else _headline(over))
     return 0 if over.status == workflows.SUCCEEDED else 1
 
 
@@ -81,7 +81,7 @@ def status(workflow_id: str, as_json: bool) -> None:
     with opened() as fleet:
         found = workflows.meant(fleet, workflow_id)
     if as_json:
-        click.echo(encode(found.view(), 2))
+        click.echo(encode_printable(found.view(), 2))
         return
     click.echo(_headline(found))
     width = max((len(seen.stage.name) for seen in found.stages), default=0)
@@ -99,7 +99,7 @@ def listed(limit: int, status: tuple[str, ...], as_json: bool) -> None:
     with opened() as fleet:
         found = workflows.flows(fleet, status or None, limit=limit)
     if as_json:
-        click.echo(encode([flow.view() for flow in found], 2))
+        click.echo(encode_printable([flow.view() for flow in found], 2))
         return
     for flow in found:
         click.echo(_headline(flow))
@@ -117,7 +117,7 @@ def results(workflow_id: str, as_json: bool) -> None:
     with opened() as fleet:
         found = workflows.meant(fleet, workflow_id)
     if as_json:
-        click.echo(encode(workflows.results_view(found), 2))
+        click.echo(encode_printable(workflows.results_view(found), 2))
         return
     for seen in found.stages:
         by_fleet = seen.result is not None and seen.result.made_by == "fleet" and seen.state in WORKED
@@ -139,7 +139,7 @@ def cancel(workflow_id: str, as_json: bool) -> None:
     """Stop a workflow. Agents at work are asked to end, nothing more begins or is asked; what was done stays."""
     with open_fleet(find()) as fleet:
         found = workflows.cancel(fleet, workflow_id, caller=person.caller(fleet))
-    click.echo(encode(found.view(), 2) if as_json else _headline(found))
+    click.echo(encode_printable(found.view(), 2) if as_json else _headline(found))
 
 
 @click.command()
@@ -159,7 +159,7 @@ def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
                 return 1
         done = workflows.cleanup(fleet, found.workflow.id, with_branches=branches, caller=person.caller(fleet))
     if as_json:
-        click.echo(encode([each.view() for each in done], 2))
+        click.echo(encode_printable([each.view() for each in done], 2))
     else:
         for each in done:
             tell_removed(each, "its worktree stays")

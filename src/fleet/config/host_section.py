@@ -46,5 +46,5 @@ class HostSettings(Section, frozen=True):
     ] = ()
     listen: Annotated[
         _PLACE,
-        Meta(description="Where its supervisor answers other hosts about logs, such as 0.0.0.0:7717; empty: nowhere."),
+        Meta(description="Where its supervisor answers other hosts about logs, such as 10.0.0.5:7717; empty: nowhere."),
     ] = ""

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import socket
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: So many may ask at once; whoever comes beyond them is not heard.
+#: So many may ask at once. Whoever comes beyond them takes the place of one who has not proven to know the key.
 MOST_AT_ONCE = 16
 ANYWHERE = ("", "0.0.0.0", "::", "*")
 
@@ -39,7 +40,9 @@ class Desk:
 
     def __init__(self, office: Office, key: str, *, seconds: float = SECONDS) -> None:
         self._office, self._key, self._seconds = office, key, seconds
-        self._busy = 0
+        self._open: dict[asyncio.StreamWriter, str] = {}
+        """Who is connected, with the address, the longest first."""
+        self._proven: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
     async def open(self, place: str) -> str:
@@ -63,10 +66,10 @@ class Desk:
             await self._server.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._busy >= MOST_AT_ONCE:
+        if len(self._open) >= MOST_AT_ONCE and not self._make_room():
             writer.transport.abort()
             return
-        self._busy += 1
+        self._open[writer] = str((writer.get_extra_info("peername") or ("",))[0])
         try:
             async with asyncio.timeout(self._seconds):
                 await self._talk(reader, writer)
@@ -78,9 +81,21 @@ class Desk:
         except FleetError as error:
             log.warning("another host was not answered: %s", error)
         finally:
-            self._busy -= 1
+            self._open.pop(writer, None)
+            self._proven.discard(writer)
             with contextlib.suppress(OSError, RuntimeError):
                 writer.transport.abort()
+
+    def _make_room(self) -> bool:
+        """Cut off who is silent longest, of the address with the most such connections. Return False if none is."""
+        silent = {writer: address for writer, address in self._open.items() if writer not in self._proven}
+        if not silent:
+            return False
+        held = Counter(silent.values())
+        gone = max(silent, key=lambda writer: held[silent[writer]])  # the first of them is the oldest
+        del self._open[gone]
+        gone.transport.abort()
+        return True
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         challenge = os.urandom(32).hex()
@@ -89,6 +104,7 @@ class Desk:
         question = question_in(said)
         if not is_proof(said.get("proof"), question.proof(self._key, challenge)):
             raise Garbled("no proof")
+        self._proven.add(writer)
         body, next_offset = await self._events(question)
         proof = answer_proof(self._key, challenge, question.nonce, next_offset, body)
         writer.write(line({"ok": True, "next": next_offset, "size": len(body), "proof": proof}))

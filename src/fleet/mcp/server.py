@@ -11,7 +11,7 @@ from mcp.server.stdio import stdio_server
 
 from fleet import __version__
 from fleet.core.errors import BadInput, FleetError
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.mcp import tools_tasks, tools_waiting, tools_workers, tools_workflows
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class _Calls:
             await context.session.report_progress(progress, None, message)
 
         found, is_error = await answer(self._desk, params.name, params.arguments, tell)
-        text = types.TextContent(type="text", text=encode(found, 2))
+        text = types.TextContent(type="text", text=encode_printable(found, 2))
         return types.CallToolResult(content=[text], structured_content=found, is_error=is_error)
 
 

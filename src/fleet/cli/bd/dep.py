@@ -7,7 +7,7 @@ from fleet.cli.bd.session import enveloped, read_source
 from fleet.cli.bd.text import clean
 from fleet.core.dependency import BLOCKS, EXTERNAL
 from fleet.core.errors import BadInput, DependencyRefused, FleetError, Usage
-from fleet.core.jsontext import decode, encode
+from fleet.core.jsontext import decode, encode_printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -211,5 +211,5 @@ def _answer_pair(session: Session, one: str, other: str, word: str, told: str) -
     if session.json and enveloped():
         return session.answer(answer)
     # bd gives this one answer without its schema version.
-    session.say(encode(answer, 2) if session.json else f"✓ {told} {one} ↔ {other}")
+    session.say(encode_printable(answer, 2) if session.json else f"✓ {told} {one} ↔ {other}")
     return 0

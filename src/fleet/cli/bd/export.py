@@ -11,7 +11,7 @@ from fleet.cli.bd.listing import INFRA
 from fleet.core.dependency import BLOCKING
 from fleet.core.errors import Usage
 from fleet.core.filter import Filter
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ FLAGS = {
 }
 
 TEST_WORDS = ("test", "benchmark", "sample", "tmp", "temp", "debug", "dummy")
-#: What some programs take for the end of a line; in JSON these can only stand inside of texts.
-LINE_ENDS = "\x85\u2028\u2029"
 #: What bd writes after an issue's comments.
 LATE = ("ephemeral", "no_history", "pinned", "is_template")
 
@@ -101,10 +99,7 @@ def _rows(queue: Queue, page: list[Task], hidden: Collection[str]) -> Iterator[d
 
 
 def _line(row: dict[str, Any]) -> bytes:
-    text = encode(row)
-    for char in LINE_ENDS:
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.encode() + b"\n"
+    return encode_printable(row).encode() + b"\n"
 
 
 def _is_test(title: str) -> bool:

@@ -6,7 +6,7 @@ import sys
 
 from fleet.cli.bd.text import clean
 from fleet.core.errors import FleetError
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.descent import is_agents
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ def prime(session: Session) -> int:
         text = (_override(session) or text) + _own_task(session)
     if arguments.flag("hook-json"):
         answer = {"hookEventName": "SessionStart", "additionalContext": text}
-        text = encode({"hookSpecificOutput": answer}) + "\n"
+        text = encode_printable({"hookSpecificOutput": answer}) + "\n"
     sys.stdout.write(text)
     return 0
 

@@ -9,7 +9,7 @@ from fleet.actions import tasks
 from fleet.assembly import open_fleet
 from fleet.cli.bd.text import shown
 from fleet.core.errors import BadInput, FleetError, TaskNotFound
-from fleet.core.jsontext import encode
+from fleet.core.jsontext import encode_printable
 from fleet.descent import is_agents
 from fleet.home import find
 
@@ -146,7 +146,7 @@ def write_json(payload: Any, *, stream: Any = None, compact: bool = False) -> No
         payload = {**payload, **SCHEMA}
     if isinstance(payload, dict):
         payload = _sorted(payload)
-    (stream or sys.stdout).write(encode(payload, None if compact else 2) + "\n")
+    (stream or sys.stdout).write(encode_printable(payload, None if compact else 2) + "\n")
 
 
 def _sorted(value: Any) -> Any:

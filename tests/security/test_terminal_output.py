@@ -1,0 +1,90 @@
+"""What agents write reaches no terminal raw: no command prints controls, C1 or marks that turn text around."""
+
+import json
+import re
+
+import pytest
+
+from builders import a_comment, a_task
+from fleet.core.event import Event, Kind
+from fleet.core.jsontext import encode
+from fleet.core.task import Verdict
+from fleet.engine.folder import TaskFolder
+from live_runs import Store, store
+from repositories import make_repository
+
+__all__ = ["store"]
+
+HOSTILE = "a\x1b]0;owned\x07\x1b[2J\x9b31m\x9d0;x\x9c\x7f\u202egnp\u2066\u200f\u2028error: none\r\x85b\U000e0041c"
+#: All but what ends a line.
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+COMMANDS = """
+list; list --json; list --grouped; tasks; tasks --json; task ID; task ID --json; task ID log; show ID; show ID --json
+ready; ready --json; runs ID; runs ID --json; logs ID; receipt ID; receipt ID --json; questions; questions --json
+stats; conflicts; hosts; hosts --json; log; doctor; doctor --json; accounts; queue; diff ID; pr ID --dry-run
+merge ID; pick ID; logs BRANCH; show BRANCH; task BRANCH; show UNKNOWN; logs UNKNOWN
+wait UNKNOWN; kill UNKNOWN; retry UNKNOWN
+config get BRANCH; config set coder=BRANCH; bd create x --coder BRANCH; workflow list
+workflow check BRANCH; trust --show; trust --show --json; hosts drain BRANCH; gc --dry-run; list --repair
+bd list; bd list --json; bd show ID; bd show ID --json; bd ready; bd blocked; bd comments ID; bd comments ID --json
+bd search a; bd export; bd show BRANCH; bd dep tree ID; bd stats; bd label list ID; bd update BRANCH --priority 1
+bd dep add ID BRANCH; bd children ID; bd prime
+"""
+
+
+def plant(store: Store) -> str:
+    """Put the hostile text wherever an agent could have left it; the id of the task."""
+    task = a_task(
+        title=HOSTILE,
+        description=f"{HOSTILE}\nmore",
+        notes=HOSTILE,
+        created_by=HOSTILE,
+        labels=(HOSTILE,),
+        metadata={HOSTILE: HOSTILE},
+        branch=HOSTILE,
+        repo=str(store.fleet.cwd),
+        cwd=str(store.fleet.cwd),
+    )
+    store.queue.add(task)
+    store.queue.comment(a_comment(task, author=HOSTILE, text=HOSTILE))
+    claim, run = store.begin(task.id, model=HOSTILE, session=HOSTILE)
+    folder = TaskFolder(store.home, task.id)
+    folder.make()
+    kinds = (Kind.TEXT, Kind.TOOL_USE, Kind.RESULT)
+    folder.append_events([Event(kind=kind, text=HOSTILE, tool=HOSTILE) for kind in kinds], store.queue.now())
+    store.end(claim, run, "failed", Verdict(status="blocked", reason=HOSTILE), reason=HOSTILE)
+    store.ask(task.id, f"{HOSTILE}\nmore", key=f"{task.id}/q1")
+    logging = store.fleet.home / "logging"
+    logging.mkdir(exist_ok=True)
+    (logging / "fleet-2999-01-01.jsonl").write_text(f"{HOSTILE}\n{encode({'text': HOSTILE})}\n")
+    (store.fleet.cwd / ".fleet").mkdir(exist_ok=True)
+    (store.fleet.cwd / ".fleet" / "config.toml").write_text(f"[verify]\ncommand = {json.dumps(HOSTILE)}\n")
+    return task.id
+
+
+def test_no_command_prints_raw_what_an_agent_wrote(store: Store) -> None:
+    store.fleet.cwd = make_repository(store.fleet.cwd.parent / "repo")
+    task = plant(store)
+    names = {"ID": task, "BRANCH": HOSTILE, "UNKNOWN": f"x{HOSTILE}"}
+    raw, shown = [], 0
+    for line in re.split(r"[;\n]", COMMANDS.strip()):
+        done = store.fleet(*(names.get(word, word) for word in line.split()))
+        found = RAW.search(done.out + done.err)
+        if found:
+            text = (done.out + done.err)[max(0, found.start() - 60) : found.end() + 20]
+            raw.append(f"{line}: {text!r}")
+        if "Traceback" in done.err or "bug in fleet" in done.err:
+            raw.append(f"{line}: {done.err}")
+        shown += "owned" in done.out + done.err
+        if "--json" in line and done.code == 0:
+            json.loads(done.out)
+    assert not raw, "\n".join(raw)
+    assert shown > 20, "the text is where these commands look"
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "é🚀 plain", "\u200d\u0301"])
+def test_json_reads_back_as_it_was(store: Store, text: str) -> None:
+    task = a_task(title=text)
+    store.queue.add(task)
+    (shown,) = json.loads(store.fleet.ok("bd", "show", task.id, "--json"))
+    assert shown["title"] == text
