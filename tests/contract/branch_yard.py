@@ -30,7 +30,7 @@ class Yard(Place):
         return Branch(name, tip, self.begun[name])
 
     def clashes(self, *branches: Branch) -> list[tuple[str, str, tuple[str, ...]]]:
-        found = self.collider.look(branches)
+        found = self.collider.look(branches, seconds=120)
         assert found.is_complete
         return [(each.branch.key, each.other.key, each.files) for each in found.clashes]
 
