@@ -102,7 +102,8 @@ def test_without_a_terminal_nothing_is_recorded_and_the_way_is_told(fleet: Progr
 
 
 def test_permissions_given_are_recorded_with_the_consent(fleet: Program) -> None:
-    fleet.ok("init", "--permissions", "skip")
+    warned = fleet("init", "--permissions", "skip")
+    assert warned.code == 0 and "an agent that skips permissions can do all that your account can" in warned.err
     assert fleet.ok("config", "get", "permissions") == "skip\n"
     assert fleet.ok("config", "get", "consent.skip_permissions_at").startswith("20")
     assert "nothing to change" in fleet.ok("init", "--permissions", "skip")

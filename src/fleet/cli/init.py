@@ -24,6 +24,10 @@ at the keyboard, so fleet needs to know what you want:
   user   coders ask as their own settings say; what is denied becomes a question to you
   skip   coders run every command without asking, with all the rights of your account
 """
+WITHOUT_A_SANDBOX = (
+    "Without a sandbox around it, an agent that skips permissions can do all that your account can: read your keys and "
+    "files, change or delete them, and send them anywhere."
+)
 CHOICE = click.Choice(["skip", "user"])
 
 
@@ -100,6 +104,8 @@ def _tell_home(home: Home, made: Made) -> None:
     if made.permissions is None:
         click.echo(EXPLANATION)
         click.echo("Nothing is recorded, which counts as user. `fleet init --permissions skip|user` records it.")
+    elif made.permissions == "skip":
+        click.echo(WITHOUT_A_SANDBOX, err=True)
 
 
 def _tell(made: MadeProject) -> None:
