@@ -14,7 +14,6 @@ from fleet.actions.merge_queue import queue_key
 from fleet.actions.merge_records import mend_all, record
 from fleet.actions.merge_texts import message, title_of, trailers_of
 from fleet.core.errors import FleetError
-from fleet.core.redaction import Redactor
 from fleet.core.unique import new_uuid
 from fleet.workspaces.commits import FLEET, commits_between, identity, is_ancestor
 from fleet.workspaces.mending import Entry
@@ -212,14 +211,13 @@ class Job:
 
     def _more(self, told: Merging, pile: Pile, moved: Moved | None) -> Merging:
         landed = tuple(self._as_landed(layer.change, layer.commit) for layer in pile.layers)
-        clean = Redactor().text
         left = tuple(
             LeftOut(
                 task=each.change.name,
                 branch=self._items[each.change.name].task.branch,
                 why=each.why,
                 files=each.files,
-                tail=clean(each.tail),
+                tail=each.tail,
             )
             for each in pile.refused
         )

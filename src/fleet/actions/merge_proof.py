@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleet.assembly import open_launcher
 from fleet.core.errors import FleetError
+from fleet.core.redaction import Redactor, secret_values
 from fleet.engine.environment import verify_environment
 from fleet.engine.verifying import Room, verify, wanted_by
 from fleet.workspaces.merging import Proof
@@ -92,5 +93,6 @@ class Prover:
             place=os.path.join(self._folder, "run"),
             checkout=os.path.join(self._folder, "checkout"),
             env=verify_environment(self._fleet.home, os.environ, scratch=os.path.join(self._folder, "checkout")),
+            clean=Redactor(secret_values(os.environ)).text,
         )
         return await verify(open_launcher(), self._view, wanted, room, commit=commit, base=self.base or commit)

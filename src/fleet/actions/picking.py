@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions import ranking
 from fleet.assembly import open_launcher
 from fleet.core.errors import FleetError, Usage
-from fleet.core.redaction import Redactor
+from fleet.core.redaction import Redactor, secret_values
 from fleet.core.unique import new_uuid
 from fleet.core.verification import Verification, Wanted
 from fleet.engine.environment import verify_environment
@@ -139,7 +139,7 @@ async def _verified(home: Home, field: Field, plan: Plan, jobs: int, tell: Calla
                 seen = Verification(command=wanted.command, commit=candidate.tip, why=f"could not be run: {error}")
             finally:
                 await asyncio.to_thread(shutil.rmtree, f"{folder}-{number}", ignore_errors=True)
-            found = ranking.entry(candidate, seen.replace(tail=Redactor().text(seen.tail)))
+            found = ranking.entry(candidate, seen)
             tell(found)
             return found
 
@@ -162,7 +162,8 @@ def _room(home: Home, folder: str, stop: asyncio.Event) -> Room:
     """A place for one verification; the command's home and its temporary files go with its checkout."""
     checkout = os.path.join(folder, "checkout")  # noqa: PTH118
     env = verify_environment(home, os.environ, scratch=checkout)
-    return Room(place=os.path.join(folder, "run"), checkout=checkout, env=env, stop=stop)  # noqa: PTH118
+    clean = Redactor(secret_values(os.environ)).text
+    return Room(os.path.join(folder, "run"), checkout, env, stop, clean)  # noqa: PTH118
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.core.finding import Finding
+from fleet.core.finding import LAST_WORDS, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,8 +54,11 @@ def lines(receipt: Receipt, run: Run | None = None) -> list[str]:
     return found
 
 
-def sections(receipt: Receipt, run: Run | None = None) -> list[tuple[str, list[str]]]:
-    """What there is to say, by label; what nothing is known about is left out."""
+def sections(receipt: Receipt, run: Run | None = None, *, output: bool = True) -> list[tuple[str, list[str]]]:
+    """What there is to say, by label; what nothing is known about is left out.
+
+    Without `output`, nothing is quoted of what the verify command printed.
+    """
     told = receipt.told
     pieces = told.get("pieces") or {}
 
@@ -64,12 +67,12 @@ def sections(receipt: Receipt, run: Run | None = None) -> list[tuple[str, list[s
         return found if isinstance(found, dict) else {}
 
     parts = (
-        ("why", [str(each) for each in told.get("shown") or ()]),
+        ("why", [str(each) for each in told.get("shown") or () if output or not str(each).startswith(LAST_WORDS)]),
         ("by", _who(receipt, run, piece("spawn"))),
         ("took", _took(run, piece("stream"), piece("process"))),
         ("changed", _changed(piece("git"))),
         ("commits", _commits(piece("git"))),
-        ("verify", _verify(piece("verify"), piece("base"))),
+        ("verify", _verify(piece("verify"), piece("base"), output=output)),
         ("claims", _claims(piece("claims"))),
         ("scope", _scope(piece("scope"))),
         ("flags", [*map(str, piece("scope").get("flags") or (run.flagged if run else ()))][:MOST_LINES]),
@@ -129,7 +132,7 @@ def _commits(git: Mapping[str, Any]) -> list[str]:
     return [*found, f"and {more} more"] if found and more > 0 else found
 
 
-def _verify(verify: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
+def _verify(verify: Mapping[str, Any], base: Mapping[str, Any], *, output: bool) -> list[str]:
     if why := verify.get("not_verified"):
         return [f"not verified: {why}"]
     if not verify.get("command"):
@@ -146,7 +149,7 @@ def _verify(verify: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
         some = verify.get(name) or ()
         found += [f"{words}: {', '.join(map(str, some[:MOST_LINES]))}"] if some else []
     found += [f"it was run with {verify['containment']}"] if verify.get("containment") else []
-    return [*found, *(f"| {line}" for line in _tail(verify))]
+    return [*found, *(f"| {line}" for line in (_tail(verify) if output else ()))]
 
 
 def _tests(verify: Mapping[str, Any]) -> str:
@@ -187,7 +190,11 @@ def _short(claims: Mapping[str, Any]) -> str:
 
 def _scope(scope: Mapping[str, Any]) -> list[str]:
     found = list(map(str, scope.get("strayed") or ()))[:MOST_LINES]
-    for name, words in (("allow", "allowed"), ("protect", "protected")):
+    for name, words in (
+        ("contested", "contested, it says how work is judged"),
+        ("allow", "allowed"),
+        ("protect", "protected"),
+    ):
         found += list(_some(words, scope.get(name) or ()))
     return found
 

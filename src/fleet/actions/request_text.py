@@ -6,6 +6,7 @@ title cannot have a fence: there a space without a width breaks such words up.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from fleet.actions.receipt_words import MEANING, meaning, sections
 from fleet.core.visible import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from fleet.core.receipt import Receipt
     from fleet.core.run import Run
@@ -27,6 +28,12 @@ CALLS = re.compile(r"([@#])(?=\w)|(?<=[Gg][Hh])(-)(?=\d)")
 FENCE = re.compile(r"`{3,}")
 #: A row of signs that would need a fence longer than itself.
 ROW, LONGEST_ROW = re.compile(r"`{21,}"), "`" * 20
+#: The folders of a path of this machine; URLs and what is relative are none.
+PATHS = re.compile(
+    r"(?:(?<![\w./~-])|(?<=\s-\w))(?:file://)?"
+    r"/(?:home|Users|root|tmp|var|private|Volumes|opt|mnt|media|srv|usr|etc|run|data|nix|work\w*)"
+    r"(?:/[^\s/`'\",;:()<>|]+)*/"
+)
 CUT = "\n… (cut here: there is more)"
 
 
@@ -37,8 +44,8 @@ def title_of(task: Task) -> str:
     return quiet(line) or task.id
 
 
-def text_of(task: Task, receipt: Receipt | None, runs: Sequence[Run], *, commit: str) -> str:
-    """What a request says, and what a comment about a later result does."""
+def text_of(task: Task, receipt: Receipt | None, runs: Sequence[Run], *, commit: str, output: bool = False) -> str:
+    """What a request says, and what a comment about a later result does; with `output`, what verify printed too."""
     run = next((each for each in runs if receipt is not None and each.id == receipt.run_id), None)
     finding = receipt.finding if receipt else task.finding
     means = meaning(receipt) if receipt else MEANING.get(finding, "nothing is known about the work")
@@ -46,10 +53,20 @@ def text_of(task: Task, receipt: Receipt | None, runs: Sequence[Run], *, commit:
     parts = [f"**{finding or 'no finding'}** – {means}.", *_moved(receipt, commit)]
     parts += ["### What was asked", fenced(asked, LONGEST_ASKED)]
     if receipt is not None:
-        words = (f"{label}: " + "\n  ".join(map(clean, lines)) for label, lines in sections(receipt, run))
-        parts += ["### The receipt", fenced("\n".join(words), LONGEST_RECEIPT)]
+        words = (
+            f"{label}: " + "\n  ".join(map(clean, lines)) for label, lines in sections(receipt, run, output=output)
+        )
+        parts += ["### The receipt", fenced(PATHS.sub("…/", "\n".join(words)), LONGEST_RECEIPT)]
     parts += ["### The cost", _cost(runs), _footer(task, receipt, commit)]
     return "\n\n".join(parts)[:LONGEST] + "\n"
+
+
+def hide_places(text: str, places: Iterable[str]) -> str:
+    """Return a text without the names of these folders of this machine."""
+    for place in sorted({*places, *map(os.path.realpath, places)}, key=len, reverse=True):
+        if len(place) > 1:
+            text = re.sub(rf"(?<![\w./-]){re.escape(place)}(?![\w-])", "…", text)
+    return text
 
 
 def fenced(text: str, longest: int) -> str:

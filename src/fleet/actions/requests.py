@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.actions.elsewhere import workspace_here
 from fleet.actions.names import ANYWHERE, find_task
-from fleet.actions.request_text import text_of, title_of
+from fleet.actions.request_text import hide_places, text_of, title_of
 from fleet.actions.request_tool import PROGRAM, Gh, opening
 from fleet.actions.rights import refuse_agents
 from fleet.config import load
@@ -54,6 +54,7 @@ class Wish(NamedTuple):
     remote: str = ""
     draft: bool = False
     dry_run: bool = False
+    output: bool = False  # quote what the verify command printed
 
 
 class Request(NamedTuple):
@@ -145,7 +146,9 @@ def prepare(fleet: Fleet, key: str, wish: Wish) -> Request:
     commit = _commit(view, space)
     remote = choose_remote(repository, wish.remote)
     receipt = receipts[-1] if receipts else None
-    text = Redactor(secret_values(os.environ)).text(text_of(task, receipt, runs, commit=commit))
+    redact = Redactor(secret_values(os.environ)).text
+    places = (space.path, space.repo, fleet.home.root, os.path.expanduser("~"))  # noqa: PTH111
+    text = redact(hide_places(text_of(task, receipt, runs, commit=commit, output=wish.output), places))
     return Request(
         task=task,
         repository=repository,
@@ -153,7 +156,7 @@ def prepare(fleet: Fleet, key: str, wish: Wish) -> Request:
         commit=commit,
         remote=remote,
         base=_base(fleet, view, space, remote, wish.base),
-        title=Redactor(secret_values(os.environ)).text(title_of(task)),
+        title=redact(hide_places(title_of(task), places)),
         text=text,
         finding=receipt.finding if receipt else task.finding,
         mark=receipt.hash if receipt else commit,

@@ -17,16 +17,17 @@ from fleet.home import find
 @click.option("--draft", is_flag=True, help="Open it as a draft; also while its agent is at work.")
 @click.option("--base", default="", metavar="BRANCH", help="The branch it is to be merged into.")
 @click.option("--remote", default="", metavar="NAME", help="Where to push; else origin, or the only one there is.")
+@click.option("--output", is_flag=True, help="Quote the end of what the verify command printed.")
 @click.option("--dry-run", is_flag=True, help="Push and open nothing; show what would be said.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def request(name: str, draft: bool, base: str, remote: str, dry_run: bool, as_json: bool) -> None:
+def request(name: str, draft: bool, base: str, remote: str, output: bool, dry_run: bool, as_json: bool) -> None:
     """Push the branch of a task and open a pull request, with its receipt as the text.
 
     NAME is a task or a branch. Where a request is open already, a newer receipt becomes a comment, each once. This
     needs `gh`; without it the branch is pushed and the command to run is printed. No hook is run, and no commit of the
     remote is overwritten.
     """
-    wish = Wish(base=base, remote=remote, draft=draft, dry_run=dry_run)
+    wish = Wish(base=base, remote=remote, draft=draft, dry_run=dry_run, output=output)
     with open_fleet(find()) as fleet:
         made = make_request(
             fleet, name, wish, by=person.name(), caller=person.caller(fleet), scope=person.scope(all_projects=False)

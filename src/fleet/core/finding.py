@@ -38,6 +38,7 @@ IN_A_DIRECTORY = "it worked in a plain directory, where others work too"
 ONLY_HANDED_IN = "it handed in, and did nothing else"
 #: How much of what a verify command printed is shown with the finding.
 LAST_LINES, LONGEST_LINES = 3, 300
+LAST_WORDS = "its last lines: "
 
 
 class Evidence(Record):
@@ -162,7 +163,7 @@ def _doubts(seen: Evidence, verification: Verification) -> tuple[str, ...]:
 def _failure(verification: Verification) -> tuple[str, ...]:
     last = " | ".join(line.strip() for line in verification.tail.splitlines()[-LAST_LINES:] if line.strip())
     said = f"`{verification.command}` {verification.in_words}"
-    return (said, f"its last lines: {last[-LONGEST_LINES:]}") if last else (said,)
+    return (said, f"{LAST_WORDS}{last[-LONGEST_LINES:]}") if last else (said,)
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ What of the branch judges the branch counts only as far as the base bears it out
 is held against what the test runner said (`verify.counts`).
 """
 
-# ruff: noqa: PTH102, PTH118, PTH120
+# ruff: noqa: PTH102, PTH108, PTH118, PTH120
 from __future__ import annotations
 
 import asyncio
@@ -13,18 +13,20 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.finding import IN_A_DIRECTORY
+from fleet.core.redaction import Redactor
 from fleet.core.rules import rules_in
 from fleet.core.verification import Verification, Wanted
 from fleet.engine.commands import Done, end_earlier, run_spec, spec_of, tail_of
 from fleet.engine.verify import counts, seclusion
 from fleet.engine.verify.judges import MOST_BYTES, MOST_TOGETHER, Judged, Wants, judged
+from fleet.files import atomic_write
 from fleet.workspaces.changes import changes_between, contents, is_special
 from fleet.workspaces.checkout import clean_folder, fill, sweep
 from fleet.workspaces.deleting import delete
 from fleet.workspaces.git import GitFault
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from fleet.config import Settings
     from fleet.core.task import Task
@@ -47,6 +49,7 @@ class Room(NamedTuple):
     checkout: str  # where the clean checkout is made, with all that goes with it; nothing is there yet
     env: Mapping[str, str]
     stop: asyncio.Event | None = None
+    clean: Callable[[str], str] = Redactor().text  # takes secrets out of what the command prints
 
 
 class Seen(NamedTuple):
@@ -197,8 +200,21 @@ async def verify_in_place(launcher: Launcher, home: str, wanted: Wanted, room: R
 async def _run(launcher: Launcher, wanted: Wanted, room: Room, spec: LaunchSpec) -> Seen:
     done, exit = await run_spec(launcher, room.place, spec, seconds=wanted.seconds, stop=room.stop)
     words = seclusion.in_words(exit.apart if exit else (), launcher.containment, network=wanted.network)
-    output = await asyncio.to_thread(tail_of, room.place, counts.MOST_BYTES)
+    output = await asyncio.to_thread(_keep_redacted, room)
     return Seen(done.replace(command=wanted.command, tail=output[-TAIL_BYTES:].strip()), output, words)
+
+
+def _keep_redacted(room: Room) -> str:
+    """Return the end of what a command printed, without secrets, and put it in the place of its log."""
+    output = tail_of(room.place, counts.MOST_BYTES)
+    if len(output) * 4 > counts.MOST_BYTES:  # it may have been cut within a secret
+        output = output[min(output.find("\n"), 4096) + 1 :]
+    output = room.clean(output)
+    with contextlib.suppress(OSError):
+        atomic_write(os.path.join(room.place, "stdout"), output.encode("utf-8", "replace"), 0o600)
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(room.place, "stdout.tail"))
+    return output
 
 
 def _make_folders(env: Mapping[str, str]) -> None:

@@ -64,7 +64,7 @@ def _noted(live: Live, found: Gathered, made: Verification) -> Gathered:
 def _room(home: Home, live: Live, task: Task) -> Room:
     checkout = os.path.join(home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
     env = verify_environment(home, os.environ, path=path_of(task, os.environ), scratch=checkout)
-    return Room(os.path.join(live.place, "verify"), checkout, env)  # noqa: PTH118
+    return Room(os.path.join(live.place, "verify"), checkout, env, clean=live.folder.clean)  # noqa: PTH118
 
 
 async def _verify(office: Office, task: Task, live: Live, work: Work, wanted: Wanted, tip: str) -> Verification:
