@@ -216,6 +216,13 @@ def _led_to(pointer: str) -> str | None:
         return None  # a submodule, say: git knows
 
 
+def is_project_file(path: str) -> bool:
+    """Return True if a path in a repository is a project file, or a folder of one, in any case of letters."""
+    path = path.casefold()
+    names = [name for file in PROJECT_FILES for name in (file, file.split("/")[0])]
+    return path in names or path.endswith(tuple(f"/{name}" for name in names))
+
+
 def project_files(folder: str, home: Home) -> list[str]:
     """The settings files a project has; the first is the one that counts. A home is never taken for a project's."""
     paths = (os.path.join(folder, name) for name in PROJECT_FILES)

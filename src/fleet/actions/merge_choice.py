@@ -13,6 +13,7 @@ from fleet.core.finding import Finding
 from fleet.core.record import Record
 from fleet.core.task import MERGED, Status
 from fleet.engine.work import Work
+from fleet.workspaces.changes import changed_rules
 from fleet.workspaces.commits import is_ancestor, tree_of
 from fleet.workspaces.repository import Repository, find_repository
 
@@ -105,7 +106,7 @@ def look(fleet: Fleet, view: View, tasks: Sequence[Task], onto: str) -> list[Ite
             return item.replace(why_not=why)
         if why := _uncommitted(fleet, item):
             return item.replace(why_not=why)
-        return item.replace(asks=_unproven(item))
+        return item.replace(asks=changes_rules(view, onto, item.tip or "") or _unproven(item))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(judge, items))
@@ -114,6 +115,12 @@ def look(fleet: Fleet, view: View, tasks: Sequence[Task], onto: str) -> list[Ite
 def allowed(items: Sequence[Item], exact: Collection[str], *, unverified: bool) -> list[Item]:
     """The same, where what nothing has proven is merged only if it was named exactly and that was said."""
     return [item if not item.asks or item.why_not else _decided(item, exact, unverified) for item in items]
+
+
+def changes_rules(view: View, onto: str, tip: str) -> str:
+    """Return in words that a branch changes the rules that work is judged by; empty: it does not."""
+    files = changed_rules(view, onto, tip)
+    return f"it changes {', '.join(files[:3])}, which says how work is judged" if files else ""
 
 
 def merged_of(task: Task) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.merge_choice import changes_rules
 from fleet.actions.merging import Terms, merge
 from fleet.core.errors import FleetError
 from fleet.core.finding import Finding
@@ -68,6 +69,9 @@ def take(
     assert task is not None
     if view.commit_of(f"refs/heads/{best.candidate.branch}") != best.candidate.tip:
         raise FleetError(f"{best.candidate.branch} moved since it was looked at", hint="pick again.")
+    if why := changes_rules(view, best.candidate.base, best.candidate.tip):
+        name = best.candidate.name
+        raise FleetError(f"nothing is merged: {name}: {why}", hint=f"`fleet merge {name} --unverified` merges it.")
     kept = keep(fleet, view, others)  # first: whatever happens, nothing of theirs is lost
     terms = Terms(unverified=not _was_proven(best.candidate))  # by the look that was just made, it is
     return Taken(merge(fleet, [task.id], terms, exact=[task.id], by=by, caller=caller, tell=tell), kept)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.errors import FleetError
+from fleet.home import PROJECT_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +42,16 @@ def changes_between(view: View, base: str, commit: str) -> list[Change]:
     if len(parts) % 2:
         raise FleetError("git did not say in pairs what was changed")
     return [_change(row.decode(), os.fsdecode(path)) for row, path in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def changed_rules(view: View, onto: str, tip: str) -> list[str]:
+    """The project files that a branch would change where it is merged: fleet judges work by them. Raises FleetError."""
+    globs = [f":(glob,icase)**/{name}" for file in PROJECT_FILES for name in (file, file.split("/")[0])]
+    told = view.git(
+        *("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=none"),
+        *("--end-of-options", f"{onto}...{tip}", "--", *globs),
+    )
+    return [os.fsdecode(path) for path in told.split(b"\0") if path]
 
 
 def _change(row: str, path: str) -> Change:

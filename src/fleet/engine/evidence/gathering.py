@@ -18,6 +18,7 @@ from fleet.engine.evidence.stream import Stream, stream_of
 from fleet.engine.evidence.tree import Tree
 from fleet.engine.result_file import result_in
 from fleet.engine.scope import paths
+from fleet.home import is_project_file
 from fleet.workspaces.work_done import files_at, unknown_commits
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ class Gathered(Record):
         """The same for the receipt."""
         made = self.verification
         verify: dict[str, Any] = made.as_dict() if made else {"not_verified": self.not_verified}
+        rules = [change.path for change in self.tree.files or () if is_project_file(change.path)]
         scope = {"strayed": self.strayed, "flags": run.flagged, "allow": self.allow, "protect": self.protect}
+        scope |= {"contested": rules} if rules else {}
         return {
             "spawn": spawn.piece(run),
             "stream": stream.piece(run, self.stream),

@@ -1,0 +1,45 @@
+"""Branches that change the rules by which they are judged: they do not come home unless a person says so."""
+
+import pytest
+
+from merges import Merges, branch_with, left_out, merged
+from program import Program
+from repositories import run_git
+
+WEAK = '[verify]\ncommand = "true"\n[findings]\nfailed_verify = "close"\n'
+FILES = (".fleet/config.toml", ".aifleet/config.toml", "lib/.Fleet/CONFIG.toml", ".fleet")
+
+
+@pytest.fixture
+def home(fleet: Program) -> Merges:
+    return Merges(fleet)
+
+
+def test_verified_branch_that_changes_its_rules_is_merged_only_if_a_person_says_so(home: Merges) -> None:
+    bad = [home.work(f"weak-{number}", {file: WEAK}, batch="night") for number, file in enumerate(FILES)]
+    bad.append(home.work("breaks", {"broken": "x\n", ".fleet/config.toml": WEAK}, batch="night"))
+    good = home.work("good", batch="night")
+    config = (home.repo / ".fleet" / "config.toml").read_text()
+
+    told = home.merge("night", "--yes", "--dry-run")
+    assert merged(told) == [good]
+    told = home.merge("night", "--yes", "--unverified")
+    assert merged(told) == [good]
+    why = left_out(told)
+    for task, file in zip(bad, FILES, strict=False):
+        assert f"it changes {file}, which says how work is judged" in why[task], why
+        assert "named by itself, --unverified merges it" in why[task]
+    assert (home.repo / ".fleet" / "config.toml").read_text() == config
+
+    picked = home.fleet("pick", "weak-2", "good", "--merge", "--json")
+    assert "weak-2" not in str(home.tip()) and ".Fleet" not in str(home.files()), picked
+    assert not merged(home.merge(bad[-1], "--unverified")), "its own rules do not judge it"
+    assert merged(home.merge(bad[2], "--unverified")) == [bad[2]]
+
+
+def test_branch_whose_base_has_other_rules_than_the_target_is_merged(home: Merges) -> None:
+    run_git(home.repo, "branch", "older")
+    branch_with(home.repo, "main", {"lib/.fleet/config.toml": WEAK})
+    run_git(home.repo, "reset", "--quiet", "--hard", "main")
+    task = home.work("work", on="older")
+    assert merged(home.merge(task)) == [task]
