@@ -141,18 +141,21 @@ async def _look(office: Office, live: Live, work: Work) -> list[str]:
     """Note what the agent should not have touched; of that, what is surely its own doing."""
     before = spawn_of(live.run)
     changed = await office.ask(changed_repository, office.history, work.repository)
-    tampered, since, now = await office.look(_touched, work, str(before.get("primary") or ""))
+    mark, began = str(before.get("primary") or ""), live.began_here.timestamp()
+    tampered, since, now = await office.look(_touched, work, mark, began)
     for each in (*changed, *tampered, *since):
         _flag(live, each)
     meanwhile = before.get("repository") and before["repository"] != now
     return [*(changed if meanwhile else []), *tampered]
 
 
-def _touched(work: Work, mark: str) -> tuple[list[str], list[str], str | None]:
+def _touched(work: Work, mark: str, began: float) -> tuple[list[str], list[str], str | None]:
     """What was changed of git's own files about the worktree, what of the main checkout, and how git's settings are."""
     state = state_of(work.repository, work.workspace.path, work.admin)
     tampered = [f"{each} of its worktree was changed" for each in state.tampered]
-    return tampered, primary.since(work.home, work.view, mark), stamp(work.repository)
+    planted = [f"fleet's own {each} for the repository was changed while it ran" for each in work.view.planted(began)]
+    since = primary.since(work.home, work.view, mark, work.workspace.branch)
+    return tampered, [*planted, *since], stamp(work.repository)
 
 
 def _commit(live: Live, work: Work) -> Leftover:

@@ -8,9 +8,11 @@ Of the repository's settings it takes over, when it is first made and when the r
 decide about bytes and paths and run nothing (`view_config`).
 """
 
-# ruff: noqa: PTH103, PTH105, PTH114, PTH115, PTH118
+# ruff: noqa: PTH103, PTH104, PTH105, PTH112, PTH114, PTH115, PTH118
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 from typing import TYPE_CHECKING
@@ -18,20 +20,29 @@ from typing import TYPE_CHECKING
 from fleet.core.errors import FleetError
 from fleet.files import atomic_write
 from fleet.workspaces.admin import COMMIT, read
+from fleet.workspaces.deleting import delete
 from fleet.workspaces.git import git
 from fleet.workspaces.known import is_known
 from fleet.workspaces.refs import tip_of
 from fleet.workspaces.repository import refuse_foreign_parts, refuse_gone
-from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text
+from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text, is_fleets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
 
+log = logging.getLogger(__name__)
+
 #: Parts of the repository that are the view's too, by their place in both.
 SHARED = ("objects", "refs", "packed-refs", "shallow", "logs/refs", "info/exclude")
+#: What git would obey in a view, and fleet never puts there; and where it goes when it is found.
+FOREIGN = (
+    *("commondir", "config.worktree", "gitdir", "hooks", "modules", "worktrees"),
+    *("info/attributes", "info/grafts", "info/sparse-checkout"),
+)
+PLANTED = "planted"
 HEAD = "ref: refs/heads/fleet/none\n"
 #: The whole name of a branch in which nothing means anything more to git.
 BRANCHES = "refs/heads/"
@@ -104,7 +115,34 @@ class View:
         refuse_gone(self.repository.common)
         refuse_foreign_parts(self.repository)
         config = self._read("config")
-        self._write(config if config.startswith(HEADLINE) else self._taken_over())
+        own = is_fleets(config)
+        planted = [name for name in FOREIGN if os.path.lexists(os.path.join(self.path, name))]
+        planted += [name for name in SHARED if _is_folder(os.path.join(self.path, name))]
+        planted += ["config"] if config.startswith(HEADLINE) and not own else []
+        if planted:
+            self._put_aside(planted)
+        self._write(config if own else self._taken_over())
+
+    def planted(self, since: float) -> list[str]:
+        """What others put into the view since a moment, and fleet put aside."""
+        self.make()
+        folder, found = os.path.join(self.path, PLANTED), []
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(folder):
+                found += [entry.name] if entry.stat(follow_symlinks=False).st_mtime >= since else []
+        return sorted(found)[: len(FOREIGN)]
+
+    def _put_aside(self, names: Iterable[str]) -> None:
+        """Take what others put there out of git's sight; the newest is kept, for who wants to see it."""
+        folder = os.path.join(self.path, PLANTED)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        for name in names:
+            log.warning("%s of %s was not written by fleet: it is in %s now", name, self.path, folder)
+            kept = os.path.join(folder, name.replace("/", "-"))
+            with contextlib.suppress(FileNotFoundError):  # another process did it already
+                if os.path.lexists(kept):
+                    delete(kept)
+                os.rename(os.path.join(self.path, name), kept)
 
     def adopt(self) -> None:
         """Take over the repository's settings as they are now: for when it has just been trusted."""
@@ -132,6 +170,10 @@ class View:
 
     def _read(self, name: str) -> str:
         return read(os.path.join(self.path, name), 1 << 20)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _link(target: str, path: str) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
@@ -40,6 +41,9 @@ LFS = {
     "filter.lfs.smudge": ("git-lfs smudge -- %f", "git-lfs smudge --skip -- %f"),
     "filter.lfs.process": ("git-lfs filter-process", "git-lfs filter-process --skip"),
 }
+_FORMATS = {"core.repositoryFormatVersion": ("0", "1"), "extensions.objectFormat": ("sha256",)}
+#: A setting as `_lines` writes it.
+_WRITTEN = re.compile(r'\[([a-z]+)(?: "([a-z]+)")?\]\n\t([A-Za-z]+) = "((?:[^"\\\n]|\\["\\])*)"\n')
 #: The line of a view's settings by which LFS needs its store there.
 NEEDS_LFS = '[filter "lfs"]'
 
@@ -58,6 +62,31 @@ def config_text(listed: str, *, top: str) -> str:
     if sha256:
         ours["extensions.objectFormat"] = "sha256"
     return HEADLINE + "".join(_lines(key, value) for key, value in sorted(ours.items()))
+
+
+def is_fleets(text: str) -> bool:
+    """Return True if settings of a view are such as fleet writes: nobody else added, changed or removed any."""
+    if not text.startswith(HEADLINE):
+        return False
+    body = text[len(HEADLINE) :]
+    values: dict[str, str] = {}
+    for head, sub, name, quoted in _WRITTEN.findall(body):
+        key = f"{head}.{sub}.{name}" if sub else f"{head}.{name}"
+        values[key] = quoted.replace('\\"', '"').replace("\\\\", "\\")
+    if "".join(_lines(key, value) for key, value in sorted(values.items())) != body:
+        return False
+    lfs = {key: value for key, value in values.items() if key.startswith("filter.")}
+    return (
+        OWN.keys() <= values.keys()
+        and (not lfs or lfs == _lfs(lfs))
+        and all(key in lfs or _may_be(key, value) for key, value in values.items())
+    )
+
+
+def _may_be(key: str, value: str) -> bool:
+    if key == "core.excludesFile":
+        return os.path.isabs(value) and value.isprintable()
+    return value == OWN.get(key) or value in {**TAKEN_OVER, **_FORMATS}.get(key, ())
 
 
 def _settings(listed: str) -> dict[str, str]:

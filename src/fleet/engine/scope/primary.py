@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import decode, encode
+from fleet.engine.scope import planting
 from fleet.engine.scope.words import shown, some
 from fleet.workspaces.admin import head_of
 from fleet.workspaces.index_tree import tree_of_index
@@ -56,18 +57,22 @@ def mark(view: View) -> str:
 def _mark(view: View) -> str:
     common = view.repository.common
     try:
-        told = {"config": _config(common), "hooks": _hooks(common)} | _checkout(view)
+        told = {"config": _config(common), "hooks": _hooks(common)} | _checkout(view) | planting.mark(view)
     except (FleetError, OSError, ValueError):
         return ""
     return encode(told)
 
 
-def since(home: Home, view: View, before: str) -> list[str]:
-    """What became different since a mark was made, in sentences; what fleet itself merged does not count."""
+def since(home: Home, view: View, before: str, branch: str) -> list[str]:
+    """What became different since a mark was made, in sentences; what fleet itself merged does not count.
+
+    `branch` is the run's own. Raises FleetError, OSError.
+    """
     now = mark(view) if before else ""
     old, new = _read(before).get("head"), _read(now).get("head")
     merged = old and new and old[0] == new[0] and moved_by_fleet(home, view.repository, old[1], new[1])
-    return strays(_with_head(before, new) if merged else before, now)
+    told = strays(_with_head(before, new) if merged else before, now)
+    return told + (planting.found(home, view, _read(before), _read(now), branch) if before != now else [])
 
 
 def strays(before: str, now: str) -> list[str]:

@@ -149,17 +149,19 @@ def test_names_of_any_bytes_and_very_many_files(place: Place) -> None:
 def test_what_fleet_itself_merged_is_not_told(place: Place) -> None:
     before = primary.mark(place.view)
     new = commit(place.top, "file1.txt", "merged\n")
-    (told,) = primary.since(place.home, place.view, before)
+    (told,) = primary.since(place.home, place.view, before, "work")
     assert told == f"the main checkout went from main at {place.base[:10]} to main at {new[:10]} while it ran"
     moves = Path(place.home.root, FOLDER, MOVES)
     moves.parent.mkdir(parents=True)
     moves.write_text(
         json.dumps({"common": place.repository.common, "branch": "main", "old": place.base, "new": new}) + "\n", "utf-8"
     )
-    assert primary.since(place.home, place.view, before) == []
+    assert primary.since(place.home, place.view, before, "work") == []
     _write(place.top, "file2.txt")
-    assert primary.since(place.home, place.view, before) == ["the main checkout changed while it ran: file2.txt"]
-    assert primary.since(place.home, place.view, "") == []
+    assert primary.since(place.home, place.view, before, "work") == [
+        "the main checkout changed while it ran: file2.txt"
+    ]
+    assert primary.since(place.home, place.view, "", "work") == []
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", "{}", '{"files": 7, "head": null}'])

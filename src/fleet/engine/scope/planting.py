@@ -1,0 +1,258 @@
+"""What an agent could plant in a repository's git folder: refs that are not its own, and files that others obey.
+
+Read before and after a run. Who changed a thing cannot be told in general, so most of it is a remark. Left out is what
+ordinary work leaves: commits in any checkout, new branches, fetches, stashes, submodules that are set up.
+One thing no ordinary work leaves: the branch of the main checkout moved, and the checkout not. That is put back.
+"""
+
+# ruff: noqa: PTH112, PTH118, PTH208
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.engine.scope.words import shown
+from fleet.workspaces.admin import COMMIT, head_of, worktrees
+from fleet.workspaces.landed import moved_by_fleet
+from fleet.workspaces.place import read_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from fleet.home import Home
+    from fleet.workspaces.view import View
+
+#: Refs that are named, the branches first, and other things that are looked at.
+MOST_REFS, MOST_FOLDERS, MOST_ENTRIES, MOST_BYTES = 300, 200, 2_000, 1 << 20
+#: As much of an object's name as tells it from others.
+SHORT = 16
+KINDS = ("refs/heads/", "refs/replace/", "refs/tags/", "refs/remotes/")
+#: Beside the settings and hooks, which `trust` knows: what changes which files and commits git sees.
+FILES = ("info/exclude", "info/grafts", "objects/info/alternates", "commondir", "gitdir")
+#: Keys of a submodule's settings that git writes itself and that run nothing.
+_PLAIN = re.compile(
+    rb"(?:url|fetch|worktree|repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
+    rb"|symlinks|remote|merge|rebase|active|branch|promisor|partialclonefilter|tagopt)\s*=(?!\s*\"?ext::)[^\\]*",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(rb"\s*\[[^\]]*\]\s*")
+#: How git's own commands begin the words in a log of a remote's branch.
+_FETCHED = ("fetch", "pull", "clone", "push", "update by push", "remote")
+#: The end of a log that is read.
+LOG_BYTES = 8192
+KEPT = "refs/fleet/planted"
+
+
+def mark(view: View) -> dict[str, Any]:
+    """What tells later what was planted. Raises FleetError, OSError."""
+    return {"refs": _refs(view), "inside": dict(_inside(view.repository.common))}
+
+
+def found(home: Home, view: View, old: Mapping[str, Any], new: Mapping[str, Any], branch: str) -> list[str]:
+    """What was planted between two marks, in sentences; `branch` is the run's own. Raises FleetError, OSError."""
+    if "refs" not in old or "refs" not in new:
+        return []
+    words = [f"{shown(name)} in the repository's git folder changed while it ran" for name in _files(old, new)]
+    before, after = _part(old, "refs"), _part(new, "refs")
+    if len(before) >= MOST_REFS or len(after) >= MOST_REFS:  # the ones that are named may be others
+        common = {*before} & {*after}
+        before, after = ({name: refs[name] for name in common} for refs in (before, after))
+    judge = _Judge(home, view, branch)
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name) and name != f"refs/heads/{branch}":
+            words += judge.moved(name, before.get(name, ""), after.get(name, ""))
+    return words
+
+
+class _Judge:
+    """Tells moves of refs that ordinary work makes from others."""
+
+    def __init__(self, home: Home, view: View, branch: str) -> None:
+        self._home, self._view, self._own = home, view, f"refs/heads/{branch}"
+        self._common = view.repository.common
+
+    def moved(self, name: str, old: str, new: str) -> list[str]:
+        """What there is to say of a ref that is not where it was; nothing if its move is an ordinary one."""
+        if name.endswith("/HEAD") and name.startswith("refs/remotes/"):
+            return []
+        if new.startswith("->"):
+            return [f"{shown(name)} was made a link to {shown(new[3:])} while it ran"]
+        if name.startswith("refs/replace/"):
+            return [f"{shown(name)} {_verb(old, new)} while it ran: it shows one object in place of another"]
+        kind = next(kind for kind in KINDS if name.startswith(kind))
+        ordinary = {"refs/heads/": self._branch, "refs/tags/": self._tag, "refs/remotes/": self._remote}[kind]
+        return [] if ordinary(name, old, new) else [self._restored(name, old, new) or _words(name, old, new)]
+
+    def _branch(self, name: str, old: str, new: str) -> bool:
+        if not old:
+            return True
+        if not new:
+            return self._is_held(old)
+        branch = name.removeprefix("refs/heads/")
+        logs = [os.path.join(admin, "logs", "HEAD") for admin in self._admins() if head_of(admin)[0] == branch]
+        if any(_last(path)[0].startswith(new) for path in logs):
+            return True
+        tip = self._view.tip_of(branch) or ""
+        if moved_by_fleet(self._home, self._view.repository, self._whole(old), tip):
+            return True
+        main = head_of(self._common)[0] == branch
+        commit, said, who = _last(os.path.join(self._common, "logs", name))
+        return not main and commit.startswith(new) and bool(said) and (not logs or "<fleet@localhost>" in who)
+
+    def _tag(self, name: str, old: str, new: str) -> bool:
+        return not old and self._is_held(name)
+
+    def _remote(self, name: str, old: str, new: str) -> bool:
+        commit, said, _ = _last(os.path.join(self._common, "logs", name))
+        return not new or (commit.startswith(new) and said.startswith(_FETCHED))
+
+    def _restored(self, name: str, old: str, new: str) -> str:
+        """Put the branch of the main checkout back to where the checkout is; what was done, in words."""
+        repository = self._view.repository
+        if repository.top == repository.common or head_of(repository.common)[0] != name.removeprefix("refs/heads/"):
+            return ""
+        known = _last(os.path.join(repository.common, "logs", "HEAD"))[0]
+        planted = self._view.tip_of(name.removeprefix("refs/heads/")) or ""
+        since = known.startswith(old) or self._is_between(old, known)
+        if not (old and known and since) or self._view.commit_of(known) is None:
+            return ""
+        try:
+            if planted:
+                kept = f"{KEPT}/{name.removeprefix('refs/heads/')}/{planted[:SHORT]}"
+                self._view.git("update-ref", kept, planted)
+            self._view.git("update-ref", "-m", "fleet: put back", name, known, planted or "0" * len(known))
+        except FleetError:  # somebody moved it just now
+            return ""
+        where = f"; {planted[:10]} is kept at {shown(kept)}" if planted else ""
+        return f"{shown(name)} was moved without the main checkout while it ran, and is back at {known[:10]}{where}"
+
+    def _is_between(self, old: str, known: str) -> bool:
+        """Whether the checkout's own log leads from one commit to another."""
+        text = read_plain(os.path.join(self._common, "logs", "HEAD"), MOST_BYTES)
+        return any(old.encode() in line[: 2 * len(known) + 1] for line in text.splitlines())
+
+    def _whole(self, short: str) -> str:
+        return self._view.commit_of(short) or short
+
+    def _is_held(self, name: str) -> bool:
+        """Whether a branch that is not an agent's, or a ref of fleet's own, has a commit."""
+        form = ("for-each-ref", "--contains", name, "--format=%(refname)", "refs/heads", "refs/remotes", "refs/fleet")
+        try:
+            holders = self._view.text(*form).splitlines()
+        except FleetError:
+            return False
+        return any(holder != self._own for holder in holders)
+
+    def _admins(self) -> Iterator[str]:
+        yield self._common
+        for admin, _ in worktrees(self._view.repository):
+            yield admin
+
+
+def _refs(view: View) -> dict[str, str]:
+    told = view.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)", *(kind[:-1] for kind in KINDS))
+    rows = (os.fsdecode(line).split(" ", 2) for line in told.splitlines())
+    refs = {name: f"-> {link}" if link else commit[:SHORT] for name, commit, link in rows}
+    named = sorted(refs, key=lambda name: [name.startswith(kind) for kind in KINDS], reverse=True)[:MOST_REFS]
+    return {name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"): refs[name] for name in named}
+
+
+def _inside(common: str) -> Iterator[tuple[str, str]]:
+    """Each file that others obey, and what it says."""
+    for name in FILES:
+        yield name, _hash(_read(os.path.join(common, name)))
+    repository = _Folder(common)
+    for admin in repository.below("worktrees"):
+        for name in ("gitdir", "commondir"):
+            yield f"worktrees/{os.path.basename(admin)}/{name}", _hash(_read(os.path.join(admin, name)))  # noqa: PTH119
+    for folder in repository.modules():
+        place = os.path.relpath(folder, common)
+        lines = (_HEADER.sub(b"", line).strip() for line in _read(os.path.join(folder, "config")).splitlines())
+        kept = [line for line in lines if line and not line.startswith((b"#", b";")) and not _PLAIN.fullmatch(line)]
+        yield f"{place}/config", _hash(b"\n".join(kept))
+        hooks = _Folder(folder).files("hooks")
+        yield f"{place}/hooks", _hash("\n".join(hooks).encode("utf-8", "surrogateescape"))
+
+
+class _Folder:
+    """What lies in a git folder, up to a bound; no link is followed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def below(self, name: str) -> list[str]:
+        """The folders in a folder."""
+        folder = os.path.join(self._path, name)
+        if not os.path.isdir(folder) or os.path.islink(folder):  # noqa: PTH114
+            return []
+        with os.scandir(folder) as entries:
+            return sorted(each.path for each in entries if each.is_dir(follow_symlinks=False))[:MOST_FOLDERS]
+
+    def files(self, name: str) -> list[str]:
+        """The files in a folder that are no samples, each with its size and times."""
+        folder = os.path.join(self._path, name)
+        if not os.path.isdir(folder):
+            return []
+        names = [each for each in sorted(os.listdir(folder)) if not each.endswith(".sample")][:MOST_FOLDERS]
+        seen = ((each, os.lstat(os.path.join(folder, each))) for each in names)
+        return [f"{each} {stat.st_mode:o} {stat.st_size} {stat.st_mtime_ns}" for each, stat in seen]
+
+    def modules(self) -> list[str]:
+        """The git folders of submodules, those of submodules in them too."""
+        waiting, found, looked = [os.path.join(self._path, "modules")], [], 0
+        while waiting and looked < MOST_ENTRIES and len(found) < MOST_FOLDERS:
+            folder = waiting.pop()
+            looked += 1
+            if os.path.lexists(os.path.join(folder, "HEAD")):
+                found.append(folder)
+                waiting.append(os.path.join(folder, "modules"))
+            else:
+                waiting += _Folder(os.path.dirname(folder)).below(os.path.basename(folder))  # noqa: PTH119, PTH120
+        return sorted(found)
+
+
+def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The files that differ. Worktrees come and go; and a submodule that is set up brings nothing that runs."""
+    before, after = _part(old, "inside"), _part(new, "inside")
+    names = {*before, *after}
+    names -= {name for name in names if name.startswith("worktrees/") and not (name in before and name in after)}
+    empty = _hash(b"")
+    return sorted(name for name in names if before.get(name, empty) != after.get(name, empty))
+
+
+def _part(told: Mapping[str, Any], name: str) -> dict[str, str]:
+    part = told.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _read(path: str) -> bytes:
+    data = read_plain(path, MOST_BYTES + 1)
+    if len(data) <= MOST_BYTES:
+        return data
+    seen = os.lstat(path)
+    return f"{seen.st_size} {seen.st_mtime_ns}".encode()  # too long for what it should be
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:SHORT]
+
+
+def _last(path: str) -> tuple[str, str, str]:
+    """The last commit in a ref's log, the words about how it came there, and who moved it."""
+    lines = read_plain(path, LOG_BYTES).splitlines()
+    told, _, said = (lines[-1] if lines else b"").decode("utf-8", "replace").partition("\t")
+    parts = told.split(" ", 2)
+    return (parts[1], said.strip(), parts[2]) if len(parts) == 3 and COMMIT.fullmatch(parts[1]) else ("", "", "")
+
+
+def _verb(old: str, new: str) -> str:
+    return "was made" if not old else "was deleted" if not new else "was moved"
+
+
+def _words(name: str, old: str, new: str) -> str:
+    where = f" from {old[:10]} to {new[:10]}" if old and new else f" at {(new or old)[:10]}"
+    return f"{shown(name)} {_verb(old, new)}{where} while it ran, and git has no note of who did it"
