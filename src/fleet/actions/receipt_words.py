@@ -145,11 +145,19 @@ def _verify(verify: Mapping[str, Any], base: Mapping[str, Any], *, output: bool)
         ("restored", "taken from the base"),
         ("contested", "tests of the base that the branch changed"),
         ("doubts", "doubt"),
+        ("notes", "note"),
     ):
         some = verify.get(name) or ()
         found += [f"{words}: {', '.join(map(str, some[:MOST_LINES]))}"] if some else []
+    judges = [_program(str(each)) for each in verify.get("programs") or ()]
+    found += [f"judged by: {', '.join(judges[:MOST_LINES])}"] if judges else []
     found += [f"it was run with {verify['containment']}"] if verify.get("containment") else []
     return [*found, *(f"| {line}" for line in (_tail(verify) if output else ()))]
+
+
+def _program(told: str) -> str:
+    path, _, digest = told.rpartition(" sha256:")
+    return f"{path} ({digest[:12]})"
 
 
 def _tests(verify: Mapping[str, Any]) -> str:

@@ -38,6 +38,8 @@ class Verification(Record):
     without_them: int | None = None  # how it ended with those as they are at the base; none: not run
     base_status: int | None = None  # how it ended at the base; none: not run
     containment: str = ""  # what the command could not reach, in words
+    programs: tuple[str, ...] = ()  # that judged, each with the hash of its file
+    notes: tuple[str, ...] = ()  # what was not looked at, in words
     doubts: tuple[str, ...] = ()  # why an end with 0 proves less than it seems, in words
 
     @property

@@ -39,6 +39,7 @@ from fleet.engine.briefing import briefed, carry
 from fleet.engine.environment import Place, agent_environment, agent_path
 from fleet.engine.evidence.gathering import rules_of
 from fleet.engine.evidence.spawn import marked, spawned
+from fleet.engine.evidence.verified import reach_mark
 from fleet.engine.fold import going_on
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.hand_edits import take_edits
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from fleet.launchers.base import Agent
     from fleet.workspaces.repository import Repository
 
-    Mark = tuple[Repository | None, str]
+    Mark = tuple[Repository | None, str, str]
 
 log = logging.getLogger(__name__)
 
@@ -186,22 +187,25 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
 
 
 def _marked(plan: Plan) -> Mark:
-    """The repository that a run is to work in, and the mark of its main checkout; nothing where there is none."""
+    """The repository that a run is to work in, and the marks of its main checkout and of what verify can reach."""
     task = plan.task
     with contextlib.suppress(FleetError, OSError):
         if task.workspace == WORKTREE:
-            return marked(plan.home, "", repository_of(plan.home, task))
+            found, mark = marked(plan.home, "", repository_of(plan.home, task))
+            return found, mark, reach_mark(plan.home, plan.settings, task, found, found.top if found else "")
         if task.cwd:
-            return marked(plan.home, task.cwd, None)
-    return None, ""
+            found, mark = marked(plan.home, task.cwd, None)
+            return found, mark, reach_mark(plan.home, plan.settings, task, found, task.cwd)
+    return None, "", ""
 
 
 async def _spawned(office: Office, plan: Plan, run: Run, spec: LaunchSpec) -> str:
     """What is to be known at the end of what was started, and of what there was before."""
     assert plan.marking is not None
-    repository, mark = await plan.marking
+    repository, mark, reach = await plan.marking
     others = office.places[plan.place.cwd] - 1
-    return await asyncio.to_thread(spawned, plan.home, run, spec, repository=repository, mark=mark, others=others)
+    marks = {"mark": mark, "reach": reach, "others": others}
+    return await asyncio.to_thread(spawned, plan.home, run, spec, repository=repository, **marks)
 
 
 async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -> Live:

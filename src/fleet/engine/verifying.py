@@ -17,7 +17,7 @@ from fleet.core.redaction import Redactor
 from fleet.core.rules import rules_in
 from fleet.core.verification import Verification, Wanted
 from fleet.engine.commands import Done, end_earlier, run_spec, spec_of, tail_of
-from fleet.engine.verify import counts, seclusion
+from fleet.engine.verify import counts, reach, seclusion
 from fleet.engine.verify.judges import MOST_BYTES, MOST_TOGETHER, Judged, Wants, judged
 from fleet.files import atomic_write
 from fleet.workspaces.changes import changes_between, contents, is_special
@@ -98,6 +98,7 @@ async def verify(
         restored=tuple(sorted(found.restored)),
         contested=tuple(sorted(found.contested)),
         containment=first.containment,
+        programs=await asyncio.to_thread(reach.named, wanted.command, room.env["PATH"]),
     )
     if not made.ok:
         return made
@@ -193,6 +194,7 @@ async def verify_in_place(launcher: Launcher, home: str, wanted: Wanted, room: R
         failed=count.failed if count else None,
         skipped=count.skipped if count else None,
         containment=seen.containment,
+        programs=await asyncio.to_thread(reach.named, wanted.command, room.env["PATH"], directory),
         doubts=(IN_A_DIRECTORY, *(counts.doubts(wanted.command, seen.output) if done.ok else ())),
     )
 

@@ -26,13 +26,18 @@ CHUNK = 1 << 20
 #: A larger program is known by its path alone.
 LARGEST_PROGRAM = 1 << 30
 #: What is compared at the end, and of no use to whoever reads the receipt.
-MARKS = ("primary", "events_at", "others")
+MARKS = ("primary", "reach", "events_at", "others")
 
-_hashes: dict[tuple[str, int, int, int], str] = {}
+_hashes: dict[tuple[str, int, int, int, int], str] = {}
 
 
-def spawned(home: Home, run: Run, spec: LaunchSpec, *, repository: Repository | None, mark: str, others: int) -> str:
-    """What is on record of a start, as JSON, with the repository of its directory and the mark of its main checkout."""
+def spawned(
+    home: Home, run: Run, spec: LaunchSpec, *, repository: Repository | None, mark: str, reach: str, others: int
+) -> str:
+    """What is on record of a start, as JSON, with the repository of its directory and the mark of its main checkout.
+
+    `reach` is the mark of what its verify command can reach.
+    """
     program = shutil.which(spec.argv[0], path=spec.env.get("PATH")) or ""
     program = os.path.realpath(program) if program else ""
     told: dict[str, Any] = {
@@ -46,6 +51,8 @@ def spawned(home: Home, run: Run, spec: LaunchSpec, *, repository: Repository | 
         "others": others,
         "events_at": size_of(_events(home, run)),
     }
+    if reach:
+        told |= {"reach": reach}
     if repository is not None:
         told |= {"repository": stamp(repository) or "", "primary": mark}
     return encode(told)
@@ -81,7 +88,7 @@ def program_hash(path: str) -> str:
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             found = os.fstat(file.fileno())
-            key = (path, found.st_size, found.st_mtime_ns, found.st_ino)
+            key = (path, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
             if key not in _hashes and found.st_size <= LARGEST_PROGRAM:
                 digest = hashlib.sha256()
                 while part := file.read(CHUNK):

@@ -7,10 +7,15 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.core.jsontext import encode
+from fleet.core.task import WORKTREE
 from fleet.engine.environment import path_of, verify_environment
+from fleet.engine.evidence.spawn import spawn_of
+from fleet.engine.verify import reach
 from fleet.engine.verifying import Room, tests_by, verify, verify_in_place, wanted_by
+from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
+    from fleet.config import Settings
     from fleet.core.task import Task
     from fleet.core.verification import Verification, Wanted
     from fleet.engine.evidence.gathering import Gathered
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from fleet.engine.office import Office
     from fleet.engine.work import Work
     from fleet.home import Home
+    from fleet.workspaces.repository import Repository
 
 COMMAND = "verify.command: "
 
@@ -30,8 +36,17 @@ async def verified(office: Office, task: Task, live: Live, work: Work, found: Ga
     tip = await asyncio.to_thread(lambda: work.tip)
     if tip is None:
         return _not(live, found, "not verified: its branch is gone")
-    made = await _verify(office, task, live, work, wanted, tip)
-    return _noted(live, found, made)
+    room, unlike = await office.look(_compared, live, task, work.repository.top, wanted, work.view)
+    made = await verify(
+        office.launcher,
+        work.view,
+        wanted,
+        room,
+        commit=tip,
+        base=work.workspace.base_commit,
+        tests=tests_by(live.settings),
+    )
+    return _noted(live, found, made, unlike)
 
 
 async def verified_in_place(office: Office, task: Task, live: Live, found: Gathered) -> Gathered:
@@ -42,9 +57,9 @@ async def verified_in_place(office: Office, task: Task, live: Live, found: Gathe
     wanted = wanted_by(live.settings, task)
     if wanted is None:
         return _without_command(live, found)
-    room = _room(live.folder.home, live, task)
+    room, unlike = await office.look(_compared, live, task, live.run.workspace, wanted, found.tree.view)
     made = await verify_in_place(office.launcher, live.folder.home.root, wanted, room, live.run.workspace)
-    return _noted(live, found, made)
+    return _noted(live, found, made, unlike)
 
 
 def _without_command(live: Live, found: Gathered) -> Gathered:
@@ -55,7 +70,32 @@ def _without_command(live: Live, found: Gathered) -> Gathered:
     )
 
 
-def _noted(live: Live, found: Gathered, made: Verification) -> Gathered:
+def reach_mark(home: Home, settings: Settings, task: Task, repository: Repository | None, directory: str) -> str:
+    """What tells later whether anything that a task's verify command can reach was changed; empty: it has none."""
+    wanted = wanted_by(settings, task)
+    if wanted is None or not directory:
+        return ""
+    path = verify_environment(home, os.environ, path=path_of(task, os.environ), scratch="")["PATH"]
+    view = View(home, repository) if repository is not None else None
+    return reach.mark(_asked(home, wanted, path, directory, view)._replace(in_place=task.workspace != WORKTREE))
+
+
+def _asked(home: Home, wanted: Wanted, path: str, directory: str, view: View | None) -> reach.Asked:
+    return reach.Asked(wanted.command, path, directory, os.path.join(home.root, "verify"), view)  # noqa: PTH118
+
+
+def _compared(live: Live, task: Task, directory: str, wanted: Wanted, view: View | None) -> tuple[Room, reach.Changed]:
+    """Where the verification is made, and what it can reach that is not as it was before the run."""
+    room, home = _room(live.folder.home, live, task), live.folder.home
+    asked = _asked(home, wanted, room.env["PATH"], directory, view)._replace(in_place=live.workspace is None)
+    unlike = reach.changed(asked, str(spawn_of(live.run).get("reach") or ""), live.began_here.timestamp())
+    if unlike.bytecode:  # Python compiles anew, and takes nothing that somebody else may have compiled
+        room = room._replace(env={**room.env, "PYTHONPYCACHEPREFIX": os.path.join(room.env["TMPDIR"], "bytecode")})  # noqa: PTH118
+    return room, unlike
+
+
+def _noted(live: Live, found: Gathered, made: Verification, unlike: reach.Changed) -> Gathered:
+    made = made.replace(doubts=(*made.doubts, *unlike.doubts), notes=unlike.notes)
     made = made.replace(**live.folder.cleaned({"tail": made.tail, "why": made.why}))
     live.run = live.run.replace(verify=made.text())
     return found.replace(verification=made, not_verified="")
@@ -65,18 +105,6 @@ def _room(home: Home, live: Live, task: Task) -> Room:
     checkout = os.path.join(home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
     env = verify_environment(home, os.environ, path=path_of(task, os.environ), scratch=checkout)
     return Room(os.path.join(live.place, "verify"), checkout, env, clean=live.folder.clean)  # noqa: PTH118
-
-
-async def _verify(office: Office, task: Task, live: Live, work: Work, wanted: Wanted, tip: str) -> Verification:
-    return await verify(
-        office.launcher,
-        work.view,
-        wanted,
-        _room(work.home, live, task),
-        commit=tip,
-        base=work.workspace.base_commit,
-        tests=tests_by(live.settings),
-    )
 
 
 def _not(live: Live, found: Gathered, why: str) -> Gathered:

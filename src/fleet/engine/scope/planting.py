@@ -203,7 +203,8 @@ class _Folder:
 
     def modules(self) -> list[str]:
         """The git folders of submodules, those of submodules in them too."""
-        waiting, found, looked = [os.path.join(self._path, "modules")], [], 0
+        waiting, looked = [os.path.join(self._path, "modules")], 0
+        found: list[str] = []
         while waiting and looked < MOST_ENTRIES and len(found) < MOST_FOLDERS:
             folder = waiting.pop()
             looked += 1
@@ -219,8 +220,9 @@ def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The files that differ. Worktrees come and go; and a submodule that is set up brings nothing that runs."""
     before, after = _part(old, "inside"), _part(new, "inside")
     names = {*before, *after}
-    names -= {name for name in names if name.startswith("worktrees/") and not (name in before and name in after)}
     empty = _hash(b"")
+    known = {name for name in before if before[name] != empty and name in after}  # one just being made is empty
+    names -= {name for name in names if name.startswith("worktrees/")} - known
     return sorted(name for name in names if before.get(name, empty) != after.get(name, empty))
 
 

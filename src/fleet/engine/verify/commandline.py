@@ -56,6 +56,25 @@ def named_by(command: str) -> Named:
     return Named(*(frozenset(found[name]) for name in Named._fields))
 
 
+def programs_in(command: str) -> list[str]:
+    """The programs that a command line starts, as it names them, those that only start others included."""
+    found: dict[str, None] = {}
+    _start(command, found, depth=0)
+    return list(found)
+
+
+def _start(command: str, found: dict[str, None], depth: int) -> None:
+    for words, _ in _simple_commands(command):
+        while words:
+            name = words[0]
+            if not re.fullmatch(r"\w+=.*", name, re.DOTALL) and not name.startswith("-"):
+                found[name] = None
+                if posixpath.basename(name) in _SHELLS and "-c" in words[1:-1] and depth < 3:
+                    _start(words[words.index("-c", 1) + 1], found, depth + 1)
+            rest = _without_prefix(words)
+            words = rest if rest != words else []
+
+
 def _read(command: str, found: dict[str, set[str]], depth: int) -> None:
     folder = ""
     for words, after in _simple_commands(command):
