@@ -117,7 +117,7 @@ def prepared(folder: Path) -> tuple[Home, Work, Ended]:
     )  # fmt: skip
     spec = LaunchSpec(argv=("sh",), env={"PATH": "/usr/bin:/bin"}, cwd=path)
     run = run.replace(
-        spawn=spawned(home, run, spec, repository=repository, mark=marked(home, "", repository)[1], others=0)
+        spawn=spawned(home, run, spec, repository=repository, mark=marked(home, "", repository)[1], reach="", others=0)
     )
     names = [f"d{number % 40}/file{number}.txt" for number in range(CHANGED)]
     for name in names:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleet.workspaces.work_done import (
+    begun_at,
     count_commits,
     file_changes,
     files_at,
@@ -87,3 +88,15 @@ def test_ids_that_nobody_has_are_found_and_short_ones_are_fine(place: Place) -> 
     known = [place.base, place.base[:8], place.base[:7].upper()]
     assert unknown_commits(place.view, [*known, "f" * 40, "1234567"]) == ["f" * 40, "1234567"]
     assert unknown_commits(place.view, []) == []
+
+
+def test_work_begins_at_what_the_branch_took_in_of_main(place: Place) -> None:
+    main = commit(place.top, "theirs.txt", "the user\n")
+    run_git(place.top, "checkout", "--quiet", "-b", "own", place.base)
+    assert begun_at(place.view, place.base, commit(place.top, "own.txt", "x\n"), main) == place.base
+    run_git(place.top, "rebase", "--quiet", "main")
+    tip = run_git(place.top, "rev-parse", "own")
+    assert begun_at(place.view, place.base, tip, main) == main
+    assert begun_at(place.view, place.base, main, main) == main, "it only took in what others did"
+    assert begun_at(place.view, main, tip, place.base) == main, "the main branch was moved back"
+    assert begun_at(place.view, place.base, tip, "") == begun_at(place.view, place.base, tip, "0" * 40) == place.base

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ def test_planted_programs_and_files_are_named(tmp_path: Path) -> None:
     write(tools / "check", f"#!{sys.executable}\n")
     path = f"{tools}:{top}/.venv/bin:/usr/bin:/bin"
     asked = Asked("X=1 timeout 5 check && pytest -q", path, str(top), str(tmp_path / "home" / "verify"))
-    plants = (
+    plants: tuple[Callable[[], Path], ...] = (
         lambda: write(top / ".venv/bin/pytest", "#!/bin/sh\ntrue\n"),
         lambda: write(top / ".venv/lib/new.pth"),
         lambda: write(top / "node_modules/a/index.js", "evil"),

@@ -35,14 +35,26 @@ def headline(receipt: Receipt) -> str:
 
 def meaning(receipt: Receipt) -> str:
     """Return what a receipt's finding means. Work is called real only if git shows the run's own changes."""
+    git = (receipt.told.get("pieces") or {}).get("git")
+    git = git if isinstance(git, dict) else {}
     if receipt.finding == Finding.UNVERIFIED:
-        git = (receipt.told.get("pieces") or {}).get("git")
-        git = git if isinstance(git, dict) else {}
         if git.get("file_count") == 0:
             return "it changed no file, and nothing has proven its words"
+        if git.get("file_count") and not _has_content(git):
+            return "it changed no content of a file, and nothing has proven its work"
         if git.get("file_count") and not git.get("blank") and not git.get("others"):
             return "real work that nothing has proven"
+    if receipt.finding == Finding.VERIFIED and not _has_content(git):
+        return "fleet's own look at it ended well; it changed no content of a file"
     return MEANING.get(receipt.finding, "a finding that this fleet lacks")
+
+
+def _has_content(git: Mapping[str, Any]) -> bool:
+    """Return True unless git shows files alone whose content is as it was, or empty, or elsewhere."""
+    rows = [each for each in git.get("files") or () if isinstance(each, dict) and not each.get("submodule")]
+    if not git.get("files"):
+        return git.get("file_count") is None
+    return any(each.get("added", 1) is None or each.get("added", 1) or each.get("removed", 1) for each in rows)
 
 
 def lines(receipt: Receipt, run: Run | None = None) -> list[str]:

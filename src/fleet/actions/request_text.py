@@ -31,7 +31,7 @@ ROW, LONGEST_ROW = re.compile(r"`{21,}"), "`" * 20
 #: The folders of a path of this machine; URLs and what is relative are none.
 PATHS = re.compile(
     r"(?:(?<![\w./~-])|(?<=\s-\w))(?:file://)?"
-    r"/(?:home|Users|root|tmp|var|private|Volumes|opt|mnt|media|srv|usr|etc|run|data|nix|work\w*)"
+    r"/(?:home|Users|root|tmp|var|private|Volumes|opt|mnt|media|srv|usr|etc|run|data|nix|s?bin|Library|work\w*)"
     r"(?:/[^\s/`'\",;:()<>|]+)*/"
 )
 CUT = "\n… (cut here: there is more)"

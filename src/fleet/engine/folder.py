@@ -210,7 +210,7 @@ class TaskFolder:
             with os.scandir(self.artifacts) as entries:
                 found = [entry for entry in islice(entries, MOST_ARTIFACTS) if entry.name not in (RESULT, QA)]
                 after = (since - _TICK).timestamp()
-                return any(entry.stat(follow_symlinks=False).st_mtime >= after for entry in found)
+                return any(entry.stat(follow_symlinks=False).st_mtime >= after and _has_more(entry) for entry in found)
         except OSError:
             return False
 
@@ -349,3 +349,10 @@ def _storable(text: str) -> str:
 def _text(data: bytes) -> str:
     # Every byte comes back as it was: people and agents edit this file by hand.
     return data.decode("utf-8", "surrogateescape")
+
+
+def _has_more(entry: os.DirEntry[str]) -> bool:
+    """Return True for a file that is not empty, and for a folder with anything in it."""
+    if entry.is_dir(follow_symlinks=False):
+        return bool(os.listdir(entry.path))  # noqa: PTH208
+    return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0

@@ -204,8 +204,9 @@ async def _spawned(office: Office, plan: Plan, run: Run, spec: LaunchSpec) -> st
     assert plan.marking is not None
     repository, mark, reach = await plan.marking
     others = office.places[plan.place.cwd] - 1
-    marks = {"mark": mark, "reach": reach, "others": others}
-    return await asyncio.to_thread(spawned, plan.home, run, spec, repository=repository, **marks)
+    return await asyncio.to_thread(
+        spawned, plan.home, run, spec, repository=repository, mark=mark, reach=reach, others=others
+    )
 
 
 async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -> Live:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.workspaces.changes import SUBMODULE
 from fleet.workspaces.diffs import rows
 from fleet.workspaces.objects import written
 from fleet.workspaces.view_config import OWN
@@ -32,6 +33,7 @@ class FileChange(Record):
     added: int | None = None  # lines; none of a binary file
     removed: int | None = None
     mode: bool = False  # its mode differs
+    submodule: bool = False  # it is a submodule's commit: git has no file of it
 
 
 class Commit(Record):
@@ -51,7 +53,8 @@ def file_changes(view: View, base: str, tree: str) -> list[FileChange]:
         if field.startswith(b":"):
             before, after, _, _, status = field[1:].split(b" ")
             path, letter = next(fields, b""), status.decode("ascii", "replace")[:1]
-            found[path] = FileChange(path=os.fsdecode(path), status=letter, mode=before != after)
+            modes = {"mode": before != after, "submodule": SUBMODULE.encode() in (before, after)}
+            found[path] = FileChange(path=os.fsdecode(path), status=letter, **modes)
         elif field.count(b"\t") >= 2:
             added, removed, path = field.split(b"\t", 2)
             if path in found:
@@ -69,6 +72,20 @@ def only_blank(view: View, base: str, tree: str, found: Iterable[FileChange]) ->
     told = rows(view, base, tree, "--numstat", ignored, "--ignore-blank-lines")
     counts = [field.split(b"\t", 2)[:2] for field in told.split(b"\0") if field.count(b"\t") >= 2]
     return all(count == [b"0", b"0"] for count in counts)
+
+
+def begun_at(view: View, base: str, tip: str, main: str) -> str:
+    """The commit that a branch's own work begins at: of the main branch as it was, what the branch took in since.
+
+    Raises GitFault.
+    """
+    if not main or main == base:
+        return base
+    common = view.git("merge-base", "--end-of-options", tip, main, allow=(1, 128)).decode().strip()
+    if not common or common == base:
+        return base
+    ahead = view.git("rev-list", "--count", "--end-of-options", f"{common}..{base}").strip()
+    return common if ahead == b"0" else base
 
 
 def count_commits(view: View, base: str, tip: str) -> int:

@@ -54,6 +54,9 @@ _BEFORE = frozenset(
 #: How a sentence ends; a command may end with a dot too, which stands alone: `ruff check .`
 _SENTENCE = re.compile(r"\w[.!?]$")
 _WORD = re.compile(r"[A-Za-z0-9_.+/-]+")
+#: A line's commands, roughly; and those of them that name programs and start none.
+_PARTS = re.compile(r"[\n;&|]+|\$\(|`")
+_ONLY_SAID = re.compile(r"\s*(?:echo|printf|:|true|false|grep|rg|cat|ls|which|type|head|tail|#)(?:\s|$)")
 #: A script or a program of the project's own in the place of a command.
 _SCRIPT = re.compile(
     r"(?:^|[;&|(\n]|\b(?:python3?|py|sh|bash|zsh|node|ruby|perl|source|exec|time|env|sudo)\s)\s*"
@@ -241,7 +244,7 @@ def _unseen(tests: Iterable[dict[str, str]], ground: Ground) -> Iterator[str]:
         return
     if any(_SCRIPT.search(command) or OPAQUE & set(_names(command)) for command in stream.commands):
         return
-    ran = {name for command in stream.commands for name in _names(command)}
+    ran = {name for command in stream.commands for name in _started(command)}
     for test in list(tests)[:MOST_CLAIMS]:
         command = test.get("command", "").strip()
         if test.get("status") == "passed" and (runner := _runner(command)) and runner not in ran:
@@ -258,6 +261,12 @@ def _runner(command: str) -> str:
             continue
         return name if name in RUNNERS else ""
     return ""
+
+
+def _started(command: str) -> list[str]:
+    """The words of a command line, but for those that are only printed or looked for."""
+    parts = (part for part in _PARTS.split(command) if not _ONLY_SAID.match(part))
+    return [name for part in parts for name in _names(part)]
 
 
 def _names(command: str) -> list[str]:

@@ -16,6 +16,7 @@ from fleet.workspaces.view import View
 from fleet.workspaces.work_done import (
     MOST_COMMITS,
     FileChange,
+    begun_at,
     count_commits,
     file_changes,
     newest_commits,
@@ -82,6 +83,8 @@ def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
     made = Tree(kind=WORKTREE, view=work.view, branch=space.branch, base=base, tip=tip or "", leftover=run.leftover)
     if not base or (tip is None and committed):
         return made
+    base = begun_at(work.view, base, tip, _main_at_start(run)) if tip else base
+    made = made.replace(base=base)
     end = tip if committed and tip else work.tree()
     found = file_changes(work.view, base, end) if end != base else []
     commits = tuple(newest_commits(work.view, base, tip)) if tip not in (None, base) else ()
@@ -93,6 +96,15 @@ def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
         files=tuple(found),
         blank=only_blank(work.view, base, end, found),
     )
+
+
+def _main_at_start(run: Run) -> str:
+    """The commit that the main checkout was at when a run began; empty: not known."""
+    try:
+        head = decode(spawn_of(run).get("primary") or "{}").get("head")
+    except (ValueError, AttributeError):
+        return ""
+    return str(head[1]) if isinstance(head, list) and len(head) == 2 else ""
 
 
 def size_of(work: Work, tree: Tree) -> DiffSize:
@@ -132,4 +144,5 @@ def of_directory(home: Home, run: Run) -> Tree:
 
 def _row(change: FileChange) -> dict[str, Any]:
     path = os.fsencode(change.path).decode("utf-8", "replace")
-    return {"path": path, "status": change.status, "added": change.added, "removed": change.removed}
+    row = {"path": path, "status": change.status, "added": change.added, "removed": change.removed}
+    return row | ({"submodule": True} if change.submodule else {})

@@ -123,8 +123,9 @@ def programs(command: str, path: str, directory: str = "") -> dict[str, str]:
 
 def named(command: str, path: str, directory: str = "") -> tuple[str, ...]:
     """The programs that judge, each with the hash of its file."""
-    where = dict.fromkeys(programs(command, path, directory).values())
-    return tuple(f"{place} sha256:{program_hash(place) or 'unknown'}" for place in where)
+    found = programs(command, path, directory).values()
+    where = {os.path.realpath(place): place for place in reversed(found)}
+    return tuple(f"{place} sha256:{program_hash(place) or 'unknown'}" for place in reversed(where.values()))
 
 
 def mark(asked: Asked) -> str:
