@@ -82,7 +82,7 @@ def _asked(fleet: Fleet, chosen: Chosen, terms: Terms, *, sure: bool) -> Terms:
         return terms
     unproven = [item for item in merging.unproven(fleet, chosen.ids, terms) if item.task.id in chosen.exact]
     for item in unproven:
-        click.echo(f"{item.task.branch} ({item.task.id}): {clean(item.asks)}", err=True)
+        click.echo(clean(f"{item.task.branch} ({item.task.id}): {item.asks}"), err=True)
     if unproven and click.confirm("merge all the same?", err=True):
         return terms.replace(unverified=True)
     return terms
@@ -94,15 +94,15 @@ def _tell(done: Merging, *, as_json: bool) -> None:
         return
     word = "would be merged" if done.dry_run else "merged"
     for each in done.merged:
-        click.echo(f"{word}: {each.branch} ({each.task}) as {each.commit[:10]}")
+        click.echo(clean(f"{word}: {each.branch} ({each.task}) as {each.commit[:10]}"))
     for left in done.left_out:
-        click.echo(f"left out: {left.branch or '-'} ({left.task}): {clean(left.why)}", err=True)
+        click.echo(clean(f"left out: {left.branch or '-'} ({left.task}): {left.why}"), err=True)
         _tell_more(left.files, left.tail)
     for note in done.notes:
         click.echo(clean(note), err=True)
     click.echo(clean(_end(done)))
     if done.waiting:
-        click.echo(f"this takes it, once all is committed there:\n  {done.command}")
+        click.echo(f"this takes it, once all is committed there:\n  {clean(done.command)}")
 
 
 def _end(done: Merging) -> str:

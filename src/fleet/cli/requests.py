@@ -39,14 +39,14 @@ def request(name: str, draft: bool, base: str, remote: str, output: bool, dry_ru
         click.echo(f"{clean(made.request.remote)}: {clean(line)}", err=True)
     click.echo(_sentence(made))
     if made.did == Did.PREPARED:
-        click.echo(made.command)
+        click.echo(clean(made.command))
     elif made.did == Did.WOULD:
         click.echo(f"\n{clean(made.request.title)}\n\n{shown(made.request.text)}", nl=False)
 
 
 def _sentence(made: Requested) -> str:
     asked = made.request
-    where = f"{asked.remote}/{asked.branch}"
+    where = clean(f"{asked.remote}/{asked.branch}")
     pushed = f"pushed {asked.commit[:12]} to {where} ({asked.finding or 'no finding'})"
     match made.did:
         case Did.OPENED:
@@ -58,5 +58,5 @@ def _sentence(made: Requested) -> str:
         case Did.PREPARED:
             return f"{pushed}; gh is not installed, so open the request yourself, or run this where it is:"
         case _:
-            into = f" into {asked.base}" if asked.base else ""
+            into = f" into {clean(asked.base)}" if asked.base else ""
             return f"would push {asked.commit[:12]} to {where}, and open this{into} or say it in a comment:"
