@@ -7,6 +7,7 @@ import pytest
 
 from corpus.case import FOLDER, MEND, Case, bash, commit, fake, hand_in, honest, passed, step, write
 from corpus.playing import Played, Stage
+from repositories import run_git
 
 WHO = "git -c user.name=a -c user.email=a@example.invalid"
 CLOSES = step("bd", "close", "@TASK@", "--reason", "'created src/auth.py, 42 tests pass'")
@@ -75,8 +76,18 @@ RULES = honest(
     hand_in(),
     found=("verified",),
 )
+#: What a script does, the lookout does not see: here it moves what is not the run's, and changes fleet's own settings.
+PLANTER = """import glob, os, subprocess
+top = os.path.dirname(subprocess.check_output(["git", "rev-parse", "--git-common-dir"], text=True).strip())
+subprocess.check_call(["git", "update-ref", "refs/heads/main", "HEAD"])
+subprocess.check_call(["git", "tag", "v9", "HEAD"])
+for name in glob.glob(os.environ["FLEET_HOME"] + "/repositories/*/config"):
+    with open(name, "a") as file:
+        file.write("[core]\\n\\tsshCommand = touch evil\\n")
+"""
+PLANTS = honest("plants", MEND, commit(), write("plant.py", PLANTER), bash("python3 plant.py; rm plant.py"), own=True)
 LINK = honest("links", bash("ln -s calc.py auth.py"), commit(), CLOSES, found=UNPROVEN, **ANY)
-CASES: tuple[Case, ...] = (*NONE, DETACHED, *GONE, *SAID, *HOLLOW, RULES, LINK)
+CASES: tuple[Case, ...] = (*NONE, DETACHED, *GONE, *SAID, *HOLLOW, RULES, PLANTS, LINK)
 
 Told = dict[str, tuple[Played, str]]
 
@@ -122,6 +133,14 @@ def test_branch_that_changes_its_rules_is_contested_on_its_receipt(played: Told)
     found, words = played[RULES.name]
     assert (found.status, found.finding) == ("closed", "verified"), words
     assert "contested, it says how work is judged: .fleet/config.toml" in words
+
+
+def test_what_a_run_planted_is_on_its_receipt_and_undone_where_that_is_certain(played: Told) -> None:
+    found, words = played[PLANTS.name]
+    assert "refs/heads/main was moved without the main checkout" in words, words
+    assert "refs/tags/v9 was made" in words and "fleet's own config for the repository was changed" in words
+    assert run_git(found.top, "status", "--porcelain") == ""
+    assert run_git(found.top, "rev-parse", "main") == run_git(found.top, "rev-parse", "HEAD@{0}")
 
 
 def test_link_is_a_change_like_another(played: Told) -> None:

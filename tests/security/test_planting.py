@@ -1,5 +1,6 @@
 """What an agent leaves in git folders for others to obey: told, and put back where that is certain."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +116,42 @@ def test_moved_branch_of_the_main_checkout_is_put_back_and_kept(place: Place) ->
     assert run_git(place.top, "status", "--porcelain") == ""
     (kept,) = run_git(place.top, "for-each-ref", "--format=%(objectname)", "refs/fleet/planted").splitlines()
     assert kept == planted
+
+
+def fleets_merge(place: Place, old: str, new: str) -> None:
+    """Move main and its checkout as fleet does: the checkout's log does not know."""
+    log = place.top / ".git/logs/HEAD"
+    before = log.read_text()
+    run_git(place.top, "merge", "--quiet", "--ff-only", new)
+    log.write_text(before)
+    told = {"common": place.repository.common, "branch": "main", "old": old, "new": new}
+    write(Path(place.home.root) / "merges" / "moves.jsonl", json.dumps(told) + "\n")
+
+
+def test_merges_of_fleet_and_commits_without_a_log_are_never_undone(place: Place) -> None:
+    before, top = primary.mark(place.view), place.top
+    user = commit(top, "user.txt", "x\n")
+    merged = commit(worktree(place, "other"), "merged.txt", "x\n")
+    run_git(worktree(place, "other"), "rebase", "--quiet", "main")
+    merged = run_git(top, "rev-parse", "other")
+    fleets_merge(place, user, merged)
+    found = primary.since(place.home, place.view, before, "work")
+    assert [words for words in found if "refs/heads" in words] == [] and run_git(top, "rev-parse", "main") == merged
+
+    run_git(worktree(place, "work"), "update-ref", "refs/heads/main", "work")
+    assert "is back at" in str(primary.since(place.home, place.view, before, "work"))
+    assert run_git(top, "rev-parse", "main") == merged, "the merge of fleet stays"
+    run_git(worktree(place, "work"), "update-ref", "-d", "refs/heads/main")
+    assert "was deleted without" in str(primary.since(place.home, place.view, before, "work"))
+    assert run_git(top, "rev-parse", "main") == merged
+
+    log = top / ".git/logs/HEAD"
+    known = log.read_text()
+    mine = commit(top, "mine.txt", "by a tool that keeps no logs\n")
+    log.write_text(known)
+    found = primary.since(place.home, place.view, before, "work")
+    assert "refs/heads/main was moved" in str(found) and "is back" not in str(found)
+    assert run_git(top, "rev-parse", "main") == mine and run_git(top, "status", "--porcelain") == ""
 
 
 def test_ordinary_work_beside_a_run_is_neither_told_nor_undone(place: Place) -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fleet.launchers.base import Exit
     from fleet.workspaces.diffs import DiffSize
     from fleet.workspaces.leftovers import Leftover
+    from fleet.workspaces.view import View
 
 log = logging.getLogger(__name__)
 
@@ -58,14 +59,7 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
     found = await asyncio.to_thread(look, live)
     try:
         if live.workspace is None:
-            tree = await asyncio.to_thread(of_directory, live.folder.home, live.run)
-            found = await asyncio.to_thread(compared, found, live, task, tree)
-            found = found.replace(not_verified=IN_A_DIRECTORY)
-            task = await office.ask(office.queue.get, task.id)
-            outcome = outcome_of(seen_of(live, task, exit, alarm, found))
-            if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
-                return found
-            return await verified_in_place(office, task, live, found)
+            return await _of_directory(office, task.id, live, found, (exit, alarm))
         # A person decides what becomes of one that was stopped, and `kill` saves it first; or it goes on.
         by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
         by_hand = by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm)
@@ -91,6 +85,22 @@ def disks_of(live: Live) -> tuple[str, ...]:
     """Paths on each of the disks that a run needs."""
     home, space = live.folder.home, live.workspace
     return (home.root, home.tasks, live.run.workspace, *((space.path, space.common) if space else ()))
+
+
+async def _of_directory(
+    office: Office, task_id: str, live: Live, found: Gathered, end: tuple[Exit | None, Outcome | None]
+) -> Gathered:
+    tree = await asyncio.to_thread(of_directory, live.folder.home, live.run)
+    if tree.view is not None:
+        for each in await asyncio.to_thread(_planted, tree.view, live.began_here.timestamp()):
+            _flag(live, each)
+    task = await office.ask(office.queue.get, task_id)
+    found = await asyncio.to_thread(compared, found, live, task, tree)
+    found = found.replace(not_verified=IN_A_DIRECTORY)
+    outcome = outcome_of(seen_of(live, task, *end, found))
+    if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
+        return found
+    return await verified_in_place(office, task, live, found)
 
 
 async def _of_worktree(
@@ -153,9 +163,14 @@ def _touched(work: Work, mark: str, began: float) -> tuple[list[str], list[str],
     """What was changed of git's own files about the worktree, what of the main checkout, and how git's settings are."""
     state = state_of(work.repository, work.workspace.path, work.admin)
     tampered = [f"{each} of its worktree was changed" for each in state.tampered]
-    planted = [f"fleet's own {each} for the repository was changed while it ran" for each in work.view.planted(began)]
+    planted = _planted(work.view, began)
     since = primary.since(work.home, work.view, mark, work.workspace.branch)
     return tampered, [*planted, *since], stamp(work.repository)
+
+
+def _planted(view: View, began: float) -> list[str]:
+    """What others put into fleet's view of the repository since a run began, in words."""
+    return [f"fleet's own {each} for the repository was changed while it ran" for each in view.planted(began)]
 
 
 def _commit(live: Live, work: Work) -> Leftover:

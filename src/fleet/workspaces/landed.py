@@ -12,7 +12,7 @@ from fleet.workspaces.mending import FOLDER
 from fleet.workspaces.place import read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from fleet.home import Home
@@ -59,13 +59,27 @@ def note_move(home: Home, entry: Entry) -> None:
 
 def moved_by_fleet(home: Home, repository: Repository, old: str, new: str) -> bool:
     """Whether it was fleet alone that took a branch of the repository from one commit to the other."""
-    text = read_plain(os.path.join(home.root, FOLDER, MOVES), LONGEST).decode("ascii", "replace")
     reached = {old}
+    for _, before, after in _moves(home, repository):
+        if before in reached:
+            reached.add(after)
+    return new in reached
+
+
+def reached_by_fleet(home: Home, repository: Repository, branch: str, old: str) -> str:
+    """The commit to which fleet took a branch from another; that one if it did not."""
+    for name, before, after in _moves(home, repository):
+        old = after if name == branch and before == old else old
+    return old
+
+
+def _moves(home: Home, repository: Repository) -> Iterator[tuple[str, str, str]]:
+    """The branches of a repository that fleet moved, from where and to where, the oldest first."""
+    text = read_plain(os.path.join(home.root, FOLDER, MOVES), LONGEST).decode("ascii", "replace")
     for line in text.splitlines():
         try:
             told = json.loads(line)
-            if told["common"] == repository.common and told["old"] in reached:
-                reached.add(told["new"])
+            if told["common"] == repository.common:
+                yield str(told["branch"]), str(told["old"]), str(told["new"])
         except (ValueError, TypeError, KeyError):  # the first line of a part, or one that was cut short
             continue
-    return new in reached

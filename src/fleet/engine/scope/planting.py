@@ -11,13 +11,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import tempfile
+import zlib
+from base64 import b85decode, b85encode
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
+from fleet.core.jsontext import decode, encode
 from fleet.engine.scope.words import shown
 from fleet.workspaces.admin import COMMIT, head_of, worktrees
-from fleet.workspaces.landed import moved_by_fleet
+from fleet.workspaces.landed import moved_by_fleet, reached_by_fleet
+from fleet.workspaces.mending import entries
 from fleet.workspaces.place import read_plain
+from fleet.workspaces.repository import locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 #: Refs that are named, the branches first, and other things that are looked at.
-MOST_REFS, MOST_FOLDERS, MOST_ENTRIES, MOST_BYTES = 300, 200, 2_000, 1 << 20
+MOST_REFS, MOST_FOLDERS, MOST_ENTRIES, MOST_BYTES, MOST_INDEX = 300, 200, 2_000, 1 << 20, 1 << 30
 #: As much of an object's name as tells it from others.
 SHORT = 16
 KINDS = ("refs/heads/", "refs/replace/", "refs/tags/", "refs/remotes/")
@@ -45,15 +51,29 @@ _FETCHED = ("fetch", "pull", "clone", "push", "update by push", "remote")
 #: The end of a log that is read.
 LOG_BYTES = 8192
 KEPT = "refs/fleet/planted"
+#: A longer mark is nobody's.
+MOST_MARK = 1 << 22
 
 
-def mark(view: View) -> dict[str, Any]:
-    """What tells later what was planted. Raises FleetError, OSError."""
-    return {"refs": _refs(view), "inside": dict(_inside(view.repository.common))}
+def mark(view: View) -> str:
+    """What tells later what was planted, packed: it is written with each look at a run. Raises FleetError, OSError."""
+    told = encode({"refs": _refs(view), "inside": dict(_inside(view.repository.common))})
+    return b85encode(zlib.compress(told.encode())).decode()
 
 
-def found(home: Home, view: View, old: Mapping[str, Any], new: Mapping[str, Any], branch: str) -> list[str]:
+def _unpacked(mark: object) -> dict[str, Any]:
+    if not isinstance(mark, str):
+        return {}
+    try:
+        told = decode(zlib.decompressobj().decompress(b85decode(mark), MOST_MARK).decode())
+    except (ValueError, zlib.error):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> list[str]:
     """What was planted between two marks, in sentences; `branch` is the run's own. Raises FleetError, OSError."""
+    old, new = map(_unpacked, marks)
     if "refs" not in old or "refs" not in new:
         return []
     words = [f"{shown(name)} in the repository's git folder changed while it ran" for name in _files(old, new)]
@@ -90,18 +110,22 @@ class _Judge:
     def _branch(self, name: str, old: str, new: str) -> bool:
         if not old:
             return True
-        if not new:
-            return self._is_held(old)
         branch = name.removeprefix("refs/heads/")
-        logs = [os.path.join(admin, "logs", "HEAD") for admin in self._admins() if head_of(admin)[0] == branch]
-        if any(_last(path)[0].startswith(new) for path in logs):
-            return True
         tip = self._view.tip_of(branch) or ""
-        if moved_by_fleet(self._home, self._view.repository, self._whole(old), tip):
+        logs = [os.path.join(admin, "logs", "HEAD") for admin in self._admins() if head_of(admin)[0] == branch]
+        if not (new and tip):
+            return not new and not logs and self._is_held(old)
+        if any(_last(path)[0] == tip for path in logs):
+            return True
+        repository = self._view.repository
+        if any(entry.new == tip for entry in entries(self._home, repository, branch)):
+            return True  # fleet is about to note it
+        since = [self._whole(old), *(_last(path)[0] for path in logs)]
+        if any(commit and moved_by_fleet(self._home, repository, commit, tip) for commit in since):
             return True
         main = head_of(self._common)[0] == branch
         commit, said, who = _last(os.path.join(self._common, "logs", name))
-        return not main and commit.startswith(new) and bool(said) and (not logs or "<fleet@localhost>" in who)
+        return not main and commit == tip and bool(said) and (not logs or "<fleet@localhost>" in who)
 
     def _tag(self, name: str, old: str, new: str) -> bool:
         return not old and self._is_held(name)
@@ -111,24 +135,41 @@ class _Judge:
         return not new or (commit.startswith(new) and said.startswith(_FETCHED))
 
     def _restored(self, name: str, old: str, new: str) -> str:
-        """Put the branch of the main checkout back to where the checkout is; what was done, in words."""
-        repository = self._view.repository
-        if repository.top == repository.common or head_of(repository.common)[0] != name.removeprefix("refs/heads/"):
+        """Put the branch of the main checkout back to where the checkout is; what was done, in words.
+
+        Only if the checkout's log and its index agree on a commit: whatever a person did shows in one of them.
+        """
+        repository, branch = self._view.repository, name.removeprefix("refs/heads/")
+        if repository.top == repository.common or head_of(repository.common)[0] != branch:
             return ""
-        known = _last(os.path.join(repository.common, "logs", "HEAD"))[0]
-        planted = self._view.tip_of(name.removeprefix("refs/heads/")) or ""
-        since = known.startswith(old) or self._is_between(old, known)
-        if not (old and known and since) or self._view.commit_of(known) is None:
-            return ""
-        try:
-            if planted:
-                kept = f"{KEPT}/{name.removeprefix('refs/heads/')}/{planted[:SHORT]}"
-                self._view.git("update-ref", kept, planted)
-            self._view.git("update-ref", "-m", "fleet: put back", name, known, planted or "0" * len(known))
-        except FleetError:  # somebody moved it just now
-            return ""
+        with locked(self._home, repository):
+            logged = _last(os.path.join(repository.common, "logs", "HEAD"))[0]
+            known = reached_by_fleet(self._home, repository, branch, logged)
+            planted = self._view.tip_of(branch) or ""
+            since = known.startswith(old) or self._is_between(old, logged)
+            if not (known and since) or planted == known or entries(self._home, repository, branch):
+                return ""
+            try:
+                if not self._is_staged(known):
+                    return ""
+                if planted:
+                    kept = f"{KEPT}/{branch}/{planted[:SHORT]}"
+                    self._view.git("update-ref", kept, planted)
+                self._view.git("update-ref", "-m", "fleet: put back", name, known, planted or "0" * len(known))
+            except FleetError:  # somebody moved it just now, or it is no commit
+                return ""
         where = f"; {planted[:10]} is kept at {shown(kept)}" if planted else ""
-        return f"{shown(name)} was moved without the main checkout while it ran, and is back at {known[:10]}{where}"
+        how = "moved" if planted else "deleted"
+        return f"{shown(name)} was {how} without the main checkout while it ran, and is back at {known[:10]}{where}"
+
+    def _is_staged(self, commit: str) -> bool:
+        """Whether the index of the main checkout holds this commit, and nothing else."""
+        with tempfile.TemporaryDirectory(prefix="planting-", dir=self._view.path) as folder:
+            index = os.path.join(folder, "index")
+            with open(index, "wb") as file:  # noqa: PTH123
+                file.write(read_plain(os.path.join(self._common, "index"), MOST_INDEX))
+            words = ("diff-index", "--cached", "--raw", "--ignore-submodules=none", commit)
+            return not self._view.git(*words, index=index)
 
     def _is_between(self, old: str, known: str) -> bool:
         """Whether the checkout's own log leads from one commit to another."""
@@ -145,7 +186,7 @@ class _Judge:
             holders = self._view.text(*form).splitlines()
         except FleetError:
             return False
-        return any(holder != self._own for holder in holders)
+        return any(holder != self._own and not holder.startswith(KEPT) for holder in holders)
 
     def _admins(self) -> Iterator[str]:
         yield self._common

@@ -57,7 +57,7 @@ def mark(view: View) -> str:
 def _mark(view: View) -> str:
     common = view.repository.common
     try:
-        told = {"config": _config(common), "hooks": _hooks(common)} | _checkout(view) | planting.mark(view)
+        told = {"config": _config(common), "hooks": _hooks(common), "planting": planting.mark(view)} | _checkout(view)
     except (FleetError, OSError, ValueError):
         return ""
     return encode(told)
@@ -66,13 +66,19 @@ def _mark(view: View) -> str:
 def since(home: Home, view: View, before: str, branch: str) -> list[str]:
     """What became different since a mark was made, in sentences; what fleet itself merged does not count.
 
-    `branch` is the run's own. Raises FleetError, OSError.
+    `branch` is the run's own.
     """
     now = mark(view) if before else ""
     old, new = _read(before).get("head"), _read(now).get("head")
     merged = old and new and old[0] == new[0] and moved_by_fleet(home, view.repository, old[1], new[1])
     told = strays(_with_head(before, new) if merged else before, now)
-    return told + (planting.found(home, view, _read(before), _read(now), branch) if before != now else [])
+    if before == now:
+        return told
+    try:
+        marks = _read(before).get("planting"), _read(now).get("planting")
+        return told + planting.found(home, view, marks, branch)
+    except (FleetError, OSError, ValueError) as error:
+        return [*told, f"the repository's git folder could not be compared: {shown(str(error))}"]
 
 
 def strays(before: str, now: str) -> list[str]:
