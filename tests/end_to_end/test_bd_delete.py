@@ -53,7 +53,7 @@ def test_without_force_it_only_shows(tasks: Program) -> None:
     assert tasks.ok("bd", "delete", "fleet-d") == (
         f"{shown}\nThis operation cannot be undone!\nTo proceed, run: bd delete fleet-d --force\n\n"
     )
-    assert tasks.ok("bd", "delete", "d", "--dry-run", "--force").startswith(f"{shown}\nWould delete: 1 issues\n")
+    assert tasks.ok("bd", "delete", "fleet-d", "--dry-run", "--force").startswith(f"{shown}\nWould delete: 1 issues\n")
     answer = json.loads(tasks.ok("bd", "delete", "fleet-d", "--json"))
     flags = {"preview": True, "dry_run": False, "cascade": False, "issue_ids": ["fleet-d"], "schema_version": 1}
     counts = {"delete": 1, "orphan": 0, "remove_dependencies": 0, "remove_events": 0, "remove_labels": 0}

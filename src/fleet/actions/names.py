@@ -61,7 +61,7 @@ def find_tasks(
 ) -> list[str]:
     """The ids that names mean: an exact id, a branch, an id without its prefix or a unique part of it, or a glob.
 
-    With `exact` a part of an id means nothing: for what stops, removes, merges or closes. A glob is over what is
+    With `exact` only whole ids and branches count: for what stops, removes, merges or closes. A glob is over what is
     `among` others, in the order of its branches. Each id once, in the order named. Raises TaskNotFound, Usage for an
     ambiguous one, FleetError for a glob that fits nothing.
     """

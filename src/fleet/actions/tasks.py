@@ -40,9 +40,9 @@ class GuardMismatch(FleetError):
 
 
 def find_id(queue: Queue, text: str, *, guess: bool = True) -> str:
-    """The id meant: exact, or without the queue's prefix; with `guess` also a unique part of it."""
+    """The id meant: exact; with `guess` also without the queue's prefix, or a unique part of it."""
     prefix = queue.config().get("issue_prefix", DEFAULT_PREFIX)
-    for candidate in (text, f"{prefix}-{text}"):
+    for candidate in (text, f"{prefix}-{text}") if guess else (text,):
         found = queue.find(Filter(ids=(candidate,)), sort="id", limit=1)
         if found:
             return candidate
