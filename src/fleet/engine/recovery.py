@@ -178,9 +178,9 @@ class Recovery:
         asked = office.fence.now()
         claim = await office.ask(self._claim_again, run)
         if claim is None:
-            if agent is not None and run.owner == office.owner:  # it is on record as lost now: nobody follows it
-                with contextlib.suppress(FleetError, OSError):
-                    await agent.kill_tree()
+            if run.owner == office.owner and await losing.is_gone(office, run):
+                with contextlib.suppress(ClaimLost):
+                    await office.ask(losing.record, office, run)
             return None
         office.fence.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
         log.info("%s %s", "adopted" if agent else "found ended:", run.id)
@@ -218,8 +218,6 @@ class Recovery:
                 raise ClaimLost(run.task_id, run.epoch)
             return office.queue.adopt(run.task_id, office.owner, epoch=task.epoch, ttl=ttl)
         except (ClaimLost, TaskNotFound):
-            if run.owner == office.owner:
-                losing.record(office, run)
             return None
 
     def _give_back_unstarted(self, known: set[str]) -> None:

@@ -177,13 +177,14 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
         agent = await launcher.start(place, spec)
         if messages:
             await office.ask(carry, office, messages, run)
+        terms = Terms(plan.task, plan.coder, plan.settings, env, plan.place.workspace)
+        live = Live(office, run, terms, folder, agent)
     except Exception as error:  # whatever it is: before the task may have another agent, this one is gone
         if not await launcher.end(place):
             raise StillLives(run.id, error) from error
         raise
     log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.place.cwd)
-    terms = Terms(plan.task, plan.coder, plan.settings, env, plan.place.workspace)
-    return Live(office, run, terms, folder, agent)
+    return live
 
 
 def _marked(plan: Plan) -> Mark:
