@@ -134,7 +134,7 @@ def _may_name_queue(path: str) -> bool:
     try:
         lines = read_small(path).split(b"\n")
     except FileNotFoundError:
-        return False
+        return os.path.lexists(path)  # a link, to a file on a disk that is not mounted, say
     except (BadInput, OSError):
         return True  # the settings that held before do tell
     said = (line.partition(b"=") for line in lines if line.lstrip(b" \t\"'").startswith(b"queue"))

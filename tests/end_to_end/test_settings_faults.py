@@ -58,14 +58,26 @@ def folder(path: Path) -> None:
     path.mkdir()
 
 
-FAULTS = [pipe, huge, broken, wrong, folder]
+def dangling(path: Path) -> None:
+    """A link to a file on a disk that is not mounted."""
+    path.unlink()
+    path.symlink_to("/nonexistent/runtime.toml")
+
+
+FAULTS = [pipe, huge, broken, wrong, folder, dangling]
 
 
 def warnings(result: Result) -> list[str]:
     return [line for line in result.err.splitlines() if line.startswith("warning: ")]
 
 
-@pytest.mark.parametrize("text", [OLD, OLD + LATER, OLD + "what_no_fleet_has = 1\n[web]\nport = 3\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(OLD, OLD + LATER, OLD + "what_no_fleet_has = 1\n[web]\nport = 3\n"),
+        OLD + "[supervisor]\nwarm_commands = false\n",
+    ],
+)
 def test_command_ignores_foreign_keys_with_one_warning_when_the_home_is_an_old_one(store: Store, text: str) -> None:
     task = store.create("a task")
     settings(store).write_text(text)

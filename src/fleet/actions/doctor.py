@@ -81,6 +81,8 @@ def _home(home: Home) -> Iterator[Check]:
     for path in (*elsewhere, home.settings, home.tasks, home.logging, home.bin):
         if not os.path.lexists(path):
             yield Check("home", WARNING, f"{path} is missing", "`fleet init` mends the home.")
+        elif not os.path.exists(path):  # noqa: PTH110
+            yield Check("home", WARNING, f"{path} is a link that leads nowhere", "mount its disk, or put it right.")
         elif os.stat(path, follow_symlinks=True).st_mode & 0o077:  # noqa: PTH116
             yield Check("home", WARNING, f"{path} can be used by others", _chmod("go-rwx", path))
     try:

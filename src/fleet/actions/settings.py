@@ -1,5 +1,6 @@
 """Looking at settings, changing them, and finding what is wrong with them."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any, NamedTuple
@@ -88,7 +89,7 @@ def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
     """Look at every file and variable that settings come from. Raises HomeMissing."""
     home.require()
     project = find_project(cwd, home)
-    files = [Place(home.settings, HOME)] if File(home.settings).exists() else []
+    files = [Place(home.settings, HOME)] if os.path.lexists(home.settings) else []
     found = project_files(project, home) if project else []
     files += [Place(path, PROJECT) for path in found[:1]]
     looked = [_look_at(place) for place in files]

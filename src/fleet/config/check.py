@@ -17,6 +17,7 @@ from fleet.config.keys import (
     KEYS,
     NAMED,
     PROJECT,
+    RETIRED,
     SECRET,
     UNUSED,
     Key,
@@ -61,7 +62,7 @@ def check(table: Mapping[str, Any], scope: Scope) -> Checked:
     for path, value in _leaves(table):
         if scope == PROJECT and path[0] in UNUSED:
             checked.notes.append(f"{path[0]} is a setting of ai-fleet that has no effect in fleet")
-        elif scope == HOME and (path[0] in FOREIGN or path[0].startswith("telegram_")):
+        elif scope == HOME and (path in RETIRED or path[0] in FOREIGN or path[0].startswith("telegram_")):
             checked.foreign.append(dotted(path))
         else:
             _take(checked, path, value, scope)
@@ -143,7 +144,7 @@ def _take(checked: Checked, path: Path, value: Any, scope: Scope) -> None:
         if not problems:
             check_value(key, value)
     except BadInput as error:
-        strange = scope == HOME and not _is_section(path[:1]) and error.hint == LIST
+        strange = scope == HOME and error.hint == LIST
         problems = [Problem(str(error), error.hint, dotted(path) if strange else "")]
     if problems:
         checked.problems.extend(problems)

@@ -33,6 +33,7 @@ __all__ = [
     "KEYS",
     "NAMED",
     "PROJECT",
+    "RETIRED",
     "SCOPES",
     "SECRET",
     "UNUSED",
@@ -164,6 +165,8 @@ FOREIGN = frozenset(
     | {"observer_max_followups", "observer_max_rounds", "job_gate", "job_child_coder", "job_child_model"}
     | {"job_max_children", "job_max_phase_attempts", "serve_cors_origins", "serve_host", "serve_port"}
 )
+#: Settings that fleet had once: homes still name them.
+RETIRED = frozenset({("supervisor", "warm_commands")})
 ANY = "<name>"
 #: Tables of tables, and what the names in them are.
 NAMED: dict[str, Any] = {"coders": CoderName, "prices": ModelGlob}

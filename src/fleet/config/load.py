@@ -103,7 +103,7 @@ def load(
 
     Where `lenient`, a file that is wrong is warned about: for the home's the last one that was good holds.
     """
-    layers = [_of_home(home, lenient=lenient)] if os.path.exists(home.settings) else []  # noqa: PTH110
+    layers = [_of_home(home, lenient=lenient)] if os.path.lexists(home.settings) else []
     project = find_project(directory, home) if directory else None
     said = _environment(os.environ if env is None else env)
     wanted: list[Demand] = []

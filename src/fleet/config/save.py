@@ -28,7 +28,7 @@ def save(path: str, scope: Scope, changes: Mapping[Path, Any]) -> bool:
 
 def create(path: str, scope: Scope) -> bool:
     """Write the explained defaults where there is no file yet. Whether there was none."""
-    return not File(path).exists() and save(path, scope, {})
+    return not os.path.lexists(path) and save(path, scope, {})
 
 
 def reset(path: str, scope: Scope) -> str | None:
@@ -55,9 +55,9 @@ def read_bytes(path: str) -> bytes | None:
     """What a file holds; None where there is none."""
     try:
         return read_small(path)
-    except FileNotFoundError:
-        return None
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not File(path).is_symlink():
+            return None
         raise FleetError(f"cannot read {path}: {error.strerror}") from error
 
 
