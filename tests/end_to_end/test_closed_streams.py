@@ -39,3 +39,25 @@ def test_command_fails_without_a_bug_when_it_cannot_say_why(store: Store) -> Non
     done = call(store, "<&- >&- 2>&-", *store.fleet.argv, "kill", "fleet-none")
     assert done.returncode == 1
     assert not list((store.fleet.home / "logging").glob("crash-*"))
+
+
+@pytest.mark.parametrize("ending", [">/dev/full", ">/dev/full 2>&1", "| true", "2>/dev/full"])
+def test_command_does_all_of_its_work_when_its_output_is_lost(store: Store, ending: str) -> None:
+    """A pipe whose reader has gone, or a full disk: what was named last is done, too."""
+    keys = [store.create(f"task {number}") for number in range(3)]
+    bd = str(store.fleet.home / "bin" / "bd")
+    for words, status in (([bd, "close"], "closed"), ([bd, "reopen"], "open"), ([*store.fleet.argv, "done"], "closed")):
+        line = f'"$@" {ending}'
+        done = subprocess.run(
+            ["sh", "-c", line, "sh", *words, *keys], env=store.fleet.env, capture_output=True, timeout=60
+        )
+        assert {store.queue.get(key).status for key in keys} == {status}, done
+        if ending == ">/dev/full":
+            assert done.returncode == 1 and b"did its work all the same" in done.stderr
+        if ending == "2>/dev/full":
+            assert done.returncode == 0
+
+
+def test_following_ends_when_nobody_reads(store: Store) -> None:
+    done = call(store, ">/dev/full", *store.fleet.argv, "tasks", "-w", "--json")
+    assert done.returncode == 1 and b"cannot write the output" in done.stderr

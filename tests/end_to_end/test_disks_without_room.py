@@ -112,3 +112,26 @@ def test_an_agent_is_not_to_blame_when_it_fails_on_a_full_disk(home: Terminals) 
         assert [run["ending"] for run in home.runs(made["task"])] == ["released", "finished"]
         assert home.task(made["task"])["failures"] == 0
         home.fleet.ok("run", "stop")
+
+
+def test_command_names_the_disk_when_the_home_is_read_only(home: Terminals) -> None:
+    with small_disk(home.fleet.home, "24m"):
+        remount(home.fleet.home, "ro")
+        for words in (("run", "start"), ("tasks",), ("bd", "create", "x"), ("create", "work", "--prompt", "x")):
+            refused = home.fleet(*words)
+            assert refused.code == 1 and "bug" not in refused.err, (words, refused)
+            assert "read-only" in refused.err.lower() and str(home.fleet.home) in refused.err, (words, refused)
+        remount(home.fleet.home, "rw")
+        assert home.fleet.ok("tasks") == ""
+
+
+def test_supervisor_is_seen_when_its_home_became_read_only_for_others(home: Terminals) -> None:
+    home.start()
+    folder = str(home.fleet.home)
+    subprocess.run(["mount", "--bind", folder, folder], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        assert home.fleet("run", "start").err.startswith("error: a supervisor runs here already")
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+    home.fleet.ok("run", "stop")

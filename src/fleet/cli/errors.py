@@ -12,10 +12,52 @@ from fleet.core.errors import WARNINGS, FleetError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, TextIO
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+DISK_FAULTS = (*OUTPUT_FAULTS, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE)
+IT_IS_DONE = "the command did its work all the same: look before you repeat it."
+
+
+class Stream:
+    """Standard output or error whose end does not end a command: work that has begun is not left half done."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.fault: OSError | None = None  # why nothing more can be written; what comes after goes nowhere
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, or note why that cannot be."""
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._abandon(error)
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or note why that cannot be."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._abandon(error)
+
+    def _abandon(self, error: OSError) -> None:
+        self.fault = self.fault or error
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self._stream.fileno())  # what is still buffered goes there, too
+        os.close(nothing)
+
+
+def heed_reader() -> None:
+    """Raise OSError if nobody can read what is printed: for commands that print until somebody ends them."""
+    fault = getattr(sys.stdout, "fault", None)
+    if fault is not None:
+        raise fault
 
 
 def run(call: Callable[[], int]) -> int:
@@ -25,23 +67,43 @@ def run(call: Callable[[], int]) -> int:
         sys.stdout.reconfigure(
             errors="backslashreplace"
         )  # a terminal that cannot show a character is no reason to stop
+    sys.stdout, sys.stderr = Stream(sys.stdout), Stream(sys.stderr)
     try:
         code = call()
         _tell_warnings()
-        _flush()
     except FleetError as error:
-        return _flushed(tell(str(error), error.hint, error.exit_code))
+        code = tell(str(error), error.hint, error.exit_code)
     except KeyboardInterrupt:
-        return _flushed(INTERRUPTED)
+        code = INTERRUPTED
     except BrokenPipeError:
-        return _abandon_output(BROKEN_PIPE)
+        code = BROKEN_PIPE
     except OSError as error:
-        if error.errno not in OUTPUT_FAULTS or error.filename is not None:
-            return _flushed(tell_bug(error))
-        return _abandon_output(tell(f"cannot write the output: {error.strerror}"))
+        code = _tell_fault(error)
     except Exception as error:  # noqa: BLE001 — the outermost bulkhead: a bug is kept for its report, not shown
-        return _flushed(tell_bug(error))
-    return code
+        code = tell_bug(error)
+    sys.stdout.flush()
+    return code or _unwritten()
+
+
+def _tell_fault(error: OSError) -> int:
+    """Print what the system refused."""
+    if error.filename is None:
+        return tell(_no_output(error)) if error.errno in OUTPUT_FAULTS else tell_bug(error)
+    if error.errno not in DISK_FAULTS:
+        return tell_bug(error)
+    return tell(f"{error.strerror}: {error.filename}", "look at the file, its folder and its disk; then try again.")
+
+
+def _unwritten() -> int:
+    """Return the exit code of a command that did its work, and print why its output was lost."""
+    fault = getattr(sys.stdout, "fault", None)
+    if fault is None:
+        return 0
+    return BROKEN_PIPE if isinstance(fault, BrokenPipeError) else tell(_no_output(fault), IT_IS_DONE)
+
+
+def _no_output(fault: OSError) -> str:
+    return f"cannot write the output: {fault.strerror}"
 
 
 def _tell_warnings() -> None:
@@ -112,22 +174,3 @@ def _open_closed_streams() -> None:
             stream = open(os.devnull, "w" if number else "r", encoding="utf-8")  # noqa: SIM115, PTH123
             os.set_inheritable(stream.fileno(), True)  # the lowest free number: that of the stream
             setattr(sys, name, stream)
-
-
-def _flush() -> None:
-    sys.stdout.flush()
-
-
-def _flushed(code: int) -> int:
-    """What was printed before an error still goes out, as far as it can."""
-    try:
-        _flush()
-    except OSError:
-        _abandon_output(code)
-    return code
-
-
-def _abandon_output(code: int) -> int:
-    """Let what is still buffered go nowhere, so that the interpreter does not complain about it on its way out."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code

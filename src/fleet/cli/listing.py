@@ -11,6 +11,7 @@ from fleet.assembly import open_fleet
 from fleet.cli import columns, person
 from fleet.cli.amounts import NOTHING, count, duration, money
 from fleet.cli.bd.text import clean
+from fleet.cli.errors import heed_reader
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
@@ -44,6 +45,7 @@ def list_agents(grouped: bool, everything: bool, watch: bool, all_projects: bool
                 click.echo(clean(line), err=True)
             if not watch:
                 return
+            heed_reader()
             time.sleep(1)
 
 

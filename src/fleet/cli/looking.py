@@ -17,6 +17,7 @@ from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.cli.bd.text import shown as safe
 from fleet.cli.completion import complete_names
+from fleet.cli.errors import heed_reader
 from fleet.cli.steering import arrived
 from fleet.core.errors import FleetError, Usage
 from fleet.home import find
@@ -109,6 +110,7 @@ def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
         shown = lines
         if found.task.is_at_rest and not (found.run and found.run.is_live):
             return
+        heed_reader()
         time.sleep(FAR_PAUSE_SECONDS if told else PAUSE_SECONDS)
 
 
@@ -129,6 +131,7 @@ def _talk(found: Seen) -> None:
             for line in new_lines(shown, lines):
                 click.echo(clean(line))
             shown = lines
+            heed_reader()
             found = looking.seen(fleet, found.task.id)
             if found.run is None or not found.run.is_live:
                 return

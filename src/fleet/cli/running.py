@@ -13,6 +13,7 @@ from fleet.actions.strays import strays_unwatched
 from fleet.assembly import open_fleet
 from fleet.cli.amounts import count, duration, instant, money, percent
 from fleet.cli.bd.text import clean
+from fleet.cli.errors import heed_reader
 from fleet.cli.tables import cell, console, show, table
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -50,6 +51,7 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
             click.echo("\n".join(remarks), err=True)
         if not watch:
             return None
+        heed_reader()
         time.sleep(1)
 
 
@@ -88,6 +90,7 @@ def _watch(limit: int) -> None:
             remarks = _remarks(rows, ahead, limit, strays_unwatched(fleet))
             made.caption, made.caption_justify = "\n".join(remarks), "left"
             live.update(made, refresh=True)
+            heed_reader()
             time.sleep(1)
 
 

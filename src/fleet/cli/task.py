@@ -12,6 +12,7 @@ from fleet.actions.runs import task_home
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean, shown
+from fleet.cli.errors import heed_reader
 from fleet.core.errors import FleetError
 from fleet.home import find
 
@@ -53,6 +54,7 @@ def write(pieces: Iterable[str]) -> None:
     for piece in pieces:
         last = piece[-1:]
         click.echo(shown(piece), nl=False)
+        heed_reader()
     if last != "\n":
         click.echo()
 

@@ -84,7 +84,7 @@ class Single:
 def holder(home: Home) -> dict[str, Any] | None:
     """Who supervises this home: pid and since; none when nobody does."""
     try:
-        file = os.open(home.supervisor_lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        file = os.open(home.supervisor_lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)  # its disk may be read-only
     except OSError:
         return None
     try:
