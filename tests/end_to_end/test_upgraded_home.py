@@ -120,6 +120,8 @@ def test_agents_of_an_older_fleet_finish_under_this_one_though_it_is_killed(at_h
     use_shell_coder(home)
     (home.fleet.home / "fleet.db").unlink()  # this fleet made it
     newer, home.fleet.env = home.fleet.env, older_fleet(home)
+    home.fleet.ok("init", "--home")
+    home.start()  # the older one gives up soon on a start that takes its time
     steps = ("touch begun", "echo draft > draft.txt", f"while [ ! -e {go} ]; do sleep 0.1; done", "echo done > new.txt")
     made = [home.told("create", name, "--headless", "--prompt", orders(*steps)) for name in ("one", "two")]
     keys, trees = [each["task"] for each in made], [Path(each["worktree"]) for each in made]
