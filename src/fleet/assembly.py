@@ -126,15 +126,20 @@ def way_back(home: Home) -> str:
     return f"{back}; or restore a backup: `fleet restore FILE`."
 
 
+def take_in_log(fleet: Fleet) -> bool:
+    """Write a log that was taken away into its database; True if that has all then."""
+    return isinstance(fleet.queue, SqliteQueue) and fleet.queue.take_in_log()
+
+
 def rescue(fleet: Fleet, path: str) -> None:
     """Copy a database whose path leads to another file by now. Raises StoreFault, OSError."""
     assert isinstance(fleet.queue, SqliteQueue)
     fleet.queue.rescue(path)
 
 
-def file_of(fleet: Fleet) -> str:
-    """Return the device and inode of the home's own file; nothing if a server has the database."""
-    return fleet.queue.file if isinstance(fleet.queue, SqliteQueue) else ""
+def file_of(fleet: Fleet) -> dict[str, str]:
+    """Return what tells the home's own file and its log from others; nothing if a server has the database."""
+    return {"database": fleet.queue.file, "log": fleet.queue.log} if isinstance(fleet.queue, SqliteQueue) else {}
 
 
 def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> Fleet:
@@ -155,8 +160,11 @@ def _refuse_other(home: Home) -> None:
     note = holder(home) or {}
     if "database" not in note or note.get("pid") == os.getpid() or not os.path.exists(home.database):  # noqa: PTH110
         return
-    if note["database"] != str(FileId(home.database)):
-        fact = f"the database {home.database} was replaced; its supervisor (pid {note.get('pid')}) works on another"
+    found = FileId(home.database)
+    found.hold_log()
+    what = "replaced" if note["database"] != str(found) else "parted from its log"
+    if what == "replaced" or note.get("log", found.log) != found.log:
+        fact = f"the database {home.database} was {what}; its supervisor (pid {note.get('pid')}) works on another"
         raise DatabaseRefused(fact, hint="the supervisor stops in a moment; then put the right file back.")
 
 

@@ -143,6 +143,22 @@ def test_supervisor_stops_when_the_file_itself_is_cut_short(home: Supervised, si
     end(home, task, agent)
 
 
+@pytest.mark.parametrize("ends", [("-wal", "-shm"), ("-wal",), ("-shm",)])
+def test_nothing_is_lost_when_the_log_of_the_database_is_deleted(home: Supervised, ends: tuple[str, ...]) -> None:
+    task, agent = begin(home)
+    keys = {task, *home.create_many(["seconds=300"] * 3)}
+    for end_of_name in ends:
+        Path(f"{database(home)}{end_of_name}").unlink()
+    made = home.fleet("bd", "create", "one more")  # before it notices, or after
+    told = stopped(home)
+    assert "the database was parted from its log" in told and "nothing of it is lost" in told
+    assert made.code == 0 or "parted from its log" in made.err, made
+    assert home.rows("pragma integrity_check") == [{"integrity_check": "ok"}]
+    assert len(home.rows("select id from tasks")) == len(keys) + (made.code == 0)
+    assert keys <= {row["id"] for row in home.rows("select id from tasks")}
+    end(home, task, agent)
+
+
 def test_agent_is_adopted_when_the_very_file_is_put_back(home: Supervised) -> None:
     task, agent = begin(home)
     aside = database(home).rename(home.fleet.user / "aside.db")

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.actions.control import stop
-from fleet.assembly import file_of, open_fleet, open_launcher, open_terminals, rescue, way_back
+from fleet.assembly import file_of, open_fleet, open_launcher, open_terminals, rescue, take_in_log, way_back
 from fleet.config import load
 from fleet.config.queue import keep as keep_queue
 from fleet.core.clock import now
@@ -65,8 +65,7 @@ def supervise(
         with _opened(home, report) as fleet, lasting.kept(), git.with_readings():
             if fleet.queue.was_moved():
                 raise QueueMoved
-            if file := file_of(fleet):
-                single.add(database=file)
+            single.add(**file_of(fleet))
             try:
                 asyncio.run(_serve(fleet, said, origins, to_terminal, single, report))
             except (DatabaseReplaced, HomeReplaced) as error:
@@ -79,7 +78,9 @@ def supervise(
 def _stopped(fleet: Fleet, error: FleetError) -> FleetError:
     """Keep the database that no path leads to, and return what to tell of it."""
     fact, hint = f"the supervisor stopped: {error}; agents live on", error.hint
-    if isinstance(error, DatabaseReplaced):
+    if isinstance(error, DatabaseReplaced) and take_in_log(fleet):
+        fact, hint = f"{fact}; nothing of it is lost", "start it again: `fleet run start`."
+    elif isinstance(error, DatabaseReplaced):
         kept = f"{fleet.home.root}/{RESCUED}{now():%Y%m%dT%H%M%S.%fZ}"
         try:
             rescue(fleet, kept)

@@ -49,6 +49,15 @@ class SqliteQueue(SqlQueue):
         """The device and inode of the file that is open."""
         return self._file.id
 
+    @property
+    def log(self) -> str:
+        """The devices and inodes of its log."""
+        return self._file.log
+
+    def take_in_log(self) -> bool:
+        """Write a log that was taken away into the file; True if the file has all then."""
+        return self._file.take_in_log()
+
     def rescue(self, path: str) -> None:
         """Copy the file that is open to a new one, wherever its own path leads. Raises StoreFault, OSError."""
         self._file.rescue(path)

@@ -64,9 +64,13 @@ class Connection:
             check_new()
         if version != SCHEMA_VERSION:
             self._prepare(version, make, migrate)
+        self._file.hold_log()
 
     def close(self) -> None:
-        """Close the file; safe to call twice."""
+        """Close the file; safe to call twice. A log that was taken away is not written over what others did since."""
+        if not self._file.has_log:
+            with contextlib.suppress(apsw.ConnectionClosedError):
+                self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._db.close()
 
     def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
@@ -215,6 +219,22 @@ class Connection:
         """Raise DatabaseReplaced unless the path still leads to the file that is open."""
         self._file.confirm()
 
+    @property
+    def log(self) -> str:
+        """The device and inode of each file of the log."""
+        return self._file.log
+
+    def take_in_log(self) -> bool:
+        """Write a log that was taken away into the file, if nobody has begun another; True if nothing is missing."""
+        if not self._file.is_ours:
+            return False
+        if self._file.keeps_changes:  # only its index is gone, which SQLite makes again
+            return True
+        with contextlib.suppress(apsw.Error):
+            self._db.set_busy_timeout(RESCUE_PATIENCE_MS)
+            return self._file.is_free and self._db.execute("pragma wal_checkpoint(truncate)").fetchall()[0][0] == 0
+        return False
+
     def rescue(self, path: str) -> None:
         """Copy the file that is open to a new one, wherever its own path leads; it has all of its log then.
 
@@ -326,11 +346,20 @@ def _translated(error: apsw.Error, path: str) -> StoreFault:
         return QueueMoved()
     if isinstance(error, apsw.CantOpenError) and not os.path.lexists(path):
         return StoreFault(f"there is no database at {path}", hint="run `fleet init`; it makes one unless one was lost")
+    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and _is_read_only(path):
+        return StoreHindered(f"the disk of the database is read-only: {path}", hint="mount it for writing; try again.")
     for kind, fact, hint in _FAULTS:
         if isinstance(error, kind):
             fault = StoreHindered if issubclass(kind, _HINDRANCES) else StoreFault
             return fault(f"{fact}: {path}", hint=hint)
     return StoreFault(f"the database refused: {error}: {path}")
+
+
+def _is_read_only(path: str) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 _HINDRANCES = (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.IOError)

@@ -11,18 +11,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    Ids = list[tuple[int, int] | None]
+
 #: Tables that every database of fleet has, and two of codefleet's.
 OURS = frozenset({"tasks", "edges", "child_counters"})
 CODEFLEETS = frozenset({"workers", "workflows"})
 
 
+#: What SQLite keeps beside a database while it is open: its log, and the index of that.
+LOG = ("-wal", "-shm")
+
+
 class FileId:
-    """The device and inode of the file at a path, and its size, which never shrinks."""
+    """The device and inode of the file at a path, and of its log; and its size, which never shrinks."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._id: tuple[int, int] | None = None
         self._size = 0
+        self._log_path = ""
+        self._log: Ids = []
         with contextlib.suppress(OSError):  # opening it says why
             self._id, self._size = self._read()
 
@@ -40,6 +48,42 @@ class FileId:
         if size < self._size:
             raise DatabaseReplaced(self._path, "cut short")
         self._size = size
+        if not self.has_log:
+            raise DatabaseReplaced(self._path, f"parted from its log ({self._path}-wal)")
+
+    def hold_log(self) -> None:
+        """From here on the log is part of the file: it is open, and nobody removes it while it is."""
+        with contextlib.suppress(OSError):
+            self._log_path = os.path.realpath(self._path)  # beside which SQLite has it
+            self._log = _ids(self._log_path)
+
+    @property
+    def log(self) -> str:
+        """The log, where it is open."""
+        return str(self._log)
+
+    @property
+    def has_log(self) -> bool:
+        """Return True unless others that open the file would begin another log, beside the one that is open here."""
+        if not any(self._log):
+            return True
+        with contextlib.suppress(OSError):
+            return _ids(self._log_path) == self._log
+        return True
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Return True if the log with the latest changes is still beside the file."""
+        with contextlib.suppress(OSError):
+            return _ids(self._log_path)[0] == self._log[0]
+        return False
+
+    @property
+    def is_free(self) -> bool:
+        """Return True if nobody has begun a log beside the file since it lost the one that is open here."""
+        with contextlib.suppress(OSError):
+            return _stat(self._log_path + LOG[0])[1] == 0
+        return False
 
     @property
     def is_ours(self) -> bool:
@@ -49,11 +93,19 @@ class FileId:
         return False
 
     def _read(self) -> tuple[tuple[int, int] | None, int]:
-        try:
-            found = os.stat(self._path)  # noqa: PTH116 - paths of the store are strings
-        except (FileNotFoundError, NotADirectoryError):
-            return None, 0
-        return (found.st_dev, found.st_ino), found.st_size
+        return _stat(self._path)
+
+
+def _ids(path: str) -> Ids:
+    return [_stat(path + end)[0] for end in LOG]
+
+
+def _stat(path: str) -> tuple[tuple[int, int] | None, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - paths of the store are strings
+    except (FileNotFoundError, NotADirectoryError):
+        return None, 0
+    return (found.st_dev, found.st_ino), found.st_size
 
 
 def check_tables(path: str, tables: Collection[str]) -> None:
