@@ -126,7 +126,7 @@ def test_command_names_the_disk_when_the_home_is_read_only(home: Terminals) -> N
 
 
 def test_supervisor_is_seen_when_its_home_became_read_only_for_others(home: Terminals) -> None:
-    home.start()
+    home.fleet.ok("run", "start")
     folder = str(home.fleet.home)
     subprocess.run(["mount", "--bind", folder, folder], check=True)
     try:
