@@ -65,6 +65,19 @@ def test_sed_in_task_json_holds_for_every_later_run(home: Supervised) -> None:
     assert "model:       m-2\n" in home.fleet.ok("show", key)
 
 
+def test_sed_on_the_whole_line_of_a_field_holds_for_every_later_run(home: Supervised, other: Path) -> None:
+    home.set("limits.retry_limit=1")
+    key = home.create("fail")
+    home.start()
+    home.wait_status(key, "blocked")
+    subprocess.run(["sed", "-i", f's#"cwd": *"[^"]*"#"cwd": "{other}"#', str(task_json(home, key))], check=True)
+    assert f"cwd:         {other}\n" in home.fleet.ok("show", key)
+    for _ in range(2):
+        home.fleet.ok("retry", key)
+        home.wait_status(key, "blocked")
+    assert [run["workspace"] for run in home.runs(key)][1:] == [str(other)] * 2
+
+
 def test_the_last_change_wins_whether_in_task_json_or_by_a_command(home: Supervised) -> None:
     key = home.create("ok")
     path = task_json(home, key)

@@ -26,19 +26,30 @@ class Edits(NamedTuple):
 
 
 def with_marks(copy: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a task with a mark of each field that may be edited. A mark survives search and replace."""
-    return {**copy, MARKS: {name: _mark(copy[name]) for name in EDITABLE if isinstance(copy.get(name), str)}}
+    """Return a copy of a task with a mark of each field that may be edited.
+
+    Marks survive search and replace, of a value or of all that looks like the field.
+    """
+    marked = [name for name in EDITABLE if isinstance(copy.get(name), str)]
+    return {**copy, MARKS: " ".join(f"{name}={_mark(copy[name])}" for name in marked)}
 
 
 def parse_edits(data: bytes) -> dict[str, str]:
     """Return the fields of a `task.json` that differ from what fleet wrote. Raises ValueError, BadInput."""
     try:
         told = json.loads(data.decode("utf-8"))
-        marks = told.get(MARKS) or {}
+        marks = _marks(told.get(MARKS))
         named = {name: "" if told[name] is None else told[name] for name in EDITABLE if name in told}
         return {name: _checked(name, value) for name, value in named.items() if not _is_written(value, marks.get(name))}
     except (TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"it does not hold a task: {error}") from error
+
+
+def _marks(told: Any) -> dict[str, Any]:
+    """Return the mark of each field. Earlier versions wrote an object."""
+    if isinstance(told, str):
+        return dict(word.split("=", 1) for word in told.split() if "=" in word)
+    return told or {}
 
 
 def _is_written(value: Any, mark: Any) -> bool:
