@@ -58,7 +58,7 @@ LOCAL_IMPORTS = {
 # Each costs about as much as starting Python does (docs/decisions/001).
 HEAVY = (
     *("click", "rich", "msgspec", "tomlkit", "dataclasses", "typing", "inspect", "pathlib"),
-    *("tomllib", "subprocess", "asyncio", "logging"),
+    *("tomllib", "subprocess", "asyncio", "logging", "fleet.config.price_table"),
 )
 
 SQL = re.compile(r"\s*(select|insert|update|delete|create)\s", re.IGNORECASE)

@@ -6,7 +6,7 @@ import pytest
 
 from builders import HOUR, MINUTE, NOON
 from contract.history_builders import a_claim, a_run, next_claim
-from fleet.core.run import Account, AccountTotal
+from fleet.core.run import Account, AccountTotal, Quota
 from fleet.store.base import History, Queue
 from fleet.store.run_rules import MOST_TOKENS, MOST_USD
 
@@ -124,3 +124,29 @@ def test_ended_runs_are_told_in_parts_by_their_end(queue: Queue, history: Histor
         after = (last.ended_at, last.id)
     assert found == ids[:5]  # the last one ended at the moment itself, and one lives
     assert history.ended(before=NOON - HOUR, limit=9) == []
+
+
+def a_quota(span: str = "5h", used: float | None = 40.0, resets: int | None = 60, seen: int = 0, **said: Any) -> Quota:
+    """A window as seen some minutes after noon, which begins again some minutes after noon."""
+    at = None if resets is None else NOON + resets * MINUTE
+    given = {"coder": "claude", "span": span, "used_pct": used, "resets_at": at, "seen_at": NOON + seen * MINUTE}
+    return Quota(**given | said)
+
+
+def test_quotas_are_kept_by_account_and_window_and_later_words_add_to_them(history: History) -> None:
+    week = a_quota("7d", 12.5, 6_000)
+    history.note_quotas([a_quota(), week, a_quota(account="work", used=None)])
+    assert history.quotas() == [a_quota(), week, a_quota(account="work", used=None)]
+    for seen, kept in [
+        (a_quota(used=45.0, seen=5), a_quota(used=45.0, seen=5)),
+        (a_quota(used=1.0, seen=2), a_quota(used=45.0, seen=5)),  # an earlier word that came late
+        (a_quota(used=None, resets=None, seen=6), a_quota(used=45.0, seen=6)),
+        (a_quota(used=50.0, resets=None, seen=7), a_quota(used=50.0, seen=7)),
+        (a_quota(used=None, resets=61, seen=8), a_quota(used=50.0, resets=61, seen=8)),  # a moment that is rounded
+        (a_quota(used=None, resets=361, seen=62), a_quota(used=None, resets=361, seen=62)),  # it began again
+        (a_quota(used=3.0, resets=None, seen=400), a_quota(used=3.0, resets=None, seen=400)),
+    ]:
+        history.note_quotas([seen])
+        assert history.quotas()[0] == kept
+    assert history.quotas()[1:] == [week, a_quota(account="work", used=None)]
+    assert [week.is_stale(NOON + minutes * MINUTE) for minutes in (5_999, 6_000)] == [False, True]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,13 @@ from fleet.config import (
     env_for,
     flags_for,
     load,
-    price_of,
     program_for,
     window_for,
 )
 from fleet.config.assign import assignment
 from fleet.config.check import check
 from fleet.config.listing import rows
+from fleet.config.prices import OWN, dollars, price_of
 from fleet.config.text import toml_value, with_values
 from fleet.config.trusted import digest, keep_trusted
 from fleet.core.errors import BadInput
@@ -231,8 +232,10 @@ input = 3
 def test_a_price_is_found_by_name_then_by_the_first_glob(
     held: Held, model: str, tokens: dict[str, int], cost: float | None
 ) -> None:
-    found = price_of(held(PRICES), model, **tokens)
-    assert found is None if cost is None else found == pytest.approx(cost)
+    found = price_of(held(PRICES), [model], date(2026, 11, 18))
+    none = dict.fromkeys(("input", "output", "cache_read", "cache_write"), 0)
+    assert (dollars(found.rates, **none | tokens) if found else None) == (cost if cost is None else pytest.approx(cost))
+    assert found is None or found.source == OWN
 
 
 def test_a_listing_shows_what_was_said_in_plain_values(held: Held) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.rights import refuse_agents
@@ -14,13 +15,12 @@ from fleet.wake import wake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
     from typing import Any
 
     from fleet.assembly import Fleet
     from fleet.config import Settings
     from fleet.config.sections import AccountSettings
-    from fleet.core.run import Run
+    from fleet.core.run import Quota, Run
     from fleet.core.task import Caller
 
     Key = tuple[str, str]
@@ -46,6 +46,7 @@ class Standing(NamedTuple):
     reason: str
     running: int
     total: AccountTotal  # with what its live runs have taken so far
+    quotas: tuple[Quota, ...] = ()
 
     @property
     def label(self) -> str:
@@ -60,6 +61,7 @@ class Standing(NamedTuple):
     def view(self) -> dict[str, Any]:
         """What every face shows of it, as plain data."""
         known, own = self.known, self.own
+        now = datetime.now(UTC)
         return {
             "coder": known.coder,
             "name": known.name,
@@ -76,7 +78,20 @@ class Standing(NamedTuple):
             "runs": self.total.runs,
             "tokens": self.total.tokens,
             "cost_usd": round(self.total.cost_usd, 6),
+            "quota": [quota_view(each, now) for each in self.quotas],
         }
+
+
+def quota_view(quota: Quota, now: datetime) -> dict[str, Any]:
+    """What every face shows of a window; what is used of one that has begun again since is not known."""
+    stale = quota.is_stale(now)
+    return {
+        "window": quota.span,
+        "used_percent": None if stale else quota.used_pct,
+        "resets_at": quota.resets_at.isoformat(timespec="seconds") if quota.resets_at else None,
+        "seen_at": quota.seen_at.isoformat(timespec="seconds"),
+        "stale": stale,
+    }
 
 
 def accounts(fleet: Fleet) -> list[Standing]:
@@ -86,8 +101,13 @@ def accounts(fleet: Fleet) -> list[Standing]:
         known = fleet.history.accounts()
         totals = fleet.history.account_totals()
         live = fleet.history.live()
+        quotas = fleet.history.quotas()
         now = fleet.queue.now()
-    return standings(settings, known, totals, live, now)
+    found = standings(settings, known, totals, live, now)
+    by_account: dict[Key, list[Quota]] = {}
+    for quota in quotas:
+        by_account.setdefault((quota.coder, quota.account), []).append(quota)
+    return [each._replace(quotas=tuple(by_account.get((each.known.coder, each.known.name), ()))) for each in found]
 
 
 def standings(

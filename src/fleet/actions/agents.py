@@ -87,6 +87,7 @@ class Running(NamedTuple):
             "tool_calls": run.tool_calls if run else 0,
             "tokens": run.tokens if run else 0,
             "cost_usd": run.cost_usd if run else None,
+            "cost_basis": (run.cost_basis.partition(":")[0] or None) if run else None,
             "held_by": task.claim_owner or task.assignee,
             "stopping": task.cancel_requested_at is not None,
         }

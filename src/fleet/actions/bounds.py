@@ -153,9 +153,10 @@ def _left(fleet: Fleet, task: Task) -> dict[str, float]:
     """What is left of the budgets of a task and of those that led to it; empty where none has one."""
     if not task.made_by and not task.limits:
         return {}
-    from fleet.engine.spending import left_of  # only for tasks that may have a budget
+    from fleet.config import load
+    from fleet.engine.spending import left_of  # both only for tasks that may have a budget
 
-    return left_of(fleet.queue, fleet.history, fleet.home, task)
+    return left_of(fleet.queue, fleet.history, load(fleet.home, env={}, lenient=True), task)
 
 
 def _least(*said: int | None) -> int | None:

@@ -9,6 +9,7 @@ from fleet.actions.names import find_tasks
 from fleet.core.errors import FleetError, TaskNotFound, Usage
 from fleet.core.filter import Filter
 from fleet.core.record import Record
+from fleet.core.run import total_cost
 from fleet.core.task import WORKTREE, Status
 from fleet.workspaces.branches import resolve_base
 from fleet.workspaces.diffs import DiffSize, shortstat
@@ -52,9 +53,13 @@ class Candidate(Record):
 
     @property
     def cost_usd(self) -> float | None:
-        """What all its runs cost; none where nobody told."""
-        costs = [run.cost_usd for run in self.runs if run.cost_usd is not None]
-        return sum(costs) if costs else None
+        """What all its runs cost; none where that is not known."""
+        return total_cost(self.runs)[0]
+
+    @property
+    def cost_basis(self) -> str:
+        """What that cost is based on."""
+        return total_cost(self.runs)[1]
 
     @property
     def coder(self) -> str:

@@ -54,6 +54,7 @@ class Side(NamedTuple):
             "runs": len(found.runs),
             "seconds": None if found.seconds is None else round(found.seconds, 1),
             "cost_usd": found.cost_usd,
+            "cost_basis": found.cost_basis or None,
             "coder": found.coder or None,
             "model": found.model or None,
         }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions import doctor_running, doctor_store
 from fleet.actions.settings import validate
 from fleet.assembly import open_fleet, require, terminal_version
-from fleet.config import load
+from fleet.config import load, price_table
 from fleet.core.errors import FleetError, HomeRefused
 from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
 from fleet.home import quoted, refuse_file_system
@@ -52,6 +53,7 @@ def examine(home: Home, *, cwd: str) -> list[Check]:
         ("tmux", _tmux),
         ("containment", lambda: _made(doctor_running.containment())),
         ("coders", lambda: _coders(home)),
+        ("prices", _prices),
         ("tasks", lambda: _tasks(home)),
     ]
     return [*checks, *(check for name, part in parts for check in _guarded(name, part))]
@@ -146,6 +148,13 @@ def _coders(home: Home) -> Iterator[Check]:
         else:
             remedy = "install it, or choose another: `fleet config set coder=…`; its tasks wait until then."
             yield Check("coder", WRONG if needed else WARNING, fault, remedy)
+
+
+def _prices() -> Iterator[Check]:
+    today = datetime.now(UTC).date()
+    is_old = (today - price_table.made_on()).days >= price_table.OLD_DAYS
+    remedy = "update fleet, or set [prices]." if is_old else ""
+    yield Check("prices", WARNING if is_old else OK, price_table.described(today), remedy)
 
 
 def _tasks(home: Home) -> Iterator[Check]:

@@ -118,6 +118,7 @@ class Row(NamedTuple):
             "runtime_seconds": round(self.runtime_seconds, 1) if self.runtime_seconds is not None else None,
             "tokens": run.tokens if run else 0,
             "cost_usd": run.cost_usd if run else None,
+            "cost_basis": (run.cost_basis.partition(":")[0] or None) if run else None,
             "diff": {"files": run.diff_files, "added": run.diff_added, "removed": run.diff_removed} if run else None,
             "ports": [space.ports.start, space.ports.stop - 1] if space and not space.is_gone and space.ports else None,
             "flags": list(run.flagged) if run else [],

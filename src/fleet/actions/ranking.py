@@ -74,6 +74,7 @@ class Entry(Record):
             "diff": candidate.size.as_dict(),
             "seconds": None if candidate.seconds is None else round(candidate.seconds, 1),
             "cost_usd": candidate.cost_usd,
+            "cost_basis": candidate.cost_basis or None,
             "coder": candidate.coder or None,
             "model": candidate.model or None,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.finding import LAST_WORDS, Finding
+from fleet.core.run import COMPUTED, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -104,12 +105,22 @@ def _who(receipt: Receipt, run: Run | None, spawn: Mapping[str, Any]) -> list[st
     return [words, *([program] if program else [])]
 
 
+def cost_in_words(run: Run) -> str:
+    """Return what a run cost, and by which prices if fleet computed it."""
+    cost, basis = f"${run.cost_usd or 0.0:.4f}", run.cost_basis.partition(":")[0]
+    if basis == COMPUTED:
+        return f"{cost} computed by the prices of {run.prices}"
+    if basis == UNKNOWN:
+        return "no known cost" if run.cost_usd is None else f"at least {cost}"
+    return cost
+
+
 def _took(run: Run | None, stream: Mapping[str, Any], process: Mapping[str, Any]) -> list[str]:
     words = []
     if run is not None and run.ended_at is not None:
         words.append(_duration((run.ended_at - run.started_at).total_seconds()))
-    if run is not None and run.cost_usd is not None:
-        words.append(f"${run.cost_usd:.4f}")
+    if run is not None and (run.cost_usd is not None or run.cost_basis):
+        words.append(cost_in_words(run))
     if run is not None and run.tokens:
         words.append(f"{run.tokens:,} tokens")
     if (calls := stream.get("tool_calls")) is not None:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fleet.actions.receipt_words import MEANING, meaning, sections
+from fleet.core.run import UNKNOWN, total_cost
 from fleet.core.visible import clean
 
 if TYPE_CHECKING:
@@ -101,10 +102,10 @@ def _moved(receipt: Receipt | None, commit: str) -> list[str]:
 def _cost(runs: Sequence[Run]) -> str:
     if not runs:
         return "No agent has run."
-    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    usd, basis = total_cost(runs)
     took = sum((run.ended_at - run.started_at).total_seconds() for run in runs if run.ended_at is not None)
     count = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
-    cost = f"${sum(costs):.2f}" if costs else "no cost told"
+    cost = "no known cost" if usd is None else f"{'at least ' if basis == UNKNOWN else ''}${usd:.2f}"
     return f"{count}, {cost}, {sum(run.tokens for run in runs):,} tokens, {took / 60:.1f} minutes."
 
 

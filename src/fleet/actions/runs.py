@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.actions.names import ANYWHERE, find_task
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import decode
+from fleet.core.run import total_cost
 from fleet.core.verification import verification_in
 from fleet.engine.folder import home_of
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 COMPARED = (
     *("run", "ending", "reason", "finding", "coder", "model", "account", "containment", "started_at", "seconds"),
     *("events", "tool_calls", "tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
-    *("cost_usd", "context_percent", "exit_status", "exit_signal", "workspace", "branch", "changed", "verified"),
+    *("cost_usd", "cost_basis", "prices", "context_percent", "exit_status", "exit_signal", "workspace"),
+    *("branch", "changed", "verified"),
 )
 
 
@@ -56,8 +58,8 @@ def last_runs(fleet: Fleet, names: Sequence[str], scope: Scope = ANYWHERE) -> li
         key, found = runs(fleet, name, scope)
         if not found:
             raise FleetError(f"{key} has not been run yet", hint="`fleet tasks` says why nothing starts.")
-        costs = [run["cost_usd"] for run in found if run["cost_usd"] is not None]
-        together = {"tokens": sum(run["tokens"] for run in found), "cost_usd": sum(costs) if costs else None}
+        usd, basis = total_cost(fleet.history.runs(key))
+        together = {"tokens": sum(run["tokens"] for run in found), "cost_usd": usd, "cost_basis": basis or None}
         rows.append({**found[-1], "runs": len(found), **{f"all_{what}": value for what, value in together.items()}})
     return rows
 
@@ -87,6 +89,8 @@ def view(fleet: Fleet, run: Run) -> dict[str, Any]:
         **{f"{name}_tokens": getattr(run, f"{name}_tokens") for name in ("input", "output", "cache_read")},
         "cache_write_tokens": run.cache_write_tokens,
         "cost_usd": run.cost_usd,
+        "cost_basis": run.cost_basis.partition(":")[0] or None,
+        "prices": run.prices or None,
         "context_percent": _percent(run.context_peak, run.context_window),
         "context_estimated": run.context_is_estimated,
         "cut_lines": run.notes.get("cut", 0),

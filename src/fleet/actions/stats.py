@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from fleet.config.price_table import described
 from fleet.core import when
 from fleet.core.errors import BadInput
 from fleet.core.finding import FINDINGS, Finding
@@ -12,7 +14,6 @@ from fleet.core.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
     from typing import Any
 
     from fleet.assembly import Fleet
@@ -32,7 +33,8 @@ class Standing(Record):
     runs: int = 0
     tasks: int = 0  # those whose first run is among them
     cost_usd: float = 0.0
-    costed: int = 0  # how many of the runs told a cost
+    costed: int = 0  # how many of the runs have a known cost
+    computed: int = 0  # and of how many fleet computed it
     seconds: float = 0.0  # all of them together
     findings: dict[str, int] = {}  # noqa: RUF012 - never changed in place: records are frozen
 
@@ -59,7 +61,12 @@ class Standing(Record):
     @property
     def cost_per_verified(self) -> float | None:
         """What a proven task cost, all that came to nothing included; none where nothing is known of it."""
-        return self.cost_usd / self.verified if self.verified and self.costed else None
+        return self.cost_usd / self.verified if self.verified and self.is_priced else None
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether anything is known of what its runs cost."""
+        return bool(self.costed or self.cost_usd)
 
     @property
     def mean_seconds(self) -> float | None:
@@ -73,6 +80,7 @@ class Standing(Record):
             tasks=self.tasks + count.first_runs,
             cost_usd=self.cost_usd + count.cost_usd,
             costed=self.costed + count.costed,
+            computed=self.computed + count.computed,
             seconds=self.seconds + count.seconds,
             findings={**self.findings, count.finding: self.findings.get(count.finding, 0) + count.runs},
         )
@@ -87,8 +95,9 @@ class Standing(Record):
             "retries": self.retries,
             "verified": self.verified,
             "verified_rate": _rounded(self.verified_rate, 4),
-            "cost_usd": _rounded(self.cost_usd, 6) if self.costed else None,
+            "cost_usd": _rounded(self.cost_usd, 6) if self.is_priced else None,
             "runs_with_cost": self.costed,
+            "runs_with_computed_cost": self.computed,
             "cost_per_verified_task_usd": _rounded(self.cost_per_verified, 6),
             "seconds": round(self.seconds, 1),
             "mean_seconds": _rounded(self.mean_seconds, 1),
@@ -118,10 +127,15 @@ def total(rows: Iterable[Standing]) -> Standing:
     sums = Standing(coder="all")
     for row in rows:
         findings = {key: sums.findings.get(key, 0) + number for key, number in row.findings.items()}
-        numbers = ("runs", "tasks", "cost_usd", "costed", "seconds")
+        numbers = ("runs", "tasks", "cost_usd", "costed", "computed", "seconds")
         added = {name: getattr(sums, name) + getattr(row, name) for name in numbers}
         sums = sums.replace(**added, findings={**sums.findings, **findings})
     return sums
+
+
+def prices_in_words() -> str:
+    """Return where the prices come from that fleet computes costs by, and how old they are."""
+    return described(datetime.now(UTC).date())
 
 
 def moment(text: str, *, now: datetime) -> datetime:

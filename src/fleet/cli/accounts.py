@@ -6,7 +6,7 @@ from fleet.actions import accounts as standing
 from fleet.actions.accounts import Standing, State
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import NOTHING, count, instant, money
+from fleet.cli.amounts import NOTHING, count, instant, money, percent
 from fleet.cli.bd.text import clean
 from fleet.cli.tables import cell, show, table
 from fleet.core.jsontext import encode_printable
@@ -21,6 +21,8 @@ STYLES = {State.READY: "green", State.PARKED: "yellow", State.SLOWED: "yellow", 
 @click.pass_context
 def accounts(ctx: click.Context, as_json: bool) -> None:
     """Show the accounts of coders: ready, or parked until when and why, and what their runs took.
+
+    For claude and codex it also shows how much of each window of a plan was used when that was last seen.
 
     Accounts are listed under [[accounts]] in runtime.toml; a coder without any uses your own login.
     """
@@ -63,6 +65,23 @@ def _list(found: list[Standing]) -> None:
             cell(each.reason),
         )
     show(made)
+    _list_quotas(found)
     parked = [each.label for each in found if each.state in (State.PARKED, State.SLOWED)]
     if parked:
         click.echo(f"`fleet accounts unpark {clean(parked[0])}` lets it be used again at once", err=True)
+
+
+def _list_quotas(found: list[Standing]) -> None:
+    """What is used of each account's plan; a window that began again since shows no figure, which is not 0."""
+    rows = [(each.label, each.view()["quota"], each.quotas) for each in found if each.quotas]
+    if not rows:
+        return
+    made = table("Account", "Window", "Used", "Resets", "Seen", right=("Used",), wide=("Account", "Window"))
+    for label, views, quotas in rows:
+        for view, quota in zip(views, quotas, strict=True):
+            resets = "has reset" if view["stale"] else instant(quota.resets_at)
+            made.add_row(
+                cell(label, "cyan"), cell(quota.span), percent(view["used_percent"]), resets, instant(quota.seen_at)
+            )
+    click.echo()
+    show(made)

@@ -1,8 +1,17 @@
 """Amounts for people: durations, tokens, money, instants, each as short as it is clear."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
+from fleet.core.run import COMPUTED, UNKNOWN
+
 NOTHING = "–"
+#: The marks before costs.
+MARKS = {
+    "≈": "computed from tokens and prices",
+    "≥": "at least: some of it has no known cost",
+    NOTHING: "no known cost",
+}
 
 
 def duration(seconds: float | None) -> str:
@@ -33,6 +42,19 @@ def money(dollars: float | None) -> str:
     if dollars is None:
         return NOTHING
     return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}"
+
+
+def cost(dollars: float | None, basis: str = "") -> str:
+    """Like $0.0042 as a coder reported it, ≈$0.0042 as fleet computed it, ≥$0.0042 where a part is not known, or –."""
+    if dollars is None:
+        return NOTHING
+    return {COMPUTED: "≈", UNKNOWN: "≥"}.get(basis.partition(":")[0], "") + money(dollars)
+
+
+def explained(costs: Iterable[str]) -> str:
+    """What the marks before these costs mean; empty if there are none."""
+    shown = {text[:1] for text in costs}
+    return ", ".join(f"{mark} {words}" for mark, words in MARKS.items() if mark in shown)
 
 
 def percent(number: float | None, *, estimated: bool = False) -> str:

@@ -9,7 +9,7 @@ from fleet.actions.listing import Doing, Row, rows
 from fleet.actions.strays import strays_unwatched
 from fleet.assembly import open_fleet
 from fleet.cli import columns, person
-from fleet.cli.amounts import NOTHING, count, duration, money
+from fleet.cli.amounts import NOTHING, cost, count, duration
 from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
 from fleet.core.jsontext import encode_printable
@@ -90,7 +90,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         memory,
         duration(row.runtime_seconds),
         count(run.tokens if run else None),
-        money(run.cost_usd if run else None),
+        cost(run.cost_usd, run.cost_basis) if run else NOTHING,
         f"{MARK} {size}" if row.collides else size,
         row.task.batch,
     )

@@ -16,7 +16,7 @@ from fleet.actions.rights import refuse_agents
 from fleet.actions.taking import Taken
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import NOTHING, duration, money
+from fleet.cli.amounts import NOTHING, cost, duration
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.completion import complete_coders, complete_names
 from fleet.cli.tables import cell, show, table
@@ -126,7 +126,7 @@ def _cells(each: Entry, *, best: bool) -> list[Any]:
         _tests(each.verification),
         f"+{candidate.size.added} -{candidate.size.removed} in {candidate.size.files}",
         duration(candidate.seconds),
-        money(candidate.cost_usd),
+        cost(candidate.cost_usd, candidate.cost_basis),
         cell(candidate.coder or NOTHING),
         cell("; ".join(each.shown)[:300]),
     ]
@@ -212,7 +212,7 @@ def _facts(side: Side) -> dict[str, str]:
         "coder": " ".join(filter(None, (each.coder, each.model))) or NOTHING,
         "runs": str(len(each.runs)) if each.runs else NOTHING,
         "time": duration(each.seconds),
-        "cost": money(each.cost_usd),
+        "cost": cost(each.cost_usd, each.cost_basis),
         "diff": f"+{each.size.added} -{each.size.removed} in {each.size.files}",
     }
 

@@ -11,7 +11,7 @@ from fleet.actions.agents import Running, running
 from fleet.actions.outlook import Outlook, outlook
 from fleet.actions.strays import strays_unwatched
 from fleet.assembly import open_fleet
-from fleet.cli.amounts import count, duration, instant, money, percent
+from fleet.cli.amounts import NOTHING, cost, count, duration, instant, percent
 from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
 from fleet.cli.tables import cell, console, show, table
@@ -74,7 +74,7 @@ def _cells(row: Running) -> tuple[str | Text, ...]:
         percent(row.context_percent, estimated=run is not None and run.context_is_estimated),
         count(run.events if run else None),
         count(run.tokens if run else None),
-        money(run.cost_usd if run else None),
+        cost(run.cost_usd, run.cost_basis) if run else NOTHING,
         cell(row.coder, "bold" if task.coder else "dim"),
         cell(row.model or "its own", "bold" if task.model else "dim"),
         cell(task.title, cut=True),

@@ -7,7 +7,7 @@ import click
 from fleet.actions import runs as history
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import NOTHING, count, duration, money
+from fleet.cli.amounts import NOTHING, cost, count, duration, explained
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.cli.tables import cell, show, table
@@ -53,13 +53,15 @@ def _list(found: list[dict[str, Any]]) -> None:
             cell(run["model"] or "its own"),
             count(run["events"]),
             count(run["tokens"]),
-            money(run["cost_usd"]),
+            cost(run["cost_usd"], run["cost_basis"] or ""),
             duration(run["seconds"]),
             run["changed"] or NOTHING,
             cell(run["verified"] or NOTHING),
             cell(run["reason"]),
         )
     show(made)
+    if marks := explained(cost(run["cost_usd"], run["cost_basis"] or "") for run in found if run["tokens"]):
+        click.echo(f"cost: {marks}", err=True)
     for run in found:
         for flag in run["flags"]:
             click.echo(f"run {run['number']}: {clean(flag)}")
@@ -69,7 +71,7 @@ def _list(found: list[dict[str, Any]]) -> None:
 
 def _side_by_side(found: list[dict[str, Any]]) -> None:
     made = table("", *(run["run"] for run in found), wide=[run["run"] for run in found])
-    extra = [name for name in ("runs", "all_tokens", "all_cost_usd") if name in found[0]]
+    extra = [name for name in ("runs", "all_tokens", "all_cost_usd", "all_cost_basis") if name in found[0]]
     for name in (*extra, *history.COMPARED[1:]):
         values = [_value(name, run) for run in found]
         if any(value != NOTHING for value in values):
@@ -83,7 +85,7 @@ def _value(name: str, run: dict[str, Any]) -> str:
     if value in (None, ""):
         return _outcome(run) if name == "ending" else NOTHING
     if name.endswith("cost_usd"):
-        return money(value)
+        return cost(value, run[name.replace("usd", "basis")] or "")
     return duration(value) if name == "seconds" else str(value)
 
 

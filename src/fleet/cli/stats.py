@@ -5,11 +5,12 @@ import click
 from fleet.actions import stats as counting
 from fleet.actions.stats import Standing
 from fleet.assembly import open_fleet
-from fleet.cli.amounts import NOTHING, duration, money, percent
+from fleet.cli.amounts import NOTHING, cost, duration, explained, percent
 from fleet.cli.completion import complete_coders
 from fleet.cli.tables import cell, show, table
 from fleet.core.finding import FINDINGS, Finding
 from fleet.core.jsontext import encode_printable
+from fleet.core.run import COMPUTED, UNKNOWN
 from fleet.home import find
 
 COLUMNS = ("Coder", "Model", "Tasks", "Runs", "Retries", "Verified", "Rate", "Cost/verified", "Cost", "Time/run")
@@ -49,13 +50,18 @@ def _print(found: list[Standing]) -> None:
             *(str(number) for number in (row.tasks, row.runs, row.retries, row.verified)),
             percent(None if row.verified_rate is None else 100 * row.verified_rate),
             _money(row, row.cost_per_verified),
-            _money(row, row.cost_usd if row.costed else None),
+            _money(row, row.cost_usd if row.is_priced else None),
             duration(row.mean_seconds),
             *(str(row.findings.get(each) or NOTHING) for each in others),
         )
     show(made)
+    costs = [_money(row, row.cost_usd if row.is_priced else None) for row in rows]
+    if marks := explained(costs):
+        click.echo(f"cost: {marks}", err=True)
+    if any(row.computed for row in rows):
+        click.echo(f"prices: {counting.prices_in_words()}", err=True)
 
 
 def _money(row: Standing, dollars: float | None) -> str:
-    """An amount that is at least so much where not all runs told theirs."""
-    return money(dollars) if dollars is None or row.costed == row.runs else f"≥{money(dollars)}"
+    """An amount, marked where fleet computed a part of it, and where it is at least so much."""
+    return cost(dollars, UNKNOWN if row.costed < row.runs else COMPUTED if row.computed else "")

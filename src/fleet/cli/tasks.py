@@ -10,6 +10,7 @@ from fleet.actions.hosts import bound_to, in_names
 from fleet.actions.names import find_task
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
+from fleet.cli.amounts import cost, explained
 from fleet.cli.bd import main as bd
 from fleet.cli.bd.session import write_json
 from fleet.cli.bd.show import details
@@ -18,6 +19,7 @@ from fleet.config import Settings, load, model_for
 from fleet.core.filter import READY
 from fleet.core.host import required, without_pin
 from fleet.core.host_words import plain
+from fleet.core.run import total_cost
 from fleet.core.task import Status, Task
 from fleet.home import find
 
@@ -53,11 +55,13 @@ def show(task_id: str, as_json: bool) -> int:
         key = find_task(fleet, task_id, scope=person.scope())
         (task,), problems = take_hand_edits(fleet, [fleet.queue.get(key)])
         sent = whereabouts(fleet, task)
+        usd, basis = total_cost(fleet.history.runs(key))
         requires = plain(in_names(fleet, required(task.requires) or (task.requires,))) if task.requires else ""
         if as_json:
             write_json([as_fleets(fleet, task)])
             return 0
     coder, model = effective(task, load(home, task.cwd or None, env={}, lenient=True))
+    spent = cost(usd, basis) if basis else ""
     for name, value in (
         ("id", task.id),
         ("title", clean(task.title)),
@@ -71,6 +75,7 @@ def show(task_id: str, as_json: bool) -> int:
         ("remote", clean(task.remote)),
         ("sent", clean(sent)),
         ("assignee", clean(task.assignee)),
+        ("cost", f"{spent} ({marks})" if (marks := explained([spent])) else spent),
         ("finding", task.finding),
         ("reason", clean(task.reason)),
     ):

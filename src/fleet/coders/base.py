@@ -38,6 +38,7 @@ class Order(Record):
     fresh: str = ""  # an id for a new session, where the coder takes one
     permissions: str = "user"  # or skip
     flags: tuple[str, ...] = ()  # the user's own options for the program
+    budget_usd: float | None = None  # what it may cost, for a program that stops by itself
     folder: str = ""  # the run's own, private: where `Command.files` lie when the program starts
 
     @property
@@ -96,6 +97,8 @@ class Coder:
     tells_turns: bool = True
     #: Whether it tells the cost, where the stream does.
     session_tells_cost: bool = True
+    #: Names of models that stand for another, which it reports when it begins; none named is one of them.
+    short_names: tuple[str, ...] = ()
     #: STDIN, RESUME or NEXT_RUN.
     steering: str = NEXT_RUN
     #: SAME_CWD, ANYWHERE, or empty where a session cannot be gone on with.

@@ -48,6 +48,7 @@ class ClaudeCoder(Coder, Dialect):
     program = "claude"
     tells_cost = True
     session_tells_cost = False
+    short_names = ("", "default", "best", "sonnet", "opus", "haiku", "opusplan", "sonnet[1m]", "opus[1m]")
     tells_context = True
     steering = STDIN
     resumes = SAME_CWD
@@ -61,6 +62,8 @@ class ClaudeCoder(Coder, Dialect):
     def command(self, order: Order) -> Command:
         """The prompt is the first line of its input: a plain text, which messages are not, when it is said again."""
         options, env = _options(order)
+        if order.budget_usd is not None:
+            options.append(f"--max-budget-usd={order.budget_usd:.4f}")
         if order.wants_result and not any(flag.startswith(BY_SCHEMA) for flag in order.flags):
             options.append(f"{BY_SCHEMA}={json.dumps(SCHEMA)}")
         # The user's own come last: some options take every word that follows.
@@ -156,12 +159,19 @@ class ClaudeCoder(Coder, Dialect):
         return fresh, output, count(told, "cache_read_input_tokens"), count(told, "cache_creation_input_tokens")
 
     def total(self, said: Said) -> Usage | None:
-        """Of all models and turns of this process: `usage` is of one turn, and leaves out what sub-agents used."""
+        """Of all models and turns: `usage` is of one turn, and leaves out what sub-agents used.
+
+        Up to 2.1.197 it is of this process alone; later versions go on counting where a resumed session stood.
+        """
         models = [told for told in table(said, "modelUsage").values() if type(told) is dict]
         if not models:
             return None
         fresh, output, read, written = (sum(count(told, name) for told in models) for name in _COUNTS)
-        return Usage(input=fresh, output=output, cache_read=read, cache_write=written, total=True)
+        told = self.tokens(table(said, "usage"))
+        turn = sum(told) - told[1]
+        return Usage(
+            input=fresh, output=output, cache_read=read, cache_write=written, total=True, either=True, turn=turn
+        )
 
 
 def _options(order: Order) -> tuple[list[str], dict[str, str]]:

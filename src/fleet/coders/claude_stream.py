@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.coders.refusals import refusal, status_in
-from fleet.coders.said import amount, count, decoded, instant, table, tables
-from fleet.core.event import Event, Kind, Limit, Usage
+from fleet.coders.said import amount, clean, count, decoded, instant, share, table, tables
+from fleet.core.event import Event, Gauge, Kind, Limit, Usage
 from fleet.core.result_schema import HANDED_IN, looks_handed_in
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 HANDING_IN = "StructuredOutput"
 #: What a model did not say itself, but the program in its place.
 SYNTHETIC = "<synthetic>"
+#: How a turn ends that cost more than the option for it allows.
+OVER_BUDGET = "error_max_budget_usd"
+#: How many windows of a quota are told apart, and how long their names may be.
+MOST_WINDOWS, LONGEST_WINDOW = 10, 40
 API_ERROR = ("API Error: ", "[API Error: ")
 
 
@@ -77,7 +81,12 @@ def _assistant(said: Said, dialect: Dialect) -> list[Event]:
     if type(told) is dict:
         fresh, output, read, written = dialect.tokens(told)
         made[-1]["usage"] = Usage(
-            input=fresh, output=output, cache_read=read, cache_write=written, message=string(message, "id")
+            input=fresh,
+            output=output,
+            cache_read=read,
+            cache_write=written,
+            message=string(message, "id"),
+            model=string(message, "model"),
         )
         # A sub-agent has a context of its own.
         if said.get("parent_tool_use_id") is None and (context := fresh + read + written):
@@ -173,13 +182,35 @@ def _retried(said: Said) -> Event:
 def _account(said: Said, dialect: Dialect) -> list[Event]:
     told = table(said, "rate_limit_info")
     status, which = told.get("status"), string(told, "rateLimitType").replace("_", " ") or "plan"
+    gauges = _gauges(told)
     if status not in ("allowed_warning", "rejected"):
-        return []
+        return [Event(kind=Kind.USAGE, gauges=gauges)] if gauges else []
     refused = status == "rejected" and told.get("isUsingOverage") is not True
     used = amount(told, "utilization")
     text = f"the {which} limit is " + (f"used to {used:.0%}" if used is not None else "reached")
     limit = Limit(kind="plan" if refused else "warning", resets_at=instant(told.get("resetsAt")), text=text)
-    return [Event(kind=Kind.LIMIT, text=text, limit=limit)]
+    return [Event(kind=Kind.LIMIT, text=text, limit=limit, gauges=gauges)]
+
+
+def _gauges(told: Said) -> tuple[Gauge, ...]:
+    """All windows that it tells of; older versions tell of the one that counts alone."""
+    windows = {name: window for name, window in table(told, "unifiedWindows").items() if type(window) is dict}
+    own = string(told, "rateLimitType")
+    if own and own not in windows:
+        windows[own] = told
+    return tuple(
+        Gauge(
+            window=_window_name(name), used_pct=share(window, "utilization"), resets_at=instant(window.get("resetsAt"))
+        )
+        for name, window in list(windows.items())[:MOST_WINDOWS]
+    )
+
+
+def _window_name(name: str) -> str:
+    for long, short in (("five_hour", "5h"), ("seven_day", "7d")):
+        if name.startswith(long):
+            name = short + name.removeprefix(long)
+    return clean(name.replace("_", " "))[:LONGEST_WINDOW]
 
 
 def _result(said: Said, dialect: Dialect) -> list[Event]:
@@ -197,6 +228,8 @@ def _result(said: Said, dialect: Dialect) -> list[Event]:
     if not ok:
         text = _complaint(said, text)
         found = refusal(text, status=count(said, "api_error_status") or status_in(text))
+        if said.get("subtype") == OVER_BUDGET:
+            found = Event(kind=Kind.LIMIT, text=text, limit=Limit(kind="budget", text=text))
     last = Event(
         kind=Kind.RESULT,
         ok=ok,

@@ -41,6 +41,7 @@ class CodexCoder(Coder):
 
     name = "codex"
     program = "codex"
+    short_names = ("",)
     stop_steps = (signal.SIGINT, signal.SIGTERM)  # only the first makes it end the tool that runs
     tells_context = True
     steering = RESUME

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.refusals import refusal
 from fleet.coders.said import amount, count, decoded, instant, table, tables, text
-from fleet.core.event import Event, Kind, Limit, Usage
+from fleet.core.event import Event, Gauge, Kind, Limit, Usage
 
 if TYPE_CHECKING:
     from fleet.coders.said import Said
 
 NEARLY, USED_UP = 90.0, 100.0  # per cent of an account's limit
+LONGEST_WINDOW = 40  # of a window's name
 LONGEST_COMPLAINT = 2_000  # of one that is looked at
 
 _STATUS = re.compile(r"\bstatus:? (\d{3})\b")
@@ -62,6 +63,8 @@ def transcript_events(line: str) -> list[Event]:
     said = decoded(line) or {}
     payload = table(said, "payload")
     match text(payload, "type") or text(said, "type"):
+        case "turn_context":
+            return [Event(kind=Kind.USAGE, data={"model": text(payload, "model")})] if text(payload, "model") else []
         case "task_started":
             window = count(payload, "model_context_window") or None
             return [Event(kind=Kind.USAGE, window=window)] if window else []
@@ -169,13 +172,29 @@ def _account(limits: Said) -> list[Event]:
     """The limit that keeps the account waiting longest, where one is used up; else the one nearest to it."""
     told = [table(limits, name) for name in ("primary", "secondary")]
     near = [each for each in told if (amount(each, "used_percent") or 0.0) >= NEARLY]
+    gauges = tuple(gauge for each in told if (gauge := _gauge(each, text(limits, "limit_id"))))
     if not near:
-        return []
+        return [Event(kind=Kind.USAGE, gauges=gauges)] if gauges else []
     worst = max(near, key=_severity)
     used, resets_at = amount(worst, "used_percent") or 0.0, instant(worst.get("resets_at"))
     words = f"the limit of {count(worst, 'window_minutes')} minutes is used to {used:.0f}%"
     limit = Limit(kind="plan" if used >= USED_UP else "warning", resets_at=resets_at, text=words)
-    return [Event(kind=Kind.LIMIT, text=words, limit=limit)]
+    return [Event(kind=Kind.LIMIT, text=words, limit=limit, gauges=gauges)]
+
+
+def _gauge(told: Said, meter: str) -> Gauge | None:
+    """A window by its length, which is told a minute short at times: its place in the list means nothing."""
+    minutes, used, resets_at = (
+        count(told, "window_minutes"),
+        amount(told, "used_percent"),
+        instant(told.get("resets_at")),
+    )
+    if not minutes or (used is None and resets_at is None):
+        return None
+    hours = round(minutes / 60)
+    length = f"{minutes}m" if hours < 1 else f"{hours // 24}d" if hours % 24 == 0 else f"{hours}h"
+    name = length if meter in ("", "codex") else f"{length} {meter}"
+    return Gauge(window=name[:LONGEST_WINDOW], used_pct=used, resets_at=resets_at)
 
 
 def _severity(told: Said) -> tuple[bool, datetime, float]:

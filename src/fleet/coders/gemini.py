@@ -65,6 +65,7 @@ class GeminiCoder(Coder):
 
     name = "gemini"
     program = "gemini"
+    short_names = ("", "auto", "pro", "flash", "flash-lite")
     stop_steps = (signal.SIGTERM, signal.SIGTERM)  # it ignores an interruption
     steering = RESUME
     resumes = SAME_CWD

@@ -74,6 +74,7 @@ def _answer(said: Said) -> list[Event]:
         output=count(tokens, "output") + count(tokens, "thoughts"),
         cache_read=read,
         message=text(said, "id"),
+        model=text(said, "model"),
     )
     return [*made, Event(kind=Kind.USAGE, usage=usage, context=count(tokens, "total") or None)]
 

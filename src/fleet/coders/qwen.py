@@ -44,6 +44,7 @@ class QwenCoder(Coder, Dialect):
 
     name = "qwen"
     program = "qwen"
+    short_names = ("",)
     tells_context = True
     steering = RESUME
     resumes = SAME_CWD

@@ -71,6 +71,12 @@ def amount(said: Said, key: str) -> float | None:
     return value if value is not None and value >= 0 else None
 
 
+def share(said: Said, key: str) -> float | None:
+    """A share of 1 in per cent, to two digits."""
+    found = amount(said, key)
+    return None if found is None else round(100 * found, 2)
+
+
 def instant(value: object) -> datetime | None:
     """A moment: RFC 3339, or seconds or milliseconds since 1970."""
     try:

@@ -12,7 +12,6 @@ from fleet.config.per_coder import (
     program_for,
     window_for,
 )
-from fleet.config.prices import price_of
 
 __all__ = [
     "DEFAULT",
@@ -33,7 +32,6 @@ __all__ = [
     "load",
     "model_for",
     "permissions_for",
-    "price_of",
     "program_for",
     "window_for",
 ]

@@ -117,10 +117,10 @@ class Price(Section, frozen=True):
     """What a model costs, in dollars per million tokens."""
 
     input: Annotated[
-        Dollars | None, Meta(description="Dollars per million tokens sent; without it the model has no price.")
+        Dollars | None, Meta(description="Dollars per million tokens sent; unset: as in fleet's table.")
     ] = None
     output: Annotated[
-        Dollars | None, Meta(description="Dollars per million tokens received; without it the model has no price.")
+        Dollars | None, Meta(description="Dollars per million tokens received; unset: as in fleet's table.")
     ] = None
     cache_read: Annotated[
         Dollars | None, Meta(description="Dollars per million tokens read from a cache; unset: as input.")
@@ -216,7 +216,9 @@ class Watchdogs(Section, frozen=True):
     ] = None
     max_cost_usd: Annotated[
         Annotated[float, Meta(ge=0.01, le=1_000_000)] | None,
-        Meta(description="Stop an agent that has cost so many dollars; unset: never."),
+        Meta(
+            description="Stop an agent that has cost so many dollars, start none without a known price; unset: never."
+        ),
     ] = None
 
 

@@ -30,6 +30,11 @@ def budgets_in(text: str) -> dict[str, float]:
     return {name: table[name] for name in LEAST if type(table.get(name)) in (int, float)}
 
 
+def no_price(name: str) -> str:
+    """Return why a dollar budget cannot hold for a model."""
+    return f"no price for {name}: set [prices] or use a token budget"
+
+
 def amount(name: str, value: float) -> str:
     """An amount in words."""
     return f"${value:.2f}" if name == COST else f"{value:.0f} tokens"

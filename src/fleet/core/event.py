@@ -30,6 +30,7 @@ class Kind:
 class Usage(Record):
     """Tokens of a run: to be added, or, with `total`, all so far; with `session` also those of its earlier runs.
 
+    With `either`, versions of the coder differ in that, and the numbers show it; the cost beside them spans the same.
     A coder that tells the usage of one message several times names the message: the last telling counts.
     """
 
@@ -39,17 +40,29 @@ class Usage(Record):
     cache_write: int = 0
     total: bool = False
     session: bool = False
+    either: bool = False
+    turn: int = 0  # of such a total: what its last turn alone sent to the main model, caches included
     message: str = ""
+    model: str = ""  # the one that used them, where that is told
 
 
 class Limit(Record):
     """An account's limit, as the coder told it."""
 
     #: rate: too many requests just now; plan: the subscription is used up; overload: the other side is; auth: no login;
+    #: budget: it was told to cost no more, which is no limit of the account
     #: warning: nearly used up, and nothing is refused yet
     kind: str
     resets_at: datetime | None = None
     text: str = ""
+
+
+class Gauge(Record):
+    """How much of one window of an account's quota is used, as the coder told it."""
+
+    window: str  # by its length: 5h, 7d; with what it is of, where it is not of everything
+    used_pct: float | None = None
+    resets_at: datetime | None = None
 
 
 class Event(Record):
@@ -68,4 +81,5 @@ class Event(Record):
     context: int | None = None  # tokens in the model's context now
     window: int | None = None  # how many fit
     limit: Limit | None = None
+    gauges: tuple[Gauge, ...] = ()
     ok: bool | None = None

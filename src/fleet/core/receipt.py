@@ -48,7 +48,8 @@ class FindingCount(Record):
     runs: int = 0
     first_runs: int = 0  # of them, those that were their task's first
     cost_usd: float = 0.0
-    costed: int = 0  # how many of them told a cost
+    costed: int = 0  # how many of them have a known cost
+    computed: int = 0  # and of how many fleet computed it
     seconds: float = 0.0  # from their start to their end, together
 
 

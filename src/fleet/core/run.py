@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from fleet.core.jsontext import decode
 from fleet.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
     from typing import Any
 
@@ -50,6 +53,14 @@ class Outcome(Record):
     says_blocked: str = ""  # why another run would meet the same: its agent handed that in, or its place is gone
 
 
+#: What the cost of a run is based on. A computed one also names its prices: the day of fleet's table, or "settings".
+REPORTED, COMPUTED, UNKNOWN = "reported", "computed", "unknown"
+
+
+#: Coders round the moment at which a window begins again.
+RESET_SLACK = timedelta(minutes=5)
+
+
 class Run(Record):
     """One attempt, as the history keeps it."""
 
@@ -87,6 +98,7 @@ class Run(Record):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost_usd: float | None = None
+    cost_basis: str = ""  # reported, computed:<prices>, unknown: then the cost is at least so much; none: no tokens yet
     context_peak: int | None = None
     context_window: int | None = None
     stdout_offset: int = 0  # up to where its output was folded into this record
@@ -128,9 +140,25 @@ class Run(Record):
         return found
 
     @property
+    def prices(self) -> str:
+        """Which prices its cost was computed from, if it was."""
+        return self.cost_basis.partition(":")[2]
+
+    @property
     def tokens(self) -> int:
         """All tokens of the run."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+def total_cost(runs: Iterable[Run]) -> tuple[float | None, str]:
+    """What runs cost together, and what that is based on: unknown where one of them spent nobody knows what."""
+    spent = [run for run in runs if run.tokens or run.cost_usd is not None]
+    known = [run.cost_usd for run in spent if run.cost_usd is not None]
+    if len(known) < len(spent) or any(run.cost_basis == UNKNOWN for run in spent):
+        basis = UNKNOWN
+    else:
+        basis = COMPUTED if any(run.prices for run in spent) else REPORTED
+    return (sum(known) if known else None), basis if spent else ""
 
 
 #: The source of a question whose asker lives, and waits for the answer.
@@ -181,6 +209,31 @@ class AccountTotal(Record):
     runs: int = 0
     tokens: int = 0
     cost_usd: float = 0.0  # as far as the coder told it
+
+
+class Quota(Record):
+    """How much of one window of an account's quota was used when that was last seen."""
+
+    coder: str
+    account: str = ""
+    span: str  # 5h, 7d …
+    used_pct: float | None = None
+    resets_at: datetime | None = None
+    seen_at: datetime
+
+    def is_stale(self, now: datetime) -> bool:
+        """Return True if the window has begun again since: what is used of it now is not known."""
+        return self.resets_at is not None and self.resets_at <= now
+
+    def then(self, later: Quota) -> Quota:
+        """Return this quota after a later word of it: what that leaves out stays, unless the window began again."""
+        if later.seen_at < self.seen_at:
+            return self
+        before, after = self.resets_at, later.resets_at
+        if self.is_stale(later.seen_at) or (before and after and after > before + RESET_SLACK):
+            return later
+        used = self.used_pct if later.used_pct is None else later.used_pct
+        return later.replace(used_pct=used, resets_at=later.resets_at or self.resets_at)
 
 
 class Delivery:

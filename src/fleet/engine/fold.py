@@ -16,6 +16,11 @@ What decides how the run ends, and is no column of its own, is kept as notes in 
     formalities tool calls that only hand in, talk about the task or plan: see `engine.evidence.formalities`
     messages    the usage of the last few messages: some coders tell it several times
     before      what the session had used and done when this run began: some coders count on over a resumed session
+    told        the last total that the coder reported for this process or its session: tokens and cost
+    base        what of such a total is of earlier runs, found out with the first one
+    model       what the coder calls the model
+    paid        the cost that was last reported, and for which tokens
+    apart       tokens since then, by size of the request and model, where those differ from the rest
     first       tokens in the context at its first request: what the coder loads before anything is said
     estimated   its coder does not tell how full the context is
     cut         lines of its output that were too long to be read whole
@@ -33,6 +38,7 @@ from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.resets import resets_at
 from fleet.core.result_schema import HANDED_IN
+from fleet.core.run import REPORTED
 from fleet.engine.evidence.formalities import is_formality
 from fleet.engine.last_words import LONGEST_QUESTION, question_in
 
@@ -48,6 +54,9 @@ LONGEST_REASON, LONGEST_RESULT = 500, 64 * 1024
 MOST_MESSAGES, MOST_DENIED = 8, 10
 LARGEST = 2**53  # more than any count can mean, and few enough for every database
 TOKENS = ("input", "output", "cache_read", "cache_write")
+SENT = ("input", "cache_read", "cache_write")  # what a coder reports of each request as it is; output often comes late
+#: Beyond these sizes requests may have other prices; and how many models a run is told apart by.
+SIZES, MOST_APART = (512_000, 272_000, 200_000, 128_000, 100_000), 16
 WARNING = "warning"
 
 _ANSWERS = frozenset((Kind.TEXT, Kind.THINKING, Kind.TOOL_USE))
@@ -62,12 +71,14 @@ def fold(run: Run, events: Iterable[Event], at: datetime) -> Run:
 
 
 def going_on(run: Run, earlier: Run) -> Run:
-    """A new run that goes on in the session of an earlier one, whose tokens are not counted again."""
+    """A new run that goes on in the session of an earlier one, whose tokens and cost are not counted again."""
     before = earlier.notes.get("before", {})
     total = {name: before.get(name, 0) + getattr(earlier, f"{name}_tokens") for name in TOKENS}
     total["tool_calls"] = before.get("tool_calls", 0) + earlier.tool_calls
     total["formalities"] = before.get("formalities", 0) + earlier.notes.get("formalities", 0)
-    return run.replace(session=earlier.session, folded=encode(run.notes | {"before": total}))
+    total["cost"] = before.get("cost", 0.0) + (earlier.cost_usd or 0.0)
+    told = {"told": earlier.notes["told"]} if "told" in earlier.notes else {}
+    return run.replace(session=earlier.session, folded=encode(run.notes | {"before": total} | told))
 
 
 class _Folding:
@@ -90,8 +101,8 @@ class _Folding:
             self._new["first_event_at"] = at
         if event.session:
             self._new["session"] = event.session
-        if event.kind == Kind.SESSION_STARTED and not self._get("model"):
-            self._new["model"] = str(event.data.get("model") or "")[:200]
+        if event.kind in (Kind.SESSION_STARTED, Kind.USAGE) and event.data.get("model"):
+            self._named(str(event.data["model"]))
         if event.kind == Kind.TOOL_USE:
             self._new["tool_calls"] = self._get("tool_calls") + 1
             if is_formality(event.tool, event.data, self._run.task_id):
@@ -104,23 +115,50 @@ class _Folding:
     def _get(self, name: str) -> Any:
         return self._new[name] if name in self._new else getattr(self._run, name)
 
+    def _named(self, model: str) -> None:
+        """Keep what the coder calls the model it works with; a short name in the settings may stand for any."""
+        self._notes.setdefault("model", model[:200])
+        if not self._get("model"):
+            self._new["model"] = model[:200]
+
     def _amounts(self, event: Event) -> None:
-        if event.cost_usd is not None:
-            self._new["cost_usd"] = event.cost_usd
-        if event.cost_added is not None:
-            self._new["cost_usd"] = (self._get("cost_usd") or 0.0) + event.cost_added
+        usage = event.usage
         if event.context is not None:
             self._notes.setdefault("first", event.context)
             self._new["context_peak"] = max(event.context, self._get("context_peak") or 0)
+            if usage is not None and usage.model:
+                self._named(usage.model)
         if event.window is not None:
             self._new["context_window"] = event.window
-        if event.usage is not None:
-            self._tokens(event.usage)
+        if usage is not None:
+            had = self._counts()
+            self._tokens(usage, event.cost_usd)
+            self._apart(usage, event.context or 0, had)
+        self._cost(event)
 
-    def _tokens(self, usage: Usage) -> None:
+    def _counts(self) -> list[int]:
+        return [self._get(f"{name}_tokens") for name in TOKENS]
+
+    def _cost(self, event: Event) -> None:
+        if event.cost_added is not None:
+            known = self._get("cost_usd") if self._get("cost_basis") == REPORTED else None
+            self._new |= {"cost_usd": (known or 0.0) + event.cost_added, "cost_basis": REPORTED}
+        if event.cost_usd is None:
+            return
+        cost = event.cost_usd
+        if event.usage is not None and event.usage.either:
+            cost = max(cost - self._notes["base"].get("cost", 0.0), 0.0)
+            self._notes["paid"] = {"usd": cost, "tokens": self._counts()}
+            self._notes.pop("apart", None)
+        self._new |= {"cost_usd": cost, "cost_basis": REPORTED}
+
+    def _tokens(self, usage: Usage, cost: float | None) -> None:
         told = {name: min(max(getattr(usage, name), 0), LARGEST) for name in TOKENS}
         if usage.total:
             before = self._notes.get("before", {}) if usage.session else {}
+            if usage.either:
+                before = self._base(told, usage.turn)
+                self._notes["told"] = told | {"cost": cost or 0.0}
             for name, count in told.items():
                 own = count - before.get(name, 0)
                 self._new[f"{name}_tokens"] = max(own, self._get(f"{name}_tokens"))
@@ -132,6 +170,34 @@ class _Folding:
             others = {key: value for key, value in self._notes.get("messages", {}).items() if key != usage.message}
             kept = dict(list(others.items())[-MOST_MESSAGES + 1 :])
             self._notes["messages"] = {**kept, usage.message: told}
+
+    def _base(self, told: dict[str, int], turn: int) -> dict[str, float]:
+        """What of a total is of earlier runs of the session: nothing, its last total, or all that was counted since.
+
+        A program that was killed may have kept its own part of the total, or lost it. What was sent to the model is
+        known from the stream, that of sub-agents too, so what a total has beyond it shows which of these it begins at.
+        """
+        if "base" not in self._notes:
+            sent = max(sum(self._get(f"{name}_tokens") for name in SENT), turn)
+            seen = sum(told[name] for name in SENT) - sent
+            known: list[dict[str, float]] = [{}, self._notes.get("told", {}), self._notes.get("before", {})]
+            self._notes["base"] = min(known, key=lambda one: abs(seen - sum(one.get(name, 0) for name in SENT)))
+        found: dict[str, float] = self._notes["base"]
+        return found
+
+    def _apart(self, usage: Usage, context: int, had: list[int]) -> None:
+        """Tell tokens apart that may have another price: those of a sub-agent's model, or of a large request."""
+        size = next((size for size in SIZES if context >= size), 0)
+        model, main = usage.model[:200], str(self._notes.get("model", ""))
+        other = model if model.partition("[")[0] != main.partition("[")[0] else ""  # [1m]: the same with more context
+        if (not size and not other) or self._counts() == had:
+            return
+        apart = self._notes.get("apart", {})
+        key = f"{size} {other}"
+        if key in apart or len(apart) < MOST_APART:
+            added = [new - old for new, old in zip(self._counts(), had, strict=True)]
+            counts = [sum(pair) for pair in zip(apart.get(key, (0, 0, 0, 0)), added, strict=True)]
+            self._notes["apart"] = {**apart, key: counts}
 
     def _words(self, event: Event, at: datetime) -> None:
         notes = self._notes

@@ -8,14 +8,15 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fleet.coders.base import BUSY, READY, STDIN
-from fleet.config import price_of, window_for
+from fleet.config import window_for
 from fleet.core.clock import shown_here
 from fleet.core.errors import FleetError
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.result_schema import HANDED_IN, is_handed_on
-from fleet.core.run import BY_TOOL, Ending, Outcome
+from fleet.core.run import BY_TOOL, UNKNOWN, Ending, Outcome, Quota
 from fleet.engine import watchdog
+from fleet.engine.costs import costed, model_of, reports_cost
 from fleet.engine.fold import fold
 from fleet.engine.office import TMUX
 from fleet.engine.purse import Purse
@@ -31,11 +32,12 @@ from fleet.engine.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from typing import Any
 
     from fleet.coders.base import Coder
     from fleet.config import Settings
-    from fleet.core.event import Event
+    from fleet.core.event import Event, Gauge
     from fleet.core.run import Run
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
@@ -88,6 +90,7 @@ class Live:
         self.agent = agent
         self.place = folder.run_folder(run.number)
         self.dirty = False  # folded further than the history knows
+        self.quotas: dict[str, Quota] = {}  # of its account, as it told them; whoever keeps them takes them out
         self.delivered: list[str] = []  # messages that were seen to arrive; whoever keeps them takes them out
         self.settings = terms.settings
         self.env = terms.env
@@ -326,12 +329,27 @@ class Live:
         now = self._office.now()
         self.run = self._weighed(fold(self.run, [self._clean(event) for event in events], now))
         self._look_out(events)
+        for event in events:
+            for gauge in event.gauges:
+                self._note_quota(gauge, now)
         self._signs.folded(self.run, self._office.steady())
         self.delivered += [event.text for event in events if event.kind == Kind.DELIVERED]
         try:
             self.folder.append_events(events, now)
         except OSError as error:  # a full disk costs the readable copy, not the run
             log.warning("events of %s not written: %s", self.run.id, error)
+
+    def _note_quota(self, gauge: Gauge, now: datetime) -> None:
+        seen = Quota(
+            coder=self.run.coder,
+            account=self.run.account,
+            span=gauge.window,
+            used_pct=gauge.used_pct,
+            resets_at=gauge.resets_at,
+            seen_at=now,
+        )
+        known = self.quotas.get(gauge.window)
+        self.quotas[gauge.window] = known.then(seen) if known else seen
 
     def _look_out(self, events: list[Event]) -> None:
         """Note what its tools do outside of its bounds."""
@@ -363,25 +381,10 @@ class Live:
             run = run.replace(context_window=own)
         if not self.coder.tells_context:
             run = run.replace(context_peak=run.notes.get("read", 0) // CHARACTERS_OF_A_TOKEN)
-        tells_cost = self.coder.tells_cost and (self.coder.session_tells_cost or not self.interactive)
-        if not tells_cost and run.tokens:
-            run = run.replace(cost_usd=_price(self.settings, run))
-        return run
+        return costed(self.settings, run)
 
     def _facts(self) -> watchdog.Facts:
         facts = self._signs.facts(self.run, self.run.context_peak, self.run.context_window)
-        facts = facts.replace(interactive=True) if self.interactive else facts
-        if facts.cost_usd is not None or self._limits.max_cost_usd is None:
-            return facts
-        return facts.replace(cost_usd=_price(self.settings, self.run))
-
-
-def _price(settings: Settings, run: Run) -> float | None:
-    return price_of(
-        settings,
-        run.model,
-        input=run.input_tokens,
-        output=run.output_tokens,
-        cache_read=run.cache_read_tokens,
-        cache_write=run.cache_write_tokens,
-    )
+        if self.run.cost_basis == UNKNOWN and not reports_cost(self.coder, interactive=self.interactive):
+            facts = facts.replace(unpriced=model_of(self.run))
+        return facts.replace(interactive=True) if self.interactive else facts

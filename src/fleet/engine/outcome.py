@@ -141,6 +141,8 @@ def _detail(seen: Seen, words: dict[str, Any]) -> str:
 
 def _limited(seen: Seen, limit: dict[str, Any]) -> Outcome:
     kind = limit.get("kind") or "rate"
+    if kind == "budget":
+        return _ended(seen, Ending.OVER_BUDGET, f"its coder stopped: {limit.get('text') or 'no details'}")
     until = datetime.fromisoformat(limit["until"]) if limit.get("until") else None
     reason = f"{kind} limit: {limit.get('text') or 'no details'}"
     return _ended(seen, BY_LIMIT.get(kind, Ending.RATE_LIMITED), reason).replace(resume_at=until, limit=kind)

@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fleet.core.budget import amount, budgets_in
+from fleet.core.budget import COST, amount, budgets_in, no_price
 from fleet.core.errors import FleetError
 from fleet.core.run import Ending, Outcome
-from fleet.engine.spending import LOOK_SECONDS, budgets_of, pricing, spent
+from fleet.engine.spending import LOOK_SECONDS, budgets_of, spent
 
 if TYPE_CHECKING:
     from fleet.core.run import Run
@@ -47,12 +47,15 @@ class Purse:
         queue, history = self._office.queue, self._office.history
         budgets = budgets_of(queue, self._task)
         self._may_have = bool(budgets)
-        price = pricing(self._office.settings)
+        settings = self._office.settings
         for budget in budgets:
-            took = self._office.books.read(budget.task.id, partial(spent, queue, history, budget.task, price))
+            took = self._office.books.read(budget.task.id, partial(spent, queue, history, budget.task, settings))
+            if COST in budget.amounts and took.unpriced:
+                return Outcome(ending=Ending.OVER_BUDGET, reason=no_price(took.unpriced))
             for name, most in budget.amounts.items():
-                if took[name] >= most:
-                    return Outcome(ending=Ending.OVER_BUDGET, reason=_reason(budget.task.id, name, took[name], most))
+                amount = took.amounts[name]
+                if amount >= most:
+                    return Outcome(ending=Ending.OVER_BUDGET, reason=_reason(budget.task.id, name, amount, most))
         return None
 
 

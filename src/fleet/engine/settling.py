@@ -73,6 +73,8 @@ async def settle(
                 _record_questions(
                     office, task, live, [*seen.asked, *left, *([live.folder.clean(last)] if last else [])]
                 )
+            if live.quotas:
+                office.history.note_quotas(list(live.quotas.values()))
             rules = _rules(task, found)
             settled = _write(office, claim, live, outcome, judgement, pieces, rules)
             end_task_json(office, settled, live.run)

@@ -9,9 +9,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.config import load, price_of
+from fleet import coders
 from fleet.core.budget import COST, TOKENS, budgets_in
+from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
+from fleet.core.run import UNKNOWN
+from fleet.core.task import HEADLESS
+from fleet.engine.costs import cost_of, model_of, reports_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from fleet.config import Settings
     from fleet.core.run import Run
     from fleet.core.task import Task
-    from fleet.home import Home
     from fleet.store.base import History, Queue
 
 #: How far up it is looked whose budget holds, and how many tasks of a family are counted.
@@ -47,49 +50,58 @@ def budgets_of(queue: Queue, task: Task) -> list[Budget]:
         task, above = makers[0], above - 1
 
 
-def spent(queue: Queue, history: History, task: Task, price: Callable[[Run], float]) -> dict[str, float]:
+class Spent(NamedTuple):
+    """What runs took so far, by the names of budgets; and a model of theirs whose cost nothing tells."""
+
+    amounts: dict[str, float]
+    unpriced: str = ""
+
+
+def spent(queue: Queue, history: History, task: Task, settings: Settings) -> Spent:
     """What the last run of a task and all runs of the tasks that came of it took so far."""
     runs = history.runs(task.id)[-1:]
     for key in _family(queue, task):
         runs += history.runs(key)
-    return {TOKENS: float(sum(run.tokens for run in runs)), COST: sum(map(price, runs))}
+    costs = [(run, cost_of(settings, run)) for run in runs]
+    unpriced = next(
+        (model_of(run) for run, cost in costs if cost.basis == UNKNOWN and not _may_report(run, settings)), ""
+    )
+    amounts = {TOKENS: float(sum(run.tokens for run in runs)), COST: sum(cost.usd or 0.0 for _, cost in costs)}
+    return Spent(amounts, unpriced)
 
 
-def left_of(queue: Queue, history: History, home: Home, task: Task) -> dict[str, float]:
-    """What is left, by the budgets that a task's runs are under; empty where there is none."""
-    budgets = budgets_of(queue, task)
-    if not budgets:
-        return {}
-    price = pricing(load(home, env={}, lenient=True))
+def left_of(queue: Queue, history: History, settings: Settings, task: Task) -> dict[str, float]:
+    """What is left, by the budgets that a task's runs are under; empty where there is none.
+
+    Where the cost of a run is not known, no dollar is left: a budget that nobody can count is used up.
+    """
     left: dict[str, float] = {}
-    for budget in budgets:
-        took = spent(queue, history, budget.task, price)
+    for budget in budgets_of(queue, task):
+        took = spent(queue, history, budget.task, settings)
         for name, most in budget.amounts.items():
-            rest = most - took[name]
+            rest = 0.0 if name == COST and took.unpriced else most - took.amounts[name]
             left[name] = min(left.get(name, rest), rest)
     return {name: int(rest) if name == TOKENS else round(rest, 4) for name, rest in left.items()}
 
 
-def pricing(settings: Settings) -> Callable[[Run], float]:
-    """What a run costs: as its coder told, else by the prices in the settings, else nothing that is known."""
-
-    def price(run: Run) -> float:
-        if run.cost_usd is not None:
-            return run.cost_usd
-        counts = {"input": run.input_tokens, "output": run.output_tokens}
-        cached = {"cache_read": run.cache_read_tokens, "cache_write": run.cache_write_tokens}
-        return price_of(settings, run.model, **counts, **cached) or 0.0
-
-    return price
+def _may_report(run: Run, settings: Settings) -> bool:
+    """Whether a run is still at work with a coder that reports its cost at the end."""
+    if not run.is_live:
+        return False
+    try:
+        coder = coders.load(run.coder, settings)
+    except FleetError:
+        return False
+    return reports_cost(coder, interactive=run.launcher != HEADLESS)
 
 
 class Books:
     """What families spent, as last counted: many runs of one family ask at the same time. Of the store's thread."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[float, dict[str, float]]] = {}
+        self._kept: dict[str, tuple[float, Spent]] = {}
 
-    def read(self, key: str, count: Callable[[], dict[str, float]]) -> dict[str, float]:
+    def read(self, key: str, count: Callable[[], Spent]) -> Spent:
         """What a family spent, counted anew where that was too long ago."""
         now = time.monotonic()
         if key not in self._kept or now - self._kept[key][0] >= LOOK_SECONDS:

@@ -25,6 +25,7 @@ from fleet.config import (
     window_for,
 )
 from fleet.core.branch import session_name
+from fleet.core.budget import COST, LEAST
 from fleet.core.errors import FleetError
 from fleet.core.finding import Finding
 from fleet.core.jsontext import encode
@@ -36,6 +37,7 @@ from fleet.engine.accounts import seats
 from fleet.engine.answers import ASKED_BEFORE, take_answers
 from fleet.engine.arrival import arrive, taken_on
 from fleet.engine.briefing import briefed, carry
+from fleet.engine.costs import why_no_price
 from fleet.engine.environment import Place, agent_environment, agent_path
 from fleet.engine.evidence.gathering import rules_of
 from fleet.engine.evidence.spawn import marked, spawned
@@ -49,8 +51,10 @@ from fleet.engine.office import HEADLESS, TMUX
 from fleet.engine.preflight import check_login
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
+from fleet.engine.spending import left_of
 from fleet.engine.staging import staged
 from fleet.engine.strays import keep_record
+from fleet.engine.watchdog import watchdog_for
 from fleet.engine.workplace import NotNow, NotReady, be_alone, open_place, repository_of, verify_folder
 from fleet.launchers.base import Apart, LaunchSpec
 
@@ -93,6 +97,7 @@ class Plan(NamedTuple):
     model: str
     launcher: str  # "headless" or "tmux:<socket>"
     home: Home  # in which its folder lies
+    budget_usd: float | None = None  # what it may cost
     place: Place = Place("")
     last: Run | None = None  # the run before
     marking: asyncio.Task[Mark] | None = None  # what is looked at meanwhile
@@ -126,6 +131,7 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     task = task.replace(**edits.fields)
     await arrive(office, task, folder)
     plan = _plan(office, task, folder, await office.settings_for(task))
+    plan = plan._replace(budget_usd=await office.ask(_dollars, office, plan))
     marking = asyncio.create_task(office.look(_marked, plan))  # it takes as long as the worktree itself
     place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
     plan = plan._replace(place=place, last=last, marking=marking)
@@ -290,6 +296,23 @@ def _plan(office: Office, task: Task, folder: TaskFolder, settings: Settings) ->
     return Plan(task, settings, coder, model, launcher, folder.home)
 
 
+def _dollars(office: Office, plan: Plan) -> float | None:
+    """What a run may cost by its own limit and by those of the tasks that led to it; None: anything.
+
+    Raises NotReady where nothing would tell what it costs: such a budget would stop nothing.
+    """
+    own = watchdog_for(plan.settings, plan.task).max_cost_usd
+    may_have = plan.task.made_by or plan.task.limits
+    left = left_of(office.queue, office.history, plan.settings, plan.task).get(COST) if may_have else None
+    budgets = [each for each in (own, left) if each is not None]
+    if not budgets:
+        return None
+    today = office.now().date()
+    if why := why_no_price(plan.settings, plan.coder, plan.model, today, interactive=plan.interactive):
+        raise NotReady(why)
+    return max(min(budgets), LEAST[COST])
+
+
 async def _new_run(office: Office, claim: Claim, plan: Plan, account: str) -> Run:
     workspace, last = plan.place.workspace, plan.last
     run = Run(
@@ -352,6 +375,7 @@ def _ordered(
         model=plan.model or None,
         session=run.session,
         fresh=str(uuid4()),
+        budget_usd=plan.budget_usd,
         permissions=permissions_for(plan.settings, plan.coder.name),
         flags=_flags(plan),
         folder=folder.run_folder(run.number),

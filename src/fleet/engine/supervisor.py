@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.run import Message
-    from fleet.core.task import Task
+    from fleet.core.run import Message, Quota, Run
+    from fleet.core.task import Claim, Task
     from fleet.engine.admission import Situation
     from fleet.engine.live import Live
     from fleet.engine.office import Office
@@ -324,14 +324,19 @@ class Supervisor:
         dirty = [r for r in self._runners.values() if r.live is not None and r.live.dirty]
         if not dirty:
             return
-        pairs = []
+        pairs: list[tuple[Claim, Run]] = []
+        quotas: list[Quota] = []
         for runner in dirty:
             assert runner.live is not None
             runner.live.dirty = False
+            quotas += runner.live.quotas.values()
+            runner.live.quotas = {}
             self._radar.stir(runner.live)
             pairs.append((runner.claim, runner.live.run))
         try:
             lost = await self._office.ask(self._office.history.fold_all, pairs)
+            if quotas:
+                await self._office.ask(self._office.history.note_quotas, quotas)
         except StoreFault:
             for runner in dirty:
                 assert runner.live is not None

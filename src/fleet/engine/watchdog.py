@@ -10,6 +10,7 @@ import msgspec
 
 from fleet.config.check import check_value
 from fleet.config.keys import KEYS
+from fleet.core.budget import no_price
 from fleet.core.errors import BadInput
 from fleet.core.record import Record
 from fleet.core.run import Ending, Outcome
@@ -39,6 +40,7 @@ class Facts(Record):
     result_at: datetime | None = None  # when its result was in and it had nothing more to read
     tokens: int = 0
     cost_usd: float | None = None
+    unpriced: str = ""  # the model that it used, if nothing tells what that costs
     context: int | None = None
     window: int | None = None
     overflows: int = 0  # how often its context was too full for a request, with no work in between
@@ -130,6 +132,8 @@ def _over_budget(facts: Facts, limits: Watchdog) -> Iterator[Outcome]:
     if limits.max_cost_usd is not None and (facts.cost_usd or 0) >= limits.max_cost_usd:
         reason = f"cost ${facts.cost_usd:.2f} of ${limits.max_cost_usd:.2f} allowed"
         yield Outcome(ending=Ending.OVER_BUDGET, reason=reason)
+    if limits.max_cost_usd is not None and facts.unpriced:
+        yield Outcome(ending=Ending.OVER_BUDGET, reason=no_price(facts.unpriced))
 
 
 def _context_full(facts: Facts, limits: Watchdog) -> Iterator[Outcome]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleet.core.host import Host
     from fleet.core.receipt import FindingCount, Receipt
     from fleet.core.relocation import Relocation
-    from fleet.core.run import Account, AccountTotal, Message, Question, Run
+    from fleet.core.run import Account, AccountTotal, Message, Question, Quota, Run
     from fleet.core.tally import Tally
     from fleet.core.task import Caller, Claim, Comment, Task, Verdict
     from fleet.core.workspace import Workspace
@@ -237,6 +237,12 @@ class History(Protocol):
 
     def account_totals(self) -> list[AccountTotal]:
         """What the ended runs of each account took, kept as sums: the history is not read. The sums have a bound."""
+
+    def note_quotas(self, seen: Sequence[Quota]) -> None:
+        """Keep what was seen of quotas; what a later word leaves out stays, and an earlier word changes nothing."""
+
+    def quotas(self) -> list[Quota]:
+        """The windows of every account's quota as last seen, by coder, account and window."""
 
     def say(self, message: Message) -> None:
         """Keep a message to a task's agent; one whose id is there already changes nothing."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.run import AccountTotal, Message, Question, Run
+    from fleet.core.run import AccountTotal, Message, Question, Quota, Run
     from fleet.core.task import Claim
 
 _BEGUN_WITH = ("id", "task_id", "number", "epoch", "owner", "started_at")
@@ -137,6 +137,17 @@ class MemoryHistory(MemoryHosts):
 
     def account_totals(self) -> list[AccountTotal]:
         return [total for _, total in sorted(self._queue.state.totals.items())]
+
+    def note_quotas(self, seen: Sequence[Quota]) -> None:
+        with self._queue.atomic():
+            known = dict(self._queue.state.quotas)
+            for each in seen:
+                key = (each.coder, each.account, each.span)
+                known[key] = known[key].then(each) if key in known else each
+            self._queue.state.quotas = known
+
+    def quotas(self) -> list[Quota]:
+        return [quota for _, quota in sorted(self._queue.state.quotas.items())]
 
     def say(self, message: Message) -> None:
         with self._queue.atomic():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.receipt import FindingCount
+from fleet.core.run import COMPUTED, UNKNOWN
 from fleet.store import receipt_rules as rules
 from fleet.store.memory_workspaces import MemoryWorkspaces
 
@@ -78,6 +79,7 @@ def _count(runs: list[Run]) -> FindingCount:
         runs=len(runs),
         first_runs=sum(run.number == 1 for run in runs),
         cost_usd=float(sum(costs)),
-        costed=len(costs),
+        costed=sum(run.cost_usd is not None and run.cost_basis != UNKNOWN for run in runs),
+        computed=sum(run.cost_basis.startswith(COMPUTED) for run in runs),
         seconds=float(sum(spans)),
     )

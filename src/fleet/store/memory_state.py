@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fleet.core.flow import Result, StageOf, Workflow
     from fleet.core.host import Host
     from fleet.core.receipt import Receipt
-    from fleet.core.run import Account, AccountTotal, Message, Question, Run
+    from fleet.core.run import Account, AccountTotal, Message, Question, Quota, Run
     from fleet.core.task import Caller, Comment, Task
     from fleet.core.workspace import Workspace
 
@@ -34,6 +34,7 @@ class State:
         self.messages: dict[str, Message] = {}
         self.accounts: dict[tuple[str, str], Account] = {}
         self.totals: dict[tuple[str, str], AccountTotal] = {}
+        self.quotas: dict[tuple[str, str, str], Quota] = {}
         self.workspaces: list[Workspace] = []
         self.receipts: list[Receipt] = []
         self.collisions: list[Collision] = []

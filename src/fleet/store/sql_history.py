@@ -11,6 +11,7 @@ from fleet.store.sql_history_rows import (
     account_from,
     message_from,
     question_from,
+    quota_from,
     run_from,
     storable,
     total_from,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.run import Account, AccountTotal, Message, Question, Run
+    from fleet.core.run import Account, AccountTotal, Message, Question, Quota, Run
     from fleet.core.task import Claim
 
 _BEFORE_ALL = -(2**63)
@@ -134,6 +135,16 @@ class SqlHistory(SqlHosts):
 
     def account_totals(self) -> list[AccountTotal]:
         return [total_from(row) for row in self._rows("account_totals")]
+
+    def note_quotas(self, seen: Sequence[Quota]) -> None:
+        with self._db.writing(durable=False):
+            known = {(each.coder, each.account, each.span): each for each in self.quotas()}
+            for each in seen:
+                key = tuple(map(storable, (each.coder, each.account, each.span)))
+                self._db.rows(self._sql["keep_quota"], values_of(known[key].then(each) if key in known else each))
+
+    def quotas(self) -> list[Quota]:
+        return [quota_from(row) for row in self._rows("quotas")]
 
     def say(self, message: Message) -> None:
         with self._db.writing():

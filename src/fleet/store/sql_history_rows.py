@@ -10,7 +10,7 @@ from fleet.core.flow import Result, StageOf, Workflow
 from fleet.core.host import Host
 from fleet.core.jsontext import decode
 from fleet.core.receipt import FindingCount, Receipt
-from fleet.core.run import Account, AccountTotal, Message, Question, Run
+from fleet.core.run import Account, AccountTotal, Message, Question, Quota, Run
 from fleet.core.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ def account_from(row: tuple[Any, ...]) -> Account:
 def total_from(row: tuple[Any, ...]) -> AccountTotal:
     """An account's sums from the columns of the query `account_totals`."""
     return _record(AccountTotal, row)
+
+
+def quota_from(row: tuple[Any, ...]) -> Quota:
+    """A quota from the columns of the query `quotas`."""
+    return _record(Quota, row)
 
 
 def message_from(row: tuple[Any, ...]) -> Message:
@@ -118,7 +123,7 @@ def _is_instant(name: str) -> bool:
 
 
 _KINDS: tuple[type[Record], ...] = (
-    *(Run, Question, Account, AccountTotal, Message, Workspace, Receipt, FindingCount, Collision),
+    *(Run, Question, Account, AccountTotal, Quota, Message, Workspace, Receipt, FindingCount, Collision),
     *(Workflow, StageOf, Result, Host),
 )
 _INSTANTS = {name for kind in _KINDS for name in kind._fields if _is_instant(name)}

@@ -71,7 +71,7 @@ def test_without_a_receipt_or_a_run_that_is_said() -> None:
 
 
 def test_an_agent_whose_cost_is_not_known_is_not_said_to_cost_nothing() -> None:
-    assert "1 run, no cost told" in text_of(a_task(), a_receipt(), [a_run(1, cost_usd=None)], commit=COMMIT)
+    assert "1 run, no known cost" in text_of(a_task(), a_receipt(), [a_run(1, cost_usd=None)], commit=COMMIT)
 
 
 HOSTILE = (

@@ -165,7 +165,7 @@ def test_each_block_is_an_event_and_the_usage_goes_with_the_last() -> None:
         {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}},
     ]
     events = parsed(type="assistant", message=a_message(*blocks), parent_tool_use_id=None)
-    usage = Usage(input=5, output=1, cache_read=70, cache_write=2, message="msg_1")
+    usage = Usage(input=5, output=1, cache_read=70, cache_write=2, message="msg_1", model="claude-sonnet-5")
     assert events == [
         Event(kind=Kind.THINKING, text="hm"),
         Event(kind=Kind.TEXT, text="hi"),
@@ -338,7 +338,7 @@ def test_the_whole_use_is_that_of_all_models_and_their_window_that_of_one() -> N
     one = {"inputTokens": 1, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4}
     told = {"a": {**one, "contextWindow": 200_000}, "b": {**one, "contextWindow": 1_000_000}}
     both = only(CLAUDE.parse(json.dumps(a_result(modelUsage=told, total_cost_usd=0.5))))
-    assert both.usage == Usage(input=2, output=4, cache_read=6, cache_write=8, total=True)
+    assert both.usage == Usage(input=2, output=4, cache_read=6, cache_write=8, total=True, either=True)
     assert (both.cost_usd, both.window) == (0.5, None)
     assert only(CLAUDE.parse(json.dumps(a_result(modelUsage={"a": told["a"]})))).window == 200_000
 

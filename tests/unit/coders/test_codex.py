@@ -171,7 +171,8 @@ def test_the_file_tells_how_full_the_context_is() -> None:
 @pytest.mark.parametrize(("percent", "kind"), [(89.9, None), (90, "warning"), (93.0, "warning"), (100.0, "plan")])
 def test_the_file_tells_how_much_of_the_account_is_used(percent: float, kind: str | None) -> None:
     told = kept(type="token_count", info=None, rate_limits={"primary": used(percent), "secondary": used(40.0)})
-    assert [event.limit and event.limit.kind for event in told] == ([kind] if kind else [])
+    assert [event.limit and event.limit.kind for event in told] == [kind]
+    assert [(each.window, each.used_pct) for each in told[0].gauges] == [("5h", percent), ("5h", 40.0)]
     if kind:
         assert told[0].limit is not None
         assert told[0].limit.resets_at == datetime(2026, 11, 16, 2, 59, 48, tzinfo=UTC)

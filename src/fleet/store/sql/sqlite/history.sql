@@ -4,8 +4,8 @@ select
     r.id, r.task, r.number, r.epoch, r.owner, r.launcher, r.containment, r.coder, r.model, r.account, r.session,
     r.workspace, r.home, r.branch, r.base_commit, r.started_at, r.first_event_at, r.last_event_at, r.result_at, r.ended_at,
     r.ending, r.reason, r.resume_at, r.exit_status, r.exit_signal, r.finding, r.receipt, r.events, r.tool_calls,
-    r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.context_peak,
-    r.context_window, r.stdout_offset, r.stderr_offset, r.folded, r.session_name, r.screen, r.cpu_pct, r.rss_kb,
+    r.input_tokens, r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.cost_basis,
+    r.context_peak, r.context_window, r.stdout_offset, r.stderr_offset, r.folded, r.session_name, r.screen, r.cpu_pct, r.rss_kb,
     r.diff_files, r.diff_added, r.diff_removed, r.sampled_at, r.leftover, r.verify, r.flags, r.spawn
 from runs r
 
@@ -37,14 +37,14 @@ insert into runs (
     id, task, number, epoch, owner, launcher, containment, coder, model, account, session, workspace, home, branch,
     base_commit, started_at, first_event_at, last_event_at, result_at, ended_at, ending, reason, resume_at, exit_status,
     exit_signal, finding, receipt, events, tool_calls, input_tokens, output_tokens, cache_read_tokens,
-    cache_write_tokens, cost_usd, context_peak, context_window, stdout_offset, stderr_offset, folded,
+    cache_write_tokens, cost_usd, cost_basis, context_peak, context_window, stdout_offset, stderr_offset, folded,
     session_name, screen, cpu_pct, rss_kb, diff_files, diff_added, diff_removed, sampled_at, leftover, verify, flags, spawn
 ) values (
     :id, :task_id, :number, :epoch, :owner, :launcher, :containment, :coder, :model, :account, :session, :workspace,
     :home, :branch, :base_commit, :started_at, :first_event_at, :last_event_at, :result_at, :ended_at, :ending, :reason,
     :resume_at, :exit_status, :exit_signal, :finding, :receipt, :events, :tool_calls, :input_tokens, :output_tokens,
-    :cache_read_tokens, :cache_write_tokens, :cost_usd, :context_peak, :context_window, :stdout_offset, :stderr_offset,
-    :folded, :session_name, :screen, :cpu_pct, :rss_kb, :diff_files, :diff_added, :diff_removed, :sampled_at, :leftover,
+    :cache_read_tokens, :cache_write_tokens, :cost_usd, :cost_basis, :context_peak, :context_window, :stdout_offset,
+    :stderr_offset, :folded, :session_name, :screen, :cpu_pct, :rss_kb, :diff_files, :diff_added, :diff_removed, :sampled_at, :leftover,
     :verify, :flags, :spawn
 )
 
@@ -56,7 +56,7 @@ update runs set
     first_event_at = :first_event_at, last_event_at = :last_event_at, result_at = :result_at, events = :events,
     tool_calls = :tool_calls, input_tokens = :input_tokens, output_tokens = :output_tokens,
     cache_read_tokens = :cache_read_tokens, cache_write_tokens = :cache_write_tokens, cost_usd = :cost_usd,
-    context_peak = :context_peak, context_window = :context_window, stdout_offset = :stdout_offset,
+    cost_basis = :cost_basis, context_peak = :context_peak, context_window = :context_window, stdout_offset = :stdout_offset,
     stderr_offset = :stderr_offset, folded = :folded, session_name = :session_name, screen = :screen, cpu_pct = :cpu_pct,
     rss_kb = :rss_kb, diff_files = :diff_files, diff_added = :diff_added, diff_removed = :diff_removed,
     sampled_at = :sampled_at, leftover = :leftover, verify = :verify, flags = :flags, spawn = :spawn
@@ -70,7 +70,7 @@ update runs set
     first_event_at = :first_event_at, last_event_at = :last_event_at, result_at = :result_at, events = :events,
     tool_calls = :tool_calls, input_tokens = :input_tokens, output_tokens = :output_tokens,
     cache_read_tokens = :cache_read_tokens, cache_write_tokens = :cache_write_tokens, cost_usd = :cost_usd,
-    context_peak = :context_peak, context_window = :context_window, stdout_offset = :stdout_offset,
+    cost_basis = :cost_basis, context_peak = :context_peak, context_window = :context_window, stdout_offset = :stdout_offset,
     stderr_offset = :stderr_offset, folded = :folded, session_name = :session_name, screen = :screen, cpu_pct = :cpu_pct,
     rss_kb = :rss_kb, diff_files = :diff_files, diff_added = :diff_added, diff_removed = :diff_removed,
     sampled_at = :sampled_at, leftover = :leftover, verify = :verify, flags = :flags, spawn = :spawn,
@@ -126,6 +126,16 @@ on conflict (coder, account) do update set
 -- account_totals --
 -- The columns stand in the order of AccountTotal's fields.
 select coder, account, runs, tokens, cost_usd from account_totals order by coder, account
+
+-- quotas --
+-- The columns stand in the order of Quota's fields.
+select coder, account, span, used_pct, resets_at, seen_at from quotas order by coder, account, span
+
+-- keep_quota --
+insert into quotas (coder, account, span, used_pct, resets_at, seen_at)
+values (:coder, :account, :span, :used_pct, :resets_at, :seen_at)
+on conflict (coder, account, span) do update set
+    used_pct = excluded.used_pct, resets_at = excluded.resets_at, seen_at = excluded.seen_at
 
 -- insert_message --
 insert into messages (id, task, run, author, text, interrupts, queued_at, sent_at, delivered_at, carried_at)

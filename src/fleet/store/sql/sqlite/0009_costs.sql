@@ -1,0 +1,14 @@
+-- What the cost of a run is based on: reported, computed:<prices> or unknown; nothing for the runs before.
+
+alter table runs add column cost_basis text not null default '';
+
+-- How much of each window of an account's quota was used when that was last seen.
+create table quotas (
+    coder text not null,
+    account text not null,
+    span text not null,
+    used_pct real,
+    resets_at integer,
+    seen_at integer not null,
+    primary key (coder, account, span)
+) strict, without rowid;
