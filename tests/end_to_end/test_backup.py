@@ -295,7 +295,8 @@ def test_a_device_stays_a_device_when_fleet_writes_to_it(home: Supervised, words
     assert "Traceback" not in result.err
 
 
-def test_restore_can_be_repeated_when_it_was_killed(home: Supervised) -> None:
+@pytest.mark.parametrize("times", [6, pytest.param(60, marks=pytest.mark.soak("kills"))])
+def test_restore_can_be_repeated_when_it_was_killed(home: Supervised, times: int) -> None:
     """kill -9 at random moments: the next attempt succeeds, and what was there before the first is whole."""
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)
@@ -307,7 +308,7 @@ def test_restore_can_be_repeated_when_it_was_killed(home: Supervised) -> None:
     file, _ = backed_up(home)
     shutil.rmtree(folder)
     later = home.create("ok later=1")
-    for _ in range(6):
+    for _ in range(times):
         with Path(os.devnull).open("wb") as nothing:
             process = home.fleet.start("restore", str(file), stdout=nothing.fileno(), stderr=nothing.fileno())
         time.sleep(chance.uniform(0, 0.8))

@@ -283,19 +283,21 @@ def test_a_removal_cut_short_within_teardown_is_brought_to_its_end(home: Termina
     can_be_made_again(home)
 
 
-def test_a_removal_cut_short_at_any_moment_is_brought_to_its_end(home: Terminals) -> None:
+@pytest.mark.parametrize("times", [6, pytest.param(40, marks=pytest.mark.soak("kills"))])
+def test_a_removal_cut_short_at_any_moment_is_brought_to_its_end(home: Terminals, times: int) -> None:
+    """Also if the repair that does so is killed, at any moment of its own."""
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)
-    for number in range(6):
+    for number in range(times):
         tree = finished(home)
         (tree / "left.txt").write_text(f"left {number}\n")
-        words = [*home.fleet.argv, "kill", "work", "--force"]
-        nowhere = subprocess.DEVNULL
-        process = subprocess.Popen(words, cwd=home.repo, env=home.fleet.env, stdout=nowhere, stderr=nowhere)
-        time.sleep(chance.uniform(0.1, 0.7))
-        with suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
+        for command in (("kill", "work", "--force"), ("list", "--repair")):
+            words, nowhere = [*home.fleet.argv, *command], subprocess.DEVNULL
+            process = subprocess.Popen(words, cwd=home.repo, env=home.fleet.env, stdout=nowhere, stderr=nowhere)
+            time.sleep(chance.uniform(0.1, 0.7))
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
         home.fleet.ok("list", "--repair")
         assert half_removed(home) == []
         home.fleet("kill", "work", "--force")  # it may not have begun
