@@ -14,7 +14,7 @@ FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tes
 WORKERS = $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
 
 # Programs that tests need, from Debian's packages.
-PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze mkfs.btrfs mkfs.ext4
+PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze openssl mkfs.btrfs mkfs.ext4
 
 .DEFAULT_GOAL := help
 .PHONY: demo test check bench soak docs lock clean help venv programs

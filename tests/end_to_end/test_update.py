@@ -126,7 +126,7 @@ def test_update_shows_the_command_of_uv_and_runs_it_when_told_to(by_uv: Installe
 
     assert asked(fleet, "y") == 0
     assert fleet.ok("--version") == f"fleet {NEW}\n"
-    assert fleet.ok("update", "--yes").endswith(f"uv left fleet at {NEW}\n")
+    assert fleet.ok("update", "--yes").endswith(f"fleet is as before: {NEW}\n")
     assert not (fleet.cwd / "obeyed").exists()
     failed = fleet("update", "--yes", UV_OFFLINE="neither")
     assert failed.code == 1 and "error: cannot update: uv failed with exit code" in failed.err

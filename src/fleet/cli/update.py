@@ -38,7 +38,8 @@ def update(check: bool, yes: bool) -> None:
         click.confirm("Run this?", abort=True, err=True)
     now = updates.run(argvs)
     if now == __version__:
-        click.echo(f"{how.by} left fleet at {__version__}")
+        again = "was installed again, still as" if how.clone or how.source else "is as before:"
+        click.echo(f"fleet {again} {__version__}")
         return
     click.echo(f"fleet {__version__} was updated to {clean(now)}")
     click.echo("A running supervisor is still the old one: restart it with `fleet run restart`.", err=True)
