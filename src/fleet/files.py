@@ -32,6 +32,18 @@ def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) ->
             os.unlink(draft)
 
 
+def make_private(folder: str) -> None:
+    """Make a folder, and those above it that are missing, private to this user, whatever the umask. Raises OSError."""
+    if os.path.isdir(folder):  # noqa: PTH112
+        return
+    make_private(os.path.dirname(folder) or ".")  # noqa: PTH120
+    try:
+        os.mkdir(folder, 0o700)  # noqa: PTH102
+    except FileExistsError:
+        if not os.path.isdir(folder):  # noqa: PTH112
+            raise
+
+
 def refuse_special(path: str) -> None:
     """Raise BadInput if a device, a pipe or a socket is in the place of a file: a rename would remove it."""
     try:

@@ -1,6 +1,6 @@
 """Proving what would be merged: the verify commands of all that is in it, in a clean checkout, by fleet itself."""
 
-# ruff: noqa: PTH103, PTH118
+# ruff: noqa: PTH118
 from __future__ import annotations
 
 import asyncio
@@ -13,6 +13,7 @@ from fleet.core.errors import FleetError
 from fleet.core.redaction import Redactor, secret_values
 from fleet.engine.environment import verify_environment
 from fleet.engine.verifying import Room, verify, wanted_by
+from fleet.files import make_private
 from fleet.workspaces.merging import Proof
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Prover:
         if known is None:
             self.count += 1
             self._tell(f"verifying {commit[:10]}: {wanted.command}")
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            make_private(self._folder)
             known = self._known[commit, wanted] = asyncio.run(self._run(commit, wanted))
         return known
 

@@ -1,6 +1,6 @@
 """The queue in front of a branch: one merge at a time, and whoever waits says for whom."""
 
-# ruff: noqa: PTH103, PTH118
+# ruff: noqa: PTH118
 from __future__ import annotations
 
 import contextlib
@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
+from fleet.files import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ def turn(
 ) -> Iterator[None]:
     """Alone in merging into a branch, after waiting so many seconds for others at most. Raises AnotherMerge."""
     folder = os.path.join(home.root, "locks")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private(folder)
     path = os.path.join(folder, f"merge-{queue_key(repository, target)}")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -113,7 +113,7 @@ def _written(top: str, kind: str, path: str, found: list[str], taken: Taken) -> 
     good = {key: value for key, value in usual.items() if value and not _wrong(key, value)}
     values = good | taken.values | theirs
     optional = {COMMANDS: outfitted.optional} if values.get(COMMANDS) == outfitted.commands else {}
-    File(path).parent.mkdir(exist_ok=True)
+    File(path).parent.mkdir(0o755, exist_ok=True)
     atomic_write(path, filled_text(PROJECT, values, optional).encode(), 0o644)
     name = os.path.relpath(path, top)
     changes.append(f"wrote {name} for a {kind} project")

@@ -20,7 +20,7 @@ from fleet.core.branch import check_branch
 from fleet.core.errors import FleetError, IllegalMove
 from fleet.core.redaction import Redactor, secret_values
 from fleet.engine.trusting import changed_repository
-from fleet.files import atomic_write
+from fleet.files import atomic_write, make_private
 from fleet.workspaces.pushing import choose_remote, push
 from fleet.workspaces.repository import Repository
 from fleet.workspaces.view import View
@@ -212,6 +212,6 @@ def _key(made: Request) -> str:
 def _command(fleet: Fleet, made: Request) -> str:
     """What the user runs where gh is; the text lies in a file."""
     path = f"{fleet.home.task(made.task.id)}/{FILE}"
-    os.makedirs(fleet.home.task(made.task.id), mode=0o700, exist_ok=True)  # noqa: PTH103
+    make_private(fleet.home.task(made.task.id))
     atomic_write(path, made.text.encode("utf-8", "replace"), 0o600)
     return shlex.join((PROGRAM, *made.words, "--body-file", path))

@@ -15,6 +15,7 @@ from fleet.config.queue import POSTGRES
 from fleet.core.clock import now
 from fleet.core.errors import BadInput, FleetError, StoreFault
 from fleet.engine.single import Single
+from fleet.files import make_private
 from fleet.home import quoted, write_programs
 from fleet.workspaces.bundles import take_back
 from fleet.workspaces.repository import Repository
@@ -111,7 +112,7 @@ class _Restoring:
             for member in tar:
                 if wanted(member.name):
                     place = os.path.join(self._work, member.name.partition("/")[2])  # noqa: PTH118
-                    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
+                    make_private(os.path.dirname(place))  # noqa: PTH120
                     _write(tar, member, place)
 
     def _unpack_home(self) -> None:
@@ -128,7 +129,7 @@ class _Restoring:
                 parent = os.path.dirname(place)  # noqa: PTH120
                 if os.path.realpath(parent) != os.path.realpath(home.root) + parent.removeprefix(home.root):
                     raise BadInput(f"a link is in the way of {place}", hint="remove the link, then restore again.")
-                os.makedirs(parent, mode=0o700, exist_ok=True)  # noqa: PTH103
+                make_private(parent)
                 _write(tar, member, draft)
                 if not os.path.lexists(place):
                     self._files += 1
@@ -178,7 +179,7 @@ class _Restoring:
             found: dict[str, Any] = {"path": repository.top, "why_not": str(error)}
             if bundle:
                 kept = f"{self._home.root}/restored-{self._stamp}"
-                os.makedirs(kept, mode=0o700, exist_ok=True)  # noqa: PTH103
+                make_private(kept)
                 found["bundle"] = shutil.copy(bundle, kept)
                 words = f"git -C REPOSITORY fetch {quoted(found['bundle'])} 'refs/*:refs/fleet/restored/*'"
                 self._to_do.append(words)

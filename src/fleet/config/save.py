@@ -65,7 +65,7 @@ def read_bytes(path: str) -> bytes | None:
 def _alone(path: str) -> Iterator[None]:
     folder = File(path).parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o755, parents=True, exist_ok=True)  # no other user writes there, whatever the umask
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise FleetError(f"cannot write {path}: {error.strerror}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from fleet.engine.environment import Place, setup_environment
 from fleet.engine.strays import left_after_a_while
 from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.engine.work import Work, save_all
+from fleet.files import make_private
 from fleet.workspaces import worktree
 from fleet.workspaces.admin import branch_tip
 from fleet.workspaces.branches import base_name, checked_base
@@ -113,14 +113,6 @@ def _size_and_time(path: str) -> list[int]:
     return [found.st_size, found.st_mtime_ns]
 
 
-def _make_private(folder: str) -> None:
-    """Make a folder and those above it that are missing, private to this user."""
-    if not is_there(folder):
-        _make_private(os.path.dirname(folder))  # noqa: PTH120
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, 0o700)  # noqa: PTH102
-
-
 def worktree_path(home: Home, repository: Repository, settings: Settings, branch: str) -> str:
     """Where the worktree of a branch lies: outside of the repository, one folder for each repository."""
     root = settings.project.worktree_root
@@ -133,7 +125,7 @@ def worktree_path(home: Home, repository: Repository, settings: Settings, branch
 def verify_folder(home: Home) -> str:
     """Where work is verified: what is checked out there is for no agent to see or to rewrite."""
     folder = os.path.join(home.root, "verify")  # noqa: PTH118
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    make_private(folder)
     return folder
 
 
@@ -277,7 +269,7 @@ class _Opening:
             if self._is_new or leased.ready_at is not None:
                 self._save(leased)
             worktree.remove(home, repository, leased.path)
-        _make_private(os.path.dirname(leased.path))  # noqa: PTH120
+        make_private(os.path.dirname(leased.path))  # noqa: PTH120
         made = worktree.add(
             home,
             repository,

@@ -5,7 +5,7 @@ or `git gc` there changes neither the user's repository nor the settings that fl
 worktrees shows it.
 """
 
-# ruff: noqa: PTH103, PTH108, PTH118, PTH208
+# ruff: noqa: PTH108, PTH118, PTH208
 from __future__ import annotations
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
-from fleet.files import atomic_write, write_all
+from fleet.files import atomic_write, make_private, write_all
 from fleet.workspaces.deleting import delete
 from fleet.workspaces.git import git
 from fleet.workspaces.place import read_plain
@@ -51,7 +51,7 @@ def clean_checkout(view: View, commit: str, path: str) -> Iterator[Checkout]:
 def clean_folder(view: View, path: str) -> Iterator[None]:
     """An empty folder where nothing is yet, for checkouts and what goes with them; gone when the block ends."""
     with _free(view, path):
-        os.makedirs(path, mode=0o700)
+        make_private(path)
         yield
 
 
@@ -91,7 +91,7 @@ def sweep(view: View) -> list[str]:
 def _noted(view: View, path: str) -> Iterator[None]:
     """Keep a note of a checkout, locked as long as this process is about it."""
     folder = os.path.join(view.path, NOTES)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private(folder)
     note, handle = _new_note(folder)
     try:
         write_all(handle, os.fsencode(os.path.abspath(path)))  # noqa: PTH100
@@ -135,8 +135,8 @@ def fill(view: View, commit: str, path: str, lay: Mapping[str, Entry | None] | N
     Git puts these together as a tree, so that no link and no name of the commit leads anything astray.
     """
     folder = os.path.join(path, ".git")
-    os.makedirs(os.path.join(folder, "objects", "info"), mode=0o700)
-    os.makedirs(os.path.join(folder, "refs"))
+    make_private(os.path.join(folder, "objects", "info"))
+    make_private(os.path.join(folder, "refs"))
     objects = os.path.join(os.path.realpath(view.path), "objects")
     _write(folder, "objects/info/alternates", os.fsencode(os.path.realpath(objects)) + b"\n")
     _write(folder, "HEAD", commit.encode() + b"\n")

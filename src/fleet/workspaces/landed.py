@@ -53,7 +53,9 @@ def _holders(view: View, commit: str) -> list[str]:
 def note_move(home: Home, entry: Entry) -> None:
     """Note that it was fleet who moved a branch, and the checkouts that have it."""
     told = {"common": entry.common, "branch": entry.branch, "old": entry.old, "new": entry.new}
-    with open(os.path.join(home.root, FOLDER, MOVES), "a", encoding="ascii") as file:
+    path = os.path.join(home.root, FOLDER, MOVES)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(handle, "a", encoding="ascii") as file:
         file.write(json.dumps(told) + "\n")
 
 

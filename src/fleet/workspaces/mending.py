@@ -5,7 +5,7 @@ back. A file that is neither as it was nor as it was to be is somebody's since, 
 """
 
 # The paths are git's: any bytes.
-# ruff: noqa: PTH103, PTH106, PTH108, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH106, PTH108, PTH118, PTH120, PTH123, PTH208
 from __future__ import annotations
 
 import contextlib
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import RepositoryBusy
 from fleet.core.record import Record
-from fleet.files import atomic_write
+from fleet.files import atomic_write, make_private
 from fleet.workspaces.admin import head_of
 from fleet.workspaces.commits import is_ancestor
 from fleet.workspaces.listing import Directories
@@ -58,7 +58,7 @@ class Entry(Record):
 
 def keep(home: Home, entry: Entry) -> None:
     """Put into the journal what is about to be done."""
-    os.makedirs(os.path.join(home.root, FOLDER), mode=0o700, exist_ok=True)
+    make_private(os.path.join(home.root, FOLDER))
     atomic_write(_file(home, entry), json.dumps(entry.as_dict()).encode(), 0o600)
 
 

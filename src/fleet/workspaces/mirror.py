@@ -4,7 +4,7 @@ What the remote has is below `refs/remotes/origin`; the branches are those of th
 write to a mirror as it can to any repository it works in: git talks to the remote through fleet's own view of it.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH108, PTH112, PTH113, PTH114, PTH118
+# ruff: noqa: PTH105, PTH108, PTH112, PTH113, PTH114, PTH118
 from __future__ import annotations
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.branch import check_branch
 from fleet.core.errors import FleetError
-from fleet.files import atomic_write, write_once
+from fleet.files import atomic_write, make_private, write_once
 from fleet.workspaces.admin import branches_checked_out, read
 from fleet.workspaces.commits import is_ancestor
 from fleet.workspaces.git import GitFault, git
@@ -49,7 +49,7 @@ def mark_of(home: Home) -> str:
     path = os.path.join(_folder(home), "mark")
     if found := read(path).strip():
         return found
-    os.makedirs(_folder(home), mode=0o700, exist_ok=True)
+    make_private(_folder(home))
     write_once(path, os.urandom(3).hex().encode())
     return read(path).strip()
 
@@ -151,7 +151,7 @@ def keep_project(home: Home, url: str, base: str, names: tuple[str, ...]) -> str
     folder, view = project_folder(home, url, base), View(home, mirror_of(home, url))
     found = next((data for name in names if (data := _file_of(view, base, name)) is not None), b"")
     place = os.path.join(folder, names[0])
-    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)  # noqa: PTH120
+    make_private(os.path.dirname(place))  # noqa: PTH120
     atomic_write(place, found, 0o600)
     return folder
 
@@ -179,7 +179,7 @@ def _away(remote: Remote, reason: str) -> RemoteAway:
 def _make(repository: Repository, url: str, *, sha256: bool) -> None:
     """Make an empty mirror, whole or not at all."""
     draft = f"{repository.common}.{os.urandom(6).hex()}"
-    os.makedirs(os.path.dirname(repository.common), mode=0o700, exist_ok=True)  # noqa: PTH120
+    make_private(os.path.dirname(repository.common))  # noqa: PTH120
     form = ("--object-format=sha256",) if sha256 else ()
     try:
         git("init", "--quiet", "--bare", "--template=", "--initial-branch=fleet/none", *form, "--", draft)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
+from fleet.files import make_private
 from fleet.home import admin_of_pointer, common_of, find_checkout, quoted
 from fleet.workspaces.git import GitFault, git_text
 
@@ -139,7 +140,7 @@ def _ask(directory: str) -> str:
 def locked(home: Home, repository: Repository) -> Iterator[None]:
     """Alone among fleet's processes in writing to this repository: git itself does not take turns."""
     folder = os.path.join(home.root, "locks")  # noqa: PTH118
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    make_private(folder)
     handle = os.open(os.path.join(folder, repository.key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # noqa: PTH118
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

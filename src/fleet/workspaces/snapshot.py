@@ -5,7 +5,7 @@ repositories, which obeys their settings; listing and adding by name never does.
 """
 
 # The paths are git's: any bytes.
-# ruff: noqa: PTH103, PTH108, PTH120
+# ruff: noqa: PTH108, PTH120
 from __future__ import annotations
 
 import contextlib
@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.files import make_private
 from fleet.workspaces.believing import believed
 from fleet.workspaces.contents import drop_files, enter
 from fleet.workspaces.git import GitFault
@@ -61,7 +62,7 @@ class Snapshot:
 
         `since`: the moment before which nobody but git wrote there, if that is known. Raises GitFault.
         """
-        os.makedirs(os.path.dirname(self._index), mode=0o700, exist_ok=True)
+        make_private(os.path.dirname(self._index))
         with _alone(self._index):
             for attempt in range(1, ATTEMPTS + 1):
                 try:

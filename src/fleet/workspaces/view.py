@@ -18,7 +18,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
-from fleet.files import atomic_write
+from fleet.files import atomic_write, make_private
 from fleet.workspaces.admin import COMMIT, read
 from fleet.workspaces.deleting import delete
 from fleet.workspaces.git import git
@@ -78,7 +78,10 @@ class View:
         more = ALONE | {"GIT_DIR": self.path}
         more |= {"GIT_WORK_TREE": tree} if tree else {}
         more |= {"GIT_INDEX_FILE": index} if index else {}
-        return git(*words, cwd=tree, env=more | dict(env or {}), stdin=stdin, allow=allow)
+        told = git(*words, cwd=tree, env=more | dict(env or {}), stdin=stdin, allow=allow)
+        if index:
+            _keep_private(index)
+        return told
 
     def text(self, *words: str) -> str:
         """The same as text without the last line's end."""
@@ -156,7 +159,7 @@ class View:
     def _write(self, config: str) -> None:
         common = self.repository.common
         for folder in ("logs", "info"):
-            os.makedirs(os.path.join(self.path, folder), mode=0o700, exist_ok=True)
+            make_private(os.path.join(self.path, folder))
         # Git makes files through a link that leads nowhere, but no folders.
         shared = (*SHARED, "lfs") if NEEDS_LFS in config else SHARED
         for name in {"logs/refs", "lfs"} & set(shared):
@@ -174,6 +177,13 @@ class View:
 
 def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _keep_private(index: str) -> None:
+    """Git makes an index by the umask."""
+    with contextlib.suppress(OSError):
+        if os.stat(index).st_mode & 0o077:  # noqa: PTH116
+            os.chmod(index, 0o600)  # noqa: PTH101
 
 
 def _link(target: str, path: str) -> None:

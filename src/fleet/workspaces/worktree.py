@@ -1,6 +1,6 @@
 """Worktrees made and removed: a branch and a folder for one task, or nothing of either."""
 
-# ruff: noqa: PTH103, PTH118, PTH119, PTH120, PTH208
+# ruff: noqa: PTH118, PTH119, PTH120, PTH208
 from __future__ import annotations
 
 import os
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fleet.core.branch import check_branch
 from fleet.core.errors import BranchInUse, FleetError
 from fleet.core.record import Record
-from fleet.files import atomic_write
+from fleet.files import atomic_write, make_private
 from fleet.workspaces.admin import (
     WorktreeState,
     admin_of,
@@ -162,7 +162,7 @@ def _check_branch_free(repository: Repository, branch: str, base_commit: str, *,
 
 
 def _register(repository: Repository, path: str, branch: str, base_commit: str) -> str:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    make_private(os.path.dirname(path))
     for pause in MOMENTS_SECONDS:
         try:
             return _begin(repository, path, branch, base_commit)
@@ -176,6 +176,7 @@ def _begin(repository: Repository, path: str, branch: str, base_commit: str) -> 
     words = ["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", REASON]
     words += ["--no-track", "-b", branch, "--", path, base_commit] if base_commit else ["--", path, branch]
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
+    os.chmod(path, 0o700)  # noqa: PTH101 - git makes it by the umask
     admin = admin_of(repository, path)
     if admin is None:
         raise FleetError(f"git made no worktree at {path}")
