@@ -14,7 +14,7 @@ from fleet.core.errors import FleetError
 from fleet.core.host import PIN, pin_of, required, requiring
 from fleet.core.task import WORKTREE
 from fleet.engine.hosting import name_here, pin_among
-from fleet.engine.trusting import keep_digests, of_remote, settings_in
+from fleet.engine.trusting import keep_digests, of_remote, settings_in, trusted_digests
 from fleet.workspaces.remote import ASK_SECONDS, remote_of, tracked_by
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.sending import send_base
@@ -69,7 +69,7 @@ def ticket(
         pinned = stay(fleet.home, requires, fleet.history.hosts())
         return Ticket(requires=pinned, notes=(f"stays on this host, {name_here(fleet.home)}: {error}",))
     if settings is not None:
-        _pass_trust(fleet, remote.url, settings)
+        _pass_trust(fleet, repository, remote.url, settings)
     return Ticket(remote=remote.url, requires=requires)
 
 
@@ -107,6 +107,8 @@ def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) 
         send_base(view, remote, commit, seconds=ASK_SECONDS)
 
 
-def _pass_trust(fleet: Fleet, url: str, settings: Settings) -> None:
+def _pass_trust(fleet: Fleet, repository: Repository, url: str, settings: Settings) -> None:
+    """Have other hosts trust what is trusted here: of the project file, and of the files of coders."""
     trusted = [digest(line) for line in settings.demands if line not in settings.untrusted]
+    trusted += trusted_digests(fleet.history, repository)
     keep_digests(fleet.history, of_remote(url), trusted, by="its maker")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet import coders
 from fleet.actions.rights import refuse_agents
-from fleet.config.trusted import keep_file
+from fleet.config.trusted import digest, keep_files, known_anywhere
 from fleet.core.errors import FleetError
-from fleet.engine import trusting
+from fleet.engine import coder_files, trusting
 from fleet.home import find_project
 from fleet.workspaces.repository import find_repository, is_gone
 from fleet.workspaces.trust import snapshot, what_changed
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.config import Settings
     from fleet.core.task import Caller
+    from fleet.engine.coder_files import CoderFile
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
 
@@ -26,6 +29,20 @@ class Line(NamedTuple):
 
     text: str
     is_trusted: bool
+
+
+class FileLine(NamedTuple):
+    """One file from which coders run commands."""
+
+    file: CoderFile
+    coders: tuple[str, ...]
+    is_trusted: bool
+
+    def view(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        found = self.file
+        told = {"path": found.path, "coders": list(self.coders), "sha256": found.sha256, "settings": list(found.does)}
+        return told | {"trusted": self.is_trusted}
 
 
 class Standing(NamedTuple):
@@ -42,6 +59,14 @@ class Standing(NamedTuple):
     """What of them is different now, in words."""
     digest: str
     """What the bytes of the project file are known by."""
+    files: list[FileLine]
+    """Files of the project from which coders run commands."""
+
+    @property
+    def mark(self) -> str:
+        """What all of it that would run is known by, in whichever clone."""
+        lines = [line.text for line in self.lines] + [line.file.line for line in self.files]
+        return digest("\n".join(sorted(lines)))
 
     def view(self) -> dict[str, Any]:
         """The same as JSON has it."""
@@ -49,20 +74,37 @@ class Standing(NamedTuple):
             "repository": self.repository.top,
             "file": self.file or None,
             "commands": [{"what": line.text, "trusted": line.is_trusted} for line in self.lines],
+            "files": [line.view() for line in self.files],
             "known": self.is_known,
             "changed": self.changes,
+            "digest": self.mark,
         }
 
 
 def standing(fleet: Fleet, cwd: str) -> Standing:
     """What is trusted here, and what is not. Changes nothing. Raises NoRepository, BadInput."""
-    settings, repository = trusting.settings_in(fleet.home, fleet.history, cwd, {}), _around(fleet.home, cwd)
+    settings = trusting.settings_in(fleet.home, fleet.history, cwd, {})
+    files = _files(fleet, cwd, settings)
+    repository = _around(fleet.home, cwd, is_any=bool(files))
     lines = [Line(text, text not in settings.untrusted) for text in settings.demands]
+    found = Standing(repository, settings.project_file, lines, {}, True, [], settings.project_digest, files)
     if is_gone(repository.common):  # a folder outside of git
-        return Standing(repository, settings.project_file, lines, {}, True, [], settings.project_digest)
+        return found
     known, now = trusting.known_snapshot(fleet.history, repository), snapshot(repository)
     changes = what_changed(known, now) if known is not None else []
-    return Standing(repository, settings.project_file, lines, now, known is not None, changes, settings.project_digest)
+    return found._replace(snapshot=now, is_known=known is not None, changes=changes)
+
+
+def _files(fleet: Fleet, cwd: str, settings: Settings) -> list[FileLine]:
+    """The files in a directory, and above it, from which any coder that may be named runs commands."""
+    readers: dict[str, list[str]] = {}
+    for name in dict.fromkeys((*coders.CODERS, *settings.coders, settings.coder)):
+        with contextlib.suppress(FleetError):  # a coder that cannot be had runs nothing
+            for pattern in coder_files.patterns_of(coders.load(name, settings), settings):
+                readers.setdefault(pattern, []).append(name)
+    trusted = known_anywhere(fleet.home)
+    found = coder_files.files_for(cwd, list(readers))
+    return [FileLine(each, tuple(readers[each.pattern]), digest(each.line) in trusted) for each in found]
 
 
 def refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
@@ -85,16 +127,28 @@ def trust(fleet: Fleet, cwd: str, found: Standing, *, by: str, caller: Caller | 
     """Put on record that all that was found in a directory is all right, and nothing that changed since."""
     refuse_agents(caller, "trust a repository")
     with fleet.queue.atomic():
-        trusting.keep_trusted(fleet.history, found.repository, (line.text for line in found.lines), by=by)
+        files = [line.file.line for line in found.files]
+        trusting.keep_trusted(fleet.history, found.repository, [*(line.text for line in found.lines), *files], by=by)
         if not is_gone(found.repository.common):
             trusting.keep_snapshot(fleet.history, found.repository, found.snapshot, by=by)
             View(fleet.home, found.repository).adopt()
-    if found.lines:
-        keep_file(fleet.home, found.digest)
+    keep_files(fleet.home, [*([found.digest] if found.lines else []), *map(digest, files)])
     trusting.recall(fleet.home, fleet.history, cwd)
 
 
-def _around(home: Home, cwd: str) -> Repository:
-    """The repository around a directory, or what stands for a project outside of git. Raises NoRepository."""
+def refuse_unexpected(found: Standing, expected: str) -> None:
+    """Refuse to trust anything but what this digest stands for, as `fleet trust --show` told it."""
+    if found.mark != expected.strip().lower():
+        raise FleetError(
+            f"what would be trusted has the digest {found.mark}, not {expected}",
+            hint="`fleet trust --show` shows it; look at what changed before you expect the new digest.",
+        )
+
+
+def _around(home: Home, cwd: str, *, is_any: bool) -> Repository:
+    """The repository around a directory, or what stands for a project outside of git, or for any folder.
+
+    Raises NoRepository, NotOwned.
+    """
     project = find_project(cwd, home)
-    return trusting.project_in(project) if project is not None else find_repository(cwd)
+    return trusting.project_in(project or cwd) if project is not None or is_any else find_repository(cwd)

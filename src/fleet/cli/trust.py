@@ -1,11 +1,12 @@
 """`fleet trust`: look at what a repository would have fleet run, and allow it."""
 
+import os
 import sys
 
 import click
 
 from fleet.actions import trusting
-from fleet.actions.trusting import Standing
+from fleet.actions.trusting import FileLine, Standing
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
@@ -15,21 +16,26 @@ from fleet.home import find
 
 
 @click.command()
+@click.argument("directory", metavar="[DIR]", default=".", type=click.Path(exists=True, file_okay=False))
 @click.option("--show", is_flag=True, help="Only show what is trusted and what is not.")
-@click.option("--yes", is_flag=True, help="Do not ask on a terminal; for scripts and CI.")
+@click.option("--yes", is_flag=True, help="Do not ask on a terminal; for scripts.")
+@click.option("--expect", default="", metavar="DIGEST", help="Trust only what has this digest; for CI.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: with --show as it is, else as it was before.")
-def trust(show: bool, yes: bool, as_json: bool) -> None:
-    """Allow what this repository would have fleet run: its project's commands, its git hooks and settings.
+def trust(directory: str, show: bool, yes: bool, expect: str, as_json: bool) -> None:
+    """Allow what a repository would have fleet run: its project's commands, its git hooks and settings, and the files
+    from which coders run commands, as .claude/settings.json.
 
-    A project file comes with a repository, so fleet runs none of its commands before you have said once that they are
-    all right; what changes later is asked for again. On a terminal it shows them and asks. `fleet init` trusts what it
-    wrote itself.
+    All of it comes with a repository, so fleet runs nothing of it before you have said once that it is all right; what
+    changes later is asked for again. On a terminal it shows what would run and asks. DIR is where an agent works.
+    [default: the current directory] `fleet init` trusts what it wrote itself.
     """
     with open_fleet(find()) as fleet:
-        cwd = person.current_directory()
+        cwd = os.path.normpath(os.path.join(person.current_directory(), directory))  # noqa: PTH118
         found = trusting.standing(fleet, cwd)
+        if expect:
+            trusting.refuse_unexpected(found, expect)
         if not show:
-            if not yes and _is_new(found) and sys.stdin.isatty() and sys.stderr.isatty():
+            if not (yes or expect) and _is_new(found) and sys.stdin.isatty() and sys.stderr.isatty():
                 click.echo("\n".join(_shown(found)), err=True)
                 click.confirm("Trust all of this?", abort=True, err=True)
             trusting.trust(fleet, cwd, found, by=person.name(), caller=person.caller(fleet))
@@ -42,13 +48,26 @@ def trust(show: bool, yes: bool, as_json: bool) -> None:
 
 
 def _is_new(found: Standing) -> bool:
-    return bool(found.changes) or any(not line.is_trusted for line in found.lines)
+    return bool(found.changes) or not all([each.is_trusted for each in found.lines + found.files])
 
 
 def _shown(found: Standing) -> list[str]:
-    lines = [f"{'trusted    ' if line.is_trusted else 'not trusted'}  {clean(line.text)}" for line in found.lines]
+    lines = [f"{_word(line.is_trusted)}  {clean(line.text)}" for line in found.lines]
+    for line in found.files:
+        lines += [f"{_word(line.is_trusted)}  {_file(line)}", *(f"{'':13}  {clean(each)}" for each in line.file.does)]
+        lines += [f"{'':13}  and {line.file.more} more settings"] if line.file.more else []
     none = [f"{clean(found.repository.top)} has no project file that would run anything"]
-    return [*(lines or none), *_repository(found)]
+    digest = [f"digest  {found.mark}"] if lines else []
+    return [*(lines or none), *_repository(found), *digest]
+
+
+def _word(is_trusted: bool) -> str:
+    return "trusted    " if is_trusted else "not trusted"
+
+
+def _file(line: FileLine) -> str:
+    others = f" and {len(line.coders) - 3} more" if len(line.coders) > 3 else ""
+    return f"{clean(line.file.path)} (sha256 {line.file.sha256[:12]}), read by {', '.join(line.coders[:3])}{others}"
 
 
 def _repository(found: Standing) -> list[str]:
@@ -60,6 +79,7 @@ def _repository(found: Standing) -> list[str]:
 
 def _trusted(found: Standing) -> list[str]:
     new = [clean(line.text) for line in found.lines if not line.is_trusted] + [*map(clean, found.changes)]
+    new += [_file(line) for line in found.files if not line.is_trusted]
     if not new and found.is_known:
         return [f"{clean(found.repository.top)}: nothing to trust that was not trusted before"]
     return [f"{clean(found.repository.top)} is trusted as it is now", *(f"  {line}" for line in new)]

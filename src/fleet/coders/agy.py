@@ -29,6 +29,7 @@ class AgyCoder(Coder):
 
     name = "agy"
     program = "agy"
+    project_files = (".antigravity/**", ".gemini/**", ".agents/**", ".agent/**")
     reads_env = ("ANTIGRAVITY_*", "GEMINI_*", "GOOGLE_*")
     tells_result = False
     tells_tools = False

@@ -84,6 +84,9 @@ class Coder:
     stop_steps: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
     #: Variables of the user's environment that it reads, as globs; the others stay out of its agents.
     reads_env: tuple[str, ...] = ()
+    #: Files of a project from which it runs commands, or lets them be run, without asking: globs below the directory of
+    #: its work and those above. `a/**` is every file below `a`. None: nobody said, so those of all coders count.
+    project_files: tuple[str, ...] | None = None
     #: Whether its stream ends with a word of its own; one that has none must hand in to be believed.
     tells_result: bool = True
     #: Whether that word counts only together with exit code 0: where it ends a step, and more could have followed.

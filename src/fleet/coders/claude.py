@@ -46,6 +46,10 @@ class ClaudeCoder(Coder, Dialect):
 
     name = "claude"
     program = "claude"
+    project_files = (
+        *(".claude/settings*.json", ".mcp.json", ".lsp.json", ".claude/hooks/**", ".claude/plugins/**"),
+        *(".claude/agents/**/*.md", ".claude/commands/**/*.md", ".claude/skills/**/*.md"),
+    )
     tells_cost = True
     session_tells_cost = False
     short_names = ("", "default", "best", "sonnet", "opus", "haiku", "opusplan", "sonnet[1m]", "opus[1m]")

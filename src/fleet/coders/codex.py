@@ -42,6 +42,7 @@ class CodexCoder(Coder):
     name = "codex"
     program = "codex"
     short_names = ("",)
+    project_files = (".codex/**",)
     stop_steps = (signal.SIGINT, signal.SIGTERM)  # only the first makes it end the tool that runs
     tells_context = True
     steering = RESUME

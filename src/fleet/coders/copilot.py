@@ -49,6 +49,10 @@ class CopilotCoder(Coder):
     name = "copilot"
     program = "copilot"
     short_names = ("",)
+    project_files = (
+        *(".github/hooks/**", ".github/copilot/**", ".github/agents/**", ".github/extensions/**", ".copilot/**"),
+        *(".mcp.json", ".github/mcp.json", ".vscode/mcp.json", ".github/lsp.json", ".claude/settings*.json"),
+    )
     stop_steps = (SIGTERM,)  # ends its tools too, within a tenth of a second; after SIGINT it may lose its last line
     result_needs_exit_0 = True  # its result speaks of success even after a signal
     reads_env = ("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST")

@@ -46,6 +46,7 @@ class DemoCoder(Coder):
     """Runs `fleet.coders.demo_agent`."""
 
     name = "demo"
+    project_files = ()
     tells_cost = True
     tells_context = True
 

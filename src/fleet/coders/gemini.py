@@ -66,6 +66,7 @@ class GeminiCoder(Coder):
     name = "gemini"
     program = "gemini"
     short_names = ("", "auto", "pro", "flash", "flash-lite")
+    project_files = (".gemini/**", ".env")
     stop_steps = (signal.SIGTERM, signal.SIGTERM)  # it ignores an interruption
     steering = RESUME
     resumes = SAME_CWD

@@ -48,6 +48,7 @@ class OpencodeCoder(Coder):
 
     name = "opencode"
     program = "opencode"
+    project_files = ("opencode.json", "opencode.jsonc", ".opencode.json", ".opencode.jsonc", ".opencode/**")
     # While it is busy it lets the first signal pass, and the second one of any kind ends it.
     stop_steps = (signal.SIGINT, signal.SIGTERM, signal.SIGTERM)
     tells_cost = True

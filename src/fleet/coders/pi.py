@@ -87,6 +87,7 @@ class PiCoder(Coder):
 
     name = "pi"
     program = "pi"
+    project_files = (".pi/**",)
     stop_steps = (SIGTERM,)  # after SIGINT its tools live on
     reads_env = (
         *KEYS,

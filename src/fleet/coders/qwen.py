@@ -45,6 +45,7 @@ class QwenCoder(Coder, Dialect):
     name = "qwen"
     program = "qwen"
     short_names = ("",)
+    project_files = (".qwen/**", ".mcp.json", ".env")
     tells_context = True
     steering = RESUME
     resumes = SAME_CWD

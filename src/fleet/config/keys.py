@@ -175,7 +175,7 @@ HOME_ONLY: tuple[Path, ...] = (("tmux", "config"),)
 #: What may have a password in it, and is shown to nobody.
 SECRET: tuple[Path, ...] = (("queue",),)
 #: What describes a coder belongs to the home: tasks of every project must be able to name it.
-DESCRIBING = ("argv", "resume_argv", "prompt", "skip_flags", "pass_env", "config_env", "output")
+DESCRIBING = ("argv", "resume_argv", "prompt", "skip_flags", "pass_env", "config_env", "project_files", "output")
 
 
 class Key(NamedTuple):

@@ -71,6 +71,13 @@ class CoderSettings(Section, frozen=True):
         tuple[Variable, ...],
         Meta(description="Variables of the supervisor that agents of a coder of your own get, besides those all get."),
     ] = ()
+    project_files: Annotated[
+        tuple[Line, ...] | None,
+        Meta(
+            description="Files of a project from which this coder runs commands, as globs; see docs/howto/trust.md.\n"
+            "Unset: those that fleet knows of it, or of any coder."
+        ),
+    ] = None
     config_env: Annotated[
         Variable | None,
         Meta(description="The variable by which a coder of your own finds the config_dir of an account."),

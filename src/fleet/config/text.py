@@ -14,6 +14,7 @@ _TITLES = {
     "project": "# Settings of fleet for this project and its team. `fleet config set --project key=value` changes one.",
 }
 _EXAMPLES = {
+    "project_files": '[".mycli/**", ".mcp.json"]',
     "permissions": '"user"',
     "queue": '"sqlite"',
     "queue_command": '["cat", "/run/secrets/fleet-queue"]',

@@ -114,13 +114,18 @@ def keep_trusted(home: Home, folder: str, digests: Iterable[str]) -> bool:
 
 def is_known_file(home: Home, content: str) -> bool:
     """Return True if the user trusted a project file with this digest, in whichever clone."""
-    return (ANYWHERE, content) in _entries(home)
+    return content in known_anywhere(home)
 
 
-def keep_file(home: Home, content: str) -> None:
-    """Record in the home that a project file with this digest is trusted in every clone."""
-    if not is_known_file(home, content):
-        _append(home, [f"{ANYWHERE} {content}"])
+def known_anywhere(home: Home) -> frozenset[str]:
+    """Return the digests of all files that the user trusts in whichever clone."""
+    return frozenset(known for where, known in _entries(home) if where == ANYWHERE)
+
+
+def keep_files(home: Home, contents: Iterable[str]) -> None:
+    """Record in the home that files with these digests are trusted in every clone."""
+    known = known_anywhere(home)
+    _append(home, [f"{ANYWHERE} {each}" for each in dict.fromkeys(contents) if each not in known])
 
 
 def _entries(home: Home) -> Iterator[tuple[str, str]]:

@@ -8,11 +8,13 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from fleet.config.trusted import digest
 from fleet.core.errors import ClaimLost, FleetError
 from fleet.core.finding import IN_A_DIRECTORY, Finding, judge
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending
 from fleet.core.task import WORKTREE
+from fleet.engine.coder_files import LEFT, patterns_of, told, trusted_in, untrusted_files
 from fleet.engine.evidence.gathering import compared, look
 from fleet.engine.evidence.spawn import spawn_of
 from fleet.engine.evidence.tree import Tree, of_directory, of_worktree, size_of
@@ -57,6 +59,7 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
     if live.interactive:
         await _keep_screen(live)
     found = await asyncio.to_thread(look, live)
+    await _note_coder_files(office, live)
     try:
         if live.workspace is None:
             return await _of_directory(office, task.id, live, found, (exit, alarm))
@@ -138,6 +141,19 @@ async def _keep_screen(live: Live) -> None:
     with contextlib.suppress(FleetError, OSError, TimeoutError):
         shown = await asyncio.wait_for(terminal.screen(SCREEN_LINES), SCREEN_SECONDS)
         live.folder.write_run_file(live.run.number, "screen.txt", live.folder.clean(shown.rstrip()) + "\n")
+
+
+async def _note_coder_files(office: Office, live: Live) -> None:
+    """Flag files from which its coder runs commands, and which were not so when the user trusted them."""
+    run, cwd = live.run, live.run.workspace
+    known = await office.ask(trusted_in, office.history, live.workspace)
+    patterns = patterns_of(live.coder, live.settings)
+    left = await asyncio.to_thread(untrusted_files, office.home, cwd, patterns, known)
+    if not left:
+        return
+    _flag(live, f"not trusted as the run left it: {told(left)}, from which {live.coder.name} runs commands")
+    if live.workspace is not None or (not spawn_of(run).get("others") and office.places[cwd] == 1):
+        live.run = live.run.replace(spawn=encode(spawn_of(run) | {LEFT: [digest(each.line) for each in left]}))
 
 
 async def take_leave(live: Live) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import shutil
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
@@ -37,6 +38,7 @@ from fleet.engine.accounts import seats
 from fleet.engine.answers import ASKED_BEFORE, take_answers
 from fleet.engine.arrival import arrive, taken_on
 from fleet.engine.briefing import briefed, carry
+from fleet.engine.coder_files import left_by, patterns_of, told, trusted_in, untrusted_files
 from fleet.engine.costs import why_no_price
 from fleet.engine.environment import Place, agent_environment, agent_path
 from fleet.engine.evidence.gathering import rules_of
@@ -56,6 +58,7 @@ from fleet.engine.staging import staged
 from fleet.engine.strays import keep_record
 from fleet.engine.watchdog import watchdog_for
 from fleet.engine.workplace import NotNow, NotReady, be_alone, open_place, repository_of, verify_folder
+from fleet.files import make_private
 from fleet.launchers.base import Apart, LaunchSpec
 
 if TYPE_CHECKING:
@@ -135,6 +138,7 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
     marking = asyncio.create_task(office.look(_marked, plan))  # it takes as long as the worktree itself
     place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
     plan = plan._replace(place=place, last=last, marking=marking)
+    await _check_files(office, plan)
     _enter(office, plan)
     account = None
     try:
@@ -146,6 +150,23 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
         if account is not None:
             office.busy[plan.coder.name, account] -= 1
         raise
+
+
+async def _check_files(office: Office, plan: Plan) -> None:
+    """Refuse a directory in which the coder would run commands that nobody has trusted. Raises NotReady.
+
+    What the run before left there is its own agent's doing, which may go on with it if it may run anything anyway.
+    """
+    coder, cwd = plan.coder, plan.place.cwd
+    known = await office.ask(trusted_in, office.history, plan.place.workspace)
+    if plan.last is not None and permissions_for(plan.settings, coder.name) == "skip":
+        known |= left_by(plan.last)
+    found = await asyncio.to_thread(untrusted_files, office.home, cwd, patterns_of(coder, plan.settings), known)
+    if found:
+        raise NotReady(
+            f"{coder.name} would run commands from {told(found)} in {cwd}, which you have not trusted",
+            hint=f"`fleet trust {quote(cwd)}` shows and accepts them; then `fleet retry {plan.task.id}`.",
+        )
 
 
 def _enter(office: Office, plan: Plan) -> None:
@@ -251,7 +272,7 @@ async def environment(office: Office, task: Task, run: Run, coder: Coder, settin
 def own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:
     """The variables that lead to an account's own folder; some coders want it to be there."""
     folder = config_folder(account)
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    make_private(folder)
     return coder.config_env(folder)
 
 

@@ -49,7 +49,10 @@ def recall(home: Home, history: History, directory: str) -> bool:
 
 
 def project_in(folder: str) -> Repository:
-    """Return what stands for the project in a folder: its repository, or, outside of any, the folder itself."""
+    """Return what stands for the project in a folder: its repository, or, outside of any, the folder itself.
+
+    Raises NotOwned.
+    """
     try:
         return find_repository(folder)
     except NoRepository:

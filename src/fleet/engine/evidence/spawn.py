@@ -26,7 +26,7 @@ CHUNK = 1 << 20
 #: A larger program is known by its path alone.
 LARGEST_PROGRAM = 1 << 30
 #: What is compared at the end, and of no use to whoever reads the receipt.
-MARKS = ("primary", "reach", "events_at", "others")
+MARKS = ("primary", "reach", "events_at", "others", "coder_files")
 
 _hashes: dict[tuple[str, int, int, int, int], str] = {}
 
