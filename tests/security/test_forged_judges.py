@@ -61,6 +61,9 @@ def test_planted_programs_and_files_are_named(tmp_path: Path) -> None:
     (top / "node_modules/a/index.js").unlink()
     assert "node_modules" in told(asked, before)
     before = reach.mark(asked)
+    assert write(tools / "env").name in told(asked, before), "it is run in place of another that has this name"
+    before = reach.mark(asked)
+    assert reach.changed(asked._replace(path="/bin"), before, began(asked)) == reach.Changed(), "of another supervisor"
     new = write(tools / "pytest", PYTEST)
     assert f"is {new} now" in told(asked, before)
 
@@ -79,6 +82,10 @@ def test_ordinary_changes_beside_a_run_are_no_doubt(tmp_path: Path) -> None:
     write(top / "node_modules/.cache/x")
     write(tools / "another")
     os.link(store, tmp_path / "worktree-shared.py")
+    for again in range(2):  # what makes links to programs makes all of them again
+        (tools / "sh").unlink(missing_ok=True)
+        (tools / "sh").symlink_to("/bin/sh")
+        before = reach.mark(asked) if again == 0 else before
     assert reach.changed(asked, before, 0) == reach.Changed()
     write(top / ".venv/lib/__pycache__/x.cpython-311.pyc")
     assert reach.changed(asked, before, 0) == reach.Changed(bytecode=True)
@@ -92,6 +99,12 @@ def test_folder_with_too_many_files_is_said_not_to_be_compared(tmp_path: Path, m
     asked = Asked("true", "/usr/bin:/bin", str(tmp_path / "top"), str(tmp_path / "home" / "verify"))
     found = reach.changed(asked, reach.mark(asked), 0)
     assert not found.doubts and "too many files" in found.notes[0]
+    for number in range(3):
+        (tmp_path / "top/node_modules" / str(number)).unlink()
+    before = reach.mark(asked)
+    for number in range(9):
+        write(tmp_path / "top/node_modules" / str(number))
+    assert "node_modules" in str(reach.changed(asked, before, 0).doubts), "more files hide nothing"
 
 
 @pytest.fixture(scope="module")

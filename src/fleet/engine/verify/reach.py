@@ -5,17 +5,20 @@ times, with how it was before the run: the environments that programs belong to,
 repository's files, and settings in the folders above a checkout. Nothing is read but names, and no link is followed.
 """
 
-# ruff: noqa: PTH111, PTH112, PTH118, PTH120
+# ruff: noqa: PTH111, PTH112, PTH115, PTH118, PTH120
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import sys
+import zlib
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.coders import CODERS
 from fleet.core.jsontext import decode, encode
 from fleet.engine.evidence.spawn import program_hash
 from fleet.engine.scope.words import shown, some
@@ -24,7 +27,7 @@ from fleet.workspaces.admin import head_of
 from fleet.workspaces.sharing import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
     from fleet.workspaces.view import View
@@ -139,6 +142,7 @@ def changed(asked: Asked, before: str, began: float) -> Changed:
     old: dict[str, Any] = decode(before) if before else {}
     if not old:
         return Changed()
+    asked = asked._replace(path=old["path"])  # a supervisor that came after may have another
     new: dict[str, Any] = decode(mark(asked))
     doubts, notes, files, bytecode = [], [], [], False
     for name, (where, digest) in old["programs"].items():
@@ -148,12 +152,14 @@ def changed(asked: Asked, before: str, began: float) -> Changed:
             doubts.append(f"the program {shown(name)} was {shown(where)} when the run began, and {how}")
     for top in sorted({*old["tops"], *new["tops"]}):
         was, now = old["tops"].get(top, _NOTHING), new["tops"].get(top, _NOTHING)
-        if "" in (was[0], now[0]):
+        if not was[0]:
             notes.append(f"{shown(top)} has too many files: they were not compared")
         elif was[0] != now[0]:
             files += list(_newer(top, began)) or [f"{top} (some of its files)"]
         bytecode |= was[1] != now[1]
-    files += _shadows(asked.path, began)
+    files += _shadows(
+        asked.path, began, {folder for folder, was in old["bins"].items() if new["bins"].get(folder) != was}
+    )
     if files:
         doubts.append(f"files that the command can reach changed while the run worked: {some(files, MOST_NAMED)}")
     if bytecode and _HEEDLESS.search(asked.command):
@@ -184,7 +190,12 @@ def _mark(asked: Asked, tops: Iterable[str]) -> dict[str, Any]:
                 total += number
         found[top] = ("", "") if count > left else (f"{total:x}", f"{compiled:x}")
         left -= min(count, left)
-    return {"programs": {name: (place, program_hash(place)) for name, place in where.items()}, "tops": found}
+    return {
+        "path": asked.path,
+        "programs": {name: (place, program_hash(place)) for name, place in where.items()},
+        "bins": {folder: _programs_in(folder) for folder in _folders(asked.path)},
+        "tops": found,
+    }
 
 
 def _tops(asked: Asked) -> Iterator[str]:
@@ -268,16 +279,34 @@ def _is_bytecode(path: str) -> bool:
     return path.endswith(".pyc") and f"/{BYTECODE}/" in path
 
 
-def _shadows(path: str, began: float) -> list[str]:
-    """Programs that came since a moment, and that are run in place of others of that name."""
-    folders = list(dict.fromkeys(os.path.realpath(each) for each in path.split(":") if each.startswith("/")))
+def _folders(path: str) -> list[str]:
+    return list(dict.fromkeys(os.path.realpath(each) for each in path.split(":") if each.startswith("/")))
+
+
+def _programs_in(folder: str) -> str:
+    """What tells later whether any program in a folder is another: of a link, where it leads."""
+    total = 0
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            seen = entry.stat(follow_symlinks=False)
+            how = os.readlink(entry.path) if entry.is_symlink() else f"{seen.st_size} {seen.st_mtime_ns}"
+            total += zlib.crc32(os.fsencode(f"{entry.name}\0{seen.st_mode}\0{how}")) | 1 << 32
+    return f"{total:x}"
+
+
+def _shadows(path: str, began: float, changed: Collection[str]) -> list[str]:
+    """Programs that came into these folders since a moment, and that are run in place of others of that name."""
+    folders = _folders(path)
     found: list[str] = []
     for number, folder in enumerate(folders[:-1]):
+        if folder not in changed:
+            continue
         try:
             with os.scandir(folder) as entries:
                 new = [entry.name for entry in entries if entry.stat(follow_symlinks=False).st_ctime >= began]
         except OSError:
             continue
+        new = [name for name in new if name not in CODERS]  # they bring themselves up to date
         behind = folders[number + 1 :]
         found += [
             os.path.join(folder, name)
