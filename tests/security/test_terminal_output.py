@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,12 @@ def test_no_command_prints_raw_what_an_agent_wrote(store: Store) -> None:
             json.loads(done.out)
     assert not raw, "\n".join(raw)
     assert shown > 20, "the text is where these commands look"
+
+
+def test_every_command_writes_json_in_the_printable_way() -> None:
+    faces = (Path(__file__).parents[2] / "src" / "fleet" / "cli").rglob("*.py")
+    raw = re.compile(r"(echo|say|write)\((encode|json\.dumps)\(")
+    assert not [str(path) for path in faces if raw.search(path.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "é🚀 plain", "\u200d\u0301"])
