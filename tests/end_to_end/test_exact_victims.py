@@ -64,9 +64,9 @@ def test_bd_update_refuses_a_part_of_an_id_when_it_closes(shop: Shop) -> None:
     assert shop.open() == shop.everything
 
 
-@pytest.mark.parametrize("command", ["kill", "done", "merge"])
+@pytest.mark.parametrize("command", ["kill", "done", "merge", "pick --merge"])
 def test_command_asks_for_yes_when_a_glob_fits_several_and_nobody_can_be_asked(shop: Shop, command: str) -> None:
-    refused = shop.store.fleet(command, "f*", cwd=shop.here)
+    refused = shop.store.fleet(*command.split(), "f*", cwd=shop.here)
     assert refused.code == 2 and "3 tasks fit: " in refused.err and "pass --yes" in refused.err
     assert all(key in refused.err for key in shop.mine)
     assert shop.open() == shop.everything

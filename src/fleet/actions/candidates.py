@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.actions.elsewhere import workspace_here
-from fleet.actions.names import find_tasks
+from fleet.actions.names import find_tasks, is_pattern
 from fleet.core.errors import FleetError, TaskNotFound, Usage
 from fleet.core.filter import Filter
 from fleet.core.record import Record
@@ -99,6 +99,11 @@ def find_candidates(
     for each in named.values():
         gathering.add(each)
     return gathering.field()
+
+
+def is_glob(fleet: Fleet, name: str) -> bool:
+    """Return True if a name is a glob over branches and ids, and not the exact name of a batch or a task."""
+    return is_pattern(fleet, name) and not fleet.queue.find(Filter(batch=name, workspace=WORKTREE), sort="id", limit=1)
 
 
 def _tasks(fleet: Fleet, name: str, scope: Scope) -> list[Task]:

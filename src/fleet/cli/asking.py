@@ -22,12 +22,12 @@ def agreed(question: str, refused: str) -> bool:
     return False
 
 
-def is_sure(fleet: Fleet, fitting: Sequence[str], deed: str, named: str) -> bool:
+def is_sure(fleet: Fleet, fitting: Sequence[str], deed: str, named: str, *, which: str = "all of them") -> bool:
     """Return True if what globs fit is meant. A person is asked; without one, several tasks raise Usage."""
     if sys.stdin.isatty():
         return agreed(f"{deed} {named}?", f"nothing was {DONE[deed]}")
     if len(fitting) > 1:
-        raise Usage(f"{len(fitting)} tasks fit: {shown(fleet, fitting)}", hint=f"pass --yes to {deed} all of them.")
+        raise Usage(f"{len(fitting)} tasks fit: {shown(fleet, fitting)}", hint=f"pass --yes to {deed} {which}.")
     return True
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import click
 
 from fleet.actions import judging, picking, ranking, taking
-from fleet.actions.candidates import find_candidates
+from fleet.actions.candidates import find_candidates, is_glob
 from fleet.actions.comparing import Comparison, Side
 from fleet.actions.comparing import compare as compared
 from fleet.actions.judging import Judged
+from fleet.actions.names import Scope, find_tasks
+from fleet.actions.names import shown as shown_names
 from fleet.actions.picking import Pick
 from fleet.actions.ranking import Entry
 from fleet.actions.rights import refuse_agents
@@ -17,6 +19,7 @@ from fleet.actions.taking import Taken
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.amounts import NOTHING, cost, duration
+from fleet.cli.asking import is_sure
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.completion import complete_coders, complete_names
 from fleet.cli.tables import cell, show, table
@@ -37,6 +40,7 @@ MOST_SHOWN = 12
 @click.option("--seed", type=click.IntRange(min=0), help="Of the order in which the judge sees them.")
 @click.option("--judge-seconds", type=click.IntRange(min=1), default=JUDGE_SECONDS, show_default=True, help="At most.")
 @click.option("--merge", "to_merge", is_flag=True, help="Merge the best; the others are kept under refs/fleet/kept.")
+@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask, also for globs.")
 @click.option("--jobs", type=click.IntRange(min=1, max=64), help="How many to verify at once.")
 @click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -51,6 +55,8 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
     with open_fleet(find()) as fleet:
         refuse_agents(person.caller(fleet), "pick: it judges agents' work")
         scope = person.scope(all_projects=given["all_projects"])
+        if given["to_merge"] and not given["sure"] and not _is_meant(fleet, names, scope):
+            return 1
         field = find_candidates(fleet, names, scope=scope, directory=person.current_directory())
         plan = picking.plan_for(fleet, field, command)
         jobs = given["jobs"] or picking.jobs_for(field)
@@ -74,6 +80,14 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
     else:
         _print(found, taken, why)
     return 1 if found.winner is None or why or (taken is not None and not taken.landed) else 0
+
+
+def _is_meant(fleet: Fleet, names: tuple[str, ...], scope: Scope) -> bool:
+    """Return True if the best of what globs fit may be merged."""
+    globs = [name for name in names if is_glob(fleet, name)]
+    fitting = find_tasks(fleet, globs, scope=scope)
+    best = f"the best of {shown_names(fleet, fitting)}"
+    return not fitting or is_sure(fleet, fitting, "merge", best, which="the best of them")
 
 
 def _judged(fleet: Fleet, found: Pick, view: Any, given: dict[str, Any]) -> Pick:
