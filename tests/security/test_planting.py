@@ -1,6 +1,7 @@
 """What an agent leaves in git folders for others to obey: told, and put back where that is certain."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,15 @@ def test_moved_branch_of_the_main_checkout_is_put_back_and_kept(place: Place) ->
     assert run_git(place.top, "status", "--porcelain") == ""
     (kept,) = run_git(place.top, "for-each-ref", "--format=%(objectname)", "refs/fleet/planted").splitlines()
     assert kept == planted
+
+
+def test_names_and_files_that_break_the_comparison_do_not_hide_anything(place: Place) -> None:
+    Path(os.fsdecode(os.fsencode(place.top) + b"/.git/worktrees/\xff\xfe")).mkdir(parents=True)
+    before = primary.mark(place.view)
+    run_git(worktree(place, "work"), "tag", "v9", "work")
+    assert "refs/tags/v9" in str(primary.since(place.home, place.view, before, "work"))
+    write(place.top / ".git/index", "no index")
+    assert "were not compared" in str(primary.since(place.home, place.view, before, "work"))
 
 
 def fleets_merge(place: Place, old: str, new: str) -> None:

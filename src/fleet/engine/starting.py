@@ -220,11 +220,17 @@ def _marked(plan: Plan) -> Mark:
     with contextlib.suppress(FleetError, OSError):
         if task.workspace == WORKTREE:
             found, mark = marked(plan.home, "", repository_of(plan.home, task))
-            return found, mark, reach_mark(plan.home, plan.settings, task, found, found.top if found else "")
+            return found, mark, _reach(plan, found, found.top if found else "")
         if task.cwd:
             found, mark = marked(plan.home, task.cwd, None)
-            return found, mark, reach_mark(plan.home, plan.settings, task, found, task.cwd)
+            return found, mark, _reach(plan, found, task.cwd)
     return None, "", ""
+
+
+def _reach(plan: Plan, repository: Repository | None, directory: str) -> str:
+    with contextlib.suppress(FleetError, OSError):  # the receipt says that nothing was compared
+        return reach_mark(plan.home, plan.settings, plan.task, repository, directory)
+    return ""
 
 
 async def _spawned(office: Office, plan: Plan, run: Run, spec: LaunchSpec) -> str:

@@ -58,14 +58,14 @@ MOST_MARK = 1 << 22
 def mark(view: View) -> str:
     """What tells later what was planted, packed: it is written with each look at a run. Raises FleetError, OSError."""
     told = encode({"refs": _refs(view), "inside": dict(_inside(view.repository.common))})
-    return b85encode(zlib.compress(told.encode())).decode()
+    return b85encode(zlib.compress(told.encode("utf-8", "surrogatepass"))).decode()
 
 
 def _unpacked(mark: object) -> dict[str, Any]:
     if not isinstance(mark, str):
         return {}
     try:
-        told = decode(zlib.decompressobj().decompress(b85decode(mark), MOST_MARK).decode())
+        told = decode(zlib.decompressobj().decompress(b85decode(mark), MOST_MARK).decode("utf-8", "surrogatepass"))
     except (ValueError, zlib.error):
         return {}
     return told if isinstance(told, dict) else {}

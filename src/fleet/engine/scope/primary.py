@@ -74,6 +74,8 @@ def since(home: Home, view: View, before: str, branch: str) -> list[str]:
     told = strays(_with_head(before, new) if merged else before, now)
     if before == now:
         return told
+    if not now:
+        return ["the main checkout and git's folder cannot be read any more: they were not compared"]
     try:
         marks = _read(before).get("planting"), _read(now).get("planting")
         return told + planting.found(home, view, marks, branch)

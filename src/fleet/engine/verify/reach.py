@@ -141,7 +141,7 @@ def changed(asked: Asked, before: str, began: float) -> Changed:
     """What is not as it was when a mark was made, in words. `began` is when the run did."""
     old: dict[str, Any] = decode(before) if before else {}
     if not old:
-        return Changed()
+        return Changed(notes=("what the command can reach was not compared with its state before the run",))
     asked = asked._replace(path=old["path"])  # a supervisor that came after may have another
     new: dict[str, Any] = decode(mark(asked))
     doubts, notes, files, bytecode = [], [], [], False
@@ -263,7 +263,8 @@ def _files(top: str) -> Iterator[tuple[str, os.stat_result]]:
                     else:
                         yield entry.path, entry.stat(follow_symlinks=False)
         except NotADirectoryError:
-            yield folder, os.lstat(folder)
+            with contextlib.suppress(OSError):
+                yield folder, os.lstat(folder)
         except OSError:  # it is gone, or is not ours to read
             continue
 
