@@ -110,6 +110,11 @@ def test_a_refusal_without_an_end_slows_the_account_and_the_same_session_goes_on
     assert [first["ending"], second["ending"]] == ["rate_limited", "finished"]
     assert first["session"] == second["session"] != ""
     assert home.scenario.turns()[-1].holds("I begin.")
+    # A request costs $0.001125 and reads 1000 tokens from the cache; each run pays its own, however claude counts.
+    assert [run["cost_basis"] for run in (first, second)] == ["reported"] * 2
+    own = [0.001125 * run["cache_read_tokens"] / 1000 for run in (first, second)]
+    assert [run["cost_usd"] for run in (first, second)] == pytest.approx(own, rel=0.01)
+    assert first["cache_read_tokens"] == 1000
     assert home.standing()[""]["strikes"] == 0
 
 

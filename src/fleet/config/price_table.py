@@ -6,7 +6,7 @@ import json
 import os
 import re
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def rates(model: str, size: int, day: date) -> Rates | None:
     return Rates(*found)
 
 
-@cache
+@lru_cache(256)  # agents name models
 def _prices(model: str) -> list[dict[str, Any]]:
     bare = _AFTER.sub("", model.strip().lower())
     names = dict.fromkeys((model.lower(), bare, bare.rpartition("/")[2], _BEFORE.sub("", bare)))

@@ -15,7 +15,7 @@ from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.run import UNKNOWN
 from fleet.core.task import HEADLESS
-from fleet.engine.costs import cost_of, model_of, reports_cost
+from fleet.engine.costs import Cost, cost_of, model_of, reports_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,8 @@ def spent(queue: Queue, history: History, task: Task, settings: Settings) -> Spe
     runs = history.runs(task.id)[-1:]
     for key in _family(queue, task):
         runs += history.runs(key)
-    costs = [(run, cost_of(settings, run)) for run in runs]
+    # What is on record was computed by the prices of its day; the runs of earlier fleets have no basis.
+    costs = [(run, Cost(run.cost_usd, run.cost_basis) if run.cost_basis else cost_of(settings, run)) for run in runs]
     unpriced = next(
         (model_of(run) for run, cost in costs if cost.basis == UNKNOWN and not _may_report(run, settings)), ""
     )

@@ -12,9 +12,10 @@ from builders import a_task
 from contract.coder_recordings import lines_of
 from fleet.coders.base import SAME_CWD, STDIN, Order
 from fleet.coders.claude import ClaudeCoder
-from fleet.core.event import Event, Kind, Limit, Usage
+from fleet.core.event import Event, Gauge, Kind, Limit, Usage
 
 CLAUDE = ClaudeCoder()
+QUOTA = Path(__file__).parents[2] / "recordings" / "quota" / "claude.jsonl"
 SKIP = "--dangerously-skip-permissions"
 
 
@@ -71,6 +72,27 @@ def test_model_and_session_cannot_be_taken_for_options_and_the_users_own_come_la
     assert argv[-3:] == flags
     assert {"--model=-x", "--resume=--y"} < set(argv)
     assert argv.index(SKIP) < argv.index("--allowedTools")
+
+
+def test_it_is_told_what_it_may_cost_and_says_when_it_did_and_that_is_no_limit_of_the_account() -> None:
+    assert "--max-budget-usd=0.2500" in CLAUDE.command(an_order(budget_usd=0.25)).argv
+    assert not [word for word in CLAUDE.command(an_order()).argv if "budget" in word]
+    told, last = parsed(**a_result(subtype="error_max_budget_usd", is_error=True, errors=["Reached maximum budget"]))
+    assert told.limit == Limit(kind="budget", text=told.text) and not last.ok
+
+
+def test_quotas_are_told_by_the_length_of_their_windows_whatever_their_state() -> None:
+    (line,) = [each for each in QUOTA.read_text("utf-8").splitlines() if "rate_limit_event" in each]
+    event = only(CLAUDE.parse(line))
+    assert (event.kind, event.limit) == (Kind.USAGE, None), "nothing is refused"
+    assert event.gauges == (Gauge(window="5h", used_pct=30.0, resets_at=datetime(2026, 11, 19, 2, 12, 14, tzinfo=UTC)),)
+    info = {"status": "rejected", "rateLimitType": "seven_day_opus", "utilization": 1.0, "resetsAt": 1795054334}
+    event = only(parsed(type="rate_limit_event", rate_limit_info=info))
+    assert event.limit is not None and event.limit.kind == "plan"
+    assert [(each.window, each.used_pct) for each in event.gauges] == [("7d opus", 100.0)]
+    hostile = {f"five_hour_{number}\x1b[31m{'x' * 999}": {"utilization": -1} for number in range(99)}
+    event = only(parsed(type="rate_limit_event", rate_limit_info={"status": "allowed", "unifiedWindows": hostile}))
+    assert len(event.gauges) == 10 and all(len(each.window) <= 40 for each in event.gauges)
 
 
 def test_permissions_are_skipped_only_when_asked_for_and_then_also_as_root() -> None:

@@ -179,6 +179,16 @@ def test_the_file_tells_how_much_of_the_account_is_used(percent: float, kind: st
         assert told[0].text == f"the limit of 300 minutes is used to {percent:.0f}%"
 
 
+def test_windows_are_known_by_their_length_and_what_is_left_out_is_not_guessed() -> None:
+    limits = {"primary": used(7.0, 10080), "secondary": used(61.5, 299), "limit_id": "codex"}
+    told = kept(type="token_count", info=None, rate_limits=limits)
+    assert [(each.window, each.used_pct) for each in told[0].gauges] == [("7d", 7.0), ("5h", 61.5)]
+    other = {"primary": used(None, 10080), "secondary": None, "limit_id": "codex_spark"}
+    told = kept(type="token_count", info=None, rate_limits=other)
+    assert [(each.window, each.used_pct) for each in told[0].gauges] == [("7d codex_spark", None)]
+    assert kept(type="token_count", info=None, rate_limits={"primary": used(5.0, 0), "secondary": None}) == []
+
+
 def test_of_several_limits_the_one_that_keeps_waiting_longest_is_told() -> None:
     week = used(100.0, 10080, 1795194988)
     for limits in ({"primary": used(100.0), "secondary": week}, {"primary": week, "secondary": used(100.0)}):

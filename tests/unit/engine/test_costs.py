@@ -11,9 +11,10 @@ import pytest
 from fleet.coders.base import Coder
 from fleet.coders.claude import ClaudeCoder
 from fleet.coders.codex import CodexCoder
+from fleet.coders.gemini import GeminiCoder
 from fleet.config import Settings, load
 from fleet.config.price_table import described, made_on, rates
-from fleet.config.prices import price_of
+from fleet.config.prices import dollars, price_of
 from fleet.core.event import Event, Kind, Usage
 from fleet.core.run import Run
 from fleet.engine.costs import cost_of, costed, why_no_price
@@ -23,6 +24,7 @@ from fleet.home import Home
 NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 CLAUDE = ClaudeCoder()
 MAIN, SMALL = "claude-sonnet-5", "claude-haiku-4-5-20251001"
+SESSIONS_KEPT = Path(__file__).parents[2] / "recordings" / "sessions"
 RECORDED = Path(__file__).parents[2] / "recordings" / "resumed"
 #: Of one request in these streams: input, output, read from the cache, written to it.
 COUNTS = (100, 30, 1000, 20)
@@ -219,6 +221,17 @@ def test_costs_are_computed_by_model_and_size_and_the_users_prices_win(tmp_path:
     assert (run.cost_usd, run.prices) == (3.0, "settings")
     assert a_run(None, own, used("gpt-5.5", input=million), model="fast").cost_usd == 3.0, "as the user named it"
     assert a_run(None, settings, used("claude-sonnet-5", input=million), model="sonnet").cost_usd == 2.0
+
+
+@pytest.mark.parametrize("coder", [CLAUDE, CodexCoder(), GeminiCoder()], ids=["claude", "codex", "gemini"])
+def test_an_agent_in_a_terminal_is_computed_from_the_file_of_its_session(settings: Settings, coder: Coder) -> None:
+    lines = (SESSIONS_KEPT / coder.name / "two-turns.jsonl").read_text("utf-8").splitlines()
+    run = a_run(None, settings, *(list(coder.parse_session(line)) for line in lines))
+    price = price_of(settings, [run.notes["model"]], NOW.date())
+    assert price is not None and run.tokens
+    counts = (run.input_tokens, run.output_tokens, run.cache_read_tokens, run.cache_write_tokens)
+    assert run.cost_usd == pytest.approx(dollars(price.rates, *counts))
+    assert (run.cost_basis, run.model) == (f"computed:{made_on()}", run.notes["model"])
 
 
 def test_a_coder_that_reports_0_for_tokens_has_no_price(settings: Settings) -> None:
