@@ -11,8 +11,10 @@ from terminals import home as at_home
 __all__ = ["at_home"]
 
 #: Further settings that name a program; the last part of each is the name by which it is known when it ran.
-SETTINGS = ("submodule.sub.update", "sequence.editor", "pager.diff", "interactive.diffFilter", "core.gitProxy")
-SETTINGS += ("diff.guitool", "trailer.x.command", "man.x.cmd", "gc.recentObjectsHook", "init.templateDir")
+SETTINGS = (
+    *("submodule.sub.update", "sequence.editor", "pager.diff", "interactive.diffFilter", "core.gitProxy"),
+    *("diff.guitool", "trailer.x.command", "man.x.cmd", "gc.recentObjectsHook", "init.templateDir"),
+)
 
 
 def test_nothing_that_a_repository_brings_is_run(at_home: Terminals, tmp_path: Path) -> None:
