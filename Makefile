@@ -7,7 +7,7 @@ BIN = $(shell FLEET_CACHE='$(FLEET_CACHE)' $(PYTHON) tools/venv.py --path)/bin
 PYTEST = $(BIN)/python -m pytest
 # Where tests find programs that come from a package registry.
 FOUND = FLEET_TEST_BEADS_MCP="$$($(PYTHON) tools/venv.py --program beads-mcp tests/real/beads-mcp.lock)" \
-	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)" FLEET_TEST_BD="$$($(PYTHON) -m tools.get_bd)" \
+	FLEET_TEST_CLIS="$$($(PYTHON) -m tools.get_clis)" FLEET_TEST_BD="$$($(PYTHON) -m tools.get_bd $(BD))" \
 	FLEET_TEST_KUBERNETES="$$($(PYTHON) tools/venv.py --program kubernetes-validate tests/schemas/kubernetes-validate.lock)"
 
 # Most tests wait for a program rather than work.
@@ -22,6 +22,7 @@ PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze 
 demo: venv  ## run the main job end to end, in a home of its own
 	@$(BIN)/python tools/demo.py
 
+test: BD = v1.3.0  # `make soak` needs every version
 test: venv programs  ## run every test; says at the end what was not exercised
 	$(FOUND) $(PYTEST) -n $(WORKERS) --dist worksteal --durations 10 --durations-min 5 $(ARGS)
 

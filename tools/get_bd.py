@@ -1,8 +1,8 @@
-"""Builds the real bd that tests run, once, into the cache: `python3 -m tools.get_bd` prints the folder.
+"""Build the real bd that tests run, once, into the cache: `python3 -m tools.get_bd [VERSION …]` prints the folder.
 
-It has a folder for each version, with `bd` and a home that it made, for tests to copy. Versions and hashes stand in
-tests/real/bd: one module for each, since `go install` would ask for more than a version that is named. Where Go
-fetches from is Go's own setting. Only the standard library.
+It has a folder for each version, with `bd` and a home that it made, for tests to copy. Versions and hashes are in
+tests/real/bd, one module for each, because `go install` needs more than the version in a path. Go's own settings
+say where Go fetches from. Only the standard library.
 """
 
 import hashlib
@@ -22,26 +22,25 @@ FLAGS = "-tags=gms_pure_go -mod=mod -buildvcs=false"
 
 
 def main() -> None:
-    """Build what is missing, and print where it lies."""
+    """Build the named versions that are missing, or all of them, and print their folder."""
     pins = sorted(PINS.glob("v*/go.*"))
     key = hashlib.sha256(b"\0".join(file.read_bytes() for file in pins) + sys.platform.encode()).hexdigest()[:16]
     place = cache() / f"bd-{key}"
     with named_lock(place):
-        if not (place / "complete").is_file():
-            fill(place)
+        for version in sys.argv[1:] or sorted(path.name for path in PINS.glob("v*")):
+            if not (place / version / "complete").is_file():
+                fill(PINS / version, place / version)
     print(place)
 
 
-def fill(place: Path) -> None:
-    """Build every version anew, and let each make a home."""
+def fill(pins: Path, folder: Path) -> None:
+    """Build a version from its pins and have it make a home."""
     if not shutil.which("cc") and not shutil.which("gcc"):
         sys.exit("error: there is no C compiler on this machine\nhint:  sudo apt-get install build-essential")
-    shutil.rmtree(place, ignore_errors=True)
-    for pins in sorted(PINS.glob("v*")):
-        folder = place / pins.name
-        build(pins, folder)
-        make_home(folder)
-    (place / "complete").touch()
+    shutil.rmtree(folder, ignore_errors=True)
+    build(pins, folder)
+    make_home(folder)
+    (folder / "complete").touch()
 
 
 def build(pins: Path, folder: Path) -> None:

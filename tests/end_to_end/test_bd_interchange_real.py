@@ -11,7 +11,7 @@ import moves
 from program import Program
 
 
-@pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
+@pytest.mark.parametrize("version", beads.VERSIONS)
 def test_what_fleet_exports_goes_through_the_real_bd_and_back(tmp_path: Path, version: str) -> None:
     home = moves.a_home(tmp_path)
     home.env["FLEET_BD"] = beads.program(version)

@@ -93,8 +93,8 @@ def test_whoever_has_the_old_queue_open_cannot_write_to_it_any_more(home: Progra
     late.close()
 
 
-def test_a_queue_goes_to_an_older_beads_and_back_whole(home: Program) -> None:
-    version = beads.OLD
+@pytest.mark.parametrize("version", beads.VERSIONS)
+def test_a_queue_goes_to_beads_and_back_whole(home: Program, version: str) -> None:
     home.env["FLEET_BD"] = beads.program(version)
     seen = shown(home)
     told = json.loads(home.ok("queue", "migrate", "beads", "--json"))

@@ -63,7 +63,7 @@ def test_a_bd_that_has_something_else_is_told_with_what_it_is(home: Program) -> 
     assert told.code == 1 and f"tasks did not arrive whole: 1 are others there {words}" in told.err, told
 
 
-@pytest.mark.parametrize("version", [beads.NEW, beads.OLD])
+@pytest.mark.parametrize("version", beads.VERSIONS)
 def test_where_bd_has_the_tasks_no_command_writes_a_number_that_it_would_change(fleet: Program, version: str) -> None:
     fleet.env |= {"FLEET_BD": beads.program(version), "BD_DISABLE_METRICS": "1"}
     fleet.ok("init", "--home", "--permissions", "skip", "--queue", "beads")

@@ -33,7 +33,7 @@ def test_a_home_with_everything_arrives_whole(home: Program, first: str, second:
     moves.check(home, target, before)
 
 
-@pytest.mark.parametrize("version", [beads.NEW, pytest.param(beads.OLD, marks=pytest.mark.soak("queues"))])
+@pytest.mark.parametrize("version", beads.VERSIONS)
 @pytest.mark.parametrize("first", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak("queues"))])
 def test_what_comes_back_to_beads_changed_is_as_it_is_now(home: Program, first: str, version: str) -> None:
     home.env["FLEET_BD"] = beads.program(version)
