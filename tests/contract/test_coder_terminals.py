@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +121,12 @@ def test_screens_of_every_kind_were_recorded() -> None:
 def test_no_screen_is_too_much(coder: Coder) -> None:
     choose = random.Random(coder.name)
     signs = "\n\n\n  ❯›>│─…•·✶(y/n)Enter to confirm esc to interrupt? for shortcuts 1. Yes\0\x1b[K😀\u202e"
-    began = time.monotonic()
     for length in (0, 1, 50, 5_000, 200_000):
         for _ in range(20):
             screen = "".join(choose.choices(signs, k=length))
             assert coder.look(screen) in LOOKS.values()
     for line in (*signs, "❯ " * 100_000, "─" * 1_000_000, "• " + "a " * 500_000):
         assert coder.look("\n".join([line] * 40)) in LOOKS.values()
-    assert time.monotonic() - began < 20
 
 
 def test_what_an_agent_prints_is_not_taken_for_an_empty_input(coder: Coder) -> None:

@@ -192,13 +192,11 @@ def test_a_git_that_takes_too_long_is_ended(yard: Yard, tmp_path: Path, monkeypa
     yard.view.make()
     slow = tmp_path / "bin" / "git"
     slow.parent.mkdir()
-    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(collisions, "PAIR_SECONDS", 0.1)
-    began = time.monotonic()
     assert yard.clashes(first, second) == []
-    assert time.monotonic() - began < 10
 
 
 def test_no_driver_or_setting_of_the_repository_is_obeyed(yard: Yard, tmp_path: Path) -> None:

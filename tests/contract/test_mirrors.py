@@ -337,11 +337,9 @@ def test_a_server_that_says_nothing_is_given_up(site: Site) -> None:
         deaf.listen(5)
         url = f"git://127.0.0.1:{deaf.getsockname()[1]}/project.git"
         made = mirror.fetch_mirror(site.home, site.url, site.base)
-        began = time.monotonic()
         with pytest.raises(RemoteAway, match=r"did not answer `git ls-remote` in 0.5 s"):
             view = View(site.home, made)
             remote.talk(view, Remote(url=url, address=url), "ls-remote", "--", url, seconds=0.5)
-        assert time.monotonic() - began < 5
 
 
 def test_talks_of_one_errand_are_ended_together_and_no_other_is(site: Site) -> None:
@@ -352,14 +350,14 @@ def test_talks_of_one_errand_are_ended_together_and_no_other_is(site: Site) -> N
         view = View(site.home, mirror.fetch_mirror(site.home, site.url, site.base))
 
         def ask(address: str) -> remote.Told:
-            return remote.talk(view, Remote(url=address, address=address), "ls-remote", "--", address, seconds=20)
+            return remote.talk(view, Remote(url=address, address=address), "ls-remote", "--", address, seconds=3600)
 
         with remote.errand() as talks, ThreadPoolExecutor() as threads:
-            began, context = time.monotonic(), contextvars.copy_context()
+            context = contextvars.copy_context()
             going_on = threads.submit(context.run, ask, url)
             heard, _ = deaf.accept()
             talks.end()
-            assert going_on.result(10).status == -signal.SIGKILL and time.monotonic() - began < 10
+            assert going_on.result().status == -signal.SIGKILL
             heard.close()
             with pytest.raises(RemoteAway, match="nothing is said to"):
                 ask(site.url)
