@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 
 import apsw
 
@@ -138,7 +139,7 @@ class Connection:
 
     def _prepare(self, version: int, make: bool, migrate: bool) -> None:
         if version == 0 and make:
-            self.rows("pragma journal_mode = wal")
+            self._use_log()
             with self.writing():  # making a database is one step, however many migrations there are
                 self.migrate(named_sql.migrations("sqlite"))
         elif 0 < version < SCHEMA_VERSION and migrate:
@@ -157,6 +158,18 @@ class Connection:
                 f"{self.path} has schema {version}, this fleet needs {SCHEMA_VERSION}",
                 hint="`fleet run` brings an older database up to date.",
             )
+
+    def _use_log(self) -> None:
+        """Switch to a write-ahead log. SQLite itself does not wait for others that do so at the same time."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while True:
+            try:
+                self._db.execute("pragma journal_mode = wal")
+                return
+            except apsw.Error as error:
+                if not isinstance(error, apsw.BusyError) or time.monotonic() > deadline:
+                    raise self._fault(error) from error
+            time.sleep(0.01)
 
     def _back_up(self) -> None:
         """Copy the database, once for an upgrade however often it is killed, and let go of the copy before that."""
