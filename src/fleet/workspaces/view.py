@@ -60,7 +60,7 @@ class View:
     """Git on a repository's objects and refs, obeying fleet's settings alone."""
 
     def __init__(self, home: Home, repository: Repository) -> None:
-        self.repository = repository
+        self.repository, self.home = repository, home.root
         self.path = os.path.join(home.root, "repositories", repository.key)
         self._made = False
 

@@ -57,7 +57,7 @@ MOST_MARK = 1 << 22
 
 def mark(view: View) -> str:
     """What tells later what was planted, packed: it is written with each look at a run. Raises FleetError, OSError."""
-    told = encode({"refs": _refs(view), "inside": dict(_inside(view.repository.common))})
+    told = encode({"refs": _refs(view), "inside": dict(_inside(view))})
     return b85encode(zlib.compress(told.encode("utf-8", "surrogatepass"))).decode()
 
 
@@ -202,14 +202,17 @@ def _refs(view: View) -> dict[str, str]:
     return {name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"): refs[name] for name in named}
 
 
-def _inside(common: str) -> Iterator[tuple[str, str]]:
-    """Each file that others obey, and what it says."""
+def _inside(view: View) -> Iterator[tuple[str, str]]:
+    """Yield the name of each file that others obey, and a hash of its text."""
+    common, home = view.repository.common, os.fsencode(os.path.realpath(view.home))
     for name in FILES:
         yield name, _hash(_read(os.path.join(common, name)))
     repository = _Folder(common)
     for admin in repository.below("worktrees"):
         for name in ("gitdir", "commondir"):
-            yield f"worktrees/{os.path.basename(admin)}/{name}", _hash(_read(os.path.join(admin, name)))  # noqa: PTH119
+            # A home that moves takes its worktrees along.
+            text = _read(os.path.join(admin, name)).removeprefix(home)
+            yield f"worktrees/{os.path.basename(admin)}/{name}", _hash(text)  # noqa: PTH119
     for folder in repository.modules():
         place = os.path.relpath(folder, common)
         lines = (_HEADER.sub(b"", line).strip() for line in _read(os.path.join(folder, "config")).splitlines())
