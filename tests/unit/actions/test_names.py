@@ -114,10 +114,11 @@ def test_find_tasks_finds_no_branch_when_the_directory_is_in_no_repository(fleet
 
 def test_find_tasks_refuses_a_part_of_an_id_when_names_are_exact(fleet: Fleet) -> None:
     add(fleet, "fleet-aefb")
-    assert find_tasks(fleet, ["ef"]) == find_tasks(fleet, ["aefb"], exact=True) == ["fleet-aefb"]
-    with pytest.raises(TaskNotFound) as raised:
-        find_tasks(fleet, ["ef"], exact=True)
-    assert "fleet-aefb" in raised.value.hint
+    assert find_tasks(fleet, ["ef"]) == find_tasks(fleet, ["fleet-aefb"], exact=True) == ["fleet-aefb"]
+    for part in ("ef", "aefb"):
+        with pytest.raises(TaskNotFound) as raised:
+            find_tasks(fleet, [part], exact=True)
+        assert "fleet-aefb" in raised.value.hint
 
 
 def test_a_glob_is_over_what_is_asked_for_and_a_name_is_not(fleet: Fleet) -> None:
