@@ -114,6 +114,23 @@ def test_an_agent_is_not_to_blame_when_it_fails_on_a_full_disk(home: Terminals) 
         home.fleet.ok("run", "stop")
 
 
+def test_run_is_repeated_when_its_agent_ends_well_and_could_write_nothing(home: Terminals) -> None:
+    go = home.fleet.user / "go"
+    with small_disk(home.fleet.home / "worktrees", "4m"):
+        wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
+        steps = ("touch begun", wait, "echo done > new.txt; test -s new.txt || rm -f new.txt begun")
+        made = home.told("create", "work", "--headless", "--prompt", orders(*steps))
+        wait_for((Path(made["worktree"]) / "begun").exists, "its work", home.describe)
+        end = cause("full", home.fleet.home / "worktrees")
+        go.touch()
+        wait_for(lambda: any("waits for room" in line["event"] for line in home.log_lines()), "it", home.describe)
+        end()
+        home.wait_status(made["task"], "closed")
+        assert [run["ending"] for run in home.runs(made["task"])] == ["released", "finished"]
+        assert home.task(made["task"])["failures"] == 0
+        home.fleet.ok("run", "stop")
+
+
 def test_command_names_the_disk_when_the_home_is_read_only(home: Terminals) -> None:
     with small_disk(home.fleet.home, "24m"):
         remount(home.fleet.home, "ro")

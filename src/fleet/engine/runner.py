@@ -112,8 +112,12 @@ class Runner:
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
             await live.read_all()
             await self._note_delivered(live)
-            self._check_room(live, exit)
+            is_well = exit is not None and exit.status == 0
+            if not is_well:
+                self._check_room(live)
             found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
+            if is_well and not live.run.diff_files:
+                self._check_room(live)
             if found.gone and self._stopping is None:
                 self._stopping = Outcome(ending=Ending.LOST, reason=found.gone)
             await send_on(self._office, live)
@@ -129,17 +133,16 @@ class Runner:
             if not self._left:
                 await losing.lose(self._office, live.run, live.agent)
 
-    def _check_room(self, live: Live, exit: Exit | None) -> None:
-        """Raise NoRoom for an agent that failed while one of its disks takes nothing more: its task is to blame for
-        neither, and is given back once there is room.
+    def _check_room(self, live: Live) -> None:
+        """Raise NoRoom if a disk of the run takes nothing more. The task is given back once the disk has room.
+
+        The agent failed or changed nothing, and the disk may be why.
         """
-        if exit is not None and exit.status == 0:
-            return
         lack = lack_of_room(*disks_of(live))
         if not lack:
             return
         if self._stopping is None:
-            self._stopping = Outcome(ending=Ending.RELEASED, reason=f"it failed while a disk had no room: {lack}")
+            self._stopping = Outcome(ending=Ending.RELEASED, reason=f"it ended while a disk had no room: {lack}")
         raise NoRoom(lack)
 
     async def give_up(self, error: Exception) -> None:
