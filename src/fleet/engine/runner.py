@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Message, Run
     from fleet.core.task import Claim
+    from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.launchers.base import Agent, Exit
@@ -112,12 +113,7 @@ class Runner:
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
             await live.read_all()
             await self._note_delivered(live)
-            is_well = exit is not None and exit.status == 0
-            if not is_well:
-                self._check_room(live)
-            found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
-            if is_well and not live.run.diff_files:
-                self._check_room(live)
+            found = await self._conclude(live, exit)
             if found.gone and self._stopping is None:
                 self._stopping = Outcome(ending=Ending.LOST, reason=found.gone)
             await send_on(self._office, live)
@@ -132,6 +128,16 @@ class Runner:
                 await self.kill()
             if not self._left:
                 await losing.lose(self._office, live.run, live.agent)
+
+    async def _conclude(self, live: Live, exit: Exit | None) -> Gathered:
+        """Return what is known of a run that ended. Raises NoRoom if a disk may be why the run came to nothing."""
+        is_well = exit is not None and exit.status == 0
+        if not is_well:
+            self._check_room(live)
+        found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
+        if is_well and not live.run.diff_files:
+            self._check_room(live)
+        return found
 
     def _check_room(self, live: Live) -> None:
         """Raise NoRoom if a disk of the run takes nothing more. The task is given back once the disk has room.
