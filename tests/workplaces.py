@@ -47,7 +47,7 @@ class Place:
         assert worktrees(self.top) == [str(self.top)]
         admin = self.top / ".git" / "worktrees"
         assert not admin.exists() or list(admin.iterdir()) == []
-        assert not list((self.top / ".git").glob("**/*.lock"))
+        assert list((self.top / ".git").glob("**/*.lock")) == []
         assert not list((self.top / ".git").glob("fleet-gone-*"))
         folder = self.folder / "worktrees"
         assert not folder.exists() or list(folder.iterdir()) == []

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,10 @@ def _add_while_git_is_killed(place: Place, branch: str, delay: float) -> None:
     time.sleep(delay)
     os.killpg(git.pid, signal.SIGKILL)
     git.wait()
+    with suppress(ProcessLookupError):  # raised once its children are gone too: until then a git lives here
+        while True:
+            os.killpg(git.pid, 0)
+            time.sleep(0.001)
 
 
 def test_a_failed_add_by_a_killed_git_is_taken_back_by_itself(place: Place) -> None:
