@@ -1,6 +1,6 @@
 """Every queue and every history, for the tests of their common promises.
 
-`make test` tests each promise with the queues in memory, SQLite and PostgreSQL. Each call of a real bd takes a quarter
+`make test` tests each promise with the queues in SQLite and PostgreSQL. Each call of a real bd takes a quarter
 of a second of CPU, so `make test` includes beads only if bd does part of the work: adding, changing, linking, claiming,
 settling or deleting tasks. The other tests are marked `bd_in_soak`: finding, blocked and ready tasks, lanes, tokens and
 all of history are answered by fleet's own SQLite file, in a home with beads too. `make soak` runs these tests with
@@ -19,8 +19,6 @@ import pytest
 import beads
 from builders import FakeClock
 from fleet.store.base import History, Queue
-from fleet.store.memory import MemoryQueue
-from fleet.store.memory_history import MemoryHistory
 from fleet.store.postgres import PostgresQueue
 from fleet.store.postgres_history import PostgresHistory
 from fleet.store.sqlite import SqliteQueue
@@ -34,7 +32,6 @@ def in_postgres(clock: FakeClock) -> PostgresQueue:
 
 
 QUEUES: dict[str, Callable[[Path, FakeClock], Queue]] = {
-    "memory": lambda folder, clock: MemoryQueue(now=clock),
     "sqlite": lambda folder, clock: SqliteQueue(str(folder / "fleet.db"), make=True, now=clock),
     "postgres": lambda folder, clock: in_postgres(clock),
     "beads": lambda folder, clock: beads.queue_in(folder, beads.NEW, clock),
@@ -43,7 +40,6 @@ QUEUES: dict[str, Callable[[Path, FakeClock], Queue]] = {
 
 # Each keeps its rows with a queue of the same name.
 HISTORIES: dict[str, Callable[[Any], History]] = {
-    "memory": MemoryHistory,
     "sqlite": SqliteHistory,
     "postgres": PostgresHistory,
     "beads": SqliteHistory,

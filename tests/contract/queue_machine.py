@@ -37,14 +37,14 @@ class TaskMachine(RuleBasedStateMachine):
     """What people do to a queue's tasks and edges, and what must hold after every step."""
 
     steps: ClassVar[int] = 0
-    kinds: ClassVar[tuple[str, ...]] = ("memory", "sqlite")
+    kinds: ClassVar[tuple[str, ...]] = ("sqlite",)
 
     def __init__(self) -> None:
         super().__init__()
         # In memory where there is a file system for it: this is about behaviour, not about disks.
         self.folder = Path(tempfile.mkdtemp(dir=memory_folder()))
         self.clock = FakeClock()
-        self.queues = [QUEUES[kind](self.folder, self.clock) for kind in self.kinds]
+        self.queues = [QUEUES[kind](Path(tempfile.mkdtemp(dir=self.folder)), self.clock) for kind in self.kinds]
         self.model = Model(now=self.clock())
         self.made = 0
 

@@ -31,7 +31,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
     """Few tasks that want few branches and paths, so that they are in each other's way."""
 
     steps: ClassVar[int] = 0
-    kinds: ClassVar[tuple[str, ...]] = ("memory", "sqlite")
+    kinds: ClassVar[tuple[str, ...]] = ("sqlite",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
 class SharedWorkspaceMachine(WorkspaceMachine):
     """The same where many hosts share the database."""
 
-    kinds = ("memory", "postgres")
+    kinds = ("sqlite", "postgres")
 
 
 @pytest.mark.parametrize(("machine", "examples"), [(WorkspaceMachine, 60), (SharedWorkspaceMachine, 12)])

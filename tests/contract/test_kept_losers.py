@@ -13,10 +13,10 @@ from fleet.assembly import Fleet
 from fleet.core.errors import FleetError
 from fleet.core.finding import Finding
 from fleet.core.verification import Verification
-from fleet.store.memory import MemoryQueue
-from fleet.store.memory_history import MemoryHistory
+from fleet.store.sqlite_history import SqliteHistory
 from fleet.workspaces.diffs import DiffSize
 from repositories import commit, run_git
+from stores import open_queue
 from workplaces import Place
 
 
@@ -26,8 +26,8 @@ def place(tmp_path: Path) -> Place:
 
 
 def opened(place: Place) -> Fleet:
-    queue = MemoryQueue()
-    return Fleet(place.home, queue, lambda: MemoryHistory(queue))
+    queue = open_queue()
+    return Fleet(place.home, queue, lambda: SqliteHistory(queue))
 
 
 def an_entry(name: str, tip: str, status: int | None = 0, **changes: Any) -> Any:

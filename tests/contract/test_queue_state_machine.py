@@ -167,19 +167,19 @@ class QueueMachine(TaskMachine):
 class SharedQueueMachine(QueueMachine):
     """The same where many hosts share the database."""
 
-    kinds = ("memory", "postgres")
+    kinds = ("sqlite", "postgres")
 
 
 class BeadsQueueMachine(QueueMachine):
     """The same where bd has the tasks."""
 
-    kinds = ("memory", "beads")
+    kinds = ("sqlite", "beads")
 
 
 class OlderBeadsQueueMachine(QueueMachine):
     """The same with a bd that guards nothing."""
 
-    kinds = ("memory", "beads-old")
+    kinds = ("sqlite", "beads-old")
 
 
 def run(machine: type[QueueMachine], examples: int, number: int, *, length: int = 50, shrink: bool = True) -> int:

@@ -19,9 +19,9 @@ from fleet.core.dependency import WELL_KNOWN
 from fleet.core.errors import BadInput
 from fleet.core.task import CATEGORIES, SPEC_FIELDS, TYPES, Comment, Task
 from fleet.store.base import Queue
-from fleet.store.memory import MemoryQueue
 from fleet.store.sqlite import SqliteQueue
 from program import Program
+from stores import open_queue
 
 WHEN = "2021-03-01T10:00:00Z"
 
@@ -212,9 +212,9 @@ def tasks(draw: st.DrawFn, number: int) -> Task:
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> MemoryQueue:
+def queues(draw: st.DrawFn) -> SqliteQueue:
     """A queue with some tasks, and edges that make no circle."""
-    queue = MemoryQueue(now=FakeClock())
+    queue = open_queue(FakeClock())
     queue.set_config("status.custom", "mine:wip")
     size = draw(st.integers(1, 4))
     for number in range(size):
@@ -234,7 +234,7 @@ def queues(draw: st.DrawFn) -> MemoryQueue:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(queues())
-def test_any_queue_survives_the_journey(queue: MemoryQueue) -> None:
+def test_any_queue_survives_the_journey(queue: SqliteQueue) -> None:
     out = list(lines(queue))
     with tempfile.TemporaryDirectory() as folder:
         other = SqliteQueue(f"{folder}/fleet.db", make=True)
@@ -249,7 +249,7 @@ def test_any_queue_survives_the_journey(queue: MemoryQueue) -> None:
 
 
 def test_a_queue_is_read_in_parts() -> None:
-    queue = MemoryQueue(now=FakeClock())
+    queue = open_queue(FakeClock())
     for number in range(1201):
         queue.add(a_task(id=f"fleet-{number:05}"))
     assert [json.loads(line)["id"] for line in lines(queue)] == [f"fleet-{number:05}" for number in range(1201)]
@@ -336,7 +336,7 @@ def test_dependencies_that_cannot_be_are_told(fleet: Program) -> None:
 
 
 def test_one_circle_among_many_edges_is_found() -> None:
-    queue = MemoryQueue(now=FakeClock())
+    queue = open_queue(FakeClock())
     chain = [row(f"{n:03}", dependencies=[{"depends_on_id": f"fleet-{n + 1:03}"}]) for n in range(150)]
     closing = row("150", dependencies=[{"depends_on_id": "fleet-100"}])
     done = import_lines(queue, [text.encode() for text in (*chain, closing)], actor="me")

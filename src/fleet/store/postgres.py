@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fleet.core import clock
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
-from fleet.core.matching import matches
+from fleet.core.matching import JUDGED, matches
 from fleet.store.postgres_connection import Connection
 from fleet.store.postgres_health import health
 from fleet.store.postgres_listening import Listener
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 #: How long a claim lasts unless settings say otherwise.
 LEASE = timedelta(seconds=60)
-#: What Python compares, so that every queue finds the same: PostgreSQL has other ideas of letters and of numbers.
-_JUDGED = (
-    *("label_glob", "label_regex", "text", "title_has", "description_has", "notes_has", "metadata", "metadata_key"),
-)
 
 
 class PostgresQueue(SqlQueue):
@@ -75,7 +71,7 @@ class PostgresQueue(SqlQueue):
         if judged is None:
             return super().find(where, sort=sort, reverse=reverse, limit=limit)
         found = super().find(asked, sort=sort, reverse=reverse)
-        fitting = [task for task in found if matches(task, judged, now=self.now(), kin=_no_kin)]
+        fitting = [task for task in found if matches(task, judged)]
         return fitting[:limit] if limit else fitting
 
     def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
@@ -134,11 +130,7 @@ class PostgresQueue(SqlQueue):
 
 def _apart(where: Filter) -> tuple[Filter, Filter | None]:
     """What the database is asked, and what Python judges of its answer, if anything."""
-    judged = {name: value for name in _JUDGED if (value := getattr(where, name)) is not None}
+    judged = {name: value for name in JUDGED if (value := getattr(where, name)) is not None}
     if not judged:
         return where, None
     return where.replace(**dict.fromkeys(judged)), Filter(**judged)
-
-
-def _no_kin(task_id: str) -> tuple[list[Task], list[Task]]:
-    return [], []

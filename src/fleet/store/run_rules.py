@@ -36,12 +36,3 @@ def taken_by(run: Run) -> AccountTotal:
     cost = run.cost_usd if run.cost_usd is not None and 0 <= run.cost_usd <= _DEAREST_RUN else 0.0
     tokens = min(max(run.tokens, 0), MOST_TOKENS)
     return AccountTotal(coder=run.coder, account=run.account, runs=1, tokens=tokens, cost_usd=float(cost))
-
-
-def added(total: AccountTotal, more: AccountTotal) -> AccountTotal:
-    """Both sums of one account together, up to the most."""
-    return total.replace(
-        runs=total.runs + more.runs,
-        tokens=min(total.tokens + more.tokens, MOST_TOKENS),
-        cost_usd=min(total.cost_usd + more.cost_usd, MOST_USD),
-    )

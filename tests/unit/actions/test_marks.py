@@ -10,19 +10,19 @@ from fleet.actions.marks import MOST_ENDS, mark, mark_in
 from fleet.assembly import Fleet
 from fleet.core.task import Caller, Status
 from fleet.home import Home
-from fleet.store.memory import MemoryQueue
-from fleet.store.memory_history import MemoryHistory
+from fleet.store.sqlite_history import SqliteHistory
+from stores import open_queue
 
 SECOND, STATE = timedelta(seconds=1), "0123456789abcdef"
 
 
 class Place:
-    """A home in memory, whose clock is the test's."""
+    """A home whose clock is the test's."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.queue = queue = MemoryQueue(now=self.clock)
-        self.fleet = Fleet(Home("/nowhere"), queue, lambda: MemoryHistory(queue))
+        self.queue = queue = open_queue(self.clock)
+        self.fleet = Fleet(Home("/nowhere"), queue, lambda: SqliteHistory(queue))
 
     def make(self, **given: str) -> str:
         task = a_task(origin="mcp", **given)

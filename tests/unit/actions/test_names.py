@@ -13,15 +13,15 @@ from fleet.core.errors import FleetError, TaskNotFound, Usage
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.home import Home
-from fleet.store.memory import MemoryQueue
-from fleet.store.memory_history import MemoryHistory
+from fleet.store.sqlite_history import SqliteHistory
 from repositories import make_repository
+from stores import open_queue
 
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
-    queue = MemoryQueue()
-    with Fleet(Home("/nowhere"), queue, lambda: MemoryHistory(queue)) as made:
+    queue = open_queue()
+    with Fleet(Home("/nowhere"), queue, lambda: SqliteHistory(queue)) as made:
         yield made
 
 

@@ -11,7 +11,7 @@ from fleet.config.load import Layer, Origin, merge
 from fleet.core.run import Account
 from fleet.core.task import Claim
 from fleet.engine.admission import BURST, Ramp, Room, Situation, admit
-from fleet.store.memory import MemoryQueue
+from stores import open_queue
 
 CODERS = {"claude": "", "codex": ""}
 
@@ -27,7 +27,7 @@ def situation(**changes: Any) -> Situation:
 
 def claims(room: Room, *tasks: Any) -> list[Claim]:
     """What a queue of these tasks hands out."""
-    queue = MemoryQueue(now=FakeClock())
+    queue = open_queue(FakeClock())
     for task in tasks:
         queue.add(task)
     return queue.claim("host", room.lanes, room=room.room, ttl=MINUTE)

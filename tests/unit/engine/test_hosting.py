@@ -32,19 +32,19 @@ from fleet.engine.office import Office
 from fleet.engine.presence import Presence
 from fleet.engine.single import Single, holder
 from fleet.home import Home
-from fleet.store.memory import MemoryQueue
-from fleet.store.memory_history import MemoryHistory
+from fleet.store.sqlite_history import SqliteHistory
+from stores import open_queue
 
 
 class Place:
-    """A home whose queue is in memory, and as many supervisors on it as are wanted."""
+    """A home with a queue, and as many supervisors as are wanted."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
         self.home = Home(str(folder / "home"))
         self.home.make()
-        self.queue = MemoryQueue(now=self.clock)
-        self.history = MemoryHistory(self.queue)
+        self.queue = open_queue(self.clock)
+        self.history = SqliteHistory(self.queue)
 
     def host(self, owner: str = "fleet@a-1", **said: Any) -> Presence:
         office = Office(
@@ -189,7 +189,7 @@ def test_two_supervisors_with_one_id_take_nothing(place: Place, caplog: pytest.L
 
 
 def test_a_word_that_got_no_answer_is_not_taken_for_another_supervisors(place: Place) -> None:
-    class Deaf(MemoryHistory):
+    class Deaf(SqliteHistory):
         def keep_host(self, host: Host) -> Host:
             super().keep_host(host)
             raise OSError("the answer was lost")

@@ -13,9 +13,9 @@ from fleet.core.task import Claim
 from fleet.engine.fence import Fence
 from fleet.engine.office import Office
 from fleet.home import Home
-from fleet.store.memory import MemoryQueue
-from fleet.store.memory_history import MemoryHistory
+from fleet.store.sqlite_history import SqliteHistory
 from launching import asynchronous, soon, until
+from stores import open_queue
 
 
 class Place:
@@ -24,8 +24,8 @@ class Place:
     def __init__(self, folder: Path) -> None:
         home = Home(str(folder / "home"))
         home.make()
-        self.queue = MemoryQueue()
-        self.office = Office(home, self.queue, MemoryHistory(self.queue), open_launcher(), owner="host")
+        self.queue = open_queue()
+        self.office = Office(home, self.queue, SqliteHistory(self.queue), open_launcher(), owner="host")
         self.office.fence = Fence(is_on=True)
         self.claim: Claim = a_claim(self.queue)
         self.is_away, self.asked = False, 0

@@ -14,8 +14,8 @@ from fleet.core.run import Run
 from fleet.engine.office import Office
 from fleet.engine.retention import PART, RAW, SWEPT, Mark, Removed, due_before, read_mark, remove, sweep, sweep_all
 from fleet.home import Home
-from fleet.store.memory import MemoryQueue
-from fleet.store.memory_history import MemoryHistory
+from fleet.store.sqlite_history import SqliteHistory
+from stores import open_queue
 
 DAY = timedelta(days=1)
 LONG_AGO = NOON - 40 * DAY
@@ -28,8 +28,8 @@ class Place:
         self.clock = FakeClock()
         self.home = Home(str(folder / "home"))
         self.home.make()
-        self.queue = MemoryQueue(now=self.clock)
-        self.history = MemoryHistory(self.queue)
+        self.queue = open_queue(self.clock)
+        self.history = SqliteHistory(self.queue)
         self.office = Office(self.home, self.queue, self.history, open_launcher(), owner="host")
 
     def run(self, ended_at: datetime | None = LONG_AGO, *, text: str = "raw") -> Run:

@@ -13,8 +13,8 @@ from fleet.core.run import Run
 from fleet.core.task import Task
 from fleet.engine.spending import left_of, spent
 from fleet.home import Home
-from fleet.store.memory import MemoryQueue
-from fleet.store.memory_history import MemoryHistory
+from fleet.store.sqlite_history import SqliteHistory
+from stores import open_queue
 
 LIMITS = '{"max_cost_usd": 5, "max_tokens": 9000000}'
 
@@ -28,8 +28,8 @@ class Family:
     """A task with a budget, and tasks that came of it, each with a run."""
 
     def __init__(self) -> None:
-        self.queue = MemoryQueue()
-        self.history = MemoryHistory(self.queue)
+        self.queue = open_queue()
+        self.history = SqliteHistory(self.queue)
         self.top = self.add(coder="claude", model="claude-sonnet-5", cost_usd=1.0, cost_basis="reported")
 
     def add(self, *, ends: bool = True, **said: Any) -> Task:
