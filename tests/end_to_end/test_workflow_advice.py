@@ -23,7 +23,7 @@ def test_an_account_that_nobody_has_is_a_fault_with_its_place(fleet: Program) ->
     text = '[[stages]]\nname = "a"\nexecutor = "demo"\nprompt = "x"\naccount = "nobody"\n'
     file.write_text(text)
     told = fleet("workflow", "validate", "flow.toml")
-    fault = "error: flow.toml:5:11: demo has no account 'nobody'\nhint:  `fleet accounts` lists them.\n"
+    fault = "error: flow.toml: stages[0].account: demo has no account 'nobody'\nhint:  `fleet accounts` lists them.\n"
     assert (told.code, told.err) == (1, fault)
     fleet.furnish(("init", "--permissions", "user"))
     with (fleet.home / "runtime.toml").open("a") as settings:

@@ -1,96 +1,45 @@
-"""JSON with places: what the json module reads, and nothing more."""
+"""JSON with places: the json module says what is in the text, the marks of PyYAML where it stands."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from fleet.workflows.reading.tree import Malformed, Tree
+from fleet.workflows.faults import Place
+from fleet.workflows.reading import yaml_text
+from fleet.workflows.reading.tree import DEEPEST, Malformed, Tree
 
-if TYPE_CHECKING:
-    from fleet.workflows.faults import Path
-
-_SPACE = re.compile(r"[ \t\n\r]*")
+#: What is JSON but not YAML: tabs between values, halves of surrogate pairs, control characters.
+_NOT_YAML = re.compile(r"\t|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def read(text: str) -> Tree:
     """The data in a JSON text. Raises Malformed."""
-    return _Reader(text).tree
+    twice: list[str] = []
 
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        twice.extend(name for name, _ in pairs if len(found) < len(pairs))
+        return found
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tree = Tree(text)
-        self._plain = json.JSONDecoder(parse_constant=_refuse)
-        self.tree.data, end = self._value(0, ())
-        end = self._skip(end)
-        if end < len(text):
-            self._fail("something follows the value", end)
-
-    def _value(self, at: int, path: Path) -> tuple[Any, int]:
-        at = self._skip(at)
-        self.tree.value_at(path, self.tree.place(at))
-        first = self.text[at : at + 1]
-        if first == "{":
-            return self._object(at, path)
-        if first == "[":
-            return self._array(at, path)
-        return self._scalar(at)
-
-    def _object(self, at: int, path: Path) -> tuple[dict[str, Any], int]:
-        found: dict[str, Any] = {}
-        at = self._skip(at + 1)
-        if self.text[at : at + 1] == "}":
-            return found, at + 1
-        while True:
-            at = self._skip(at)
-            if self.text[at : at + 1] != '"':
-                self._fail("a key in double quotes is expected", at)
-            name, end = self._scalar(at)
-            self.tree.key_at((*path, name), self.tree.place(at), again=name in found)
-            at = self._skip(end)
-            if self.text[at : at + 1] != ":":
-                self._fail("a colon is expected after the key", at)
-            found[name], at = self._value(at + 1, (*path, name))
-            at, is_over = self._next(at, "}")
-            if is_over:
-                return found, at
-
-    def _array(self, at: int, path: Path) -> tuple[list[Any], int]:
-        found: list[Any] = []
-        at = self._skip(at + 1)
-        if self.text[at : at + 1] == "]":
-            return found, at + 1
-        while True:
-            value, at = self._value(at, (*path, len(found)))
-            found.append(value)
-            at, is_over = self._next(at, "]")
-            if is_over:
-                return found, at
-
-    def _next(self, at: int, end: str) -> tuple[int, bool]:
-        at = self._skip(at)
-        if self.text[at : at + 1] not in (",", end):
-            self._fail(f"a comma or {end} is expected", at)
-        return at + 1, self.text[at] == end
-
-    def _scalar(self, at: int) -> tuple[Any, int]:
-        try:
-            return self._plain.raw_decode(self.text, at)
-        except json.JSONDecodeError as error:
-            place = self.tree.place(error.pos)
-            raise Malformed(f"{error.msg[:1].lower()}{error.msg[1:]}", place) from error
-        except ValueError as error:
-            raise Malformed(str(error).partition(";")[0].lower(), self.tree.place(at)) from error
-
-    def _skip(self, at: int) -> int:
-        found = _SPACE.match(self.text, at)
-        return found.end() if found else at
-
-    def _fail(self, message: str, at: int) -> NoReturn:
-        raise Malformed(message, self.tree.place(at))
+    try:
+        data = json.loads(text, object_pairs_hook=collect, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        raise Malformed(f"{error.msg[:1].lower()}{error.msg[1:]}", Place(error.lineno, error.colno)) from error
+    except (RecursionError, ValueError) as error:
+        is_deep = isinstance(error, RecursionError)
+        what = f"nested more than {DEEPEST} deep" if is_deep else str(error).partition(";")[0].lower()
+        raise Malformed(what, Place(1, 1)) from error
+    tree = Tree(text)
+    tree.bound(data)
+    try:
+        tree = yaml_text.read(_NOT_YAML.sub(lambda found: " " if found[0] == "\t" else "x" * len(found[0]), text))
+    except Malformed as error:  # a key of several lines, say: its faults are named by their paths
+        if twice:
+            raise Malformed(f"a key is there twice among {', '.join(map(repr, twice[:20]))}", Place(1, 1)) from error
+    tree.data = data
+    return tree
 
 
 def _refuse(word: str) -> NoReturn:

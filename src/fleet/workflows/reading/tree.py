@@ -49,8 +49,23 @@ class Tree:
         if len(self.values) >= MOST_VALUES:
             raise Malformed(f"more than {MOST_VALUES} values", place)
 
+    def bound(self, data: Any) -> None:
+        """Raise Malformed if data that was read without places holds too many values, or too deep ones."""
+        count, depth, level = 1, 0, [data]
+        while level := [each for value in level if isinstance(value, dict | list) for each in inner(value)]:
+            count, depth = count + len(level), depth + 1
+            if depth > DEEPEST:
+                raise Malformed(f"nested more than {DEEPEST} deep", Place(1, 1))
+            if count > MOST_VALUES:
+                raise Malformed(f"more than {MOST_VALUES} values", Place(1, 1))
+
     def key_at(self, path: Path, place: Place, *, again: bool = False) -> None:
         """Note where a key stands; the second of two is a fault, and the one that is pointed at."""
         if again:
             self.doubles.append(path)
         self.keys[path] = place
+
+
+def inner(value: dict[str, Any] | list[Any]) -> list[Any]:
+    """Return the values in a mapping or list."""
+    return list(value.values()) if isinstance(value, dict) else value

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from fleet.workflows.faults import Path, Place
-from fleet.workflows.reading.tree import DEEPEST, MOST_VALUES, Malformed, Tree
+from fleet.workflows.reading.tree import DEEPEST, MOST_VALUES, Malformed, Tree, inner
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: YAML 1.2's core words: `no` is a word, `0123` a number, `1:30` a text.
@@ -132,13 +132,9 @@ def _plain_tag(event: Any, own: str) -> None:
 
 def _depth(data: Any) -> int:
     deepest, level = 0, [data]
-    while level := [each for value in level if isinstance(value, dict | list) for each in _inner(value)]:
+    while level := [each for value in level if isinstance(value, dict | list) for each in inner(value)]:
         deepest += 1
     return deepest
-
-
-def _inner(value: dict[str, Any] | list[Any]) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value
 
 
 def _place(mark: Any) -> Place:
