@@ -14,7 +14,6 @@ import pytest
 from fleet.core.errors import FleetError
 from fleet.launchers.base import Apart
 from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
-from fleet.launchers.shim.title import ROOM
 from fleet.launchers.shim_client import ShimAgent
 from launching import a_token, asynchronous, living, read, scripted, soon, until
 from needs import require
@@ -31,9 +30,14 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def starters(mark: str) -> list[int]:
-    """The starters of one test: unlike a shim, they are called after no folder."""
-    marked = [pid for pid in living(ROOM) if mark.encode() in read(f"/proc/{pid}", "environ")]
-    return [pid for pid in marked if b") Z " not in read(f"/proc/{pid}", "stat")]
+    """The starters of one test: unlike a shim's, their command line ends in a number."""
+    marked = [pid for pid in living("shim.starter") if mark.encode() in read(f"/proc/{pid}", "environ")]
+    return [pid for pid in marked if words(pid)[-1].isdigit() and b") Z " not in read(f"/proc/{pid}", "stat")]
+
+
+def words(pid: int) -> list[bytes]:
+    """The command line of a process, without the empty end that `ps` leaves out."""
+    return read(f"/proc/{pid}", "cmdline").rstrip(b"\0").split(b"\0")
 
 
 async def one_starter(mark: str) -> int:
@@ -122,6 +126,17 @@ async def test_a_forked_shim_is_as_one_that_was_started_alone(
     for agent in agents:
         await agent.kill_tree()
         await soon(agent.ended())
+
+
+@asynchronous
+async def test_the_command_line_of_a_starter_ends_with_its_last_word(tmp_path: Path, mark: str) -> None:
+    launcher = HeadlessLauncher(lasting=True)
+    agent = await launcher.start(str(tmp_path / "run"), scripted("sleep", 1000))
+    starter = await one_starter(mark)
+    assert not [word for word in words(starter) if not word.strip()]
+    assert words(starter)[:-1] == words(agent.shim_pid or 0)[:-2]
+    await agent.kill_tree()
+    await soon(agent.ended())
 
 
 @asynchronous

@@ -37,6 +37,7 @@ LOCK, HIGHEST = 3, 1024
 def main() -> None:
     """`… <socket> <room>`: serve until the other end is closed."""
     title, kernel = Title(), Kernel()
+    title.end_in("")  # `ps` need not show the room
     link = socket(fileno=int(sys.argv[-2]))
     os.set_inheritable(link.fileno(), False)
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # what is forked here is waited for by nobody
