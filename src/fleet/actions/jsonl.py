@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from fleet.core import checks
+from fleet.core.bd_format import FLAGS, INSTANTS, KNOWN
 from fleet.core.dependency import BLOCKS, Edge
 from fleet.core.errors import BadInput
 from fleet.core.jsontext import decode, encode
@@ -32,15 +33,6 @@ _BODIES = {
     "notes": "notes",
     "close_reason": "close_reason",
 }
-_INSTANTS = ("created_at", "updated_at", "started_at", "closed_at", "due_at", "defer_until")
-_FLAGS = ("ephemeral", "no_history", "pinned", "is_template")
-_OTHERS = ("id", "title", "status", "priority", "issue_type", "estimated_minutes", "claim_fence", "metadata", "labels")
-#: What is worked out anew, or says who holds a task elsewhere: never kept.
-_DROPPED = (
-    *("_type", "wisp", "dependencies", "comments", "dependency_count", "dependent_count", "comment_count", "parent"),
-    *("revision", "schema_version", "lease_expires_at", "heartbeat_at"),
-)
-_KNOWN = frozenset((*_LINES, *_BODIES, *_INSTANTS, *_FLAGS, *_OTHERS, *_DROPPED))
 
 
 class Row(Record):
@@ -147,7 +139,7 @@ def row_from(found: dict[str, Any], config: Mapping[str, str], now: datetime) ->
         task_id(fields["id"])
     fields |= {name: checks.line(name, _text(found, name), longest=LONGEST_NAME) for name in _LINES}
     fields |= {ours: checks.body(name, _text(found, name)) for name, ours in _BODIES.items()}
-    fields |= {name: _flag(found, name) for name in _FLAGS}
+    fields |= {name: _flag(found, name) for name in FLAGS}
     fields["ephemeral"] |= _flag(found, "wisp")
     fields["type"] = checks.task_type(_text(found, "issue_type") or "task", config)
     fields["priority"] = _priority(found)
@@ -155,14 +147,14 @@ def row_from(found: dict[str, Any], config: Mapping[str, str], now: datetime) ->
     fields["epoch"] = _number(found, "claim_fence")
     fields["labels"] = checks.labels([_as_text("label", each) for each in _list(found, "labels")])
     fields |= _status_and_instants(found, config, now)
-    fields["extra"] = {key: value for key, value in found.items() if key not in _KNOWN}
+    fields["extra"] = {key: value for key, value in found.items() if key not in KNOWN}
     task = with_metadata(Task(**fields), _object(found, "metadata"))
     comments = tuple(_comment(each, task) for each in _list(found, "comments"))
     return Row(task=task, comments=comments, edges=tuple(_edge(each, task) for each in _list(found, "dependencies")))
 
 
 def _status_and_instants(found: dict[str, Any], config: Mapping[str, str], now: datetime) -> dict[str, Any]:
-    fields: dict[str, Any] = {name: _instant(found, name) for name in _INSTANTS}
+    fields: dict[str, Any] = {name: _instant(found, name) for name in INSTANTS}
     fields["created_at"] = fields["created_at"] or now
     fields["updated_at"] = fields["updated_at"] or now
     fields["status"] = checks.status(_text(found, "status") or Status.OPEN, config)

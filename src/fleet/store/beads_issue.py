@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from fleet.core.bd_format import FLAGS, INSTANTS, KNOWN, TEXTS, comment, edge, issue
 from fleet.core.dependency import BLOCKS, Edge
 from fleet.core.jsontext import encode
 from fleet.core.patch import FLEET_KEY, is_fleet_key
@@ -14,35 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-#: bd's names and ours.
-TEXTS = {
-    "title": "title",
-    "description": "description",
-    "design": "design",
-    "acceptance_criteria": "acceptance",
-    "notes": "notes",
-    "spec_id": "spec_id",
-    "status": "status",
-    "issue_type": "type",
-    "assignee": "assignee",
-    "owner": "owner",
-    "created_by": "created_by",
-    "close_reason": "close_reason",
-    "closed_by_session": "closed_by_session",
-    "external_ref": "external_ref",
-    "source_system": "source_system",
-}
-INSTANTS = ("created_at", "updated_at", "started_at", "closed_at", "due_at", "defer_until")
-FLAGS = ("ephemeral", "no_history", "pinned", "is_template")
-#: What is worked out anew, or is bd's own bookkeeping.
-_DROPPED = frozenset(
-    (
-        *("_type", "id", "priority", "estimated_minutes", "metadata", "labels", "dependencies", "comments", "parent"),
-        *("dependency_count", "dependent_count", "comment_count", "revision", "schema_version", "claim_fence"),
-        *("lease_expires_at", "heartbeat_at", "wisp", "wisp_plane"),
-    )
-)
-_KNOWN = _DROPPED | frozenset((*TEXTS, *INSTANTS, *FLAGS))
+_KNOWN = KNOWN | {"wisp_plane"}
 #: bd keeps whole seconds, rounded: what differs by no more is the same instant.
 _ROUNDED = timedelta(seconds=1)
 
@@ -85,7 +58,7 @@ def edges_from(found: dict[str, Any], now: datetime) -> dict[tuple[str, str], Ed
         needs = _text(each.get("depends_on_id")) if isinstance(each, dict) else ""
         if needs:
             metadata = each.get("metadata")
-            edge = Edge(
+            known = Edge(
                 task=found["id"],
                 needs=needs,
                 type=_text(each.get("type")) or BLOCKS,
@@ -94,7 +67,7 @@ def edges_from(found: dict[str, Any], now: datetime) -> dict[tuple[str, str], Ed
                 metadata=metadata if isinstance(metadata, str) and metadata else "{}",
                 thread_id=_text(each.get("thread_id")),
             )
-            edges[edge.task, edge.needs] = edge
+            edges[known.task, known.needs] = known
     return edges
 
 
@@ -115,35 +88,12 @@ def comments_from(found: dict[str, Any], now: datetime) -> list[Comment]:
 
 def line_of(task: Task, edges: Iterable[Edge] = (), comments: Iterable[Comment] = ()) -> str:
     """The line of JSON that makes bd have this task."""
-    found: dict[str, Any] = {"_type": "issue", "id": task.id, "priority": task.priority, **task.extra}
-    found |= {name: getattr(task, ours) for name, ours in TEXTS.items() if getattr(task, ours)}
-    found |= {name: rfc3339(getattr(task, name)) for name in INSTANTS if getattr(task, name) is not None}
-    found |= {name: True for name in FLAGS if getattr(task, name)}
-    found |= {"estimated_minutes": task.estimated_minutes} if task.estimated_minutes else {}
-    found |= {"labels": list(task.labels)} if task.labels else {}
-    found |= {"metadata": kept} if (kept := metadata_of(task)) else {}
-    needs = [_dependency(each) for each in edges]
-    said = [{**each.as_dict(), "issue_id": task.id, "created_at": rfc3339(each.created_at)} for each in comments]
-    for each in said:
-        del each["task_id"]
+    found = {"_type": "issue", **issue(task, exact=True)}
+    found.pop("claim_fence", None)
+    needs = [edge(each, exact=True) for each in edges]
+    said = [comment(each, exact=True) for each in comments]
     found |= ({"dependencies": needs} if needs else {}) | ({"comments": said} if said else {})
     return encode(found) + "\n"
-
-
-def metadata_of(task: Task) -> dict[str, Any]:
-    """The user's metadata, and fleet's own fields under `fleet.`."""
-    return {**task.metadata, **{f"{FLEET_KEY}{name}": value for name in SPEC_FIELDS if (value := getattr(task, name))}}
-
-
-def rfc3339(instant: datetime) -> str:
-    """An instant as bd reads it."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _dependency(edge: Edge) -> dict[str, Any]:
-    found = {"issue_id": edge.task, "depends_on_id": edge.needs, "type": edge.type, "metadata": edge.metadata}
-    found |= {"created_at": rfc3339(edge.created_at)}
-    return found | {name: getattr(edge, name) for name in ("created_by", "thread_id") if getattr(edge, name)}
 
 
 def _instants_kept(before: Task, after: Task) -> Task:

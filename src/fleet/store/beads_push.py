@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.core.bd_format import instant, metadata
 from fleet.core.jsontext import encode
 from fleet.core.task import Status
-from fleet.store.beads_issue import line_of, metadata_of, rfc3339
+from fleet.store.beads_issue import line_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -166,7 +167,7 @@ def _instants(before: Task, after: Task, words: Sequence[str]) -> list[str]:
     for name, option in (("due_at", "--due"), ("defer_until", "--defer")):
         value = getattr(after, name)
         if _differs(before, after, name) and not (name == "defer_until" and is_taken(before, after)):
-            found.append(f"{option}={rfc3339(value.replace(microsecond=0)) if value else ''}")
+            found.append(f"{option}={instant(value) if value else ''}")
     if any(word.startswith("--defer=") for word in found) and not any(word.startswith("--status=") for word in words):
         # Else bd draws its own conclusions from the date.
         found += [f"--status={after.status}"] if after.status not in (Status.CLOSED, Status.IN_PROGRESS) else []
@@ -182,7 +183,7 @@ def _labels(before: Task, after: Task) -> list[str]:
 
 def _metadata(before: Task, after: Task) -> tuple[dict[str, Any], list[str]]:
     """What to merge in, and the keys to take out. Fleet's own fields are emptied: that costs no second call."""
-    was, now = metadata_of(before), metadata_of(after)
+    was, now = metadata(before), metadata(after)
     merged = {key: value for key, value in now.items() if key not in was or was[key] != value}
     gone = [key for key in was if key not in now]
     merged |= dict.fromkeys((key for key in gone if key.startswith("fleet.")), "")

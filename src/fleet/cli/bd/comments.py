@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from fleet.cli.bd.issue import comment as comment_json
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import block, clean
 from fleet.core import checks
+from fleet.core.bd_format import comment as comment_json
 from fleet.core.errors import BadInput, Usage
 from fleet.core.task import Comment
 from fleet.core.unique import new_uuid

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fleet.actions import tasks
 from fleet.cli.bd import fields
-from fleet.cli.bd.issue import issue
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch
 from fleet.cli.bd.text import block, clean
 from fleet.core import checks
+from fleet.core.bd_format import issue
 from fleet.core.clock import EPOCH
 from fleet.core.errors import BadInput, Usage
 from fleet.core.jsontext import encode

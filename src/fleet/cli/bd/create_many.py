@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fleet.actions import tasks
 from fleet.cli.bd.arguments import GLOBAL_FLAGS, table
-from fleet.cli.bd.issue import edge, issue
 from fleet.cli.bd.markdown_plan import Section, Sections, read_markdown
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch, read_source
 from fleet.cli.bd.templates import check_sections
 from fleet.cli.bd.text import clean
 from fleet.core import checks
+from fleet.core.bd_format import edge, issue
 from fleet.core.errors import BadInput, FleetError, Usage
 
 TYPE_CHECKING = False

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fleet.actions import dependencies
-from fleet.cli.bd.issue import edge as edge_json
-from fleet.cli.bd.issue import issue
 from fleet.cli.bd.text import clean
 from fleet.core import checks
+from fleet.core.bd_format import edge as edge_json
+from fleet.core.bd_format import issue
 from fleet.core.errors import Usage
 from fleet.core.filter import Filter
 from fleet.core.task import Status

@@ -6,8 +6,9 @@ import sys
 from collections import Counter
 
 from fleet.actions.interchange import pages
-from fleet.cli.bd.issue import comment, counts, edge, issue
+from fleet.cli.bd.issue import counts
 from fleet.cli.bd.listing import INFRA
+from fleet.core.bd_format import comment, edge, issue
 from fleet.core.dependency import BLOCKING
 from fleet.core.errors import Usage
 from fleet.core.filter import Filter

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fleet.actions import tasks
 from fleet.cli.bd.filters import limit_of, read_filter
-from fleet.cli.bd.issue import issue, parent_of, with_counts
+from fleet.cli.bd.issue import parent_of, with_counts
 from fleet.cli.bd.text import LEGEND, RULE, clean, short
+from fleet.core.bd_format import issue
 from fleet.core.dependency import BLOCKING, PARENT_CHILD
 from fleet.core.errors import BadInput, Usage
 from fleet.core.filter import Filter

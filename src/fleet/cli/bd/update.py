@@ -6,10 +6,10 @@ import sys
 
 from fleet.actions import tasks
 from fleet.cli.bd import fields
-from fleet.cli.bd.issue import issue
 from fleet.cli.bd.session import NoMatch, write_json
 from fleet.cli.bd.text import clean
 from fleet.core import checks
+from fleet.core.bd_format import issue
 from fleet.core.errors import AlreadyClaimed, FleetError, IllegalMove, Usage
 from fleet.core.patch import Patch
 from fleet.core.task import Status
