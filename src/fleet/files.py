@@ -4,6 +4,8 @@
 # ruff: noqa: PTH105, PTH108, PTH118
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
 
@@ -11,7 +13,7 @@ from fleet.core.errors import BadInput, FleetError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) -> None:
@@ -59,21 +61,60 @@ def read_small(path: str, most: int = 1 << 20) -> bytes:
 
     A pipe would keep its reader waiting for ever, and a huge file would take all of its memory.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise BadInput(f"cannot read {path}: it is not a regular file", hint="put a file in its place.")
-        parts, size = [], 0
-        while size <= most and (part := os.read(handle, most + 1 - size)):
-            parts.append(part)
-            size += len(part)
-    finally:
-        os.close(handle)
-    if size > most:
+        handle = open_plain(path, links=True)
+    except NotPlain:
+        raise BadInput(f"cannot read {path}: it is not a regular file", hint="put a file in its place.") from None
+    with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+        data = file.read(most + 1)
+    if len(data) > most:
         raise BadInput(
             f"cannot read {path}: it is larger than {most >> 10} KiB", hint="put a smaller file in its place."
         )
-    return b"".join(parts)
+    return data
+
+
+class NotPlain(OSError):
+    """A folder, pipe, device or socket in the place of a file."""
+
+
+def open_plain(path: str, *, folder: int | None = None, links: bool = False) -> int:
+    """Open a regular file for reading. Links are followed only with `links`, pipes not waited for. Raises OSError."""
+    follow = 0 if links else os.O_NOFOLLOW
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | follow, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotPlain(errno.EINVAL, "not a plain file", path)
+    return handle
+
+
+def read_start(path: str, most: int) -> bytes:
+    """Return at most the first bytes of a regular file, or nothing if it cannot be read."""
+    try:
+        with open(open_plain(path), "rb") as file:
+            return file.read(most)
+    except (OSError, ValueError):
+        return b""
+
+
+@contextlib.contextmanager
+def open_folder(base: str, *names: str, make: bool = False) -> Iterator[int]:
+    """Open a folder below a trusted one by descriptors: agents could swap a part of the path for a link.
+
+    With `make`, missing folders are made, private to this user. The base may be reached by a link. Raises OSError.
+    """
+    handle = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in names:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=handle)
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def write_once(path: str, data: bytes, mode: int = 0o600) -> None:

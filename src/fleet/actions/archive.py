@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.jsontext import decode
+from fleet.files import NotPlain, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,13 +64,11 @@ def add_folder(tar: tarfile.TarFile, folder: str, name: str, left_out: list[str]
 def add_file(tar: tarfile.TarFile, path: str, name: str, *, folder: int | None = None) -> int | None:
     """Put one plain file in; its size, none where there is no such file any more."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except FileNotFoundError:
+        handle = open_plain(path, folder=folder)
+    except (FileNotFoundError, NotPlain):
         return None
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            return None
         member = tarfile.TarInfo(name)
         member.size, member.mtime, member.mode = found.st_size, int(found.st_mtime), 0o600 | (found.st_mode & 0o100)
         tar.addfile(member, Steady(handle, found.st_size))  # type: ignore[arg-type]
@@ -107,12 +106,8 @@ def checked(path: str) -> dict[str, Any]:
 def is_backup(path: str) -> bool:
     """Return True if a file begins as backups do."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return False
-            with tarfile.open(fileobj=file, mode="r|gz") as tar:
-                first = tar.next()
+        with os.fdopen(open_plain(path), "rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+            first = tar.next()
         return first is not None and (first.name == MANIFEST or first.name.startswith(HOME))
     except (OSError, tarfile.TarError, EOFError, zlib.error):
         return False

@@ -4,13 +4,12 @@
 # ruff: noqa: PTH116, PTH118, PTH208
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.errors import FleetError
+from fleet.files import NotPlain, open_folder, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,27 +94,15 @@ def follow(place: Place, is_over: Callable[[], bool], *, lines: int | None = Non
 
 def _open(place: Place) -> int | None:
     try:
-        file = _descend(place)
+        *folders, name = place.rest.split("/")
+        with open_folder(place.base, *folders) as folder:
+            return open_plain(name, folder=folder)
     except FileNotFoundError:
         return None
+    except NotPlain as error:
+        raise FleetError(f"{place} is not a plain file", hint="look at it yourself before you trust it.") from error
     except OSError as error:
         raise FleetError(f"cannot read {place}: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise FleetError(f"{place} is not a plain file", hint="look at it yourself before you trust it.")
-    return file
-
-
-def _descend(place: Place) -> int:
-    """Open a file one step at a time: no link on the way is followed, and no pipe holds us up."""
-    *folders, name = place.rest.split("/")
-    with contextlib.ExitStack() as stack:
-        handle = os.open(place.base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        stack.callback(os.close, handle)
-        for folder in folders:
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
-            stack.callback(os.close, handle)
-        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
 
 
 def _seek(file: int, lines: int | None) -> None:

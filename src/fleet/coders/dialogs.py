@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
-from fleet.files import atomic_write
+from fleet.files import NotPlain, atomic_write, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,14 +102,16 @@ def _make(lock: Path) -> None:
 def _read(path: str) -> tuple[str, int]:
     """The text of a file and its mode; an empty one where there is none."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_plain(path)
     except FileNotFoundError:
         return "", 0o600
+    except NotPlain as error:
+        raise _broken(path, "is no file that a coder wrote") from error
     except OSError as error:
         raise FleetError(f"cannot read {path}: {error.strerror}", hint="see what is in its place.") from error
     with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
+        if found.st_size > LARGEST_FILE:
             raise _broken(path, "is no file that a coder wrote")
         try:
             return file.read(LARGEST_FILE).decode(), stat.S_IMODE(found.st_mode)

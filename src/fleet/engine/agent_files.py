@@ -10,10 +10,12 @@ import stat
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from fleet.files import open_folder, write_all
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe nobody writes to would hold us up
 ROTATED = ".1"
 LONGEST_LINE = 1024 * 1024
@@ -30,12 +32,8 @@ class AgentFiles:
 
     def make(self) -> None:
         """Make what is missing of the folders, private to this user. A link in the way is refused."""
-        with contextlib.ExitStack() as stack:
-            handle = _opened(stack, self._base, None)
-            for name in self._names:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=handle)
-                handle = _opened(stack, name, handle)
+        with open_folder(self._base, *self._names, make=True):
+            pass
 
     def entries(self, most: int) -> list[tuple[str, bool]]:
         """So many names in the folder, in order, of plain files and folders, and whether it is a folder."""
@@ -137,13 +135,8 @@ class AgentFiles:
                 os.unlink(draft, dir_fd=folder)
             raise
 
-    @contextlib.contextmanager
-    def _folder(self) -> Iterator[int]:
-        with contextlib.ExitStack() as stack:
-            handle = _opened(stack, self._base, None)
-            for name in self._names:
-                handle = _opened(stack, name, handle)
-            yield handle
+    def _folder(self) -> AbstractContextManager[int]:
+        return open_folder(self._base, *self._names)
 
     @contextlib.contextmanager
     def _file(self, name: str, flags: int) -> Iterator[int]:
@@ -161,19 +154,9 @@ def _is_plain(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
 
 
-def _opened(stack: contextlib.ExitStack, name: str, folder: int | None) -> int:
-    # The base itself may be reached by a link: it is the user's own.
-    flags = _FOLDER if folder is not None else _FOLDER & ~os.O_NOFOLLOW
-    handle = os.open(name, flags, dir_fd=folder)
-    stack.callback(os.close, handle)
-    return handle
-
-
 def _write_whole(handle: int, data: bytes, size: int) -> None:
-    rest = memoryview(data)
     try:
-        while rest:
-            rest = rest[os.write(handle, rest) :]
+        write_all(handle, data)
     except OSError:  # a full disk: half a line would spoil the next one too
         with contextlib.suppress(OSError):
             os.ftruncate(handle, size)

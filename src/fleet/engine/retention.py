@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import BadInput
 from fleet.core.record import Record
+from fleet.files import open_folder
 from fleet.home import Home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fleet.core.run import Run
     from fleet.engine.office import Office
     from fleet.store.base import History, Queue
@@ -29,8 +27,6 @@ RAW = ("stdout", "stderr", "stdout.tail", "stderr.tail")
 #: Few enough that removing even large files does not hold up whoever else waits for the store.
 PART = 50
 EVERY = timedelta(days=1)
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Mark(Record):
@@ -137,7 +133,7 @@ def _remove_one(home: Home, run: Run, dry_run: bool) -> Removed:
     found = Removed()
     try:
         home.task(run.task_id)  # refuses an id that is no name of a folder
-        with _folder(home.tasks, run.task_id, "runs", str(run.number)) as folder:
+        with open_folder(home.tasks, run.task_id, "runs", str(run.number)) as folder:
             for name in RAW:
                 found = found.plus(_remove_file(folder, name, run, dry_run))
     except FileNotFoundError:
@@ -164,17 +160,3 @@ def _remove_file(folder: int, name: str, run: Run, dry_run: bool) -> Removed:
 def _left(run: Run, error: Exception) -> Removed:
     log.warning("raw output of run %s is left alone: %s", run.id, error)
     return Removed(failed=1)
-
-
-@contextlib.contextmanager
-def _folder(base: str, *names: str) -> Iterator[int]:
-    """A folder below a trusted one, walked by descriptors: agents could swap a part of the path for a link."""
-    handle = os.open(base, _FOLDER & ~os.O_NOFOLLOW)
-    try:
-        for name in names:
-            inner = os.open(name, _FOLDER, dir_fd=handle)
-            os.close(handle)
-            handle = inner
-        yield handle
-    finally:
-        os.close(handle)

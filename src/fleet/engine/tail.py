@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.files import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -98,13 +99,9 @@ class LineReader:
 
     def _open(self) -> int | None:
         try:
-            handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            return open_plain(self.path)
         except FileNotFoundError:
             return None
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise OSError(f"{self.path} is not a plain file")
-        return handle
 
     def _split(self, chunk: bytes, start: int) -> Iterator[Line]:
         begin = 0

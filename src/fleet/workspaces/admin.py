@@ -8,6 +8,7 @@ import re
 import stat
 
 from fleet.core.record import Record
+from fleet.files import read_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,16 +119,7 @@ def head_of(admin: str) -> tuple[str | None, str | None]:
 
 def read(path: str, limit: int = LONGEST) -> str:
     """The beginning of a regular file as text, else nothing. Links are not followed, pipes not waited for."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        return os.fsdecode(os.read(handle, limit)) if stat.S_ISREG(os.fstat(handle).st_mode) else ""
-    except OSError:
-        return ""
-    finally:
-        os.close(handle)
+    return os.fsdecode(read_start(path, limit))
 
 
 def real(path: str) -> str:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.files import open_plain, read_start
 from fleet.workspaces.admin import GOING_ON, head_of
 from fleet.workspaces.refs import tip_of
 
@@ -76,16 +76,7 @@ class Place(Record):
 
     def head_of_index(self) -> bytes:
         """How its index begins; nothing when there is none."""
-        try:
-            handle = os.open(
-                os.path.join(self.admin or "", "index"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            )
-        except OSError:
-            return b""
-        try:
-            return os.read(handle, 8) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
-        finally:
-            os.close(handle)
+        return read_start(os.path.join(self.admin or "", "index"), 8)
 
     def read(self, name: str) -> bytes:
         """A plain file of its git folder; nothing when there is none."""
@@ -95,15 +86,10 @@ class Place(Record):
 def read_plain(path: str, most: int) -> bytes:
     """At most the last so many bytes of a plain file; nothing when there is none. Links and pipes are not followed."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_plain(path)
     except (OSError, ValueError):
         return b""
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            return b""
-        with open(os.dup(handle), "rb") as file:
-            file.seek(max(0, found.st_size - most))
-            return file.read(min(most, found.st_size))
-    finally:
-        os.close(handle)
+    with open(handle, "rb") as file:
+        size = os.fstat(handle).st_size
+        file.seek(max(0, size - most))
+        return file.read(min(most, size))

@@ -16,6 +16,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
+from fleet.files import open_plain
 from fleet.workspaces.git import GitFault, git
 
 if TYPE_CHECKING:
@@ -129,16 +130,11 @@ def _of_file(path: str) -> str:
 def _beginning(path: str) -> bytes:
     # A pipe is not waited for.
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_plain(path, links=True)
     except OSError:
         return b""
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            return b""
-        return b"%d " % found.st_size + os.read(handle, LONGEST)
-    finally:
-        os.close(handle)
+    with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+        return b"%d " % os.fstat(handle).st_size + file.read(LONGEST)
 
 
 def _shown(name: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from fleet.core.errors import BadInput
+from fleet.files import read_small
 from fleet.workflows.faults import BadWorkflow, Document, Fault, Place
 from fleet.workflows.reading.tree import Malformed
 
@@ -45,25 +45,14 @@ def read(path: str) -> Document:
 
 
 def _text(path: str) -> str:
-    data = _bytes(path)
-    if len(data) > LARGEST:
-        raise BadInput(f"{path} is larger than {LARGEST // 1024} KiB", hint="a workflow file is a page or two.")
+    try:
+        data = read_small(path, LARGEST)
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        hint = "`fleet workflow new` writes one to begin with."
+        raise BadInput(f"cannot read {path!r}: {what}", hint=hint) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8", "replace").split("\n")
         raise Malformed("not UTF-8 text", Place(len(before), len(before[-1]) + 1)) from error
-
-
-def _bytes(path: str) -> bytes:
-    """What is in a plain file, up to a little more than is taken; a pipe would make us wait."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:  # noqa: PTH123 - not a path
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise BadInput(f"{path} is not a plain file", hint="name a workflow file.")
-            return file.read(LARGEST + 1)
-    except (OSError, ValueError) as error:
-        what = error.strerror if isinstance(error, OSError) else str(error)
-        hint = "`fleet workflow new` writes one to begin with."
-        raise BadInput(f"cannot read {path!r}: {what}", hint=hint) from error
