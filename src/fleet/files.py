@@ -136,6 +136,17 @@ def write_all(handle: int, data: bytes) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
+def append_whole(handle: int, data: bytes) -> None:
+    """Add to the end of an open file, all or nothing: half a line would spoil the next one too. Raises OSError."""
+    size = os.fstat(handle).st_size
+    try:
+        write_all(handle, data)
+    except OSError:  # a full disk
+        with contextlib.suppress(OSError):
+            os.ftruncate(handle, size)
+        raise
+
+
 _HINTS = {28: "free some disk space and try again.", 30: "the file system is mounted read-only."}
 
 

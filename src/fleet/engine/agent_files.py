@@ -10,7 +10,7 @@ import stat
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fleet.files import open_folder, write_all
+from fleet.files import append_whole, open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +94,7 @@ class AgentFiles:
     def append(self, name: str, data: bytes) -> None:
         """Add to a file, whole or not at all."""
         with self._file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as handle:
-            _write_whole(handle, data, os.fstat(handle).st_size)
+            append_whole(handle, data)
 
     def append_log(self, name: str, data: bytes, most: int) -> None:
         """Add to a file of fleet's own, whole or not at all. It is put aside past `most` bytes, in place of the one
@@ -103,7 +103,7 @@ class AgentFiles:
             with self._file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as handle:
                 size = os.fstat(handle).st_size
                 if size == 0 or size + len(data) <= most:
-                    _write_whole(handle, data, size)
+                    append_whole(handle, data)
                     return
         except OSError as error:
             if error.errno not in _ODD:
@@ -127,7 +127,7 @@ class AgentFiles:
         draft = f".{name}.{os.urandom(6).hex()}.tmp"
         try:
             with self._file(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:
-                _write_whole(handle, data, 0)
+                append_whole(handle, data)
             with self._folder() as folder:
                 os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
@@ -152,12 +152,3 @@ class AgentFiles:
 
 def _is_plain(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-
-
-def _write_whole(handle: int, data: bytes, size: int) -> None:
-    try:
-        write_all(handle, data)
-    except OSError:  # a full disk: half a line would spoil the next one too
-        with contextlib.suppress(OSError):
-            os.ftruncate(handle, size)
-        raise

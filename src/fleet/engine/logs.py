@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import now
 from fleet.core.jsontext import encode
+from fleet.files import append_whole
 
 if TYPE_CHECKING:
     from fleet.core.redaction import Redactor
@@ -48,9 +49,7 @@ class DailyLog(logging.Handler):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             size = os.fstat(file).st_size
-            data = line.encode(errors="backslashreplace")
-            if os.write(file, data) < len(data):  # a disk just full: half a line would spoil the next one too
-                os.ftruncate(file, size)
+            append_whole(file, line.encode(errors="backslashreplace"))
         finally:
             os.close(file)
         if size == 0:
