@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
+import time
 
 from fleet.core.errors import BadInput, FleetError
 
@@ -115,6 +117,22 @@ def open_folder(base: str, *names: str, make: bool = False) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def lock_within(handle: int, seconds: float) -> bool:
+    """Lock an open file for ourselves alone. Return False if others hold the lock for so long.
+
+    Who only looks whether it is held has the lock for an instant.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+        time.sleep(0.01)
 
 
 def write_once(path: str, data: bytes, mode: int = 0o600) -> None:

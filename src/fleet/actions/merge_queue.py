@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
-import time
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
-from fleet.files import make_private
+from fleet.files import lock_within, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
-
-PAUSE_SECONDS = 0.05
 
 
 class AnotherMerge(FleetError):
@@ -52,17 +48,13 @@ def turn(
 
 
 def _take(handle: int, target: str, wait: float, tell: Callable[[str], None]) -> None:
-    until, said = time.monotonic() + wait, False
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            who = os.pread(handle, 20, 0).decode("ascii", "replace")
-            if time.monotonic() >= until:
-                raise AnotherMerge(f"another merge into {target} is under way (pid {who})") from None
-            if not said:
-                tell(f"waiting for another merge into {target} (pid {who})")
-                said = True
-            time.sleep(PAUSE_SECONDS)
-        else:
-            return
+    if lock_within(handle, 0):
+        return
+    if wait > 0:
+        tell(f"waiting for another merge into {target} (pid {_pid(handle)})")
+    if not lock_within(handle, wait):
+        raise AnotherMerge(f"another merge into {target} is under way (pid {_pid(handle)})")
+
+
+def _pid(handle: int) -> str:
+    return os.pread(handle, 20, 0).decode("ascii", "replace")

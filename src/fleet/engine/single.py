@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
-import time
 
 from fleet.core.clock import now
 from fleet.core.errors import HomeReplaced, SupervisorRunning
 from fleet.core.jsontext import decode, encode
+from fleet.files import lock_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 #: The queue's setting that keeps new agents from being started; its value is since when.
 PAUSED = "fleet.paused"
-TRIES = 50
+LOOK_SECONDS = 0.5
 #: More than a note can have: it names the PATH of the supervisor.
 NOTE_BYTES = 1 << 18
 
@@ -37,7 +36,7 @@ class Single:
         Raises SupervisorRunning, which names the one there is.
         """
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        if not _locked(file):
+        if not lock_within(file, LOOK_SECONDS):
             note = _note(file)
             os.close(file)
             raise SupervisorRunning(
@@ -106,16 +105,6 @@ def left_by(home: Home) -> dict[str, Any]:
         return _note(file)
     finally:
         os.close(file)
-
-
-def _locked(file: int) -> bool:
-    """Lock it; whoever only looks whether it is held has it for an instant, and is waited for."""
-    for _ in range(TRIES):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def _note(file: int) -> dict[str, Any]:

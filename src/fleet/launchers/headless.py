@@ -8,7 +8,6 @@ A launcher that lasts has its shims forked by a starter; where that fails, each 
 import asyncio
 import contextlib
 import errno
-import fcntl
 import functools
 import json
 import logging
@@ -17,13 +16,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
+from fleet.files import lock_within
 from fleet.launchers.base import Exit, LaunchSpec
 from fleet.launchers.detached import shim_command, start_detached
 from fleet.launchers.lock import is_locked
@@ -232,11 +231,8 @@ def namespace_command() -> tuple[str, ...] | None:
 def take_lock(folder: str, name: str = "lock") -> int:
     """The folder's lock, held. The shim inherits it, so that it is never free while something lives."""
     handle = os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    for _ in range(20):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return handle
-        time.sleep(0.01)  # somebody may be looking whether it is held, which is a shared lock for an instant
+    if lock_within(handle, 0.2):
+        return handle
     os.close(handle)
     raise FleetError(f"an agent {'lives' if name == 'lock' else 'is being started'} in {folder}")
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 import threading
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import HomeRefused
+from fleet.files import lock_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,14 +51,8 @@ def take_turn(folder: str, *, seconds: float = TURN_SECONDS) -> int:
     It is a courtesy that makes others' writes visible at once: after so many seconds it is not waited for any longer.
     """
     file = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            time.sleep(0.01)
-        else:
-            break
+    with suppress(OSError):
+        lock_within(file, seconds)
     return file
 
 
