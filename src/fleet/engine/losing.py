@@ -13,7 +13,7 @@ from fleet.core.run import Ending
 from fleet.engine.starting import folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from typing import TypeVar
 
     from fleet.core.run import Run
@@ -42,19 +42,19 @@ async def lose(office: Office, run: Run, agent: Agent | None) -> None:
         log.warning("%s was lost, and its agent does not end", run.id)
         return
     with contextlib.suppress(ClaimLost):
-        await _insist(office, run.task_id, lambda: record(office, run))
+        await insist(office.ask_once, f"the loss of {run.task_id}", lambda: record(office, run))
 
 
 async def lose_begun(office: Office, claim: Claim) -> None:
     """End what came of a claim before anybody followed it: its run on record, and the agent if there is one."""
-    run = await _insist(office, claim.task.id, lambda: _begun(office, claim))
+    run = await _recorded(office, claim)
     if run is not None and await is_gone(office, run):
         await lose(office, run, None)
 
 
 async def end_begun(office: Office, claim: Claim) -> bool:
     """End the agent of the run that was begun with a claim; True once it is gone, or there is none."""
-    run = await _insist(office, claim.task.id, lambda: _begun(office, claim))
+    run = await _recorded(office, claim)
     return run is None or await is_gone(office, run)
 
 
@@ -91,11 +91,16 @@ def _begun(office: Office, claim: Claim) -> Run | None:
     return next((run for run in live if (run.owner, run.epoch) == (claim.owner, claim.epoch)), None)
 
 
-async def _insist(office: Office, task_id: str, call: Callable[[], T]) -> T:
-    """Ask until the store answers. It is asked without the claim, which would only be lost once more."""
+async def _recorded(office: Office, claim: Claim) -> Run | None:
+    # It is asked without the claim, which would only be lost once more.
+    return await insist(office.ask_once, f"the loss of {claim.task.id}", lambda: _begun(office, claim))
+
+
+async def insist(ask: Callable[[Callable[[], T]], Awaitable[T]], what: str, call: Callable[[], T]) -> T:
+    """Ask until the store answers, also if it has no room on its disk: what an agent did must not be lost."""
     while True:
         try:
-            return await office.ask_once(call)
+            return await ask(call)
         except StoreFault as error:
-            log.warning("it is not on record yet that %s was lost: %s", task_id, error)
+            log.warning("%s is not on record yet: %s", what, error)
             await asyncio.sleep(AGAIN_SECONDS)

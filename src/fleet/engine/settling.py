@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import ClaimLost, StoreFault, TaskNotFound
+from fleet.core.errors import ClaimLost, TaskNotFound
 from fleet.core.finding import DONE, Evidence, judge
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
@@ -19,13 +19,12 @@ from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.giving_back import put_off
-from fleet.engine.losing import end_task_json
+from fleet.engine.losing import end_task_json, insist
 from fleet.engine.outcome import Seen, asked_last, denied_tools, outcome_of
 from fleet.engine.policy import decide
 from fleet.engine.pool import is_pooled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from fleet.core.finding import Judgement
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 1.0
 #: Why a run is given back whose task may be claimed again at once: a person asked for it.
 BY_ORDER = "the supervisor was stopped"
 
@@ -85,7 +83,7 @@ async def settle(
                 handing_on.keep(office, live, outcome, found, failed=failed)
             return settled, outcome
 
-    task, outcome = await _insist(office, live.run.id, write)
+    task, outcome = await insist(office.ask, f"the end of {live.run.id}", write)
     with contextlib.suppress(OSError):  # it is settled, whether or not the task's own log can be written
         live.folder.log(
             "subprocess_exited",
@@ -117,16 +115,6 @@ def seen_of(live: Live, task: Task, exit: Exit | None, alarm: Outcome | None, fo
         result_needs_exit_0=live.coder.result_needs_exit_0,
         interactive=live.interactive,
     )
-
-
-async def _insist(office: Office, run_id: str, write: Callable[[], T]) -> T:
-    """Write; a store that cannot now, for want of disk say, is asked again: what an agent did must not be lost."""
-    while True:
-        try:
-            return await office.ask(write)
-        except StoreFault as error:
-            log.warning("%s is not settled yet: %s", run_id, error)
-            await asyncio.sleep(AGAIN_SECONDS)
 
 
 async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Task:
@@ -168,7 +156,7 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
             freed = office.queue.settle(claim, Verdict(status=Status.OPEN))
             return put_off(office.queue, office.history, freed, office.redactor.redact(reason), seconds)
 
-    return await _insist(office, claim.task.id, write)
+    return await insist(office.ask, f"the end of {claim.task.id}", write)
 
 
 def _claimed(office: Office, claim: Claim) -> Task:
