@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions.elsewhere import ask_to_go, is_elsewhere, name_of
 from fleet.assembly import open_launcher
 from fleet.config import load
+from fleet.core.clock import growing_pauses
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AT_ONCE = 4
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.2
 
 
 class Removal(NamedTuple):
@@ -78,7 +78,7 @@ class Removal(NamedTuple):
 
 def wait_for_end(fleet: Fleet, ids: Sequence[str], seconds: float) -> list[str]:
     """Wait until no agent of these tasks lives and nobody holds them; the ids of those that do after so long."""
-    began = time.monotonic()
+    began, pauses = time.monotonic(), growing_pauses(0.01, 0.2, 1.1)
     while True:
         with fleet.queue.snapshot():
             live = {run.task_id for run in fleet.history.live()}
@@ -90,7 +90,7 @@ def wait_for_end(fleet: Fleet, ids: Sequence[str], seconds: float) -> list[str]:
         waited = time.monotonic() - began
         if not held or waited > seconds:
             return held
-        time.sleep(min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 10)))
+        time.sleep(next(pauses))
 
 
 def remove(

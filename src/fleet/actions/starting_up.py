@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control import ensure
+from fleet.core.clock import growing_pauses
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.home import Home
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from fleet.core.workspace import Workspace
 
 #: Between two looks: short at first, for an agent starts in a moment; then longer, for many may wait at once.
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.2
 #: How often it is looked whether there still is a supervisor.
 HOLDER_SECONDS = 1.0
 #: What nobody has claimed by then waits for a slot.
@@ -79,7 +79,7 @@ def watch(
 
     `lacking` tells of those that nobody can take yet why.
     """
-    began, looked = time.monotonic(), 0.0
+    began, looked, pauses = time.monotonic(), 0.0, growing_pauses(0.01, 0.2, 1.1)
     while True:
         found = [_with_reason(each, lacking) for each in look(fleet, ids)]
         tell(found)
@@ -91,7 +91,7 @@ def watch(
         if waited >= looked + HOLDER_SECONDS:
             looked = waited
             ensure(fleet.home)  # the one that was there may have been killed
-        time.sleep(min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 10)))
+        time.sleep(next(pauses))
 
 
 def _with_reason(start: Start, lacking: Mapping[str, str]) -> Start:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Clock = Callable[[], datetime]
 
@@ -29,6 +29,13 @@ def machine_seconds() -> float:
 def shown_here(instant: datetime, queue_now: datetime) -> datetime:
     """What this host's clock showed at an instant of the queue's: the times of files here can be compared with it."""
     return instant + (now() - queue_now)
+
+
+def growing_pauses(first: float, longest: float, factor: float = 2.0) -> Iterator[float]:
+    """Yield the seconds to wait between looks or tries, without end: each is longer than the one before."""
+    while True:
+        yield first
+        first = min(first * factor, longest)
 
 
 def to_micros(instant: datetime) -> int:

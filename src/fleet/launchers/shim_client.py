@@ -8,7 +8,7 @@ import signal as signals
 import socket
 from typing import Any
 
-from fleet.core.clock import machine_seconds
+from fleet.core.clock import growing_pauses, machine_seconds
 from fleet.core.errors import FleetError
 from fleet.launchers.base import Exit, Usage
 from fleet.launchers.lock import is_locked
@@ -144,7 +144,7 @@ class ShimAgent:
 
     async def _reach_again(self) -> bool:
         """After a lost connection: whether the shim lives on. A full table of files is waited out."""
-        pause = 0.01
+        pauses = growing_pauses(0.01, 1.0, 1.5)
         while True:
             with contextlib.suppress(OSError, FleetError):
                 if not is_locked(self._folder):
@@ -154,8 +154,7 @@ class ShimAgent:
                     self._settled.set()
                     self.stirred.set()  # it may have grown meanwhile
                     return True
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, 1.0)
+            await asyncio.sleep(next(pauses))
 
     async def _ask(self, what: str, *, once: bool = False, **values: object) -> dict[str, Any] | None:
         """The shim's answer; none when it is gone. Asked again when the connection was lost, unless once only."""

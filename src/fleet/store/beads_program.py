@@ -11,6 +11,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.core.clock import growing_pauses
 from fleet.core.errors import StoreAway, StoreFault
 from fleet.core.jsontext import decode
 from fleet.core.redaction import Redactor
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 #: How long one call may take, how long calls that found bd busy are repeated, and how much one may answer.
 LONGEST, PATIENCE, LARGEST = 120.0, 45.0, 1 << 30
-PAUSES = (0.1, 0.3, 0.7, 1.5, 3.0)
 #: The exit code with which bd says that a guard (`--if-assignee`) did not hold.
 GUARDED = 13
 
@@ -95,13 +95,12 @@ class Bd:
     def ask(self, *argv: str, actor: str = "fleet", text: str = "", seconds: float = 0.0) -> Answer:
         """How bd ends, once it is neither busy nor away; with a limit of its own it is asked once. Raises StoreAway."""
         deadline = time.monotonic() + (0.0 if seconds else self._patience)
-        tries = 0
+        tries, pauses = 0, growing_pauses(0.1, 3.0)
         while True:
             answer = self._once(argv, actor, text, seconds or LONGEST)
             if not answer.code or not answer.is_passing:
                 return answer
-            pause = PAUSES[min(tries, len(PAUSES) - 1)]
-            tries += 1
+            pause, tries = next(pauses), tries + 1
             if time.monotonic() + pause > deadline:
                 raise away(f"`bd {argv[0]}` failed {tries} times: {answer.fault}")
             time.sleep(pause)

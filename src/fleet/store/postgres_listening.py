@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from fleet.core.clock import growing_pauses
 from fleet.core.errors import FleetError
 
 if TYPE_CHECKING:
@@ -47,20 +48,19 @@ class Listener(threading.Thread):
             os.close(self._heard)
 
     def _listen(self) -> None:
-        pause = FIRST_PAUSE
+        pauses = growing_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 with self._connection.link() as link:
                     link.execute(b"listen fleet")
-                    pause, self._told = FIRST_PAUSE, False
+                    pauses, self._told = growing_pauses(FIRST_PAUSE, LONGEST_PAUSE), False
                     self._call()  # for what was written before we listened
                     self._follow(link)
                     return
             except (FleetError, psycopg.Error, OSError) as error:
                 self._tell(error)
-            if self._ends_within(pause):
+            if self._ends_within(next(pauses)):
                 return
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _follow(self, link: Link) -> None:
         """Call until stopped. Raises when the connection breaks."""
