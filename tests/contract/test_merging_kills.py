@@ -1,7 +1,9 @@
-"""kill -9 while a branch and its checkout are moved: the branch is before or after, and the checkout follows."""
+"""kill -9 while a branch and its checkout are moved: the next command has git finish it, and nobody's work is lost."""
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fleet.core.errors import RepositoryBusy
-from fleet.workspaces import mending
-from fleet.workspaces.mending import Entry, drop, entries, keep, mend
+from fleet.workspaces.moving import Entry, Moved, MoveInterrupted, drop, entries, finish, keep, move
+from fleet.workspaces.repository import locked
 from merges import branch_with
 from repositories import run_git
 from supervised import wait_for
@@ -41,11 +43,13 @@ def killed(place: Place, new: str, last: int) -> bool:
     return done.returncode != 0
 
 
-def mended(place: Place) -> list[bool]:
-    """What the journal has is brought to an end, as the next merge does it; whether each had landed."""
+def finished(place: Place) -> list[bool]:
+    """What the journal has is finished, as the next merge does it; whether each had landed."""
     found = []
     for entry in entries(place.home):
-        found.append(mend(place.home, place.view, entry))
+        done = finish(place.home, place.view, entry)
+        assert done is None or not done.why_not, done
+        found.append(done is not None)
         drop(place.home, entry)
     return found
 
@@ -58,7 +62,7 @@ def assert_whole(place: Place, tip: str) -> None:
     there = [path for path in place.top.rglob("*") if ".git" not in path.parts and not path.is_dir()]
     assert sorted(path.relative_to(place.top).as_posix() for path in there) == sorted(files)
     assert not list((place.top / ".git").glob("**/*.lock")) and not list((place.top / ".git").glob("*index?*"))
-    assert not [file for file in Path(place.view.path).iterdir() if file.name.startswith(("moving-", "mending-"))]
+    assert not [file for file in Path(place.view.path).iterdir() if file.name.startswith("moving")]
 
 
 @pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak("kills"))])
@@ -69,9 +73,10 @@ def test_a_move_that_is_killed_at_any_step_is_before_or_after(tmp_path: Path, st
     for number in range(1, MOST, stride):
         old, new = run_git(place.top, "rev-parse", "main"), next_commit(place, number)
         was_killed = killed(place, new, number)
-        tip = run_git(place.top, "rev-parse", "main")
+        with locked(place.home, place.repository):  # the git that outlived the mover has ended
+            tip = run_git(place.top, "rev-parse", "main")
         assert tip in (old, new), number
-        told = mended(place)
+        told = finished(place)
         assert told in ([], [tip == new]), number
         assert_whole(place, tip)
         if not was_killed:
@@ -84,15 +89,41 @@ def test_a_move_that_is_killed_at_any_step_is_before_or_after(tmp_path: Path, st
     run_git(place.top, "fsck", "--strict")
 
 
-def half_done(place: Place, *, moved: bool) -> tuple[str, str, Entry]:
-    """As a machine that lost its power in the midst of git's writing would leave it."""
-    old = run_git(place.top, "rev-parse", "main")
+def test_the_next_command_waits_for_a_git_that_outlived_its_merge(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    old, new = run_git(place.top, "rev-parse", "main"), next_commit(place, 1)
+    begun, go, wrapper = tmp_path / "begun", tmp_path / "go", tmp_path / "bin" / "git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(
+        f'#!/bin/sh\ncase "$*" in *--ff-only*) touch {begun}; while ! test -e {go}; do sleep 0.05; done;; esac\n'
+        f'exec {shutil.which("git")} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    words = [sys.executable, str(WORKER), place.home.root, str(place.top), "main", old, new, "token", "0"]
+    with subprocess.Popen(words, env=os.environ | {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}) as mover:
+        wait_for(begun.exists, "git to begin")
+        mover.kill()
+    lock = os.open(Path(place.home.root) / "locks" / place.repository.key, os.O_RDWR)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(lock)
+    go.touch()
+    assert finished(place) == [True]
+    assert_whole(place, new)
+
+
+def half_done(place: Place) -> tuple[str, str, Entry]:
+    """As a machine that lost its power in the midst of git's writing would leave it: git had not moved the branch."""
     files: dict[str, str | None] = {f"many/{n}.txt": f"new {n}\n" * 20 for n in range(6)}
-    first = branch_with(place.top, "first", {f"many/{n}.txt": f"old {n}\n" for n in range(4)}, base="main")
-    run_git(place.top, "merge", "--quiet", "--ff-only", first)
-    old = first
-    new = branch_with(place.top, "work", files | {"many/3.txt": None, "file2.txt": None}, base="main")
-    seat = (str(place.top), str(place.top / ".git"))
+    before = {f"many/{n}.txt": f"old {n}\n" for n in range(4)} | {
+        "file-then-folder": "x\n",
+        "folder-then-file/a": "x\n",
+    }
+    old = branch_with(place.top, "first", dict(before), base="main")
+    run_git(place.top, "merge", "--quiet", "--ff-only", old)
+    gone = {"many/3.txt": None, "file2.txt": None, "file-then-folder": None, "folder-then-file/a": None}
+    shapes: dict[str, str | None] = {"file-then-folder/a": "inner\n", "folder-then-file": "outer\n"}
+    new = branch_with(place.top, "work", gone | files | {"many/3.txt": None} | shapes, base="main")
     entry = Entry(
         token="ours",
         common=place.repository.common,
@@ -101,89 +132,137 @@ def half_done(place: Place, *, moved: bool) -> tuple[str, str, Entry]:
         old=old,
         new=new,
         ref="refs/heads/main",
-        seats=(seat,),
         landing=({"task": "t"},),
     )
     keep(place.home, entry)
-    (place.top / ".git" / "index.lock").write_text("ours")
+    left_lock(place)
     many = place.top / "many"
     many.joinpath("0.txt").write_text("new 0\n" * 20)  # written whole
     many.joinpath("1.txt").write_text("new 1\n" * 7)  # begun
     many.joinpath("2.txt").unlink()  # taken away to be made anew
     many.joinpath("4.txt").write_text("")  # opened
     many.joinpath("3.txt").unlink()  # gone for good
-    if moved:
-        run_git(place.top, "update-ref", "refs/heads/main", new)
+    (place.top / "file-then-folder").unlink()
+    (place.top / "file-then-folder").mkdir()
+    (place.top / "file-then-folder" / "a").write_text("inn")
+    shutil.rmtree(place.top / "folder-then-file")
+    (place.top / "folder-then-file").write_text("outer\n")
     return old, new, entry
 
 
-@pytest.mark.parametrize("moved", [False, True])
-def test_a_checkout_half_way_is_brought_to_where_its_branch_is(tmp_path: Path, moved: bool) -> None:
+def left_lock(place: Place) -> Path:
+    """A lock on the index that a killed git left behind, some time ago."""
+    lock = place.top / ".git" / "index.lock"
+    lock.write_text("")
+    os.utime(lock, (0, 0))
+    return lock
+
+
+def finish_only(place: Place) -> Moved | None:
+    (entry,) = entries(place.home, place.repository, "main")
+    done = finish(place.home, place.view, entry)
+    drop(place.home, entry)
+    return done
+
+
+def test_git_finishes_a_checkout_half_way(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    old, new, entry = half_done(place, moved=moved)
+    _, new, entry = half_done(place)
     assert entries(place.home, place.repository, "main") == [entry]
-    assert mended(place) == [moved]
-    assert_whole(place, new if moved else old)
-    assert mended(place) == []
+    assert finished(place) == [True]
+    assert_whole(place, new)
+    assert finished(place) == []
 
 
-def test_what_somebody_changed_since_stays(tmp_path: Path) -> None:
+def test_git_moves_a_branch_whose_checkout_was_written_whole(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    _, new, _ = half_done(place, moved=True)
-    (place.top / "many" / "0.txt").write_text("a person's words\n")
+    _, new, _ = half_done(place)
+    (place.top / ".git" / "index.lock").unlink()
+    run_git(place.top, "reset", "--quiet", "--hard")
+    run_git(place.top, "clean", "--quiet", "-fdx")
+    run_git(place.top, "read-tree", "-m", "-u", "main", new)
+    assert finished(place) == [True]
+    assert_whole(place, new)
+
+
+@pytest.mark.parametrize("name", ["many/1.txt", "many/4.txt", "many/5.txt", "folder-then-file"])
+def test_a_file_that_somebody_changed_since_stays_and_the_result_waits(tmp_path: Path, name: str) -> None:
+    place = Place(tmp_path)
+    old, new, _ = half_done(place)
+    (place.top / name).write_text("a person's words\n")
+    before = run_git(place.top, "status", "--porcelain")
+    done = finish_only(place)
+    assert done is not None and "was changed there since" in done.why_not
+    assert (place.top / name).read_text() == "a person's words\n"
+    assert run_git(place.top, "status", "--porcelain") == before
+    assert run_git(place.top, "rev-parse", "main", "refs/fleet/merged/main").split() == [old, new]
+
+
+def test_other_files_that_somebody_changed_since_stay_changed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    _, new, _ = half_done(place)
     (place.top / "file3.txt").write_text("a person's words\n")
-    assert mended(place) == [True]
-    changed = run_git(place.top, "status", "--porcelain").splitlines()
-    assert [line.split()[-1] for line in changed] == ["file3.txt", "many/0.txt"]
-    assert (place.top / "many" / "0.txt").read_text() == "a person's words\n"
+    assert finished(place) == [True]
+    assert run_git(place.top, "status", "--porcelain").split() == ["M", "file3.txt"]
+    assert (place.top / "file3.txt").read_text() == "a person's words\n"
     assert run_git(place.top, "rev-parse", "main") == new
 
 
-def test_a_branch_that_went_on_since_is_left_alone_and_only_our_lock_goes(tmp_path: Path) -> None:
+def test_a_branch_that_went_on_since_is_left_alone(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    half_done(place, moved=True)
-    later = branch_with(place.top, "later", {"later.txt": "x\n"}, base="main")
+    _, new, _ = half_done(place)
+    later = branch_with(place.top, "later", {"later.txt": "x\n"}, base=new)
     run_git(place.top, "update-ref", "refs/heads/main", later)
     before = (place.top / "many" / "1.txt").read_text()
-    assert mended(place) == [True], "what is in the branch's history has landed"
+    assert finished(place) == [True], "what is in the branch's history has landed"
     assert (place.top / "many" / "1.txt").read_text() == before
-    assert not (place.top / ".git" / "index.lock").exists()
+    assert run_git(place.top, "rev-parse", "main") == later
 
 
-def test_somebody_elses_lock_is_not_ours_to_take(tmp_path: Path) -> None:
+def test_a_move_that_had_not_begun_is_dropped_and_later_changes_stay(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    half_done(place, moved=True)
-    lock = place.top / ".git" / "index.lock"
+    old, _, _ = half_done(place)
+    (place.top / ".git" / "index.lock").unlink()
+    run_git(place.top, "reset", "--quiet", "--hard")
+    run_git(place.top, "clean", "--quiet", "-fdx")
+    (place.top / "file3.txt").write_text("a person's words\n")
+    assert finished(place) == [False]
+    assert run_git(place.top, "status", "--porcelain").split() == ["M", "file3.txt"]
+    assert run_git(place.top, "rev-parse", "main") == old
+
+
+def test_a_new_lock_is_not_ours_to_take(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    _, _, entry = half_done(place)
+    lock = left_lock(place)
     lock.write_text("theirs")
-    mended(place)
-    assert lock.read_text() == "theirs"
+    with pytest.raises(RepositoryBusy, match="is locked by"):
+        finish(place.home, place.view, entry)
+    assert lock.read_text() == "theirs" and entries(place.home) == [entry]
+    assert (place.top / "many" / "1.txt").read_text() == "new 1\n" * 7
 
 
-def test_a_git_that_outlived_its_merge_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_that_cannot_move_the_branch_leaves_a_move_that_is_finished_later(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    _, new, entry = half_done(place, moved=True)
-    place.view.make()
-    # `read-tree` among its words and our view in its environment: as a git that fleet called looks to the system.
-    with subprocess.Popen(["sleep", "60"], env=os.environ) as stranger:
-        with subprocess.Popen(
-            ["sh", "-c", "read _; :", "read-tree"], env={"GIT_DIR": place.view.path}, stdin=subprocess.PIPE
-        ) as git:
-            seen = Path(f"/proc/{git.pid}/environ")
-            wait_for(lambda: b"GIT_DIR" in seen.read_bytes(), "its environment")  # the system shows it a moment later
-            monkeypatch.setattr(mending, "PATIENCE_SECONDS", 0.1)
-            with pytest.raises(RepositoryBusy, match="still works"):
-                mend(place.home, place.view, entry)
-            assert git.stdin is not None
-            git.stdin.close()
-        monkeypatch.undo()
-        assert mended(place) == [True]
-        stranger.kill()
+    old, new = run_git(place.top, "rev-parse", "main"), next_commit(place, 1)
+    log = place.top / ".git" / "logs" / "refs" / "heads" / "main"
+    log.unlink()
+    log.mkdir()
+    (log / "no-log").touch()
+    entry = Entry(
+        token="ours", common=place.repository.common, top=place.repository.top, branch="main", old=old, new=new
+    )
+    with pytest.raises(MoveInterrupted, match="git stopped while it moved main"):
+        move(place.home, place.view, entry)
+    assert run_git(place.top, "rev-parse", "main") == old and len(entries(place.home)) == 1
+    shutil.rmtree(log)
+    assert finished(place) == [True]
     assert_whole(place, new)
 
 
 def test_a_journal_that_was_cut_short_is_of_nothing_that_was_done(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    half_done(place, moved=False)
+    half_done(place)
     (file,) = (Path(place.home.root) / "merges").glob("*.json")
     text = file.read_text()
     for cut in (0, 1, len(text) // 2):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.workspaces.mending import Entry, drop, entries
-from fleet.workspaces.moving import Moved, TargetMoved, move
+from fleet.core.errors import RepositoryBusy
+from fleet.workspaces.moving import Entry, Moved, TargetMoved, drop, entries, move
 from merges import branch_with, fingerprint, status
 from repositories import IDENTITY, commit, make_repository, run_git
 from workplaces import Place
@@ -49,8 +49,7 @@ def assert_at(place: Place, new: str, checkout: Path | None = None, branch: str 
     run_git(where, "update-index", "--refresh")
     assert run_git(where, "write-tree") == run_git(place.top, "rev-parse", f"{new}^{{tree}}")
     assert not list((place.top / ".git").glob("**/*.lock")) and entries(place.home) == []
-    left = ("moving-", "mending-", "submodule-")
-    assert not [file for file in Path(place.view.path).iterdir() if file.name.startswith(left)]
+    assert not [file for file in Path(place.view.path).iterdir() if file.name.startswith("moving")]
 
 
 def test_a_clean_checkout_moves_with_its_branch(place: Place) -> None:
@@ -62,7 +61,7 @@ def test_a_clean_checkout_moves_with_its_branch(place: Place) -> None:
     assert_at(place, new)
     assert (place.top / "file1.txt").read_text() == "new\n" and (place.top / "added" / "new.txt").exists()
     assert not (place.top / "file3.txt").exists() and (place.top / "ignored.txt").read_text() == "mine\n"
-    assert run_git(place.top, "reflog", "main", "-1", "--format=%gs") == "fleet: merged"
+    assert run_git(place.top, "reflog", "main", "-1", "--format=%gs") == "fleet merge: Fast-forward"
 
 
 def test_a_branch_that_is_checked_out_nowhere_moves_alone(place: Place) -> None:
@@ -73,26 +72,22 @@ def test_a_branch_that_is_checked_out_nowhere_moves_alone(place: Place) -> None:
     assert fingerprint(place.top / "folder") == before and run_git(place.top, "rev-parse", "main") == place.base
 
 
-def test_another_worktree_moves_with_its_branch_and_two_do_too(place: Place) -> None:
-    trees = [place.folder / "tree-1", place.folder / "tree-2"]
-    run_git(place.top, "branch", "release")
-    for tree in trees:
-        run_git(place.top, "worktree", "add", "--quiet", "--force", str(tree), "release")
+def test_another_worktree_moves_with_its_branch(place: Place) -> None:
+    tree = place.folder / "tree"
+    run_git(place.top, "worktree", "add", "--quiet", "-b", "release", str(tree))
     new = target(place)
     assert moved(place, new, "release").why_not == ""
-    for tree in trees:
-        assert_at(place, new, tree, "release")
+    assert_at(place, new, tree, "release")
     assert run_git(place.top, "status", "--porcelain") == ""
 
 
-def test_of_two_checkouts_one_that_is_changed_holds_up_both(place: Place) -> None:
+def test_a_branch_that_is_checked_out_twice_is_not_moved(place: Place) -> None:
     trees = [place.folder / "tree-1", place.folder / "tree-2"]
     run_git(place.top, "branch", "release")
     for tree in trees:
         run_git(place.top, "worktree", "add", "--quiet", "--force", str(tree), "release")
-    (trees[1] / "file2.txt").write_text("mine\n")
     new, before = target(place), [fingerprint(tree) for tree in trees]
-    assert "file2.txt is changed there" in moved(place, new, "release").why_not
+    assert f"checked out in {trees[0]} and in {trees[1]}" in moved(place, new, "release").why_not
     assert [fingerprint(tree) for tree in trees] == before
     assert run_git(place.top, "rev-parse", "refs/fleet/merged/release") == new
 
@@ -114,6 +109,13 @@ def test_modes_links_and_folders_that_become_files_are_written_as_git_would(plac
     assert_at(place, new)
     assert os.access(place.top / "tool.sh", os.X_OK) and (place.top / "link").is_symlink()
     assert (place.top / "folder").is_file() and (place.top / "file2.txt" / "deep.txt").is_file()
+
+
+def test_a_checkout_with_a_split_index_moves(place: Place) -> None:
+    run_git(place.top, "update-index", "--split-index")
+    new = target(place)
+    assert moved(place, new).why_not == ""
+    assert_at(place, new)
 
 
 def test_line_ends_are_written_as_the_repository_has_them(tmp_path: Path) -> None:
@@ -264,33 +266,34 @@ def git_at_work(top: Path) -> None:
 
 def split_index(top: Path) -> None:
     run_git(top, "update-index", "--split-index")
+    modified(top)
 
 
 WAYS: list[tuple[Callable[[Path], None], str]] = [
     (modified, "file2.txt is changed"),
     (modified_quickly, "file2.txt is changed"),
-    (staged, "file2.txt is staged"),
-    (staged_and_put_back, "file2.txt is staged"),
+    (staged, "file2.txt is changed"),
+    (staged_and_put_back, "file2.txt is changed"),
     (untracked_in_the_way, "added/new.txt is in the way"),
     (a_file_where_a_folder_goes, "added is in the way"),
     (a_link_where_a_folder_goes, "added is in the way"),
     (ignored_in_the_way, "added/new.txt is in the way"),
     (deleted, "file2.txt is changed"),
-    (deleted_and_staged, "file2.txt is staged"),
-    (renamed, "file2.txt is staged"),
+    (deleted_and_staged, "file2.txt is changed"),
+    (renamed, "file2.txt is changed"),
     (made_executable, "tool.sh is changed"),
     (in_conflict, "a conflict is not resolved there: file2.txt"),
     (merging, "a merge is in progress"),
     (rebasing, "a rebase is in progress"),
     (bisecting, "a bisect is in progress"),
     (picking, "a cherry-pick is in progress"),
-    (meant_to_be_added, "soon.txt is staged"),
+    (meant_to_be_added, "soon.txt is changed"),
     (overlooked, "overlook changes of file2.txt"),
     (sparse, "overlook changes of"),
     (another_type, "file2.txt is changed"),
-    (no_index, "is staged there"),
+    (no_index, "is changed there"),
     (git_at_work, "git is at work there"),
-    (split_index, "cannot tell what is changed"),
+    (split_index, "file2.txt is changed"),
 ]
 
 
@@ -343,7 +346,7 @@ def test_a_submodule_counts(tmp_path: Path, way: str) -> None:
         assert done.why_not == ""
         assert_at(place, new)
         return
-    assert "the submodule sub" in done.why_not
+    assert ("and sub is changed" if way == "another commit" else "the submodule sub") in done.why_not
     assert fingerprint(place.top) == before and status(place.top) == said
 
 
@@ -393,11 +396,22 @@ def test_a_checkout_that_git_keeps_apart_from_its_folder_is_not_guessed_at(tmp_p
     assert fingerprint(place.top) == before
 
 
-def test_a_lock_that_a_killed_git_left_is_not_waited_for_for_ever(place: Place) -> None:
+@pytest.mark.parametrize("branch", ["release", "main"])
+def test_locks_that_a_killed_git_left_are_not_waited_for_for_ever(place: Place, branch: str) -> None:
     run_git(place.top, "branch", "release")
-    lock = place.top / ".git" / "refs" / "heads" / "release.lock"
-    lock.write_text("")
-    os.utime(lock, (0, 0))
+    for name in (f"refs/heads/{branch}.lock", "index.lock"):
+        lock = place.top / ".git" / name
+        lock.write_text("")
+        os.utime(lock, (0, 0))
     new = target(place)
-    assert moved(place, new, "release").why_not == ""
-    assert run_git(place.top, "rev-parse", "release") == new
+    assert moved(place, new, branch).why_not == ""
+    assert run_git(place.top, "rev-parse", branch) == new
+
+
+def test_a_branch_that_git_is_about_to_move_is_not_moved_and_nothing_changes(place: Place) -> None:
+    new = target(place)
+    (place.top / ".git" / "refs" / "heads" / "main.lock").write_text("")
+    before = fingerprint(place.top)
+    with pytest.raises(RepositoryBusy, match=r"main\.lock"):
+        moved(place, new)
+    assert fingerprint(place.top) == before and entries(place.home) == []

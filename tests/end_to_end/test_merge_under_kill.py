@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.workspaces.repository import find_repository, locked
 from merges import Merges, merged
 from program import Program
 from repositories import run_git
@@ -49,7 +50,8 @@ def check(home: Merges, point: int) -> bool:
     key = home.work(name, files)
     result = home.fleet("merge", name, "--json", PYTHONPATH=CUT, CUT_AT=str(point))
     assert result.code in (0, -signal.SIGKILL), (point, result)
-    tip = home.tip()
+    with locked(home.home, find_repository(str(home.repo))):  # the git that outlived the merge has ended
+        tip = home.tip()
     changed = tip != old
     assert not changed or run_git(home.repo, "log", "--format=%P %(trailers:key=Fleet-Task,valueonly)", "-1") == (
         f"{old} {key}\n"

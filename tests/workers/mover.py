@@ -9,8 +9,7 @@ import sys
 from typing import Any
 
 from fleet.home import Home
-from fleet.workspaces.mending import Entry, drop
-from fleet.workspaces.moving import move
+from fleet.workspaces.moving import Entry, drop, move
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.view import View
 

@@ -11,14 +11,13 @@ from fleet.actions.merge_conflicts import hand_over
 from fleet.actions.merge_outcome import Landed, LeftOut, Merging
 from fleet.actions.merge_proof import Prover
 from fleet.actions.merge_queue import queue_key
-from fleet.actions.merge_records import mend_all, record
+from fleet.actions.merge_records import finish_all, record
 from fleet.actions.merge_texts import message, title_of, trailers_of
 from fleet.core.errors import FleetError
 from fleet.core.unique import new_uuid
 from fleet.workspaces.commits import FLEET, commits_between, identity, is_ancestor
-from fleet.workspaces.mending import Entry
 from fleet.workspaces.merging import pile_up, without_bad
-from fleet.workspaces.moving import TargetMoved, move, waiting_at
+from fleet.workspaces.moving import Entry, TargetMoved, move, waiting_at
 from fleet.workspaces.trials import MERGE, Change, Trials
 from fleet.workspaces.view import View
 
@@ -83,7 +82,7 @@ class Job:
 
     def done(self, tasks: Sequence[Task], exact: Collection[str]) -> Merging:
         """Merge, and say what became of it."""
-        for line in mend_all(self._fleet, self._view, self._target):
+        for line in finish_all(self._fleet, self._view, self._target):
             self._tell(line)
             self._notes.append(line)
         self._prover.check()

@@ -1,4 +1,4 @@
-"""What is noted of merges: in each task that landed, and of a merge that was killed, once it is mended."""
+"""What is noted of merges: in each task that landed, and of a merge that was interrupted, once it is finished."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleet.core.errors import FleetError, TaskNotFound
 from fleet.core.task import MERGED, Comment
 from fleet.core.unique import new_uuid
 from fleet.workspaces.landed import note_move
-from fleet.workspaces.mending import drop, entries, mend
+from fleet.workspaces.moving import drop, entries, finish
 from fleet.workspaces.repository import Repository
 from fleet.workspaces.view import View
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fleet.actions.names import Scope
     from fleet.assembly import Fleet
-    from fleet.workspaces.mending import Entry
+    from fleet.workspaces.moving import Entry
 
 #: The key of the metadata of a task that resolves a conflict: of which task, at which commit.
 RESOLVES = "resolves"
@@ -36,21 +36,22 @@ def record(fleet: Fleet, entry: Entry) -> None:
     drop(fleet.home, entry)
 
 
-def mend_all(fleet: Fleet, view: View, branch: str) -> list[str]:
-    """Bring to an end what merges into a branch left half done; what was done, a line each. Call it in one's turn."""
+def finish_all(fleet: Fleet, view: View, branch: str) -> list[str]:
+    """Finish the merges into a branch that were interrupted; what became of each, in a line. Call it in one's turn."""
     done = []
     for entry in entries(fleet.home, view.repository, branch):
-        if mend(fleet.home, view, entry):
-            record(fleet, entry)
-            done.append(f"{branch}: a merge that was cut short has landed as {entry.new[:10]}")
+        if moved := finish(fleet.home, view, entry):
+            record(fleet, moved.entry)
+            how = f"{moved.why_not}: {entry.new[:10]} waits at {moved.ref}" if moved.why_not else ""
+            done.append(f"{branch}: a merge was interrupted; {how or f'it has landed as {entry.new[:10]}'}")
         else:
             drop(fleet.home, entry)
-            done.append(f"{branch}: a merge that was cut short is undone; merge again")
+            done.append(f"{branch}: a merge was interrupted before it changed anything; merge again")
     return done
 
 
 def repair_merges(fleet: Fleet, scope: Scope) -> Iterator[str]:
-    """The same for every branch of one repository, or of all, that nobody merges into at this moment."""
+    """Finish them for every branch of one repository, or of all, that nobody merges into at this moment."""
     found = {(entry.common, entry.branch): entry for entry in entries(fleet.home)}
     for entry in found.values():
         if scope.repo not in (None, entry.top):
@@ -58,11 +59,11 @@ def repair_merges(fleet: Fleet, scope: Scope) -> Iterator[str]:
         repository = Repository(top=entry.top, common=entry.common)
         try:
             with turn(fleet.home, repository, entry.branch, wait=0, tell=lambda _: None):
-                yield from mend_all(fleet, View(fleet.home, repository), entry.branch)
+                yield from finish_all(fleet, View(fleet.home, repository), entry.branch)
         except AnotherMerge:
             continue
         except (FleetError, OSError) as error:
-            yield f"{entry.branch}: a merge was cut short, and it cannot be mended: {error}"
+            yield f"{entry.branch}: a merge was interrupted, and git cannot finish it: {error}"
 
 
 def _note(fleet: Fleet, entry: Entry, row: Mapping[str, Any]) -> None:

@@ -73,13 +73,15 @@ def git(
     allow: Sequence[int] = (),
     seconds: float = PATIENCE_SECONDS,
     gently: bool = False,
+    inherit: Sequence[int] = (),
 ) -> bytes:
     """What git prints. Raises GitFault unless it ended with 0 or one of the codes to `allow`.
 
-    `gently`: nobody waits for it, so that everybody else goes first.
+    `gently`: nobody waits for it, so that everybody else goes first. `inherit`: descriptors that git keeps open, so
+    that a lock on one of them lasts until git has ended, even if fleet is killed.
     """
     try:
-        done = _run(words, cwd, environment(env), stdin, seconds, gently=gently)
+        done = _run(words, cwd, environment(env), stdin, seconds, gently=gently, inherit=inherit)
     except FileNotFoundError as error:
         program.cache_clear()
         missing = cwd if cwd and not os.path.isdir(cwd) else "git"  # noqa: PTH112
@@ -93,7 +95,14 @@ def git(
 
 
 def _run(
-    words: Sequence[str], cwd: str | None, env: Mapping[str, str], stdin: bytes, seconds: float, *, gently: bool
+    words: Sequence[str],
+    cwd: str | None,
+    env: Mapping[str, str],
+    stdin: bytes,
+    seconds: float,
+    *,
+    gently: bool,
+    inherit: Sequence[int],
 ) -> subprocess.CompletedProcess[bytes]:
     readings = _readings
     with subprocess.Popen(
@@ -103,6 +112,7 @@ def _run(
         stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        pass_fds=inherit,
     ) as process:
         try:
             if readings is not None and words[0] in READING:

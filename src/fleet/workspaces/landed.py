@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.workspaces.git import GitFault
-from fleet.workspaces.mending import FOLDER
+from fleet.workspaces.moving import FOLDER
 from fleet.workspaces.place import read_plain
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.home import Home
-    from fleet.workspaces.mending import Entry
+    from fleet.workspaces.moving import Entry
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 

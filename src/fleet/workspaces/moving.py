@@ -1,30 +1,34 @@
-"""Moving a branch to a new commit, with the checkouts that have it; or leaving all as it is, and the commit at a ref.
+"""Move a branch to a new commit, with its checkout. Otherwise leave everything as it is, and the commit at a ref.
 
-A branch that is checked out where something is changed is not moved: the next `git status` there would tell of changes
-that nobody made. What is under way is in a journal first, so that whatever is killed is mended (`mending`).
+Git moves the checkout: `git merge --ff-only`. A checkout with local changes is not touched. Git writes files before the
+branch, so a journal says which move is under way; `finish` has git finish a move that was interrupted.
 """
 
-# ruff: noqa: PTH108, PTH118
+# ruff: noqa: PTH108, PTH118, PTH208
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError, RepositoryBusy
 from fleet.core.record import Record
-from fleet.files import write_all
+from fleet.files import atomic_write, make_private
+from fleet.workspaces.branch_checkout import checkouts_of, hidden_checkout
+from fleet.workspaces.commits import is_ancestor
 from fleet.workspaces.git import GitFault
-from fleet.workspaces.mending import Entry, bring, drop, install, keep
+from fleet.workspaces.place import read_plain
 from fleet.workspaces.repository import locked
-from fleet.workspaces.seats import hidden_checkout, seats_of, unfit
 from fleet.workspaces.stale import busy, clear_stale, lock_named
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Mapping
+    from typing import Any
 
     from fleet.home import Home
-    from fleet.workspaces.seats import Seat
+    from fleet.workspaces.branch_checkout import BranchCheckout
+    from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
 #: Where results wait for whose branch is checked out and changed there.
@@ -32,12 +36,36 @@ WAITING = "refs/fleet/merged/"
 SAID = "fleet: merged"
 #: Git's words for a ref that is not where it was said to be.
 DIFFERS = ("but expected", "already exists", "unable to resolve reference")
+#: Where the home keeps the journal.
+FOLDER = "merges"
+LONGEST = 4 * 1024 * 1024
+#: How many files are named that git would not overwrite.
+MOST_NAMED = 3
 
 
 class TargetMoved(FleetError):
     """Somebody moved the branch meanwhile."""
 
     hint = "try again."
+
+
+class MoveInterrupted(FleetError):
+    """Git changed a checkout and did not move its branch."""
+
+    hint = "run `fleet list --repair` to have git finish it."
+
+
+class Entry(Record):
+    """A branch that is being moved, as the journal keeps it."""
+
+    token: str
+    common: str
+    top: str
+    branch: str
+    old: str
+    new: str
+    ref: str = ""  # what is moved: the branch, or where the result waits
+    landing: tuple[Mapping[str, Any], ...] = ()  # what it is that lands, as whoever moves it notes it
 
 
 class Moved(Record):
@@ -57,116 +85,148 @@ def waiting_at(branch: str) -> str:
     return f"{WAITING}{branch}"
 
 
-def move(home: Home, view: View, entry: Entry, *, in_use: Collection[str] = ()) -> Moved:
-    """Take a branch from `entry.old` to `entry.new`, with its checkouts. `in_use` are the folders of live agents.
+def keep(home: Home, entry: Entry) -> None:
+    """Put into the journal what is about to be done."""
+    make_private(os.path.join(home.root, FOLDER))
+    atomic_write(_file(home, entry), json.dumps(entry.as_dict()).encode(), 0o600)
 
-    Raises TargetMoved, and RepositoryBusy; then everything is as it was. Afterwards the entry is dropped by whoever has
-    noted what landed.
+
+def drop(home: Home, entry: Entry) -> None:
+    """Take it out again: it is done, and what landed is noted."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_file(home, entry))
+
+
+def entries(home: Home, repository: Repository | None = None, branch: str = "") -> list[Entry]:
+    """What the journal has, of one repository and branch or any: nobody took it out, so it may be half done."""
+    folder = os.path.join(home.root, FOLDER)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    found = [_read(os.path.join(folder, name)) for name in names if name.endswith(".json")]
+    known = [entry for entry in found if entry is not None]
+    common = repository.common if repository else None
+    return [entry for entry in known if common in (None, entry.common) and branch in ("", entry.branch)]
+
+
+def move(home: Home, view: View, entry: Entry, *, in_use: Collection[str] = ()) -> Moved:
+    """Take a branch from `entry.old` to `entry.new`, with its checkout. `in_use` are the folders of live agents.
+
+    Raises TargetMoved, and RepositoryBusy; then everything is as it was. Raises MoveInterrupted if git stopped halfway.
+    Afterwards the entry is dropped by whoever has noted what landed.
     """
     view.make()
-    with locked(home, view.repository):
-        seats = seats_of(view.repository, entry.branch)
-        entry = entry.replace(ref=f"refs/heads/{entry.branch}", seats=tuple((seat.path, seat.admin) for seat in seats))
+    entry = entry.replace(ref=f"refs/heads/{entry.branch}")
+    with locked(home, view.repository) as lock:
         keep(home, entry)
         try:
-            why_not = hidden_checkout(view.repository, entry.branch)
-            why_not = why_not or next((_used(seat) for seat in seats if seat.path in in_use), "")
-            why_not = why_not or _moved(view, entry, seats)
-            if not why_not:
-                return Moved(entry=entry)
-            entry = entry.replace(ref=waiting_at(entry.branch), seats=())
-            keep(home, entry)
-            _update(view, [f"verify refs/heads/{entry.branch} {entry.old}", _waits(view, entry)])
+            with checkouts_of(view, entry.branch) as checkouts:
+                why_not = _why_not(view, entry, checkouts, in_use)
+                if checkouts and not why_not:
+                    why_not = _fast_forward(view, entry, checkouts[0], lock)
+            if why_not:
+                return _parked(home, view, entry, why_not)
+            if not checkouts:
+                _update(view, [f"update {entry.ref} {entry.new} {entry.old}"])
+            return _landed(view, entry)
         except (TargetMoved, RepositoryBusy):  # all is as it was; after anything else the journal is needed
             drop(home, entry)
             raise
-        return Moved(entry=entry, why_not=why_not)
 
 
-def _used(seat: Seat) -> str:
-    return f"it is checked out in {seat.path}, where an agent works"
+def finish(home: Home, view: View, entry: Entry) -> Moved | None:
+    """Have git finish a move that was interrupted. Call it with the queue of that branch held.
+
+    Return None if nothing had been changed: then nothing is. The entry stays until it is dropped. Raises GitFault,
+    RepositoryBusy, MoveInterrupted.
+    """
+    view.make()
+    # The lock is held by the git of the killed merge until that has ended.
+    with locked(home, view.repository) as lock, checkouts_of(view, entry.branch) as checkouts:
+        tip = view.commit_of(entry.ref) if entry.ref else None
+        if tip is not None and is_ancestor(view, entry.new, tip):
+            return _landed(view, entry) if entry.ref != waiting_at(entry.branch) else Moved(entry=entry)
+        if entry.ref != f"refs/heads/{entry.branch}" or tip != entry.old or len(checkouts) != 1:
+            return None
+        if checkouts[0].unfit() or not checkouts[0].touched(entry.old, entry.new):
+            return None
+        why_not = _finish(view, entry, checkouts[0], lock)
+        return _parked(home, view, entry, why_not) if why_not else _landed(view, entry)
 
 
-def _moved(view: View, entry: Entry, seats: list[Seat]) -> str:
-    """Move all of it; why not, where something stands against it."""
-    with contextlib.ExitStack() as stack:
-        indexes = []
-        for number, seat in enumerate(seats):
-            if not stack.enter_context(_alone_in(seat, entry.token)):
-                return f"it is checked out in {seat.path}, and git is at work there"
-            index = os.path.join(view.path, f"moving-{entry.token}-{number}")
-            for name in (index, f"{index}.new", f"{index}.lock"):
-                stack.callback(_unlink, name)
-            if why := unfit(view, seat, entry.branch, entry.old, entry.new, index):
-                return f"it is checked out in {seat.path}, and {why}"
-            indexes.append((seat, index))
-        return _carried_out(view, entry, indexes)
+def _finish(view: View, entry: Entry, checkout: BranchCheckout, lock: int) -> str:
+    """Have git finish a move in a checkout. Return why it cannot; empty if it did."""
+    if os.path.lexists(checkout.lock) and not clear_stale(view.repository, checkout.lock):
+        raise busy(checkout.lock)
+    if checkout.is_written(entry.new):
+        _update(view, [f"update {entry.ref} {entry.new} {entry.old}"])
+        return ""
+    if not checkout.take_back(entry.old, entry.new):
+        return f"it is checked out in {checkout.path}, and was changed there since"
+    return _fast_forward(view, entry, checkout, lock)
 
 
-def _carried_out(view: View, entry: Entry, indexes: list[tuple[Seat, str]]) -> str:
-    orders = [f"update refs/heads/{entry.branch} {entry.new} {entry.old}", *_waits_no_more(view, entry)]
-    done: list[Seat] = []
-    for seat, index in indexes:
-        done.append(seat)
-        try:
-            # Git itself looks once more at each file that it is about to change, and changes none where one is not
-            # what the index says.
-            view.git("read-tree", "-m", "-u", entry.old, entry.new, tree=seat.path, index=index)
-        except GitFault as fault:
-            _back(view, entry, done)
-            return f"it is checked out in {seat.path}, and git says: {fault}"
-    try:
-        _update(view, orders)
-    except FleetError:
-        _back(view, entry, done)
-        raise
-    for seat, index in indexes:
-        install(seat, index)
+def _why_not(view: View, entry: Entry, checkouts: list[BranchCheckout], in_use: Collection[str]) -> str:
+    """Return why the checkouts of a branch must not be moved; empty if nothing speaks against it."""
+    if why := hidden_checkout(view.repository, entry.branch):
+        return why
+    if len(checkouts) > 1:
+        return f"it is checked out in {' and in '.join(each.path for each in checkouts)}"
+    for each in checkouts:
+        if each.path in in_use:
+            return f"it is checked out in {each.path}, where an agent works"
+        if view.commit_of(entry.ref) != entry.old:
+            raise TargetMoved("the branch moved meanwhile")
+        held = os.path.join(view.repository.common, f"{entry.ref}.lock")
+        if os.path.lexists(held) and not clear_stale(view.repository, held):
+            raise busy(held)
+        if why := each.why_not(entry.old, entry.new):
+            return f"it is checked out in {each.path}, and {why}"
     return ""
 
 
-def _back(view: View, entry: Entry, seats: list[Seat]) -> None:
-    for seat in seats:
-        bring(view, seat, entry.new, entry.old)
+def _fast_forward(view: View, entry: Entry, checkout: BranchCheckout, lock: int) -> str:
+    """Have git move a branch and its checkout. Return why git refuses; empty if it moved them.
 
-
-@contextlib.contextmanager
-def _alone_in(seat: Seat, token: str) -> Iterator[bool]:
-    """Keep every git out of a checkout's index, as git itself does; whether that could be had."""
+    Raises TargetMoved, MoveInterrupted.
+    """
     try:
-        _take(seat, token)
-    except OSError:  # somebody has it, or nothing can be written there
-        yield False
-        return
-    finally:
-        _unlink(seat.draft)
-    try:
-        yield True
-    finally:
-        _unlink(seat.lock)
+        checkout.git("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", entry.new, inherit=(lock,))
+    except GitFault as fault:
+        tip = view.commit_of(entry.ref)
+        if tip == entry.new:  # all is done, however git ended
+            return ""
+        if tip != entry.old:
+            raise TargetMoved("the branch moved meanwhile") from fault
+        if not checkout.touched(entry.old, entry.new):
+            return f"it is checked out in {checkout.path}, and {_refusal(fault)}"
+        raise MoveInterrupted(f"git stopped while it moved {entry.branch} in {checkout.path}: {fault}") from fault
+    return ""
 
 
-def _take(seat: Seat, token: str) -> None:
-    """Make the lock with our token in it, at once: one without would be nobody's to take away."""
-    _unlink(seat.draft)
-    handle = os.open(seat.draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        write_all(handle, token.encode())
-    finally:
-        os.close(handle)
-    os.link(seat.draft, seat.lock)
+def _refusal(fault: GitFault) -> str:
+    names = [line.strip() for line in fault.said.splitlines() if line.startswith("\t")]
+    return f"{', '.join(names[:MOST_NAMED])} is in the way there" if names else f"git refuses: {fault}"
 
 
-def _waits(view: View, entry: Entry) -> str:
-    ref = waiting_at(entry.branch)
-    found = view.commit_of(ref)
-    return f"update {ref} {entry.new} {found}" if found else f"create {ref} {entry.new}"
+def _parked(home: Home, view: View, entry: Entry, why_not: str) -> Moved:
+    """Leave the branch where it is, and the commit at a ref."""
+    entry = entry.replace(ref=waiting_at(entry.branch))
+    keep(home, entry)
+    found = view.commit_of(entry.ref)
+    order = f"update {entry.ref} {entry.new} {found}" if found else f"create {entry.ref} {entry.new}"
+    _update(view, [f"verify refs/heads/{entry.branch} {entry.old}", order])
+    return Moved(entry=entry, why_not=why_not)
 
 
-def _waits_no_more(view: View, entry: Entry) -> list[str]:
-    ref = waiting_at(entry.branch)
-    found = view.commit_of(ref)
-    return [f"delete {ref} {found}"] if found else []
+def _landed(view: View, entry: Entry) -> Moved:
+    """Drop what waited for the branch: it is in the branch now, or was passed over."""
+    waiting = waiting_at(entry.branch)
+    if found := view.commit_of(waiting):
+        with contextlib.suppress(FleetError):  # the branch has moved, whatever becomes of the ref
+            _update(view, [f"delete {waiting} {found}"])
+    return Moved(entry=entry)
 
 
 def _update(view: View, lines: list[str]) -> None:
@@ -188,6 +248,14 @@ def _update(view: View, lines: list[str]) -> None:
     raise TargetMoved("the branch's lock is taken again and again")
 
 
-def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+def _read(path: str) -> Entry | None:
+    try:
+        told = json.loads(read_plain(path, LONGEST))
+        told.pop("seats", None)  # an entry of an older fleet
+        return Entry(**told | {"landing": tuple(told["landing"])})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None  # never whole, so nothing was done yet
+
+
+def _file(home: Home, entry: Entry) -> str:
+    return os.path.join(home.root, FOLDER, f"{entry.token}.json")

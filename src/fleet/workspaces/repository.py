@@ -137,14 +137,17 @@ def _ask(directory: str) -> str:
 
 
 @contextlib.contextmanager
-def locked(home: Home, repository: Repository) -> Iterator[None]:
-    """Alone among fleet's processes in writing to this repository: git itself does not take turns."""
+def locked(home: Home, repository: Repository) -> Iterator[int]:
+    """Alone among fleet's processes in writing to this repository: git itself does not take turns.
+
+    Yield the descriptor of the lock. A child that inherits it holds the lock until it has ended, too.
+    """
     folder = os.path.join(home.root, "locks")  # noqa: PTH118
     make_private(folder)
     handle = os.open(os.path.join(folder, repository.key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # noqa: PTH118
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)
 

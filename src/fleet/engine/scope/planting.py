@@ -21,7 +21,7 @@ from fleet.core.jsontext import decode, encode
 from fleet.engine.scope.words import shown
 from fleet.workspaces.admin import COMMIT, head_of, worktrees
 from fleet.workspaces.landed import moved_by_fleet, reached_by_fleet
-from fleet.workspaces.mending import entries
+from fleet.workspaces.moving import entries
 from fleet.workspaces.place import read_plain
 from fleet.workspaces.repository import locked
 

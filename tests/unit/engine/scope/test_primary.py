@@ -12,7 +12,7 @@ from fleet.core.jsontext import decode
 from fleet.engine.scope import primary
 from fleet.home import Home
 from fleet.workspaces.landed import MOVES
-from fleet.workspaces.mending import FOLDER
+from fleet.workspaces.moving import FOLDER
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.view import View
 from repositories import commit, make_repository, run_git
