@@ -59,7 +59,6 @@ class Work:
             made=self._made(),
             known=self.index,
             index=(index[0], index[1]) if index else None,
-            base=(space.base_commit, str(space.made.get("tree") or "")),
         )
 
     def take_index(self, admin: str) -> None:

@@ -24,7 +24,6 @@ from fleet.workspaces.admin import branch_tip
 from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.files import copy_in
 from fleet.workspaces.mirror import mirror_of, repository_at
-from fleet.workspaces.objects import tree_of
 from fleet.workspaces.ports import free_block
 from fleet.workspaces.repository import Repository, RepositoryGone, find_repository, refuse_gone
 from fleet.workspaces.view import View
@@ -70,7 +69,6 @@ class Furnished(NamedTuple):
 
     admin: str  # git's folder about it
     copied: Copied
-    tree: str  # what is in the commit that its work is held against
 
 
 async def open_place(
@@ -281,7 +279,7 @@ class _Opening:
         Work(home, leased).take_index(made.admin)
         log.info("made %s on %s", leased.path, leased.branch)
         copied = copy_in(repository.top, leased.path, self._settings.setup.credential_files)
-        return Furnished(made.admin, copied, tree_of(View(home, repository), leased.base_commit))
+        return Furnished(made.admin, copied)
 
     def _save(self, leased: Workspace) -> None:
         try:
@@ -300,7 +298,7 @@ class _Opening:
         if copied.refused:
             log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
         notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused}
-        notes |= {"tree": furnished.tree, "as_checked_out": not commands and not copied.copied}
+        notes |= {"as_checked_out": not commands and not copied.copied}
         notes |= self._whereabouts(repository)
         if not commands:  # they may have staged something
             notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118

@@ -10,9 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
-from fleet.files import open_plain, read_start
+from fleet.files import open_plain
 from fleet.workspaces.admin import GOING_ON, head_of
-from fleet.workspaces.refs import tip_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,25 +32,13 @@ class Place(Record):
     made: Mapping[str, tuple[int, int]] = MappingProxyType({})  # what setup put there: path to (size, mtime in ns)
     known: str = ""  # an index of fleet's own from earlier looks: what did not change since need not be read again
     index: tuple[int, int] | None = None  # size and mtime of git's own index when the worktree was made
-    base: tuple[str, str] = ("", "")  # the commit it was made from, and what is in that
 
     def head(self, view: View) -> str | None:
         """The commit its HEAD is at; the branch's where that cannot be told."""
-        return self.head_and_tree(view)[0]
-
-    def head_and_tree(self, view: View) -> tuple[str | None, str]:
-        """The same, and what is in it; asked in one call."""
         branch, commit = head_of(self.admin) if self.admin else (None, None)
-        if branch and branch == self.branch and tip_of(view.repository, branch) == self.base[0] and self.base[1]:
-            return self.base
         named = f"refs/heads/{branch}" if branch else commit
         names = [name for name in dict.fromkeys((named, f"refs/heads/{self.branch}")) if name and "\n" not in name]
-        asked = "".join(f"{name}^{{commit}}\n{name}^{{tree}}\n" for name in names)
-        told = view.git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=os.fsencode(asked)).split(b"\n")
-        for found, tree in zip(told[::2], told[1::2], strict=False):
-            if found.endswith(b" commit") and tree.endswith(b" tree"):
-                return found.split(b" ")[0].decode(), tree.split(b" ")[0].decode()
-        return None, ""
+        return next(filter(None, map(view.commit_of, names)), None)
 
     def on_branch(self) -> bool:
         """Whether its HEAD is the branch that fleet gave it."""
@@ -73,10 +60,6 @@ class Place(Record):
             return ""
         words = GOING_ON | {"sequencer": "cherry-pick"}
         return next((word for name, word in words.items() if os.path.lexists(os.path.join(self.admin, name))), "")
-
-    def head_of_index(self) -> bytes:
-        """How its index begins; nothing when there is none."""
-        return read_start(os.path.join(self.admin or "", "index"), 8)
 
     def read(self, name: str) -> bytes:
         """A plain file of its git folder; nothing when there is none."""

@@ -20,7 +20,6 @@ from fleet.core.record import Record
 from fleet.home import quoted
 from fleet.workspaces.gathering import Parts, gather
 from fleet.workspaces.ignored import SKIPPED
-from fleet.workspaces.index_tree import tree_of_index
 from fleet.workspaces.kept import DELETED, SAVED, named_commits, refs_of, stashed_on, unheld
 from fleet.workspaces.listing import LeftOut
 from fleet.workspaces.nested import pack
@@ -86,8 +85,8 @@ def save(  # noqa: PLR0913
         raise FleetError(f"{task_id!r} cannot be part of a ref's name")
     view.make()
     with tempfile.TemporaryDirectory(prefix="saving-", dir=view.path) as folder:
-        index, (head, tree) = os.path.join(folder, "index"), place.head_and_tree(view)
-        _read_head(view, place, head, tree, index)
+        index, head = os.path.join(folder, "index"), place.head(view)
+        _read_head(view, place, head, index)
         if os.path.isdir(place.path):  # noqa: PTH112
             open_up(place.path)
             found = survey(view, place, index, folder, skip_ignored)
@@ -107,13 +106,11 @@ def save(  # noqa: PLR0913
         return _written(home, view, place, f"{SAVED}{task_id}/{run_number}", parts)
 
 
-def _read_head(view: View, place: Place, head: str | None, tree: str, index: str) -> None:
+def _read_head(view: View, place: Place, head: str | None, index: str) -> None:
     """Make an index of HEAD: from the one of earlier looks, which knows what did not change, where there is one."""
     if head and place.known:
         try:
             shutil.copyfile(place.known, index)
-            if tree_of_index(index) == tree:
-                return
             view.git("read-tree", "-m", head, tree=place.path, index=index)
         except (OSError, FleetError):  # there is none, it was cut short, or the worktree is gone
             with contextlib.suppress(FileNotFoundError):

@@ -18,7 +18,6 @@ from fleet.files import make_private
 from fleet.workspaces.believing import believed
 from fleet.workspaces.contents import drop_files, enter
 from fleet.workspaces.git import GitFault
-from fleet.workspaces.index_tree import tree_of_index
 from fleet.workspaces.listing import LIST, LeftOut, sort_out
 from fleet.workspaces.objects import tree_of
 from fleet.workspaces.theirs import filtered_by_them, sparse_paths, unknown_filters
@@ -86,8 +85,8 @@ class Snapshot:
         # Removes what went since it was listed; a file may have taken a folder's place, or a folder a file's.
         if put:
             self._git("update-index", "-z", "--add", "--replace", "--remove", "--stdin", stdin=b"\0".join(put))
-        # The index itself says which tree it is of, until something in it changes.
-        tree = tree_of_index(self._index) or self._git("write-tree").decode().strip()
+        is_changed = put or gone or by_them
+        tree = self._git("write-tree").decode().strip() if is_changed else tree_of(self._view, base)
         notes = [_filter_note(path, name) for path, name in filtered.items() if path not in by_them]
         notes += [LeftOut(path=os.fsdecode(path), why="a repository of its own") for path in found.nested]
         changed = tuple(os.fsdecode(path) for path in sorted({*put, *gone}))
@@ -97,25 +96,14 @@ class Snapshot:
         return Taken(tree=tree, changed=changed, left_out=(*found.left_out, *notes))
 
     def _read(self, base: str, *, again: bool) -> None:
-        is_there = self._is_of(base)
-        if is_there and not again:
-            return
         try:
-            if not is_there:
-                self._git("read-tree", "-m", base)
+            self._git("read-tree", "-m", base)
         except GitFault:  # no index yet, or one that was cut short
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._index)
             self._git("read-tree", base)
-        # Keeps the times of what is unchanged, so that it need not be read at the next look.
-        self._git("update-index", "-q", "--ignore-submodules", "--refresh", allow=(1,))
-
-    def _is_of(self, base: str) -> bool:
-        """Whether the index has just the files of a commit."""
-        try:
-            return tree_of_index(self._index) == tree_of(self._view, base)
-        except OSError:
-            return False
+        if again:  # keeps the times of what is unchanged, so that it need not be read at the next look
+            self._git("update-index", "-q", "--ignore-submodules", "--refresh", allow=(1,))
 
     def _git(self, *words: str, stdin: bytes = b"", allow: tuple[int, ...] = ()) -> bytes:
         return self._view.git(*words, tree=self._place.path, index=self._index, stdin=stdin, allow=allow)

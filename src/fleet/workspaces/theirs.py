@@ -3,7 +3,7 @@
 It is a copy of what the agent could write; git reads it on fleet's view and obeys no setting of the agent's.
 """
 
-# ruff: noqa: PTH108, PTH118, PTH120, PTH123
+# ruff: noqa: PTH108, PTH123
 from __future__ import annotations
 
 import contextlib
@@ -20,16 +20,12 @@ if TYPE_CHECKING:
 
 #: git's exit code when an index makes no sense: then it says nothing.
 BROKEN = (128,)
-#: How an index begins that has no room for the mark of a file that was never checked out.
-PLAIN_VERSIONS = (b"\0\0\0\2", b"\0\0\0\3")  # of an index in which each path stands whole
-ATTRIBUTES = b".gitattributes"
-PLAIN_INDEX = b"DIRC\0\0\0\2"
 
 
 def unknown_filters(view: View, place: Place, index: str, paths: Iterable[bytes]) -> dict[bytes, str]:
     """Files that a program fleet does not run makes into what git holds: git-crypt's would go in as plain text."""
     wanted = list(paths)
-    if not wanted or not _has_attributes(place.path, index, wanted):
+    if not wanted:
         return {}
     asked = b"\0".join(wanted)
     told = view.git("check-attr", "-z", "--stdin", "filter", tree=place.path, index=index, stdin=asked).split(b"\0")
@@ -38,21 +34,6 @@ def unknown_filters(view: View, place: Place, index: str, paths: Iterable[bytes]
         return {}
     plain = {"unspecified", "unset", *_known_filters(view)}
     return {path: name for path, name in answers.items() if name not in plain}
-
-
-def _has_attributes(root: str, index: str, paths: Iterable[bytes]) -> bool:
-    """Whether a file says anything of these paths: one that lies above them, or one in the index."""
-    with open(index, "rb") as file:
-        known = file.read()
-    if known[4:8] not in PLAIN_VERSIONS or ATTRIBUTES in known:
-        return True
-    folders, top = {b""}, os.fsencode(root)
-    for path in paths:
-        folder = os.path.dirname(path)
-        while folder not in folders:
-            folders.add(folder)
-            folder = os.path.dirname(folder)
-    return any(os.path.lexists(os.path.join(top, folder, ATTRIBUTES)) for folder in folders)
 
 
 def filtered_by_them(
@@ -76,8 +57,6 @@ def filtered_by_them(
 
 def sparse_paths(view: View, place: Place, copy: str) -> set[bytes]:
     """What the worktree's own index says was never checked out there: missing, but not deleted."""
-    if place.head_of_index() == PLAIN_INDEX:
-        return set()
     with _their_index(place, copy) as theirs:
         listing = view.git("ls-files", "-z", "-t", index=theirs, allow=BROKEN) if theirs else b""
     return {path for tag, path in listed(listing) if tag in (b"S", b"s")}

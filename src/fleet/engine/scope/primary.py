@@ -19,10 +19,8 @@ from fleet.core.jsontext import decode, encode
 from fleet.engine.scope import planting
 from fleet.engine.scope.words import shown, some
 from fleet.workspaces.admin import head_of
-from fleet.workspaces.index_tree import tree_of_index
 from fleet.workspaces.landed import moved_by_fleet
 from fleet.workspaces.listing import LIST, Directories, listed
-from fleet.workspaces.objects import tree_of
 from fleet.workspaces.place import read_plain
 from fleet.workspaces.sharing import Shared
 
@@ -144,8 +142,7 @@ def _worked_on(view: View, index: str) -> Iterator[tuple[bytes, str]]:
 
 
 def _staged(view: View, index: str, commit: str | None) -> Iterator[tuple[bytes, str]]:
-    # Mostly nothing is: then the index itself says that it is of that commit's tree.
-    if commit is None or (os.path.lexists(index) and tree_of_index(index) == tree_of(view, commit)):
+    if commit is None:
         return
     words = ("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", commit)
     fields = view.git(*words, tree=view.repository.top, index=index).split(b"\0")
