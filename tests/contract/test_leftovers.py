@@ -2,7 +2,9 @@
 
 import os
 import random
+import shutil
 import string
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,19 @@ def test_the_agents_git_finds_nothing_to_do_afterwards(scene: Scene) -> None:
     leave(scene)
     assert scene.git("status", "--porcelain") == ""
     assert scene.git("fsck", "--no-dangling") == ""
+
+
+def test_change_is_committed_when_made_in_the_second_of_the_checkout(scene: Scene) -> None:
+    time.sleep(1 - time.time() % 1)  # early in a second, so that what comes next is in it too
+    scene.git("reset", "--quiet", "--hard")
+    write(Path(scene.index_file), "")
+    shutil.copyfile(scene.admin / "index", scene.index_file)
+    path = scene.work / "file1.txt"
+    old = path.stat()
+    path.write_bytes(path.read_bytes().swapcase())
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+    assert path.stat().st_size == old.st_size
+    assert leave(scene).files == ("file1.txt",)
 
 
 def test_no_commit_is_made_of_nothing(scene: Scene) -> None:

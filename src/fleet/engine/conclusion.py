@@ -191,10 +191,7 @@ def _planted(view: View, began: float) -> list[str]:
 
 def _commit(live: Live, work: Work) -> Leftover:
     words = f"fleet: what {live.run.id} left uncommitted"
-    # Before its first agent came, git alone had written there, unless something was set up.
-    alone = live.run.number == 1 and work.workspace.made.get("as_checked_out")
-    since = live.began_here.timestamp() if alone else None
-    return commit_leftovers(work.home, work.view, work.place, work.index, words, since=since)
+    return commit_leftovers(work.home, work.view, work.place, work.index, words)
 
 
 def _measured(live: Live, work: Work, task: Task, found: Gathered, committed: bool) -> tuple[Gathered, DiffSize]:

@@ -298,7 +298,6 @@ class _Opening:
         if copied.refused:
             log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
         notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused}
-        notes |= {"as_checked_out": not commands and not copied.copied}
         notes |= self._whereabouts(repository)
         if not commands:  # they may have staged something
             notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118

@@ -38,12 +38,8 @@ class Leftover(Record):
     why_not: str = ""  # why what was left is not committed
 
 
-def commit_leftovers(
-    home: Home, view: View, place: Place, index_file: str, message: str, *, since: float | None = None
-) -> Leftover:
+def commit_leftovers(home: Home, view: View, place: Place, index_file: str, message: str) -> Leftover:
     """Commit to the branch what differs from its tip. Takes the repository's lock. Raises GitFault.
-
-    `since`: the moment before which nobody but git wrote to the worktree, if that is known.
 
     Nothing is committed while the worktree is on another branch or git is in the middle of something there: such a
     state is the agent's to end, and `save` keeps it.
@@ -53,7 +49,7 @@ def commit_leftovers(
     tip = view.tip_of(place.branch)
     if tip is None:
         return Leftover(why_not=f"branch {place.branch} is gone")
-    taken = Snapshot(view, place, index_file).take(tip, since=since)
+    taken = Snapshot(view, place, index_file).take(tip)
     if taken.tree == tree_of(view, tip):
         return Leftover(left_out=taken.left_out)
     return _commit(home, view, place, taken, tip, index_file, message)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.files import make_private
-from fleet.workspaces.believing import believed
 from fleet.workspaces.contents import drop_files, enter
 from fleet.workspaces.git import GitFault
 from fleet.workspaces.listing import LIST, LeftOut, sort_out
@@ -56,18 +55,17 @@ class Snapshot:
         """The id of the tree as it is now. Ignored files are not in it."""
         return self.take(base, again=True).tree
 
-    def take(self, base: str, *, again: bool = False, since: float | None = None) -> Taken:
+    def take(self, base: str, *, again: bool = False) -> Taken:
         """The tree as it is now, and what differs from the commit `base`; `again`: this is not the last look.
 
-        `since`: the moment before which nobody but git wrote there, if that is known. Raises GitFault.
+        Raises GitFault.
         """
         make_private(os.path.dirname(self._index))
         with _alone(self._index):
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     self._read(base, again=again)
-                    with believed(self._index, self._place.path, since):
-                        return self._take(base)
+                    return self._take(base)
                 except GitFault:
                     if attempt == ATTEMPTS:
                         raise
