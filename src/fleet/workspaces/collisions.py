@@ -15,7 +15,7 @@ import time
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.workspaces.admin import COMMIT, MOST_PACKED, read
+from fleet.workspaces.admin import branch_tip
 from fleet.workspaces.git import SAFE, environment, put_last
 from fleet.workspaces.view import ALONE
 
@@ -87,13 +87,8 @@ class Changes(NamedTuple):
 
 def tips(repository: Repository, names: Iterable[str]) -> dict[str, str]:
     """The commit that each of these branches is at, read as data: no git runs. One that is not there is left out."""
-    folder = os.path.join(repository.common, "refs", "heads")  # noqa: PTH118
-    found = {name: read(os.path.join(folder, name)).strip() for name in names}  # noqa: PTH118
-    if not all(found.values()):
-        packed = read(os.path.join(repository.common, "packed-refs"), MOST_PACKED)  # noqa: PTH118
-        known = {ref: commit for commit, _, ref in (line.partition(" ") for line in packed.splitlines())}
-        found = {name: commit or known.get(f"refs/heads/{name}", "") for name, commit in found.items()}
-    return {name: commit for name, commit in found.items() if COMMIT.fullmatch(commit)}
+    found = {name: branch_tip(repository, name) for name in names}
+    return {name: commit for name, commit in found.items() if commit}
 
 
 class Collider:
