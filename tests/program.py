@@ -102,7 +102,7 @@ class Program:
 #: What stands for a test's own folder in a call that is made for all.
 _BASE = "/the/folder/of/the/test"
 #: Variables of the environment that name the home, or that no home is made by; and those that programs are found by.
-_OF_EACH_HOME = ("HOME", "FLEET_HOME", "FLEET_WARM", "LANG", "TZ", "TMPDIR", "TMUX_TMPDIR")
+_OF_EACH_HOME = ("HOME", "FLEET_HOME", "LANG", "TZ", "TMPDIR", "TMUX_TMPDIR")
 _SEARCHED = ("PATH", "PYTHONPATH")
 
 

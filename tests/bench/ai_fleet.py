@@ -139,7 +139,6 @@ class Fleet(Tool):
 
     def __init__(self, base: Path) -> None:
         super().__init__(base, [str(Path(sys.executable).with_name("fleet"))])
-        del self.program.env["FLEET_WARM"]
         self._run("init", "--home", "--permissions", "skip")
 
     def stop(self) -> None:

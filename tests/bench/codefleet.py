@@ -135,7 +135,6 @@ class Fleet(Server):
     def __init__(self, base: Path) -> None:
         super().__init__(base)
         self.argv = [str(Path(sys.executable).with_name("fleet")), "mcp"]
-        del self.program.env["FLEET_WARM"]  # which tests have, and users do not
         self.program.ok("init", "--home", "--permissions", "skip")
         self.program.ok("config", "set", "max_concurrent=100")
 

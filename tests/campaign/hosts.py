@@ -14,7 +14,7 @@ CODER = "campaign.coder:CampaignCoder"
 #: Lays a host's own disk over the place where every host has one, then becomes the command. What faketime leaves of
 #: those that were killed is in no other's way: it fails where something is called after its process already.
 ENTER = 'mount --bind "$1" "$2" && mount -t tmpfs none /dev/shm && cd "$2" && shift 2 && exec "$@"'
-ENVIRONMENT = {"LANG": "C.UTF-8", "TZ": "UTC", "FLEET_WARM": "0"}
+ENVIRONMENT = {"LANG": "C.UTF-8", "TZ": "UTC"}
 
 
 class Host:
