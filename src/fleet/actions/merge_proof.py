@@ -53,15 +53,17 @@ class Prover:
     def wanted(self, tasks: Mapping[str, Task]) -> list[Wanted]:
         """What these tasks are to be verified with, and the project; each command once."""
         found: dict[str, Wanted] = {}
-        asked = [task.replace(verify=self.command or task.verify) for task in tasks.values()]
+        said = {"verify": self.command, "made_by": ""} if self.command else {}  # a person said so
+        asked = [task.replace(**said) for task in tasks.values()]
         for task in asked if self.command else (None, *asked):
             wanted = wanted_by(self._settings, task)
             if wanted is None:
                 continue
             # That it failed before was for the task itself to show. And what several protect, all of them protect.
-            known = found.get(wanted.command)
-            protect = tuple(dict.fromkeys((*(known.protect if known else ()), *wanted.protect)))
-            found[wanted.command] = wanted.replace(fail_to_pass=False, protect=protect)
+            for command in filter(None, (wanted.command, wanted.also)):
+                known = found.get(command)
+                protect = tuple(dict.fromkeys((*(known.protect if known else ()), *wanted.protect)))
+                found[command] = wanted.replace(command=command, also="", fail_to_pass=False, protect=protect)
         return list(found.values())
 
     def prove(self, commit: str, changes: tuple[Change, ...], tasks: Mapping[str, Task]) -> Proof:

@@ -14,6 +14,7 @@ class Wanted(Record):
     """What a verification is asked for."""
 
     command: str
+    also: str = ""  # a command of the agent that made the task, which must pass besides
     seconds: float = 600.0
     protect: tuple[str, ...] = ()  # globs of files that are taken from the base, whatever the branch made of them
     fail_to_pass: bool = False  # it must fail at the base

@@ -39,7 +39,7 @@ TAIL_BYTES = 8_000
 #: How much longer the shim waits than we do: it ends the command when we were killed.
 GRACE_SECONDS = 30.0
 #: The folders of later runs, in that of the first.
-WITHOUT_THEM, AT_THE_BASE = "without-them", "at-the-base"
+WITHOUT_THEM, AT_THE_BASE, ALSO = "without-them", "at-the-base", "also"
 
 
 class Room(NamedTuple):
@@ -100,6 +100,8 @@ async def verify(
         containment=first.containment,
         programs=await asyncio.to_thread(reach.named, wanted.command, room.env["PATH"]),
     )
+    if made.ok and wanted.also:
+        made = also_run(made, wanted.also, (await at.run(commit, found.restored, ALSO, wanted.also)).done)
     if not made.ok:
         return made
     made = made.replace(doubts=(*counts.doubts(wanted.command, first.output), *found.doubts))
@@ -116,6 +118,14 @@ async def verify(
     return made
 
 
+def also_run(made: Verification, command: str, done: Done) -> Verification:
+    """Return a verification that passed, with how the command of the agent that made the task ended."""
+    made = made.replace(seconds=made.seconds + done.seconds)
+    if done.ok:
+        return made.replace(notes=(*made.notes, f"`{command}`, chosen by the agent that made the task, passed too"))
+    return made.replace(command=command, status=done.status, why=done.why, tail=done.tail)
+
+
 class _Verifier:
     """Runs one command, each time in a checkout of its own."""
 
@@ -125,14 +135,15 @@ class _Verifier:
     async def clear(self) -> None:
         """End what an earlier look left running, and take its logs away: nobody can have planted any."""
         place = self._room.place
-        for each in (place, os.path.join(place, WITHOUT_THEM), os.path.join(place, AT_THE_BASE)):
+        for each in (place, *(os.path.join(place, name) for name in (WITHOUT_THEM, AT_THE_BASE, ALSO))):
             await end_earlier(self._launcher, each)
         await asyncio.to_thread(delete, place)
         await asyncio.to_thread(sweep, self._view)
 
-    async def run(self, commit: str, lay: Mapping[str, Entry | None], name: str = "") -> Seen:
-        """Run the command on a commit, with these entries in place of its own."""
+    async def run(self, commit: str, lay: Mapping[str, Entry | None], name: str = "", command: str = "") -> Seen:
+        """Run the command, or another one, on a commit, with these entries in place of its own."""
         wanted, folder = self._wanted, self._room.checkout
+        wanted = wanted.replace(command=command or wanted.command)
         place = os.path.join(self._room.place, name) if name else self._room.place
         home = os.path.dirname(os.path.dirname(self._view.path))  # the view lies in it
         places = (self._view.repository.top, self._view.repository.common)
@@ -168,22 +179,12 @@ class _Verifier:
 
 async def verify_in_place(launcher: Launcher, home: str, wanted: Wanted, room: Room, directory: str) -> Verification:
     """Run the command in the directory itself, as it is now. Raises FleetError, OSError."""
-    await end_earlier(launcher, room.place)
+    for place in (room.place, os.path.join(room.place, ALSO)):
+        await end_earlier(launcher, place)
     await asyncio.to_thread(delete, room.place)
-    await asyncio.to_thread(delete, room.checkout)
-    env = seclusion.secluded(room.env, room.checkout, network=wanted.network)
-    spec = spec_of(wanted.command, cwd=directory, env=env).replace(
-        apart=seclusion.apart(home, (directory,), (room.checkout, directory), env, network=wanted.network),
-        seconds=wanted.seconds + GRACE_SECONDS,
-    )
-    try:
-        await asyncio.to_thread(os.makedirs, room.checkout, 0o700)
-        await asyncio.to_thread(_make_folders, env)
-        seen = await _run(launcher, wanted, room, spec)
-    finally:
-        await asyncio.to_thread(delete, room.checkout)
+    seen = await _run_in_place(launcher, home, wanted, room, directory)
     count, done = seen.tests, seen.done
-    return Verification(
+    made = Verification(
         command=wanted.command,
         commit="",
         status=done.status,
@@ -197,6 +198,26 @@ async def verify_in_place(launcher: Launcher, home: str, wanted: Wanted, room: R
         programs=await asyncio.to_thread(reach.named, wanted.command, room.env["PATH"], directory),
         doubts=(IN_A_DIRECTORY, *(counts.doubts(wanted.command, seen.output) if done.ok else ())),
     )
+    if made.ok and wanted.also:
+        other = wanted.replace(command=wanted.also)
+        beside = room._replace(place=os.path.join(room.place, ALSO))
+        made = also_run(made, wanted.also, (await _run_in_place(launcher, home, other, beside, directory)).done)
+    return made
+
+
+async def _run_in_place(launcher: Launcher, home: str, wanted: Wanted, room: Room, directory: str) -> Seen:
+    env = seclusion.secluded(room.env, room.checkout, network=wanted.network)
+    spec = spec_of(wanted.command, cwd=directory, env=env).replace(
+        apart=seclusion.apart(home, (directory,), (room.checkout, directory), env, network=wanted.network),
+        seconds=wanted.seconds + GRACE_SECONDS,
+    )
+    await asyncio.to_thread(delete, room.checkout)
+    try:
+        await asyncio.to_thread(os.makedirs, room.checkout, 0o700)
+        await asyncio.to_thread(_make_folders, env)
+        return await _run(launcher, wanted, room, spec)
+    finally:
+        await asyncio.to_thread(delete, room.checkout)
 
 
 async def _run(launcher: Launcher, wanted: Wanted, room: Room, spec: LaunchSpec) -> Seen:
@@ -253,14 +274,20 @@ def _at_the_base(first: Seen, before: Seen) -> tuple[str, ...]:
 
 
 def wanted_by(settings: Settings, task: Task | None) -> Wanted | None:
-    """What a task's work is to be verified with; none: nothing was asked for."""
-    command = (task.verify if task else "") or settings.verify.command or ""
+    """What a task's work is to be verified with; none: nothing was asked for.
+
+    The command of a task that an agent made adds to that of the settings. A person's replaces it.
+    """
+    own, usual = task.verify if task else "", settings.verify.command or ""
+    is_agents = task is not None and bool(task.made_by)
+    command = (usual or own) if is_agents else (own or usual)
     if not command:
         return None
     rules = rules_in(task.rules if task else "")
     asked = rules.fail_to_pass
     return Wanted(
         command=command,
+        also=own if is_agents and own != command else "",
         seconds=settings.verify.seconds,
         protect=(*rules.protect, *settings.verify.protect),
         fail_to_pass=settings.verify.fail_to_pass if asked is None else asked,

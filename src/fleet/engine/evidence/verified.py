@@ -46,7 +46,7 @@ async def verified(office: Office, task: Task, live: Live, work: Work, found: Ga
         base=work.workspace.base_commit,
         tests=tests_by(live.settings),
     )
-    return _noted(live, found, made, unlike)
+    return _noted(live, found, _doubted(made, live.settings, task), unlike)
 
 
 async def verified_in_place(office: Office, task: Task, live: Live, found: Gathered) -> Gathered:
@@ -59,7 +59,19 @@ async def verified_in_place(office: Office, task: Task, live: Live, found: Gathe
         return _without_command(live, found)
     room, unlike = await office.look(_compared, live, task, live.run.workspace, wanted, found.tree.view)
     made = await verify_in_place(office.launcher, live.folder.home.root, wanted, room, live.run.workspace)
-    return _noted(live, found, made, unlike)
+    return _noted(live, found, _doubted(made, live.settings, task), unlike)
+
+
+def _doubted(made: Verification, settings: Settings, task: Task) -> Verification:
+    """A verification, in doubt if the only command was chosen by an agent."""
+    if not (task.made_by and task.verify) or settings.verify.command:
+        return made
+    return made.replace(doubts=(*made.doubts, f"an agent of {task.made_by} chose the verify command"))
+
+
+def _path(task: Task) -> str:
+    """Where a verify command finds programs: as a person's task says, else where the supervisor does."""
+    return "" if task.made_by else path_of(task, os.environ)
 
 
 def _without_command(live: Live, found: Gathered) -> Gathered:
@@ -75,7 +87,7 @@ def reach_mark(home: Home, settings: Settings, task: Task, repository: Repositor
     wanted = wanted_by(settings, task)
     if wanted is None or not directory:
         return ""
-    path = verify_environment(home, os.environ, path=path_of(task, os.environ), scratch="")["PATH"]
+    path = verify_environment(home, os.environ, path=_path(task), scratch="")["PATH"]
     view = View(home, repository) if repository is not None else None
     return reach.mark(_asked(home, wanted, path, directory, view)._replace(in_place=task.workspace != WORKTREE))
 
@@ -95,7 +107,7 @@ def _compared(live: Live, task: Task, directory: str, wanted: Wanted, view: View
 
 
 def _noted(live: Live, found: Gathered, made: Verification, unlike: reach.Changed) -> Gathered:
-    made = made.replace(doubts=(*made.doubts, *unlike.doubts), notes=unlike.notes)
+    made = made.replace(doubts=(*made.doubts, *unlike.doubts), notes=(*made.notes, *unlike.notes))
     made = made.replace(**live.folder.cleaned({"tail": made.tail, "why": made.why}))
     live.run = live.run.replace(verify=made.text())
     return found.replace(verification=made, not_verified="")
@@ -103,7 +115,7 @@ def _noted(live: Live, found: Gathered, made: Verification, unlike: reach.Change
 
 def _room(home: Home, live: Live, task: Task) -> Room:
     checkout = os.path.join(home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
-    env = verify_environment(home, os.environ, path=path_of(task, os.environ), scratch=checkout)
+    env = verify_environment(home, os.environ, path=_path(task), scratch=checkout)
     return Room(os.path.join(live.place, "verify"), checkout, env, clean=live.folder.clean)  # noqa: PTH118
 
 
