@@ -178,7 +178,7 @@ def _plan(fleet: Fleet, task_id: str) -> _Plan:
         return _Plan(space, number, note="its teardown commands were not run: they are not trusted")
     if not commands:
         return _Plan(space, number)
-    env = setup_environment(fleet.home, task, space)
+    env = setup_environment(fleet.home, task, space, settings.agent.pass_env)
     return _Plan(space, number, commands, env, settings.setup.seconds)
 
 

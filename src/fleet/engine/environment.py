@@ -20,7 +20,7 @@ ALLOWED = (
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"),
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
-    *("SSH_AUTH_SOCK", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
+    *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
 )
 #: What a verify command learns of the user's own: neither secrets nor where settings and sockets lie.
 OF_A_VERIFY_COMMAND = (
@@ -86,9 +86,9 @@ def path_of(task: Task, ours: Mapping[str, str]) -> str:
     return ":".join(dict.fromkeys(each for each in folders if each))
 
 
-def setup_environment(home: Home, task: Task, workspace: Workspace) -> dict[str, str]:
-    """What setup, teardown and verify commands get: as an agent, but for its coder's secrets and its token."""
-    env = agent_environment(home, task, None, token="", ours=os.environ)
+def setup_environment(home: Home, task: Task, workspace: Workspace, passed: Iterable[str] = ()) -> dict[str, str]:
+    """What setup and teardown commands get: as an agent, but for its coder's secrets and its token."""
+    env = agent_environment(home, task, None, token="", ours=os.environ, passed=passed)
     del env["FLEET_RUN_TOKEN"]
     return env | Place(workspace.path, workspace).env
 

@@ -265,7 +265,7 @@ async def tear_down(office: Office, space: Workspace) -> None:
     if any(line.startswith("setup.teardown:") for line in settings.untrusted):
         log.warning("teardown of %s was not run: it is not trusted", space.branch)
         return
-    env = setup_environment(office.home, task, space)
+    env = setup_environment(office.home, task, space, settings.agent.pass_env)
     for number, command in enumerate(commands, 1):
         place = f"{office.home.task(space.task_id)}/teardown/{number}"
         seconds = settings.setup.seconds

@@ -307,7 +307,7 @@ class _Opening:
 
     async def _run(self, number: int, command: str, leased: Workspace) -> None:
         office, task = self._office, self._task
-        env = setup_environment(office.home, task, leased)
+        env = setup_environment(office.home, task, leased, self._settings.agent.pass_env)
         self._folder.log("setup_started", command=command)
         done = await run_command(
             office.launcher,
