@@ -132,11 +132,13 @@ def test_what_is_not_a_runs_to_say_stays_as_it_was(queue: Queue, seen: Queue) ->
         kept = queue.get(key)
         seen.save(kept.replace(title="changed", **lies))
         assert queue.get(key) == kept.replace(title="changed")
-    judging = {"verify": "true", "limits": '{"max_cost_usd": 9}', "account": "rich"}
+    judging = {"verify": "true", "limits": '{"max_cost_usd":9}'}
     own, made = queue.get("own"), queue.get("made")
-    seen.save(own.replace(**judging))
+    seen.save(own.replace(**judging, account="rich", cwd="/", repo="/", branch="main", base="x", coder="a:B"))
     seen.save(made.replace(**judging))
     assert (queue.get("own"), queue.get("made")) == (own, made.replace(**judging))
+    with pytest.raises(IllegalMove, match="may not choose account"):
+        seen.save(made.replace(account="rich"))
 
 
 @pytest.mark.parametrize("status", [Status.CLOSED, Status.PINNED])
@@ -206,8 +208,8 @@ def test_a_run_lets_its_tasks_go_no_deeper_than_itself(fleet: Fleet) -> None:
     queue = fleet.queue
     queue.add(a_task(id="a", rules=encode({"depth": 1, "at_once": 3})))
     seen = a_run_of(fleet, "a")
-    seen.add(a_task(id="b", rules=encode({"depth": 9, "at_once": 50, "retries": 4})))
-    assert rules_in(queue.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3, "retries": 4}))
+    seen.add(a_task(id="b", rules=encode({"depth": 9, "at_once": 50, "retries": 1})))
+    assert rules_in(queue.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3, "retries": 1}))
     seen.save(queue.get("b").replace(rules=""))
     assert rules_in(queue.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3})), "nor later"
     with pytest.raises(BadInput, match="rules are not understood"):
@@ -274,11 +276,17 @@ def test_what_a_run_may_spend_is_all_that_its_tasks_may_spend_together(fleet: Fl
     ran(fleet, "a", cost_usd=0.2, input_tokens=100)
     for key in ("b", "c"):
         a_run_of(fleet, "a").add(a_task(id=key, limits=encode({"max_cost_usd": 5, "silence_seconds": 9})))
-        assert decode(queue.get(key).limits) == {"max_cost_usd": 0.8, "silence_seconds": 9, "max_tokens": 900}
+        assert decode(queue.get(key).limits) == {
+            **{"max_cost_usd": 0.8, "silence_seconds": 9},
+            **{"max_tokens": 900, "wall_seconds": 60},
+        }
     ran(fleet, "b", cost_usd=0.3, input_tokens=50)
     ran(fleet, "b", cost_usd=0.3, output_tokens=50)
     a_run_of(fleet, "b").add(a_task(id="d", limits=encode({"max_cost_usd": 0.1})))
-    assert decode(queue.get("d").limits) == {"max_cost_usd": 0.1, "max_tokens": 800}, "less is for its maker to say"
+    assert decode(queue.get("d").limits) == {
+        **{"max_cost_usd": 0.1, "max_tokens": 800},
+        **{"silence_seconds": 9, "wall_seconds": 60},
+    }, "less is for its maker to say"
     ran(fleet, "d", cost_usd=0.2, cache_read_tokens=10)
     for maker in ("a", "b", "c"):
         with pytest.raises(IllegalMove, match=r"of what it and they may spend \$0\.00 is left"):
@@ -294,7 +302,7 @@ def test_who_has_no_budget_gives_none(fleet: Fleet) -> None:
     fleet.queue.add(a_task(id="a", limits=encode({"wall_seconds": 60})))
     ran(fleet, "a", cost_usd=7.0)
     a_run_of(fleet, "a").add(a_task(id="b"))
-    assert fleet.queue.get("b").limits == ""
+    assert decode(fleet.queue.get("b").limits) == {"wall_seconds": 60}
     a_run_of(fleet, "a").add(a_task(id="c", limits=encode({"max_cost_usd": 3})))
     a_run_of(fleet, "c").add(a_task(id="d"))
-    assert decode(fleet.queue.get("d").limits) == {"max_cost_usd": 3}
+    assert decode(fleet.queue.get("d").limits) == {"max_cost_usd": 3, "wall_seconds": 60}

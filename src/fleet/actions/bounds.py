@@ -1,12 +1,15 @@
 """What a run leaves to the tasks that it makes, whichever way it makes them: how deep, where, and what they may spend.
 
-All of it is what fleet knows of the run's own task; nothing is what the caller says, or its environment.
+`Bounds.applied` decides what such a task may carry, for the command line, `bd`, imports, workflows and MCP alike. All
+of it is what fleet knows of the run's own task; nothing is what the caller says, or its environment.
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
 
+from fleet.core.branch import COMMIT, check_branch
 from fleet.core.budget import LEAST, amount, limits_in
 from fleet.core.errors import BadInput, FleetError, IllegalMove, TaskNotFound
 from fleet.core.filter import Filter
@@ -17,24 +20,41 @@ from fleet.core.task import Caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from fleet.assembly import Fleet
+    from fleet.config import Settings
     from fleet.core.task import Task
     from fleet.store.base import Queue
 
 #: A person's task may lead to tasks made by its runs, and these to others; there it ends, where nobody said otherwise.
 DEEPEST = 2
+#: How many tasks made through tools may work at once, where nobody said.
+MOST_AT_ONCE = 50
 #: Fields of a task that its maker's bounds are about.
-BOUND = ("rules", "limits", "cwd", "repo")
+BOUND = ("rules", "limits", "cwd", "repo", "remote", "base", "branch", "coder", "account")
+#: Which setting bounds how often a task may come back, where its maker's task does not say.
+TIMES = {"retries": "retry_limit", "stale_restarts": "retry_limit", "rate_limit_retries": "limit_waits"}
+#: Limits of which 0 is no limit.
+OFF_AT_ZERO = ("first_event_seconds", "silence_seconds")
 
 
 class Bounds(Record):
     """What holds for whatever a run makes."""
 
-    task_id: str  # the run's own
+    task: Task  # the run's own
     depth: int  # how many runs led to it
     rules: Rules  # that it is held to itself
+    settings: Callable[[], Settings]  # of the home; most tasks need none
+    is_family: Callable[[str, str], bool]  # whether a branch of a repository is that of a task of this run
     repos: tuple[tuple[str, ...], ...] = ()  # lists, each of which must allow a repository
     left: dict[str, float] = {}  # noqa: RUF012 - of each budget that there is
+
+    @property
+    def task_id(self) -> str:
+        """The run's own task."""
+        return self.task.id
 
     @property
     def deepest(self) -> int:
@@ -50,16 +70,75 @@ class Bounds(Record):
                 hint="do it yourself, or say in your result or a comment what is left to do.",
             )
 
-    def applied(self, task: Task) -> Task:
-        """A task of the run's, held to what its maker leaves to it. Raises IllegalMove, BadInput."""
+    def applied(self, task: Task, kept: Task | None = None) -> Task:
+        """Return a task of the run's, held to what its maker leaves to it. Raises IllegalMove, BadInput.
+
+        What it has as `kept` had it, before this change, stays: a person may have said so.
+        """
         self.check_place(task.repo or task.cwd)
         if task.repo and task.cwd != task.repo:
             self.check_place(task.cwd)
-        return task.replace(rules=self._ruled(task.rules), limits=self._limited(task.limits))
+        if self.repos:  # a link that leads elsewhere later is no way out
+            task = task.replace(**{name: real(place) for name in ("cwd", "repo") if (place := getattr(task, name))})
+        for name, check in self._checks.items():
+            if getattr(task, name) and (kept is None or getattr(task, name) != getattr(kept, name)):
+                check(task)
+        return task.replace(
+            rules=self._ruled(task, kept),
+            limits=self._limited(task.limits),
+            account=self._account(task, kept),
+            path=self.task.path,
+        )
+
+    @property
+    def _checks(self) -> dict[str, Callable[[Task], None]]:
+        return {
+            "coder": self._check_coder,
+            "account": self._check_account,
+            "base": _check_base,
+            "branch": self._check_branch,
+            "remote": _check_remote,
+        }
+
+    def _check_coder(self, task: Task) -> None:
+        """A name only: an import string would have the supervisor load code."""
+        from fleet.coders import known
+
+        if ":" in task.coder and task.coder not in (self.task.coder, self.settings().coder):
+            raise IllegalMove(
+                f"an agent may not choose coder {task.coder!r}: it is not a coder's name",
+                hint="`fleet coders` lists their names.",
+            )
+        known(task.coder, described=self.settings().coders)
+
+    def _check_account(self, task: Task) -> None:
+        if task.account != self.task.account:
+            raise IllegalMove(
+                f"an agent of {self.task_id} may not choose account {task.account!r}",
+                hint="leave it out: your tasks use the account of yours.",
+            )
+
+    def _check_branch(self, task: Task) -> None:
+        check_branch(task.branch)
+        if not self.is_family(task.repo or task.cwd, task.branch):
+            raise IllegalMove(
+                f"an agent of {self.task_id} may not work on branch {task.branch!r}, which exists already",
+                hint="choose another name; `fleet.base` of the metadata is the commit to start from.",
+            )
+
+    def _account(self, task: Task, kept: Task | None) -> str:
+        """The account of the maker's task, unless that is of another coder, or a person chose another one."""
+        if kept is not None and kept.coder == task.coder and kept.account not in ("", self.task.account):
+            return kept.account
+        is_same = bool(self.task.account) and self._coder_of(task) == self._coder_of(self.task)
+        return self.task.account if is_same else ""
+
+    def _coder_of(self, task: Task) -> str:
+        return task.coder or self.settings().coder
 
     def check_place(self, place: str) -> None:
         """Raise IllegalMove for a directory that is in none of the allowed repositories."""
-        if all(allows(repos, place) for repos in self.repos):
+        if not self.repos or (place and all(allows(repos, real(place)) for repos in self.repos)):
             return
         top = _top(place)
         if not all(allows(repos, top) for repos in self.repos):
@@ -68,23 +147,48 @@ class Bounds(Record):
                 hint=f"allowed are: {', '.join(dict.fromkeys(each for repos in self.repos for each in repos))}.",
             )
 
-    def _ruled(self, text: str) -> str:
+    def _ruled(self, task: Task, kept: Task | None) -> str:
+        text, before = task.rules, rules_in(kept.rules) if kept is not None else Rules()
         try:
             said = rules_in(text)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise BadInput(f"fleet.rules are not understood: {error}", hint='such as {"allow": ["src/"]}.') from error
+        if said.extra_args and said.extra_args != before.extra_args:
+            raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
         own = self.rules
         repos = own.repos if own.repos and not _within(said.repos, own.repos) else said.repos
-        held = said.replace(depth=_least(said.depth, own.depth), at_once=_least(said.at_once, own.at_once), repos=repos)
+        held = said.replace(
+            depth=own.depth if said.depth is None else min(said.depth, self.deepest),
+            at_once=own.at_once if said.at_once is None else min(said.at_once, own.at_once or MOST_AT_ONCE),
+            repos=repos,
+            fail_to_pass=said.fail_to_pass or own.fail_to_pass,
+            **{name: self._times(name, getattr(said, name)) for name in TIMES},
+        )
+        if (own.allow or own.protect) and _top(task.repo or task.cwd) == _top(self.task.repo or self.task.cwd):
+            narrower = said.allow and all(_is_below(each, own.allow) for each in said.allow)
+            allow = said.allow if narrower or not own.allow else own.allow
+            held = held.replace(allow=allow, protect=tuple(dict.fromkeys((*own.protect, *said.protect))))
         return text if held == said else held.text()
 
+    def _times(self, name: str, said: int | None) -> int | None:
+        """How often it may come back: no more often than its maker's task."""
+        if said is None:
+            return None
+        own: int | None = getattr(self.rules, name)
+        if own is None:
+            setting: int = getattr(self.settings().limits, TIMES[name])
+            own = setting - (TIMES[name] == "retry_limit")  # that failure blocks it
+        return min(said, own)
+
     def _limited(self, text: str) -> str:
-        if not self.left:
-            return text
+        own = limits_in(self.task.limits)
         try:
             said = limits_in(text)
         except (ValueError, RecursionError) as error:
             raise BadInput(f"the task's limits are not understood: {error}") from error
+        held = dict(said)
+        for name in {*said, *own} - LEAST.keys():
+            held[name] = self._least(name, said.get(name), own.get(name))
         for name, left in self.left.items():
             if left < LEAST[name]:
                 raise IllegalMove(
@@ -92,9 +196,45 @@ class Bounds(Record):
                     f"{amount(name, 0)} is left",
                     hint="do what is left to do yourself, or say so in your result.",
                 )
-            own = said.get(name)
-            said[name] = min(own, left) if isinstance(own, int | float) and own is not True else left
-        return encode(said)
+            asked: Any = said.get(name)
+            held[name] = min(asked, left) if _is_number(asked) else left
+        return text if held == said else encode(held)
+
+    def _least(self, name: str, said: Any, own: Any) -> Any:
+        """The lesser of a limit and that of the maker's task, or of the settings."""
+        most = own if _is_number(own) else getattr(self.settings().watchdog, name, None)
+        if not _is_number(said) or not _is_number(most):
+            return said if most is None else most
+        is_off = name in OFF_AT_ZERO and not (said and most)
+        return max(said, most) if is_off else min(said, most)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_below(glob: str, allowed: tuple[str, ...]) -> bool:
+    """Whether a glob means nothing that these do not, as far as their beginnings tell."""
+    return any(glob == each or (each.endswith(("/", "/**")) and glob.startswith(each.rstrip("*"))) for each in allowed)
+
+
+def _check_base(task: Task) -> None:
+    if not COMMIT.fullmatch(task.base):
+        raise IllegalMove(
+            f"an agent may not choose base {task.base[:80]!r}: it is not the id of a commit",
+            hint="`git rev-parse NAME` prints the id.",
+        )
+
+
+def _check_remote(task: Task) -> None:
+    from fleet.workspaces.remote import remote_of  # both only where hosts share a queue
+    from fleet.workspaces.repository import find_repository
+
+    known = remote_of(find_repository(task.repo or task.cwd))
+    if known is None or known.url != task.remote:
+        raise IllegalMove(
+            f"an agent may not choose remote {task.remote[:80]!r}", hint="leave it out: fleet knows the repository's."
+        )
 
 
 def bounds_of(fleet: Fleet, caller: Caller) -> Bounds:
@@ -105,12 +245,16 @@ def bounds_of(fleet: Fleet, caller: Caller) -> Bounds:
     try:
         task = fleet.queue.get(caller.task_id)
         rules = rules_in(task.rules)
+        limits_in(task.limits)
     except (TaskNotFound, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise IllegalMove("an agent whose task cannot be read may not make tasks") from error
-    found = Bounds(task_id=task.id, depth=0, rules=rules)
+    settings = cache(lambda: _settings(fleet))
+    found = Bounds(
+        task=task, depth=0, rules=rules, settings=settings, is_family=lambda *place: _is_family(fleet, caller, *place)
+    )
     depth = max(caller.depth, _depth(fleet.queue, task, found.deepest))
     repos = tuple(tuple(real(each) for each in listed) for listed in (rules.repos, caller.repos) if listed)
-    return found.replace(depth=depth, repos=repos, left=_left(fleet, task))
+    return found.replace(depth=depth, repos=repos, left=_left(fleet, task, settings))
 
 
 def real(path: str) -> str:
@@ -149,15 +293,29 @@ def _depth(queue: Queue, task: Task, deepest: int) -> int:
     return depth
 
 
-def _left(fleet: Fleet, task: Task) -> dict[str, float]:
+def _settings(fleet: Fleet) -> Settings:
+    from fleet.config import load  # most tasks need none
+
+    return load(fleet.home, env={}, lenient=True)
+
+
+def _is_family(fleet: Fleet, caller: Caller, place: str, branch: str) -> bool:
+    """Whether a branch is new, or that of a task that the run may change."""
+    from fleet.workspaces.admin import branch_tip  # only where an agent names a branch
+    from fleet.workspaces.repository import find_repository
+
+    repository = find_repository(place)
+    if branch_tip(repository, branch) is None:
+        return True
+    spaces = fleet.history.workspaces(common=repository.common, gone=True)
+    ids = tuple(space.task_id for space in spaces if space.branch == branch)
+    return any(caller.task_id in (task.id, task.made_by) for task in fleet.queue.find(Filter(ids=ids)) if ids)
+
+
+def _left(fleet: Fleet, task: Task, settings: Callable[[], Settings]) -> dict[str, float]:
     """What is left of the budgets of a task and of those that led to it; empty where none has one."""
     if not task.made_by and not task.limits:
         return {}
-    from fleet.config import load
-    from fleet.engine.spending import left_of  # both only for tasks that may have a budget
+    from fleet.engine.spending import left_of  # only for tasks that may have a budget
 
-    return left_of(fleet.queue, fleet.history, load(fleet.home, env={}, lenient=True), task)
-
-
-def _least(*said: int | None) -> int | None:
-    return min((each for each in said if each is not None), default=None)
+    return left_of(fleet.queue, fleet.history, settings(), task)

@@ -9,7 +9,7 @@ import os
 
 from fleet.actions.bounds import BOUND, bounds_of
 from fleet.core.errors import IllegalMove
-from fleet.core.task import RESOLVED, Caller
+from fleet.core.task import MERGED, RESOLVED, SPEC_FIELDS, Caller
 from fleet.descent import descents, is_same
 
 TYPE_CHECKING = False
@@ -49,9 +49,9 @@ REFUSED = {
 }
 
 #: What is not a run's to say about any task: who made it and how, what its receipt shows and why it is where it is.
-_NOT_ITS_WORD = ("made_by", "origin", "finding", "reason")
-#: And about its own: how it is judged, and what it may spend.
-_NOT_OF_ITS_OWN = (*_NOT_ITS_WORD, "verify", "rules", "limits", "account")
+_NOT_ITS_WORD = ("made_by", "origin", "finding", "reason", "path")
+#: And about its own: where and how it is worked on and judged, and what it may spend.
+_NOT_OF_ITS_OWN = tuple(dict.fromkeys((*_NOT_ITS_WORD, *SPEC_FIELDS)))
 
 
 def refuse_agents(caller: Caller | None, doing: str) -> None:
@@ -109,7 +109,8 @@ class Restricted:
         """Put a task in that says who made it, within what its maker leaves to it."""
         bounds = self._bounds()
         bounds.check()
-        self._queue.add(bounds.applied(task).replace(made_by=self._caller.task_id))
+        task = bounds.applied(task).replace(made_by=self._caller.task_id, finding="", reason="")
+        self._queue.add(task.replace(metadata=_without_merge(task, None)))
 
     def save(self, task: Task) -> None:
         """Keep a changed task, but for what is not the run's to say."""
@@ -122,9 +123,10 @@ class Restricted:
         if own:
             _check_own(kept, task)
         elif any(getattr(kept, name) != getattr(task, name) for name in BOUND):
-            task = self._bounds().applied(task)
+            task = self._bounds().applied(task, kept)
         names = _NOT_OF_ITS_OWN if own else _NOT_ITS_WORD
-        self._queue.save(task.replace(**{name: getattr(kept, name) for name in names}))
+        held = {name: getattr(kept, name) for name in names}
+        self._queue.save(task.replace(**held, metadata=_without_merge(task, kept)))
 
     def remove(self, task_id: str) -> None:
         """Take a task out that nobody works on."""
@@ -171,6 +173,12 @@ class Restricted:
         if self._bound is None:
             self._bound = bounds_of(self._fleet, self._caller)
         return self._bound
+
+
+def _without_merge(task: Task, kept: Task | None) -> dict[str, Any]:
+    """The metadata of a task, in which only fleet says that the task was merged."""
+    merged = {MERGED: kept.metadata[MERGED]} if kept is not None and MERGED in kept.metadata else {}
+    return {name: value for name, value in task.metadata.items() if name != MERGED} | merged
 
 
 def _check_own(kept: Task, task: Task) -> None:

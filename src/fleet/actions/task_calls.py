@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet import coders
-from fleet.actions import agents, runs, steering, tasks, travelling
+from fleet.actions import agents, bases, runs, steering, tasks, travelling
 from fleet.actions.bounds import real
 from fleet.actions.names import find_task
 from fleet.actions.rights import as_seen_by
@@ -23,6 +23,7 @@ from fleet.core.record import Record
 from fleet.core.task import DIRECTORY, HEADLESS, WORKTREE, Status
 from fleet.engine.trusting import settings_in
 from fleet.wake import wake
+from fleet.workspaces.repository import find_repository
 
 if TYPE_CHECKING:
     from typing import Any
@@ -75,7 +76,7 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> 
         "repo": cwd if order.branch else "",
         "workspace": WORKTREE if order.branch else DIRECTORY if cwd else "",
         "branch": order.branch,
-        "base": checks.line("base", order.base),
+        "base": _base(fleet, order, cwd),
         "mode": HEADLESS,
         "coder": coders.known(order.coder, described=settings.coders) if order.coder else "",
         "model": checks.line("model", order.model),
@@ -146,6 +147,11 @@ def tell_agent(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | 
     key = find_task(fleet, name)
     own(fleet.queue.get(key), caller, "tell anything to the agent of")
     return steering.prompt(fleet, key, text, by=by).view()
+
+
+def _base(fleet: Fleet, order: TaskOrder, cwd: str) -> str:
+    """The commit that its branch begins at."""
+    return bases.commit(fleet.home, find_repository(cwd), order.base, cwd=cwd) if order.branch else ""
 
 
 def _directory(given: str) -> str:

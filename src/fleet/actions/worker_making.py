@@ -99,8 +99,6 @@ def make(
 
     Raises FleetError for what holds for all: no repository, one that is not allowed or not trusted, a caller too deep.
     """
-    if maker.caller is not None and any(order.extra_args for order in orders):
-        raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
     repository = _repository(repo_path)
     rules = rules_for(fleet, repository.top, terms, maker.caller)
     settings = settings_in(fleet.home, fleet.history, repository.top)

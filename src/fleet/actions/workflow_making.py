@@ -11,7 +11,7 @@ from fleet.actions.trusting import refuse_untrusted
 from fleet.actions.worker_making import branch_of, rules_for
 from fleet.core import checks
 from fleet.core.dependency import Edge
-from fleet.core.errors import BadInput, IllegalMove
+from fleet.core.errors import BadInput
 from fleet.core.flow import StageOf, Workflow
 from fleet.core.jsontext import encode
 from fleet.core.record import Record
@@ -66,8 +66,6 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
 
     Raises BadInput, NoRepository, IllegalMove where the caller may not, FleetError where something is not trusted.
     """
-    if maker.caller is not None and any(stage.extra_args for stage in plan.stages):
-        raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
     if "\0" in asked.directory or not os.path.isdir(asked.directory):  # noqa: PTH112
         raise BadInput(f"{asked.directory[:200]!r} is no directory", hint="name a checkout of a git repository.")
     try:
