@@ -172,6 +172,7 @@ def test_nothing_done_is_not_done_unless_the_project_says_so(home: Terminals, st
     assert (blocked["status"], blocked["finding"], len(home.runs(task))) == ("blocked", "no_changes", 1)
     check_receipts(home, task)
     write_project(home, '[findings]\nno_changes = "close"\n')
+    home.fleet.ok("trust")
     home.fleet.ok("retry", task)
     home.wait_status(task, "closed")
     assert findings(home, task) == ["no_changes"] * 2

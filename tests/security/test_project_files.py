@@ -235,3 +235,51 @@ def test_project_file_may_lower_permissions(home: Victim) -> None:
     home.plant('[agent]\nclaude_flags = "--dangerously-skip-permissions"\n')
     home.fleet.ok("trust", cwd=home.folder)
     assert "dangerously" in home.fleet.ok("config", "get", "agent.claude_flags", cwd=home.folder)
+
+
+def test_project_file_judges_less_strictly_and_spends_more_only_once_trusted(home: Victim) -> None:
+    home.set("watchdog.max_cost_usd=1", 'scope.protect=["secret/"]', 'scope.allow=["src/"]', "scope.live=stop")
+    before = {
+        "watchdog.max_cost_usd": 1,
+        "findings.fabricated": "person",
+        "scope.protect": ["secret/"],
+        "scope.allow": ["src/"],
+        "scope.live": "stop",
+        "verify.tests": None,
+    }
+    weak = (
+        '[watchdog]\nmax_cost_usd = 500\n[findings]\nfabricated = "close"\n[verify]\ntests = []\n'
+        '[scope]\nprotect = []\nallow = ["src/", "secret/"]\nlive = "flag"\n'
+    )
+    strict = (
+        '[watchdog]\nmax_cost_usd = 0.5\n[findings]\nunverified = "person"\n'
+        '[scope]\nprotect = ["secret/", "more/"]\nallow = []\n'
+    )
+
+    def held(key: str) -> object:
+        return json.loads(home.fleet.ok("config", "get", key, "--json", cwd=home.folder))["value"]
+
+    before["verify.tests"] = held("verify.tests")
+    home.plant(weak)
+    assert {key: held(key) for key in before} == before
+    told = home.fleet("config", "get", "scope.live", cwd=home.folder).err
+    assert all(key in told for key in before), told
+    shown = home.fleet.ok("trust", "--show", cwd=home.folder)
+    assert 'findings.fabricated = "close"' in shown and "watchdog.max_cost_usd = 500" in shown
+    home.fleet.ok("trust", cwd=home.folder)
+    assert (held("watchdog.max_cost_usd"), held("findings.fabricated"), held("verify.tests")) == (500, "close", [])
+
+    home.plant(strict)
+    assert (held("watchdog.max_cost_usd"), held("findings.unverified")) == (0.5, "person")
+    assert held("scope.protect") == ["secret/", "more/"]
+    assert held("scope.allow") == ["src/"], "none named is any"
+
+
+def test_project_file_that_an_agent_deletes_is_flagged(home: Victim) -> None:
+    agent = home.fleet.user / "agent"
+    agent.write_text(agent.read_text().replace("env >", "rm .fleet/config.toml; env >"))
+    file = home.plant('[project]\nname = "x"\n')
+    key = home.create("work", "--cwd", str(home.folder))
+    home.start()
+    home.wait_status(key, "closed")
+    assert f"{file}, which says how work is judged, was changed while it ran" in home.fleet.ok("receipt", key)

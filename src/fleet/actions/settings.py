@@ -16,7 +16,7 @@ from fleet.config.keys import HOME, PROJECT, Path, Scope
 from fleet.config.listing import Row as Row
 from fleet.config.listing import row
 from fleet.config.listing import rows as rows
-from fleet.config.load import Settings, load, model_for, read_table
+from fleet.config.load import Settings, load, model_for, read_table, usual
 from fleet.config.save import create, keep_copy, read_bytes, save
 from fleet.config.trusted import needs_trust
 from fleet.core.errors import BadInput, FleetError
@@ -81,7 +81,10 @@ def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool, c
     made = ensure(home) if place.scope == HOME else False
     save(place.path, place.scope, changes)
     load(home, env={}, lenient=True)  # which keeps them as the last good ones
-    to_trust = [dotted(path) for path, value in changes.items() if place.scope == PROJECT and needs_trust(path, value)]
+    to_trust = []
+    if place.scope == PROJECT:
+        held = load(home, env={}, lenient=True)
+        to_trust = [dotted(path) for path, value in changes.items() if needs_trust(path, value, usual(held, path))]
     return Changed(place, made, to_trust)
 
 

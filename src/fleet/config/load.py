@@ -1,6 +1,7 @@
 """The settings that hold: files and environment laid over the defaults, each value with its origin."""
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -121,14 +122,13 @@ def load(
                 raise
             WARNINGS[path] = f"{error}; the file is passed over"
             continue
-        file, wanted = path, demands(layer.values)
+        before = merge([*layers, *said])
+        file, wanted = path, demands(layer.values, functools.partial(usual, before))
         known = trusted_digests(home, project) if wanted and project else frozenset()
         untrusted = [each for each in wanted if digest(each.line) not in known]
         untrusted = [] if untrusted and is_known_file(home, layer.digest) else untrusted
         content = layer.digest
-        raised = [
-            each for each in _raised(layer, merge([*layers, *said])) if each not in {one.path for one in untrusted}
-        ]
+        raised = [each for each in _raised(layer, before) if each not in {one.path for one in untrusted}]
         layers.append(_without(layer, {*raised, *_skips(layer), *(each.path for each in untrusted)}))
         _warn(path, [each.path for each in untrusted], raised)
     layers += said
@@ -137,6 +137,11 @@ def load(
     return msgspec.structs.replace(
         held, project_file=file, project_digest=content, demands=lines[0], untrusted=lines[1]
     )
+
+
+def usual(settings: Settings, path: Path) -> Any:
+    """Return what holds for a setting; None for one of a coder."""
+    return None if path[0] == "coders" else functools.reduce(getattr, path, settings)
 
 
 def _without(layer: Layer, paths: set[Path]) -> Layer:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fleet.config.check import dotted
@@ -26,6 +26,13 @@ LEVERS: tuple[Path, ...] = (
     *(("project", "worktree_root"), ("tmux", "socket"), ("verify", "network")),
 )
 CODER_LEVERS = ("program", "flags", "env")
+#: Settings by which work is judged, and what it may cost. A project file may be stricter than the user without trust.
+FINDINGS: tuple[Path, ...] = tuple(
+    ("findings", name) for name in ("unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated")
+)
+GUARDS: tuple[Path, ...] = (("verify", "protect"), ("verify", "tests"), ("verify", "runners"), ("scope", "protect"))
+BUDGETS: tuple[Path, ...] = (("watchdog", "max_tokens"), ("watchdog", "max_cost_usd"))
+RULES: tuple[Path, ...] = (*FINDINGS, *GUARDS, *BUDGETS, ("scope", "allow"), ("scope", "live"))
 #: In the place of a project: the digest is that of a whole file.
 ANYWHERE = "file"
 CODER: Path = ("coder",)
@@ -46,17 +53,38 @@ class Demand(NamedTuple):
     line: str
 
 
-def needs_trust(path: Path, value: Any) -> bool:
-    """Return True if a project's value for a setting counts only once the user trusted it."""
+def needs_trust(path: Path, value: Any, usual: Any) -> bool:
+    """Return True if a project's value for a setting counts only once the user trusted it.
+
+    `usual` is what holds without the project file.
+    """
+    if path in RULES:
+        return _weakens(path, value, usual)
     if path == CODER:  # an import string: what it names is imported into fleet itself
         return isinstance(value, str) and ":" in value
     is_lever = path in (*COMMANDS, *LEVERS) or (path[0] == "coders" and path[-1] in CODER_LEVERS)
     return is_lever and bool(value)
 
 
-def demands(values: Mapping[Path, Any]) -> list[Demand]:
-    """Return what the values of a project file demand, each command and each other setting by itself."""
-    return [Demand(path, line) for path in _ordered(values) for line in _lines(path, values[path])]
+def _weakens(path: Path, value: Any, usual: Any) -> bool:
+    """Return True if work would be judged less strictly, or could cost more."""
+    if path in FINDINGS:
+        return bool(value == "close" != usual)
+    if path in BUDGETS:
+        return usual is not None and (value is None or value > usual)
+    if path == ("scope", "live"):
+        return bool(value == "flag" != usual)
+    if path == ("scope", "allow"):
+        return bool(usual) and not (value and set(value) <= set(usual))
+    return not set(usual) <= set(value)
+
+
+def demands(values: Mapping[Path, Any], usual: Callable[[Path], Any]) -> list[Demand]:
+    """Return what the values of a project file demand, each command and each other setting by itself.
+
+    `usual` tells what holds without the file.
+    """
+    return [Demand(path, line) for path in _ordered(values, usual) for line in _lines(path, values[path])]
 
 
 def raises_permissions(path: Path, value: Any) -> bool:
@@ -148,10 +176,11 @@ def _append(home: Home, lines: list[str]) -> None:
         os.close(handle)
 
 
-def _ordered(values: Mapping[Path, Any]) -> list[Path]:
+def _ordered(values: Mapping[Path, Any], usual: Callable[[Path], Any]) -> list[Path]:
     names = dict.fromkeys(path[1] for path in values if path[0] == "coders")
     own = [("coders", name, lever) for name in names for lever in CODER_LEVERS]
-    return [path for path in (*COMMANDS, *LEVERS, *own, CODER) if path in values and needs_trust(path, values[path])]
+    known = (*COMMANDS, *LEVERS, *own, CODER, *RULES)
+    return [path for path in known if path in values and needs_trust(path, values[path], usual(path))]
 
 
 def _lines(path: Path, value: Any) -> Iterator[str]:

@@ -60,6 +60,7 @@ async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, al
         await _keep_screen(live)
     found = await asyncio.to_thread(look, live)
     await _note_coder_files(office, live)
+    await _note_project_file(office, task, live)
     try:
         if live.workspace is None:
             return await _of_directory(office, task.id, live, found, (exit, alarm))
@@ -154,6 +155,15 @@ async def _note_coder_files(office: Office, live: Live) -> None:
     _flag(live, f"not trusted as the run left it: {told(left)}, from which {live.coder.name} runs commands")
     if live.workspace is not None or (not spawn_of(run).get("others") and office.places[cwd] == 1):
         live.run = live.run.replace(spawn=encode(spawn_of(run) | {LEFT: [digest(each.line) for each in left]}))
+
+
+async def _note_project_file(office: Office, task: Task, live: Live) -> None:
+    """Flag a project file that is not as it was when the run began: it says how the next work is judged."""
+    before, now = live.settings, await office.settings_for(task)
+    if before.project_digest != now.project_digest:
+        _flag(
+            live, f"{before.project_file or now.project_file}, which says how work is judged, was changed while it ran"
+        )
 
 
 async def take_leave(live: Live) -> None:
