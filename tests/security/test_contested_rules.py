@@ -43,3 +43,17 @@ def test_branch_whose_base_has_other_rules_than_the_target_is_merged(home: Merge
     run_git(home.repo, "reset", "--quiet", "--hard", "main")
     task = home.work("work", on="older")
     assert merged(home.merge(task)) == [task]
+
+
+def test_branch_that_began_on_weakened_tests_is_merged_only_if_a_person_says_so(home: Merges) -> None:
+    """Its receipt says verified: it was held against its own base, which another task of the agent had weakened."""
+    branch_with(home.repo, "main", {"tests/wanted": "good", "code": "good"})
+    run_git(home.repo, "reset", "--quiet", "--hard", "main")
+    home.settle(verify="cat code; diff tests/wanted code")
+    branch_with(home.repo, "weakens", {"tests/wanted": "bad", "code": "bad"})
+    task = home.work("child", on="weakens")
+    told = home.merge(task)
+    assert not merged(told) and "passes only with changed tests: tests/wanted" in str(told), told
+    stricter = home.work("stricter", {"tests/more": "x"})
+    assert merged(home.merge(stricter)) == [stricter], "new tests are not contested"
+    assert merged(home.merge(task, "--unverified")) == [task]

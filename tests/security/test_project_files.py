@@ -246,10 +246,11 @@ def test_project_file_judges_less_strictly_and_spends_more_only_once_trusted(hom
         "scope.allow": ["src/"],
         "scope.live": "stop",
         "verify.tests": None,
+        "project.worktree_root": None,
     }
     weak = (
         '[watchdog]\nmax_cost_usd = 500\n[findings]\nfabricated = "close"\n[verify]\ntests = []\n'
-        '[scope]\nprotect = []\nallow = ["src/", "secret/"]\nlive = "flag"\n'
+        '[scope]\nprotect = []\nallow = ["src/", "secret/"]\nlive = "flag"\n[project]\nworktree_root = "/evil"\n'
     )
     strict = (
         '[watchdog]\nmax_cost_usd = 0.5\n[findings]\nunverified = "person"\n'

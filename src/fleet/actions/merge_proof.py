@@ -12,7 +12,7 @@ from fleet.assembly import open_launcher
 from fleet.core.errors import FleetError
 from fleet.core.redaction import Redactor, secret_values
 from fleet.engine.environment import verify_environment
-from fleet.engine.verifying import Room, verify, wanted_by
+from fleet.engine.verifying import Room, tests_by, verify, wanted_by
 from fleet.files import make_private
 from fleet.workspaces.merging import Proof
 
@@ -71,9 +71,8 @@ class Prover:
         inside = {change.name: tasks[change.name] for change in changes}
         for wanted in self.wanted(inside):
             done = self._verified(commit, wanted)
-            doubts = done.doubts if self.strict else ()
-            if not done.ok or doubts:
-                how = done.in_words if not done.ok else f"proves nothing: {doubts[0]}"
+            if not done.ok or (self.strict and not done.proves):
+                how = done.in_words if not done.ok else _why_no_proof(done)
                 return Proof(ok=False, words=f"`{wanted.command}` {how}", tail=done.tail)
         return Proof(ok=True)
 
@@ -98,4 +97,12 @@ class Prover:
             env=verify_environment(self._fleet.home, os.environ, scratch=os.path.join(self._folder, "checkout")),
             clean=Redactor(secret_values(os.environ)).text,
         )
-        return await verify(open_launcher(), self._view, wanted, room, commit=commit, base=self.base or commit)
+        base, tests = self.base or commit, tests_by(self._settings)
+        return await verify(open_launcher(), self._view, wanted, room, commit=commit, base=base, tests=tests)
+
+
+def _why_no_proof(made: Verification) -> str:
+    """Why a pass proves nothing. A task that began on another's work may have been held against weaker tests."""
+    if made.doubts:
+        return f"proves nothing: {made.doubts[0]}"
+    return f"passes only with changed tests: {', '.join(made.contested[:3])}"
