@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import time
@@ -42,6 +43,14 @@ def live_runs(home: Supervised) -> set[str]:
     return found
 
 
+def without_namespaces(home: Supervised) -> None:
+    """Have agents held without PID namespaces."""
+    weak = home.fleet.user / "weak"
+    weak.mkdir()
+    (weak / "unshare").symlink_to("/bin/false")
+    home.fleet.env["PATH"] = f"{weak}:{home.fleet.env['PATH']}"
+
+
 @pytest.mark.parametrize("fault", ["fails", "is_sealed"])
 def test_start_ends_its_agent_when_a_message_cannot_be_marked(home: Supervised, fault: str) -> None:
     home.set("limits.retry_limit=2")
@@ -76,13 +85,36 @@ def test_stop_agents_leaves_none_when_the_database_fails_at_every_start(home: Su
     assert json.loads(home.fleet("run", "status", "--json").out or "{}").get("running") is not True
 
 
+@pytest.mark.parametrize("containment", ["namespace", "weak"])
+@pytest.mark.parametrize("is_put_back", [False, True])
+def test_agent_is_ended_before_its_task_gets_another_when_its_folder_was_deleted(
+    home: Supervised, containment: str, is_put_back: bool
+) -> None:
+    """Nothing leads to it any more, also where the folder was put back from a copy."""
+    if containment == "weak":
+        without_namespaces(home)
+    key = home.create("ignore_term daemons=2 seconds=300")
+    home.start()
+    home.wait_started(1)
+    home.kill()
+    folder = home.fleet.home / "tasks" / key
+    kept = shutil.copytree(folder, home.fleet.user / "kept", ignore=shutil.ignore_patterns("control"))
+    shutil.rmtree(folder)
+    if is_put_back:
+        shutil.copytree(kept, folder)
+    assert live_runs(home) == {f"FLEET_RUN_ID={key}/1"}
+    home.start()
+    home.wait_started(2)
+    assert live_runs(home) == {f"FLEET_RUN_ID={key}/2"}, home.describe()
+    assert [run["number"] for run in home.runs(key) if not run["ended_at"]] == [2]
+    home.stop()
+    assert (home.agents(), home.strays()) == ([], [])
+
+
 @pytest.mark.soak
 def test_run_stays_on_record_as_live_when_its_agent_cannot_be_ended(home: Supervised) -> None:
     """Without PID namespaces a shim that stands still keeps its agent: the task waits, and gets no other."""
-    weak = home.fleet.user / "weak"
-    weak.mkdir()
-    (weak / "unshare").symlink_to("/bin/false")
-    home.fleet.env["PATH"] = f"{weak}:{home.fleet.env['PATH']}"
+    without_namespaces(home)
     key = home.create("ignore_term seconds=300")
     home.fleet.ok("prompt", key, "and use blue")
     break_messages(home, "is_slow_and_fails")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from fleet.engine.starting import folder_of
 from fleet.engine.strays import living, living_runs, strays_among
 from fleet.engine.work import save_all
 from fleet.engine.workplace import is_there
+from fleet.launchers.lock import deleted_locks, kill_shims
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.engine.office import Office
     from fleet.engine.strays import Stray
+    from fleet.home import Home
     from fleet.launchers.base import Agent
 
     Work = tuple[Runner, Coroutine[Any, Any, None]]
@@ -62,9 +65,10 @@ class Recovery:
         """Every agent in this home to go on with that is not on record, each with the work to do; others are ended.
 
         A restored backup knows nothing of what began after it; or another host has the task since, and the agent stands
-        still.
+        still. Raises FleetError while an agent whose folder was deleted does not end.
         """
         office = self._office
+        await asyncio.to_thread(_end_unreachable, office.home)
         found = await asyncio.to_thread(living, office.home)
         for stray in await office.ask(strays_among, office.home, office.history, found):
             try:
@@ -229,3 +233,16 @@ class Recovery:
                     office.queue.save(freed)
                     put_off(office.queue, office.history, freed, freed.reason or "it was claimed but never started")
                 log.info("gave back %s: it was claimed but never started", task.id)
+
+
+def _end_unreachable(home: Home) -> None:
+    """End the agents of runs whose folders were deleted: their runs are taken for ended. Raises FleetError."""
+    held = deleted_locks(home.tasks)
+    for folder in sorted(set(held.values())):
+        log.warning("%s was deleted while its agent lived: the agent is ended", folder)
+    kill_shims(held)
+    give_up = time.monotonic() + losing.END_SECONDS
+    while held and (held := deleted_locks(home.tasks)):
+        if time.monotonic() > give_up:
+            raise FleetError(f"agents whose folders were deleted do not end: {sorted(set(held.values()))}")
+        time.sleep(0.05)
