@@ -61,6 +61,12 @@ def move(home: Terminals, name: str = "moved") -> Path:
     return place
 
 
+def forget_place(home: Terminals) -> None:
+    """Have the database be as one that no supervisor of this version has had."""
+    with closing(sqlite3.connect(home.fleet.home / "fleet.db", isolation_level=None)) as database:
+        assert database.execute("delete from config where key like 'fleet.place%'").rowcount == 1
+
+
 def contents(home: Terminals) -> list[str]:
     """What is in both files, on the branch or in what fleet saved."""
     refs = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/heads/work", "refs/fleet/saved").split()
@@ -134,8 +140,7 @@ def test_uncommitted_work_survives_when_no_fleet_recorded_where_the_home_was(hom
     """As in a home that moved before a supervisor of this version ran in it."""
     task, tree = failed_and_edited(home)
     end_supervisor(home)
-    with closing(sqlite3.connect(home.fleet.home / "fleet.db", isolation_level=None)) as database:
-        assert database.execute("delete from config where key like 'fleet.place%'").rowcount == 1
+    forget_place(home)
     moved = move(home) / tree.relative_to(home.fleet.home.with_name("home"))
     if first == "repair":
         home.fleet.ok("list", "--repair", "--json")
@@ -177,6 +182,23 @@ def test_agents_go_on_when_the_home_was_moved_under_them(home: Terminals) -> Non
     wait_for(lambda: not os.path.lexists(old), "the link to be removed with the last of them", home.describe)
 
 
+def test_agent_in_a_plain_folder_goes_on_when_no_fleet_recorded_where_the_home_was(home: Terminals) -> None:
+    """Nothing but its run tells."""
+    go, folder = home.fleet.user / "go", home.fleet.user / "plain"
+    folder.mkdir()
+    steps = orders("touch begun", f"while [ ! -e {go} ]; do sleep 0.1; done", "echo done > new.txt")
+    task = home.told("bd", "create", "plain", "--cwd", str(folder), "-d", steps)["id"]
+    home.fleet.ok("run", "start")
+    wait_for((folder / "begun").exists, "its work", home.describe)
+    end_supervisor(home)
+    forget_place(home)
+    move(home)
+    home.fleet.ok("run", "start")
+    go.touch()
+    home.wait_status(task, "closed")
+    assert [run["ending"] for run in home.runs(task)] == ["finished"]
+
+
 def test_claims_are_taken_back_at_once_when_the_home_was_moved(home: Terminals) -> None:
     """They last for ten minutes here, which nobody waits."""
     task, tree = made(home, "touch begun", "sleep 300")
@@ -192,10 +214,13 @@ def test_claims_are_taken_back_at_once_when_the_home_was_moved(home: Terminals) 
     wait_for(lambda: home.runs(task)[0]["ended_at"], "its run to be settled", home.describe)
 
 
-def test_a_copy_of_a_home_is_refused_while_the_original_exists(home: Terminals) -> None:
-    """Both would have the same tasks, worktrees and agents."""
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_copy_of_a_home_is_refused_while_the_original_exists(home: Terminals, is_recorded: bool) -> None:
+    """Both would have the same tasks, worktrees and agents; also where no fleet recorded yet where the home is."""
     _, tree = failed_and_edited(home)
     end_supervisor(home)
+    if not is_recorded:
+        forget_place(home)
     original = home.fleet.home
     copy = original.with_name("copy")
     shutil.copytree(original, copy, symlinks=True, ignore=shutil.ignore_patterns("wake"))

@@ -101,22 +101,39 @@ def _place_in(text: str) -> Place:
 
 
 def _place_before(home: Home, history: History) -> Place | None:
-    """Return where a home was that an older fleet moved in silence: its worktrees are on record there, and are here."""
+    """Return where a home was that an older fleet moved or copied in silence.
+
+    Its worktrees or live runs are on record there. They are here and not there, or there is the same home.
+    """
+    settings = settings_here(home)
+
+    def place(root: str) -> Place:
+        return Place(root=root, real=os.path.realpath(root), owner=owner_of(Home(root), settings))
+
     for space in history.workspaces():
         root, found, rest = space.path.partition("/worktrees/")
         while found:
-            if not os.path.lexists(space.path) and os.path.isdir(f"{home.worktrees}/{rest}"):  # noqa: PTH112
-                owner = owner_of(Home(root), settings_here(home))
-                return Place(root=root, real=os.path.realpath(root), owner=owner)
+            moved = not os.path.lexists(space.path) and os.path.isdir(f"{home.worktrees}/{rest}")  # noqa: PTH112
+            if moved or _is_same(home, root):
+                return place(root)
             more, found, rest = rest.partition("/worktrees/")
             root = f"{root}/worktrees/{more}"
+    for run in history.live():
+        if run.home and run.owner == place(run.home).owner:
+            moved = not os.path.lexists(run.home) and os.path.isdir(home.task(run.task_id))  # noqa: PTH112
+            if moved or _is_same(home, run.home):
+                return place(run.home)
     return None
+
+
+def _is_same(home: Home, root: str) -> bool:
+    """Return True if the home at another path is this one, or was when somebody copied it."""
+    return os.path.realpath(root) != os.path.realpath(home.root) and pin_of(Home(root)) == pin_of(home) != ""
 
 
 def _refuse_copy(home: Home, known: Place) -> None:
     """Raise HomeRefused where the home that is on record still exists: two would have the same tasks and agents."""
-    other = Home(known.real)
-    if os.path.realpath(known.real) != os.path.realpath(home.root) and pin_of(other) == pin_of(home):
+    if _is_same(home, known.real):
         hint = f"set FLEET_HOME to {known.root}, or move that away to go on from here."
         raise HomeRefused(f"the home {home.root} is a copy of {known.root}, which still exists", hint=hint)
 
