@@ -26,7 +26,7 @@ class Shop:
 
     def make(self, repo: Path, branch: str) -> str:
         key = f"fleet-{repo.name}-{branch}"
-        self.store.queue.add(a_task(id=key, branch=branch, repo=str(repo), workspace=WORKTREE))
+        self.store.queue.add(a_task(id=key, branch=branch, repo=str(repo), workspace=WORKTREE, batch="manual"))
         return key
 
     def open(self) -> set[str]:
@@ -48,7 +48,9 @@ def test_kill_spares_other_repositories_and_queue_tasks_when_a_glob_fits_their_i
     assert shop.open() == {shop.other, shop.plain}
 
 
-@pytest.mark.parametrize("words", [["kill"], ["kill", "-f"], ["done"], ["merge"], ["bd", "close"], ["bd", "delete"]])
+@pytest.mark.parametrize(
+    "words", [["kill"], ["kill", "-f"], ["done"], ["merge"], ["pr"], ["bd", "close"], ["bd", "delete"]]
+)
 def test_command_refuses_a_part_of_an_id_when_it_ends_work(shop: Shop, words: list[str]) -> None:
     for part in ("ef", "xefz"):  # the second one is all of it but the prefix
         refused = shop.store.fleet(*words, part, cwd=shop.here)
@@ -70,6 +72,16 @@ def test_command_asks_for_yes_when_a_glob_fits_several_and_nobody_can_be_asked(s
     assert refused.code == 2 and "3 tasks fit: " in refused.err and "pass --yes" in refused.err
     assert all(key in refused.err for key in shop.mine)
     assert shop.open() == shop.everything
+
+
+def test_kill_spares_other_repositories_when_their_tasks_are_in_the_same_batch(shop: Shop) -> None:
+    refused = shop.store.fleet("kill", "--batch", "manual", cwd=shop.here)
+    assert refused.code == 2 and "3 tasks fit: " in refused.err and "pass --yes" in refused.err
+    outside = shop.store.fleet("kill", "--batch", "manual", "--yes")
+    assert outside.code == 1 and "pass --all-projects" in outside.err
+    assert shop.open() == shop.everything
+    shop.store.fleet.ok("kill", "--batch", "manual", "--yes", cwd=shop.here)
+    assert shop.open() == {shop.other, shop.plain}
 
 
 @pytest.mark.parametrize("command", ["kill", "done"])

@@ -124,7 +124,7 @@ def test_a_fanout_without_a_prefix_has_a_name_of_its_own_and_is_killed_as_a_batc
     assert [name.rpartition("-")[2] for name in names] == ["A1", "A2", "A1", "A2"]
     home.wait_alive(*names)
     (batch,) = {row["batch"] for row in first}
-    killed = home.told("kill", "--batch", batch)
+    killed = home.told("kill", "--batch", batch, "--yes")
     assert {row["branch"] for row in killed} == set(names[:2])
     assert set(home.listed()) == set(names[2:])
 

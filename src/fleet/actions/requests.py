@@ -113,7 +113,7 @@ def request(
     Raises TaskNotFound, Usage, BadInput, IllegalMove for one that is still at work, and FleetError.
     """
     refuse_agents(caller, "open pull requests")
-    made = prepare(fleet, find_task(fleet, name, scope=scope), wish)
+    made = prepare(fleet, find_task(fleet, name, scope=scope, exact=True), wish)
     if wish.dry_run:
         return Requested(made, Did.WOULD, _known(fleet, made).get("url", ""))
     said = tuple(push(made.repository, made.remote, made.commit, made.branch))

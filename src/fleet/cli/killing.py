@@ -30,25 +30,25 @@ PATIENCE = 60.0
 
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, shell_complete=complete_names)
-@click.option("-b", "--batch", default="", help="All tasks of a batch.")
+@click.option("-b", "--batch", default="", help="All tasks of a batch in this repository.")
 @click.option("--yes", "--force", "-f", "-y", "sure", is_flag=True, help="Do not ask, also for globs and batches.")
 @click.option("-d", "--delete-branch", "with_branch", is_flag=True, help="Delete the branch too; its tip is kept.")
 @click.option("--without-ignored", is_flag=True, help="Do not save files that git ignores.")
-@click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
+@click.option("--all-projects", is_flag=True, help="Names and batches may mean any repository.")
 @click.option("--reason", default=BY_HAND, show_default=True, help="What the task says about it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     """Stop tasks: a running agent is ended, what waits is kept from starting. `fleet retry` opens them again.
 
-    NAME is a whole task id, a branch, or a glob over the branches of this repository. Without a terminal, a glob that
-    fits several tasks needs --yes. A worktree is removed after what only it holds was saved; its branch stays, unless
-    it is to be deleted too.
+    NAME is a whole task id, a branch, or a glob over the branches of this repository. Without a terminal, a glob or
+    batch of several tasks needs --yes. A worktree is removed after what only it holds was saved; its branch stays,
+    unless it is to be deleted too.
     """
     if not names and not batch:
         raise Usage("name what to kill, or a batch", hint="`fleet list` shows them.")
     with open_fleet(find()) as fleet:
         ids, fitting = _meant(fleet, names, batch, person.scope(all_projects=given["all_projects"]))
-        if (fitting or batch) and not given["sure"]:
+        if fitting and not given["sure"]:
             if sys.stdin.isatty():
                 _tell_outlook(fleet, ids, with_branch=given["with_branch"])
             if not is_sure(fleet, fitting, "stop", "it" if len(ids) == 1 else f"these {len(ids)}"):
@@ -69,17 +69,22 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
 
 
 def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> tuple[list[str], list[str]]:
-    """All the tasks that are meant, and those of them that only a glob fits."""
+    """All the tasks that are meant, and those of them that only a glob or a batch has."""
     exact, fitting = find_exactly(fleet, names, scope=scope)
     left = {task.id for task in fleet.queue.find(agents.STOPPABLE, sort="id")}
     left |= {space.task_id for space in fleet.history.workspaces()}
     fitting = [key for key in fitting if key in left]
     ids = [*exact, *fitting]
     if batch:
-        members = [task.id for task in by_branch(fleet.queue.find(Filter(batch=batch), sort="id"))]
-        if not members:
+        tasks = fleet.queue.find(Filter(batch=batch), sort="id")
+        if not tasks:
             raise FleetError(f"there is no batch {batch!r}", hint="`fleet list --grouped` shows them.")
-        ids += [key for key in members if key in left and key not in ids]
+        # One that names a day has agents of every repository.
+        members = [task.id for task in by_branch(tasks) if not task.repo or scope.has(task)]
+        if not members:
+            raise FleetError(f"batch {batch!r} has no task of this repository", hint="pass --all-projects.")
+        fitting += [key for key in members if key in left and key not in ids]
+        ids += [key for key in fitting if key not in ids]
     if not ids:
         raise FleetError("nothing of it is there any more", hint="`fleet list --all` shows what was.")
     return ids, fitting
