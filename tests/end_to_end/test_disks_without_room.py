@@ -134,12 +134,30 @@ def test_run_is_repeated_when_its_agent_ends_well_and_could_write_nothing(home: 
 def test_command_names_the_disk_when_the_home_is_read_only(home: Terminals) -> None:
     with small_disk(home.fleet.home, "24m"):
         remount(home.fleet.home, "ro")
+        assert f"disk: {home.fleet.home}: Read-only" in home.fleet("doctor").out
         for words in (("run", "start"), ("tasks",), ("bd", "create", "x"), ("create", "work", "--prompt", "x")):
             refused = home.fleet(*words)
             assert refused.code == 1 and "bug" not in refused.err, (words, refused)
             assert "read-only" in refused.err.lower() and str(home.fleet.home) in refused.err, (words, refused)
         remount(home.fleet.home, "rw")
         assert home.fleet.ok("tasks") == ""
+
+
+def test_backup_is_made_when_the_disk_of_the_home_is_full(home: Terminals) -> None:
+    """It is needed most then; what it needs on the way is beside its file."""
+    with small_disk(home.fleet.home, "24m") as fill_up:
+        home.start()
+        task = home.told("bd", "create", "kept")["id"]
+        fill_up()
+        file = home.fleet.user / "home.backup"
+        home.fleet.ok("backup", str(file))
+        assert [path.name for path in home.fleet.user.glob("*backup*")] == [file.name]
+        assert f"disk: {home.fleet.home}: No space" in home.fleet("doctor").out
+        (home.fleet.home / "filler").unlink()
+        home.stop()
+    elsewhere = str(home.fleet.home.with_name("restored"))
+    home.fleet.ok("restore", str(file), FLEET_HOME=elsewhere)
+    assert task in home.fleet.ok("bd", "list", FLEET_HOME=elsewhere)
 
 
 def test_supervisor_is_seen_when_its_home_became_read_only_for_others(home: Terminals) -> None:

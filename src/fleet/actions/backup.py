@@ -69,7 +69,8 @@ def backup(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -
     draft = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.part")  # noqa: PTH118
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file, tempfile.TemporaryDirectory(prefix="backup-", dir=home.root) as work:
+        # Beside the file: the disk of the home may be full.
+        with os.fdopen(handle, "wb") as file, tempfile.TemporaryDirectory(prefix=".backup-", dir=folder) as work:
             with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as tar:
                 made = _Making(home, tar, work, tell).make()
             file.flush()

@@ -13,6 +13,7 @@ from fleet.actions.settings import validate
 from fleet.assembly import open_fleet, require, terminal_version
 from fleet.config import load, price_table
 from fleet.core.errors import FleetError, HomeRefused
+from fleet.engine.room import lack_of_room
 from fleet.engine.situation import free_disk_mb, free_memory_mb, unusable
 from fleet.home import quoted, refuse_file_system
 
@@ -107,6 +108,8 @@ def _settings(home: Home, cwd: str) -> Iterator[Check]:
 
 def _machine(home: Home) -> Iterator[Check]:
     floors = load(home, env={}, lenient=True).supervisor
+    if lack := lack_of_room(home.root, home.tasks, home.worktrees):
+        yield Check("disk", WRONG, lack, "make room or mount it for writing; until then nothing is started.")
     for name, free, least, key in (
         ("disk", free_disk_mb(home.root), floors.min_free_disk_mb, "min_free_disk_mb"),
         ("memory", free_memory_mb(), floors.min_free_memory_mb, "min_free_memory_mb"),
