@@ -86,11 +86,11 @@ def test_stop_agents_leaves_none_when_the_database_fails_at_every_start(home: Su
 
 
 @pytest.mark.parametrize("containment", ["namespace", "weak"])
-@pytest.mark.parametrize("is_put_back", [False, True])
-def test_agent_is_ended_before_its_task_gets_another_when_its_folder_was_deleted(
-    home: Supervised, containment: str, is_put_back: bool
+@pytest.mark.parametrize("fault", ["deleted", "put back", "moved"])
+def test_agent_is_ended_before_its_task_gets_another_when_its_folder_was_lost(
+    home: Supervised, containment: str, fault: str
 ) -> None:
-    """Nothing leads to it any more, also where the folder was put back from a copy."""
+    """Nothing leads to it any more, also where a copy of its folder, or of the whole home, took the place."""
     if containment == "weak":
         without_namespaces(home)
     key = home.create("ignore_term daemons=2 seconds=300")
@@ -99,8 +99,12 @@ def test_agent_is_ended_before_its_task_gets_another_when_its_folder_was_deleted
     home.kill()
     folder = home.fleet.home / "tasks" / key
     kept = shutil.copytree(folder, home.fleet.user / "kept", ignore=shutil.ignore_patterns("control"))
-    shutil.rmtree(folder)
-    if is_put_back:
+    if fault == "moved":
+        old = home.fleet.home.rename(home.fleet.home.with_name("old"))
+        shutil.copytree(old, home.fleet.home, symlinks=True, ignore=shutil.ignore_patterns("control", "wake"))
+    else:
+        shutil.rmtree(folder)
+    if fault == "put back":
         shutil.copytree(kept, folder)
     assert live_runs(home) == {f"FLEET_RUN_ID={key}/1"}
     home.start()

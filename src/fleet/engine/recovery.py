@@ -26,7 +26,7 @@ from fleet.engine.starting import folder_of
 from fleet.engine.strays import living, living_runs, strays_among
 from fleet.engine.work import save_all
 from fleet.engine.workplace import is_there
-from fleet.launchers.lock import deleted_locks, kill_shims
+from fleet.launchers.lock import kill_shims, lost_shims
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
@@ -65,10 +65,11 @@ class Recovery:
         """Every agent in this home to go on with that is not on record, each with the work to do; others are ended.
 
         A restored backup knows nothing of what began after it; or another host has the task since, and the agent stands
-        still. Raises FleetError while an agent whose folder was deleted does not end.
+        still. Raises FleetError while an agent whose folder was deleted or moved does not end.
         """
         office = self._office
-        await asyncio.to_thread(_end_unreachable, office.home)
+        live = await office.ask(office.history.live, office.owner)
+        await asyncio.to_thread(_end_lost, office.home, [self._place(run) for run in live])
         found = await asyncio.to_thread(living, office.home)
         for stray in await office.ask(strays_among, office.home, office.history, found):
             try:
@@ -235,14 +236,14 @@ class Recovery:
                 log.info("gave back %s: it was claimed but never started", task.id)
 
 
-def _end_unreachable(home: Home) -> None:
-    """End the agents of runs whose folders were deleted: their runs are taken for ended. Raises FleetError."""
-    held = deleted_locks(home.tasks)
+def _end_lost(home: Home, folders: list[str]) -> None:
+    """End the agents that the folders of their runs do not lead to any more. Raises FleetError."""
+    held = lost_shims(home.tasks, folders)
     for folder in sorted(set(held.values())):
-        log.warning("%s was deleted while its agent lived: the agent is ended", folder)
+        log.warning("%s was deleted or moved while its agent lived: the agent is ended", folder)
     kill_shims(held)
     give_up = time.monotonic() + losing.END_SECONDS
-    while held and (held := deleted_locks(home.tasks)):
+    while held and (held := lost_shims(home.tasks, folders)):
         if time.monotonic() > give_up:
             raise FleetError(f"agents whose folders were deleted do not end: {sorted(set(held.values()))}")
         time.sleep(0.05)

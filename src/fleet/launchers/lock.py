@@ -3,9 +3,9 @@
 import contextlib
 import fcntl
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
-from fleet.launchers.shim.tree import KILL, processes, send
+from fleet.launchers.shim.tree import KILL, processes, read, send
 
 #: What the kernel adds to the path of a file that was deleted.
 _DELETED = " (deleted)"
@@ -26,20 +26,29 @@ def is_locked(folder: str, name: str = "lock") -> bool:
     return False
 
 
-def deleted_locks(tasks: str) -> dict[int, str]:
-    """Return the processes that hold the lock of a run below this folder that was deleted, each with the run's folder.
+def lost_shims(tasks: str, folders: Collection[str]) -> dict[int, str]:
+    """Return the processes that keep an agent which no folder leads to any more, each with the folder of its run.
 
-    Nothing else leads to their agents.
+    They hold a lock below `tasks` that was deleted, or keep one of these folders and hold the lock of another: it is a
+    copy, and the one that they were started in was moved.
     """
-    begin, end = f"{os.path.realpath(tasks)}/", f"/lock{_DELETED}"
+    begin = f"{os.path.realpath(tasks)}/"
+    free = {os.fsencode(folder): folder for folder in folders if not is_locked(folder)}
     found = {}
-    for pid in filter(str.isdecimal, _names("/proc")):
-        for number in _names(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                link = os.readlink(f"/proc/{pid}/fd/{number}")  # noqa: PTH115
-                if link.startswith(begin) and link.endswith(end):
-                    found[int(pid)] = link.removesuffix(end)
+    for pid in map(int, filter(str.isdecimal, _names("/proc"))):
+        for link in _files_of(pid):
+            if link.startswith(begin) and link.endswith(f"/lock{_DELETED}"):
+                found[pid] = link.removesuffix(f"/lock{_DELETED}")
+            elif free and link.endswith("/lock"):
+                for word in free.keys() & read(f"/proc/{pid}/cmdline").split(b"\0"):
+                    found[pid] = free[word]
     return found
+
+
+def _files_of(pid: int) -> Iterator[str]:
+    for number in _names(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            yield os.readlink(f"/proc/{pid}/fd/{number}")  # noqa: PTH115
 
 
 def kill_shims(held: Collection[int]) -> None:
