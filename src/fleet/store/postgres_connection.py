@@ -173,7 +173,7 @@ class Connection:
         if version < SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"the database has schema {version}, this fleet needs {SCHEMA_VERSION}",
-                hint=EMPTY if version == 0 else "`fleet run` brings an older database up to date.",
+                hint=EMPTY if version == 0 else "`fleet run restart` brings an older database up to date.",
             )
 
     def _run_script(self, script: bytes) -> None:

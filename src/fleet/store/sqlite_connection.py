@@ -156,7 +156,7 @@ class Connection:
         if version < SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"{self.path} has schema {version}, this fleet needs {SCHEMA_VERSION}",
-                hint="`fleet run` brings an older database up to date.",
+                hint="`fleet run restart` brings an older database up to date.",
             )
 
     def _use_log(self) -> None:
