@@ -34,12 +34,13 @@ def lost_shims(tasks: str, folders: Collection[str]) -> dict[int, str]:
     """
     begin = f"{os.path.realpath(tasks)}/"
     free = {os.fsencode(folder): folder for folder in folders if not is_locked(folder)}
+    own = {f"{os.path.realpath(folder)}/lock" for folder in folders}  # a shim that begins opens it before it holds it
     found = {}
     for pid in map(int, filter(str.isdecimal, _names("/proc"))):
         for link in _files_of(pid):
             if link.startswith(begin) and link.endswith(f"/lock{_DELETED}"):
                 found[pid] = link.removesuffix(f"/lock{_DELETED}")
-            elif free and link.endswith("/lock"):
+            elif free and link.endswith("/lock") and link not in own:
                 for word in free.keys() & read(f"/proc/{pid}/cmdline").split(b"\0"):
                     found[pid] = free[word]
     return found
