@@ -128,6 +128,7 @@ GREED = {
     "fleet.reason": "a person looked at it",
     "fleet.made_by": "",
     "merged": {"into": "main"},
+    "resolves": {"task": "fleet-of-another", "tip": "0" * 40},
 }
 
 
@@ -142,7 +143,7 @@ def checked(agent: Agent, ids: set[str], *, is_greedy: bool = False) -> None:
         assert rules["depth"] == 2 and rules.get("at_once", 1) <= 50, rules
         assert rules.get("retries", 0) <= 1 and rules.get("stale_restarts", 0) <= 1, rules
         assert (task.account, task.made_by, task.path) == ("work", agent.own, agent.path)
-        assert (task.finding, task.reason, task.metadata.get("merged")) == ("", "", None)
+        assert (task.finding, task.reason) == ("", "") and not {"merged", "resolves"} & task.metadata.keys()
         assert task.base == "" or len(task.base) == 40
         assert not is_greedy or limits["max_tokens"] == 5, "less is for its maker to say"
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fleet.core.filter import Filter
 from merges import Merges, branch_with, left_out, merged
 from program import Program
 from repositories import run_git
@@ -57,3 +58,16 @@ def test_branch_that_began_on_weakened_tests_is_merged_only_if_a_person_says_so(
     stricter = home.work("stricter", {"tests/more": "x"})
     assert merged(home.merge(stricter)) == [stricter], "new tests are not contested"
     assert merged(home.merge(task, "--unverified")) == [task]
+
+
+def test_task_that_resolves_a_conflict_is_not_judged_by_a_command_that_an_agent_chose(home: Merges) -> None:
+    home.fleet.ok("init", "--home", "--permissions", "user")
+    home.fleet.ok("config", "set", "coder=demo")
+    home.work("one", {"file1.txt": "one\n"})
+    home.work("agents", {"file1.txt": "two\n"}, made_by="fleet-x", verify="true")
+    home.work("persons", {"file1.txt": "three\n"}, verify="test -e file1.txt")
+    home.merge("one", "agents", "persons", "--conflicts", "agent")
+    home.fleet("run", "stop", "--stop-agents")
+    with home.open() as fleet:
+        made = {task.branch: task.verify for task in fleet.queue.find(Filter(), sort="id") if task.origin == "merge"}
+    assert made == {"merge/agents": "", "merge/persons": "test -e file1.txt"}

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from fleet.actions import creating
 from fleet.actions.creating import Maker, Terms, Wish
-from fleet.actions.merge_records import RESOLVES
 from fleet.actions.merge_texts import resolve_prompt
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
-from fleet.core.task import MERGE, Status
+from fleet.core.task import MERGE, RESOLVES, Status
 from fleet.workspaces.commits import merge_base
 
 if TYPE_CHECKING:
@@ -35,7 +34,8 @@ def hand_over(fleet: Fleet, view: View, item: Item, files: Sequence[str], *, tar
     others = [(task, _receipt(fleet, task)) for task in _other_side(fleet, view, item, files, target)]
     prompt = resolve_prompt(item.task, target, files=files, own=item.receipt, others=others)
     wish = Wish(branch=_branch(view, item), prompt=prompt, coder=item.task.coder, model=item.task.model)
-    terms = Terms(base=item.tip or "", headless=True, verify=item.task.verify)
+    verify = "" if item.task.made_by else item.task.verify  # a command that an agent chose judges nothing alone
+    terms = Terms(base=item.tip or "", headless=True, verify=verify)
     try:
         made = creating.create(fleet, view.repository.top, [wish], terms, Maker(origin=MERGE, by=by)).tasks[0]
     except FleetError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.actions.merge_choice import merged_of
 from fleet.actions.merge_queue import AnotherMerge, turn
 from fleet.core.errors import FleetError, TaskNotFound
-from fleet.core.task import MERGED, Comment
+from fleet.core.task import MERGED, RESOLVES, Comment
 from fleet.core.unique import new_uuid
 from fleet.workspaces.landed import note_move
 from fleet.workspaces.moving import drop, entries, finish
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from fleet.actions.names import Scope
     from fleet.assembly import Fleet
     from fleet.workspaces.moving import Entry
-
-#: The key of the metadata of a task that resolves a conflict: of which task, at which commit.
-RESOLVES = "resolves"
 
 
 def record(fleet: Fleet, entry: Entry) -> None:

@@ -9,7 +9,7 @@ import os
 
 from fleet.actions.bounds import BOUND, bounds_of
 from fleet.core.errors import IllegalMove
-from fleet.core.task import MERGED, RESOLVED, SPEC_FIELDS, Caller
+from fleet.core.task import MERGED, RESOLVED, RESOLVES, SPEC_FIELDS, Caller
 from fleet.descent import descents, is_same
 
 TYPE_CHECKING = False
@@ -110,7 +110,7 @@ class Restricted:
         bounds = self._bounds()
         bounds.check()
         task = bounds.applied(task).replace(made_by=self._caller.task_id, finding="", reason="")
-        self._queue.add(task.replace(metadata=_without_merge(task, None)))
+        self._queue.add(task.replace(metadata=_metadata(task, None)))
 
     def save(self, task: Task) -> None:
         """Keep a changed task, but for what is not the run's to say."""
@@ -126,7 +126,7 @@ class Restricted:
             task = self._bounds().applied(task, kept)
         names = _NOT_OF_ITS_OWN if own else _NOT_ITS_WORD
         held = {name: getattr(kept, name) for name in names}
-        self._queue.save(task.replace(**held, metadata=_without_merge(task, kept)))
+        self._queue.save(task.replace(**held, metadata=_metadata(task, kept)))
 
     def remove(self, task_id: str) -> None:
         """Take a task out that nobody works on."""
@@ -175,10 +175,11 @@ class Restricted:
         return self._bound
 
 
-def _without_merge(task: Task, kept: Task | None) -> dict[str, Any]:
-    """The metadata of a task, in which only fleet says that the task was merged."""
-    merged = {MERGED: kept.metadata[MERGED]} if kept is not None and MERGED in kept.metadata else {}
-    return {name: value for name, value in task.metadata.items() if name != MERGED} | merged
+def _metadata(task: Task, kept: Task | None) -> dict[str, Any]:
+    """The metadata of a task, in which only fleet says what was merged."""
+    before = kept.metadata if kept is not None else {}
+    ours = {name: before[name] for name in (MERGED, RESOLVES) if name in before}
+    return {name: value for name, value in task.metadata.items() if name not in (MERGED, RESOLVES)} | ours
 
 
 def _check_own(kept: Task, task: Task) -> None:

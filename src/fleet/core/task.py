@@ -66,6 +66,8 @@ MADE_HERE = (CREATE, FANOUT, MULTI, PICK, MERGE, "workflow", "mcp")
 
 #: The key of a task's metadata under which its merge is noted.
 MERGED = "merged"
+#: And that of a task that resolves a conflict: of which task, at which commit.
+RESOLVES = "resolves"
 
 #: Fleet's own fields of a task: columns in the database, `fleet.` keys of its metadata in bd's JSON.
 SPEC_FIELDS = (
