@@ -7,6 +7,7 @@ import sys
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
 import costs
 import leftovers
@@ -17,6 +18,8 @@ __all__ = ["fleet"]
 pytest_plugins = ["soak"]
 
 isolate()
+settings.register_profile("steady", settings(), deadline=None)  # a busy machine is not a bug
+settings.load_profile("steady")
 
 # The first words of the reason that `needs.require` gives.
 MARK = "not exercised: "
