@@ -22,7 +22,8 @@ def isolate() -> None:
     """Give this process, and all that it starts, the same environment on every machine."""
     base = Path(tempfile.mkdtemp(prefix="fleet-test-env-"))
     atexit.register(shutil.rmtree, base, ignore_errors=True)
-    (base / "home").mkdir()
+    base.chmod(0o755)  # for programs that tests start as other users
+    (base / "home").mkdir(mode=0o700)
     kept = {name: value for name, value in os.environ.items() if KEPT.fullmatch(name)}
     folders = (Path(folder) for folder in kept.get("PATH", os.defpath).split(os.pathsep))
     kept["PATH"] = os.pathsep.join(str(without_hidden(folder, base)) for folder in folders)
@@ -38,6 +39,7 @@ def without_hidden(folder: Path, base: Path) -> Path:
     if not any(shutil.which(name, path=str(folder)) for name in HIDDEN):
         return folder
     links = Path(tempfile.mkdtemp(prefix="bin-", dir=base))
+    links.chmod(0o755)
     for program in folder.iterdir():
         if program.name not in HIDDEN:
             (links / program.name).symlink_to(program.absolute())
