@@ -383,6 +383,15 @@ def test_a_worktree_whose_pointers_were_changed_is_not_touched(place: Place) -> 
     assert fingerprint(tree) == before
 
 
+def test_a_checkout_whose_index_is_a_link_is_not_touched(place: Place) -> None:
+    index, other = place.top / ".git" / "index", place.folder / "other"
+    index.rename(other)
+    index.symlink_to(other)
+    new, before = target(place), other.read_bytes()
+    assert "index of that worktree was changed" in moved(place, new).why_not
+    assert other.read_bytes() == before and index.is_symlink()
+
+
 def test_a_checkout_that_git_keeps_apart_from_its_folder_is_not_guessed_at(tmp_path: Path) -> None:
     def make(path: Path) -> Path:
         made = make_repository(path)

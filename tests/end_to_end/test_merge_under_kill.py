@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -69,3 +70,25 @@ def check(home: Merges, point: int) -> bool:
     assert run_git(home.repo, "rev-list", "--count", f"{old}..main") == "1"
     home.assert_sound()
     return result.code != 0
+
+
+@pytest.mark.parametrize("words", [("list", "--repair"), ("merge", "one")])
+def test_the_next_command_reports_an_interrupted_merge_and_git_finishes_it(
+    home: Merges, words: tuple[str, ...]
+) -> None:
+    """git and fleet end in the middle of a file, as when a machine loses its power."""
+    key, wrapper = home.work("one"), home.fleet.user / "bin" / "git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(
+        f'#!/bin/sh\ncase "$*" in *--ff-only*) printf on > {home.repo}/one.txt; kill -9 $PPID; exit 1;; esac\n'
+        f'exec {shutil.which("git")} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    old = home.tip()
+    result = home.fleet("merge", "one", PATH=f"{wrapper.parent}:{home.fleet.env['PATH']}")
+    assert result.code == -signal.SIGKILL and home.tip() == old
+    after = home.fleet(*words)
+    assert f"main: a merge was interrupted; it has landed as {home.tip()[:10]}" in after.out + after.err
+    assert (home.repo / "one.txt").read_text() == "one\n"
+    assert home.task(key).metadata["merged"]["commit"] == home.tip() != old
+    home.assert_sound()
