@@ -135,7 +135,7 @@ class Runner:
         if not is_well:
             self._check_room(live)
         found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
-        if is_well and not live.run.diff_files:
+        if is_well and live.run.diff_files == 0:
             self._check_room(live)
         return found
 
