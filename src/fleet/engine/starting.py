@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from fleet import coders
 from fleet.coders.base import Order
-from fleet.coders.dialogs import pre_answer
+from fleet.coders.dialogs import pre_answer, trust_folder
 from fleet.coders.prompt import Spoken, not_passed, not_so, prompt_for, spoken_for
 from fleet.config import (
     accounts_for,
@@ -286,7 +286,11 @@ def _answer_dialogs(office: Office, plan: Plan, run: Run, env: dict[str, str]) -
     """An account's own folder is fleet's to write: no question stands before its agents. The user's own is not."""
     for account in accounts_for(office.settings, plan.coder.name):
         if account.name == run.account and account.config_dir:
-            pre_answer(plan.coder, config_folder(account), plan.place.cwd, env)
+            folder, home = config_folder(account), office.home
+            if os.path.realpath(plan.place.cwd).startswith(os.path.realpath(home.worktrees) + os.sep):
+                # Agents that start together write the file too, and drop what was added since they read it.
+                trust_folder(plan.coder, folder, home.worktrees)
+            pre_answer(plan.coder, folder, plan.place.cwd, env)
 
 
 def folder_of(office: Office, run: Run, redactor: Redactor | None = None) -> TaskFolder:
