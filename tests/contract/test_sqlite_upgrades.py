@@ -343,7 +343,10 @@ def test_the_program_upgrades_a_home_by_run_and_says_so_elsewhere(fleet: Program
     add_old_work(made_with(database, 2))
     for words in (["tasks"], ["bd", "list"], ["bd", "create", "x"], ["runs", "t-1"], ["init"]):
         refused = fleet(*words)
-        assert refused.code == 1 and "has schema 2" in refused.err and "`fleet run`" in refused.err, (words, refused)
+        assert refused.code == 1 and "has schema 2" in refused.err and "`fleet run restart`" in refused.err, (
+            words,
+            refused,
+        )
     assert version(database) == 2
     supervised.start()
     try:
