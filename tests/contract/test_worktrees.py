@@ -168,10 +168,18 @@ def _add_while_git_is_killed(place: Place, branch: str, delay: float) -> None:
     time.sleep(delay)
     os.killpg(git.pid, signal.SIGKILL)
     git.wait()
-    with suppress(ProcessLookupError):  # raised once its children are gone too: until then a git lives here
-        while True:
-            os.killpg(git.pid, 0)
-            time.sleep(0.001)
+    while _lives(git.pid):
+        time.sleep(0.001)
+
+
+def _lives(group: int) -> bool:
+    """Return True if a process of a group has not ended; zombies wait for init only."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group, *_ = stat.read_text().rpartition(")")[2].split()
+            if int(its_group) == group and state != "Z":
+                return True
+    return False
 
 
 def test_a_failed_add_by_a_killed_git_is_taken_back_by_itself(place: Place) -> None:
