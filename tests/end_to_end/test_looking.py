@@ -111,11 +111,12 @@ def test_a_line_typed_to_a_headless_agent_is_a_prompt(home: Terminals, way: str)
     assert message["text"] == "use blue"
 
 
-def test_a_watched_list_is_shown_anew_until_ctrl_c(home: Terminals) -> None:
-    home.told("create", "first", "--prompt", "work")
-    screen = Screen(home, "list", "-w")
+@pytest.mark.parametrize("command", ["list", "tasks"])
+def test_a_watched_table_is_shown_anew_until_ctrl_c(home: Terminals, command: str) -> None:
+    home.told("create", "first", "--prompt", "the first")
+    screen = Screen(home, command, "-w")
     screen.wait_for("first")
-    home.told("create", "second", "--prompt", "work", "--no-wait")
+    home.told("create", "second", "--prompt", "the second", "--no-wait")
     screen.wait_for("second")
     screen.press(b"\x03")
     assert screen.end() == 130

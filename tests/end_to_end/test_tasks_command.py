@@ -67,6 +67,14 @@ def test_what_is_put_off_is_not_passed_over_in_silence(store: Store) -> None:
     assert "0 running, 0 ready, 1 put off, 0 waiting for others, 0 blocked" in store.fleet("tasks").err
 
 
+def test_narrow_screen_shows_fewer_columns_and_shorter_titles(store: Store) -> None:
+    store.begin(store.create("count the stars " * 10))
+    store.fleet.env["COLUMNS"] = "90"
+    heads, row = store.fleet.ok("tasks").splitlines()
+    assert "Title" in heads and "Cwd" not in heads
+    assert "count the stars" in row and row.endswith("…") and len(row) == 90
+
+
 def test_a_limit_is_kept_and_the_rest_counted(store: Store) -> None:
     for number in range(3):
         store.begin(store.create(f"task {number}"))

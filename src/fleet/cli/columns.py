@@ -5,6 +5,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 
@@ -14,20 +15,42 @@ GAP = "  "
 LEAST = 8  # a cut column keeps so many characters
 
 
-def show(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), cut: str = "") -> None:
-    """Print rows under their heads; where the screen is too narrow the column `cut` gives way."""
-    lines = [list(heads), *([clean(cell) for cell in row] for row in rows)]
-    widths = [max(_width(line[at]) for line in lines) for at in range(len(heads))]
-    room = _screen()
-    if room and cut in heads:
-        at = list(heads).index(cut)
-        over = sum(widths) + len(GAP) * (len(widths) - 1) - room
-        widths[at] = max(LEAST, widths[at] - max(0, over))
-    for number, line in enumerate(lines):
-        text = GAP.join(
-            _padded(cell, width, head in right) for cell, width, head in zip(line, widths, heads, strict=True)
-        )
-        click.echo(click.style(text.rstrip(), bold=True) if number == 0 and _coloured() else text.rstrip())
+class Styled(NamedTuple):
+    """A cell with a style, which only a terminal shows."""
+
+    text: str
+    fg: str | None = None
+    bold: bool = False
+    dim: bool = False
+
+
+def show(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str | Styled]],
+    *,
+    right: Sequence[str] = (),
+    cut: Sequence[str] = (),
+) -> None:
+    """Print rows under their heads. On a narrow screen the columns in `cut` are shortened, the first one first."""
+    lines = [[Styled(head, bold=True) for head in heads], *([_cell(cell) for cell in row] for row in rows)]
+    widths = [max(_width(line[at].text) for line in lines) for at in range(len(heads))]
+    over = sum(widths) + len(GAP) * (len(widths) - 1) - screen() if screen() else 0
+    for at in [list(heads).index(name) for name in cut]:
+        given = max(0, min(over, widths[at] - LEAST))
+        widths[at], over = widths[at] - given, over - given
+    for line in lines:
+        cells = zip(line, widths, heads, strict=True)
+        click.echo(GAP.join(_drawn(cell, width, head in right) for cell, width, head in cells).rstrip())
+
+
+def _cell(given: str | Styled) -> Styled:
+    return given._replace(text=clean(given.text)) if isinstance(given, Styled) else Styled(clean(given))
+
+
+def _drawn(cell: Styled, width: int, right: bool) -> str:
+    text = _padded(cell.text, width, right)
+    has_style = _coloured() and (cell.fg or cell.bold or cell.dim)
+    return click.style(text, fg=cell.fg, bold=cell.bold or None, dim=cell.dim or None) if has_style else text
 
 
 def _padded(text: str, width: int, right: bool) -> str:
@@ -43,9 +66,10 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def _screen() -> int:
+def screen() -> int:
+    """Return the width of the screen; 0 if nobody looks at one."""
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
-        return 0  # where nobody looks at a screen, nothing is cut off
+        return 0
     return shutil.get_terminal_size().columns
 
 

@@ -79,7 +79,7 @@ def _list(found: list[Seen]) -> None:
                 f"not seen since {instant(host.seen_at)}" if is_gone else instant(host.seen_at),
             )
         )
-    show(COLUMNS, rows, right=("Slots", "Agents", "Load"), cut="Labels")
+    show(COLUMNS, rows, right=("Slots", "Agents", "Load"), cut=["Labels"])
     for name in sorted({each.host.name for each in found}):
         ids = [each.host.id for each in found if each.host.name == name]
         if len(ids) > 1:

@@ -59,10 +59,10 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> 
         for batch, group in groupby(by_batch, key=lambda row: row.task.batch):
             members = list(group)
             click.echo(f"{batch or 'no batch'}: {_counted(members)}")
-            columns.show(HEADS[:-1], [_cells(row)[:-1] for row in members], right=RIGHT, cut="Branch")
+            columns.show(HEADS[:-1], [_cells(row)[:-1] for row in members], right=RIGHT, cut=["Branch"])
             click.echo()
     else:
-        columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut="Branch")
+        columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut=["Branch"])
     for row in [] if as_json else found:
         if row.status == Doing.QUEUED and row.task.reason:
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")

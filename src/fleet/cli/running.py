@@ -3,27 +3,26 @@
 import time
 
 import click
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from fleet.actions.agents import Running, running
 from fleet.actions.outlook import Outlook, outlook
 from fleet.actions.strays import strays_unwatched
 from fleet.assembly import open_fleet
+from fleet.cli import columns
 from fleet.cli.amounts import NOTHING, cost, count, duration, instant, percent
 from fleet.cli.bd.text import clean
+from fleet.cli.columns import Styled
 from fleet.cli.errors import heed_reader
-from fleet.cli.tables import cell, console, show, table
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
-COLUMNS = (
+HEADS = (
     *("ID", "Started", "Elapsed", "Idle", "Context", "Events", "Tokens", "Cost"),
     *("Coder", "Model", "Title", "Cwd"),
 )
 WIDE_ENOUGH = 110
-NARROW = ("Started", "Events", "Cwd")
+#: What a narrow screen does without.
+LEAST_TELLING = ("Started", "Events", "Cwd")
 NUMBERS = ("Elapsed", "Idle", "Context", "Events", "Tokens", "Cost")
 
 
@@ -36,8 +35,6 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
 
     What a task says itself is bold; what it inherits from settings is dim.
     """
-    if watch and not as_json and console().is_terminal:
-        return _watch(limit)
     while True:
         with open_fleet(find()) as fleet:
             rows, ahead, unlisted = running(fleet), outlook(fleet), strays_unwatched(fleet)
@@ -45,29 +42,33 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
             click.echo(encode_printable([row.view() for row in _first(rows, limit)], None if watch else 2))
             remarks = [clean(line) for line in unlisted]
         else:
-            _print(rows, limit)
+            if watch:
+                click.clear()
+            _print(_first(rows, limit))
             remarks = _remarks(rows, ahead, limit, unlisted)
         if remarks:
             click.echo("\n".join(remarks), err=True)
         if not watch:
-            return None
+            return
         heed_reader()
         time.sleep(1)
 
 
-def drawn(rows: list[Running], width: int) -> Table:
-    """The table of these tasks; on a narrow screen the least telling columns are left out."""
-    left_out = NARROW if width < WIDE_ENOUGH else ()
-    made = table(*(name for name in COLUMNS if name not in left_out), right=NUMBERS, wide=("Title", "Cwd"))
-    for row in rows:
-        made.add_row(*(value for name, value in zip(COLUMNS, _cells(row), strict=True) if name not in left_out))
-    return made
+def _print(rows: list[Running]) -> None:
+    """Print the table of these tasks; a narrow screen does without the least telling columns."""
+    if not rows:
+        return
+    left_out = LEAST_TELLING if 0 < columns.screen() < WIDE_ENOUGH else ()
+    at = [number for number, head in enumerate(HEADS) if head not in left_out]
+    cells = [[found[number] for number in at] for found in map(_cells, rows)]
+    heads = [HEADS[number] for number in at]
+    columns.show(heads, cells, right=NUMBERS, cut=[head for head in ("Cwd", "Title") if head in heads])
 
 
-def _cells(row: Running) -> tuple[str | Text, ...]:
+def _cells(row: Running) -> tuple[str | Styled, ...]:
     task, run = row.task, row.run
     return (
-        cell(task.id, "cyan"),
+        Styled(task.id, fg="cyan"),
         instant(row.started_at),
         duration(row.elapsed_seconds),
         duration(row.idle_seconds),
@@ -75,28 +76,15 @@ def _cells(row: Running) -> tuple[str | Text, ...]:
         count(run.events if run else None),
         count(run.tokens if run else None),
         cost(run.cost_usd, run.cost_basis) if run else NOTHING,
-        cell(row.coder, "bold" if task.coder else "dim"),
-        cell(row.model or "its own", "bold" if task.model else "dim"),
-        cell(task.title, cut=True),
-        cell(task.cwd or "its own", cut=True),
+        _own(row.coder, bool(task.coder)),
+        _own(row.model or "its own", bool(task.model)),
+        task.title,
+        task.cwd or "its own",
     )
 
 
-def _watch(limit: int) -> None:
-    with open_fleet(find()) as fleet, Live(console=console(), auto_refresh=False) as live:
-        while True:
-            rows, ahead = running(fleet), outlook(fleet)
-            made = drawn(_first(rows, limit), live.console.width)
-            remarks = _remarks(rows, ahead, limit, strays_unwatched(fleet))
-            made.caption, made.caption_justify = "\n".join(remarks), "left"
-            live.update(made, refresh=True)
-            heed_reader()
-            time.sleep(1)
-
-
-def _print(rows: list[Running], limit: int) -> None:
-    if rows:
-        show(drawn(_first(rows, limit), console().width))
+def _own(text: str, is_own: bool) -> Styled:
+    return Styled(text, bold=is_own, dim=not is_own)
 
 
 def _first(rows: list[Running], limit: int) -> list[Running]:
