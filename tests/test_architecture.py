@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -60,6 +61,9 @@ HEAVY = (
     *("click", "rich", "msgspec", "tomlkit", "dataclasses", "typing", "inspect", "pathlib"),
     *("tomllib", "subprocess", "asyncio", "logging", "fleet.config.price_table"),
 )
+
+# What people type all day loads nothing that only a supervisor needs, and draws its tables itself.
+SUPERVISORS = ("rich", "asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying")
 
 SQL = re.compile(r"\s*(select|insert|update|delete|create)\s", re.IGNORECASE)
 
@@ -196,29 +200,54 @@ def test_sql_lies_in_sql_files() -> None:
     check_every_module(sql, "SQL text at these lines: put it in store/sql/")
 
 
-LOOK = f"""
-import sys
+LOOK = """
+import json, sys
 before = set(sys.modules)
-from fleet.cli.bd import main
-code = main(sys.argv[1:])
-heavy = [name for name in {HEAVY!r} if name in sys.modules and name not in before]
-print(*heavy, file=sys.stderr)
-sys.exit(code)
+from fleet.__main__ import main
+try:
+    main()
+finally:
+    print(json.dumps([name for name in sys.modules if name not in before]), file=sys.stderr)
 """
 
 
-def test_bd_stays_light(tmp_path: Path) -> None:
-    """The hot path imports nothing that costs as much as starting Python."""
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "FLEET_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+class Home:
+    """A home in which commands are watched for what they import."""
 
-    def look(*words: str) -> str:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "FLEET_HOME": str(folder / "home"), "LANG": "C.UTF-8"}
+        self.call("init", "--permissions", "user")
+
+    def call(self, *words: str) -> tuple[str, set[str]]:
+        """Run a command. Return what it printed and the modules it imported."""
         done = subprocess.run(
-            [sys.executable, "-c", LOOK, *words], capture_output=True, env=env, cwd=tmp_path, text=True, timeout=60
+            [sys.executable, "-c", LOOK, *words],
+            capture_output=True,
+            env=self.env,
+            cwd=self.folder,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr
-        return done.stderr
+        return done.stdout, set(json.loads(done.stderr.splitlines()[-1]))
 
-    fleet = Path(sys.executable).with_name("fleet")
-    subprocess.run([fleet, "init", "--permissions", "user"], env=env, cwd=tmp_path, check=True)
-    look("create", "a task", "--json")
-    assert look("ready", "--json").splitlines()[-1:] == [""]
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_bd_stays_light(home: Home) -> None:
+    """The hot path imports nothing that costs as much as starting Python."""
+    home.call("bd", "create", "a task", "--json")
+    _, imported = home.call("bd", "ready", "--json")
+    assert not imported & {*HEAVY}
+
+
+def test_commands_import_nothing_of_a_supervisor(home: Home) -> None:
+    made, _ = home.call("bd", "create", "a task", "--json")
+    task = json.loads(made)["id"]
+    commands = (("--help",), ("list",), ("tasks",), ("show", task), ("create", "--help"), ("kill", task))
+    found = {words: home.call(*words)[1] & {*SUPERVISORS} for words in commands}
+    assert not any(found.values()), found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import encode
-from fleet.engine.departing import STAYS, TO_GO, Wish
+from fleet.core.workspace import NOT_SENT, SENT_TO, STAYS, TO_GO, Wish
 from fleet.engine.host_wire import (
     LONGEST_LINE,
     MOST,
@@ -23,7 +23,6 @@ from fleet.engine.host_wire import (
     read_line,
 )
 from fleet.engine.hosting import is_seen, owner_of, settings_here
-from fleet.engine.returning import NOT_SENT, SENT_TO
 from fleet.workspaces import mirror
 from fleet.workspaces.remote import shown
 from fleet.workspaces.repository import NoRepository, NotOwned, find_repository

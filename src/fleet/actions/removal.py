@@ -15,7 +15,7 @@ from fleet.core.clock import growing_pauses
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
-from fleet.engine.departing import BRANCH_KEPT
+from fleet.core.workspace import BRANCH_KEPT
 from fleet.engine.environment import setup_environment
 from fleet.engine.relocating import relocate
 from fleet.engine.strays import left_after_a_while

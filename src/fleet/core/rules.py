@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from fleet.core.task import Task
+
 _LISTS = ("allow", "protect", "repos", "extra_args")
 _FLAGS = ("fail_to_pass", "no_changes")
 _WORDS = ("reasoning_effort",)
@@ -52,6 +54,14 @@ def rules_in(text: str) -> Rules:
     if not isinstance(told, dict):
         raise ValueError("rules are an object")
     return Rules(**{name: _checked(name, value) for name, value in told.items() if name in Rules._fields})
+
+
+def rules_of(task: Task) -> Rules:
+    """Return the rules that a task carries; none if they cannot be read."""
+    try:
+        return rules_in(task.rules)
+    except ValueError:
+        return Rules()
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -10,6 +10,19 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+#: The keys of a worktree's notes: it is to go, why it stayed when it was, and where its branch's tip is.
+TO_GO, STAYS, BRANCH_KEPT = "to_go", "stays", "branch_kept"
+#: How far its work was sent.
+SENT, SENT_TO, NOT_SENT = "sent", "sent_to", "not_sent"
+
+
+class Wish(Record):
+    """That a worktree is to go, as somebody said it on another host."""
+
+    epoch: int  # of its task: one that was worked on since has a worktree that is wanted
+    with_branch: bool = False
+    without_ignored: bool = False
+
 
 class Workspace(Record):
     """One worktree, its branch and its ports, as the history keeps them. A task has at most one that is not gone."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.filter import Filter
+from fleet.core.rules import rules_of
 from fleet.core.run import Delivery
 from fleet.core.task import Caller
-from fleet.engine.evidence.gathering import rules_of
 
 if TYPE_CHECKING:
     from fleet.core.run import Message, Question, Run

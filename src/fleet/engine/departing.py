@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError, IllegalMove, StoreAway, TaskNotFound, WorkspaceNotFound
 from fleet.core.jsontext import encode
-from fleet.core.record import Record
 from fleet.core.task import Status
+from fleet.core.workspace import BRANCH_KEPT, STAYS, TO_GO, Wish
 from fleet.engine.returning import note, tear_down
 from fleet.engine.work import Work, save_all
 from fleet.engine.workplace import is_there
@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from fleet.workspaces.saving import Saved
 
 log = logging.getLogger(__name__)
-
-#: The keys of a worktree's notes that tell that it is to go, why it stayed when it was, and where its branch's tip is.
-TO_GO, STAYS, BRANCH_KEPT = "to_go", "stays", "branch_kept"
-
-
-class Wish(Record):
-    """That a worktree is to go, as somebody said it on another host."""
-
-    epoch: int  # of its task: one that was worked on since has a worktree that is wanted
-    with_branch: bool = False
-    without_ignored: bool = False
 
 
 def wish_of(space: Workspace) -> Wish | None:

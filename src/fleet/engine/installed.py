@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NOT_INSTALLED = "is not installed"
 PATH_OF_SUPERVISOR = "supervisor's PATH"
+#: After how long one more task tries whether a program is there.
+NOT_INSTALLED_SECONDS = 60.0
 
 
 def program_of(coder: Coder, settings: Settings) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.core.rules import rules_of
 from fleet.core.task import INTERACTIVE
-from fleet.engine.evidence.gathering import rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,6 +15,7 @@ from fleet.core.errors import ClaimLost, FleetError, IllegalMove, StoreAway, Tas
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
 from fleet.core.run import Run
+from fleet.core.workspace import NOT_SENT, SENT, SENT_TO
 from fleet.engine import losing
 from fleet.engine.arrival import Waits, clear_away
 from fleet.engine.commands import run_command
@@ -47,8 +48,6 @@ AT_ONCE = 4
 LOOK_SECONDS = 0.2
 #: How often artifacts are offered to a remote that takes the branch and the receipt, but not them.
 MOST_OFFERS = 5
-#: The keys of a worktree's notes that tell how far its work was sent.
-SENT, SENT_TO, NOT_SENT = "sent", "sent_to", "not_sent"
 
 
 async def send_on(office: Office, live: Live) -> None:

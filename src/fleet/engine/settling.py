@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, TaskNotFound
 from fleet.core.finding import DONE, Evidence, judge
+from fleet.core.rules import rules_of
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
@@ -16,7 +17,7 @@ from fleet.engine import handing_on, staging, telling
 from fleet.engine.accounts import after_run, limits_for
 from fleet.engine.answers import ASKED_BEFORE
 from fleet.engine.evidence import receipts, spawn
-from fleet.engine.evidence.gathering import NO_CHANGES, process, rules_of
+from fleet.engine.evidence.gathering import NO_CHANGES, process
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.giving_back import put_off
 from fleet.engine.losing import end_task_json, insist

@@ -12,9 +12,8 @@ from fleet.core.errors import FleetError
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine.admission import Ramp, Situation
 from fleet.engine.hosting import offers, pin_here
-from fleet.engine.installed import not_installed
+from fleet.engine.installed import NOT_INSTALLED_SECONDS, not_installed
 from fleet.engine.pool import ORIGINS, POOLED, USUAL
-from fleet.engine.starting import NOT_INSTALLED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

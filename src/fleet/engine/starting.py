@@ -31,6 +31,7 @@ from fleet.core.errors import FleetError
 from fleet.core.finding import Finding
 from fleet.core.jsontext import encode
 from fleet.core.redaction import Redactor, secret_values
+from fleet.core.rules import rules_of
 from fleet.core.run import Run
 from fleet.core.task import INTERACTIVE, WORKTREE
 from fleet.core.verification import verification_in
@@ -41,7 +42,6 @@ from fleet.engine.briefing import briefed, carry
 from fleet.engine.coder_files import left_by, patterns_of, told, trusted_in, untrusted_files
 from fleet.engine.costs import why_no_price
 from fleet.engine.environment import Place, agent_environment, agent_path
-from fleet.engine.evidence.gathering import rules_of
 from fleet.engine.evidence.spawn import marked, spawned
 from fleet.engine.evidence.verified import reach_mark
 from fleet.engine.fold import going_on
@@ -76,8 +76,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: After how long one more task tries whether a program is there.
-NOT_INSTALLED_SECONDS = 60.0
 #: How long a task waits at first for a program that is not there, and for a taken account.
 NO_PROGRAM_SECONDS, NO_SEAT_SECONDS = 1.0, 5.0
 #: How long a task waits before it looks again whether its directory is free.

@@ -17,8 +17,9 @@ from fleet.assembly import Fleet
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending
 from fleet.core.task import Status, Verdict
+from fleet.core.workspace import SENT
 from fleet.engine.hosting import Said
-from fleet.engine.returning import SENT, Returns
+from fleet.engine.returning import Returns
 from fleet.engine.supervisor import Supervisor
 from fleet.files import atomic_write
 from fleet.home import Home

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from fleet.core.finding import Evidence
 from fleet.core.record import Record
-from fleet.core.rules import Rules, rules_in
+from fleet.core.rules import rules_of
 from fleet.core.task import WORKTREE
 from fleet.engine.evidence import spawn, stream, transcripts
 from fleet.engine.evidence.claims import Claims, Ground, claims_of
@@ -125,20 +124,6 @@ def process(run: Run, exit: Exit | None) -> dict[str, Any]:
         "rss_kb": exit.peak_rss_kb if exit else run.rss_kb,
         "survivors": exit.survivors if exit else None,
     }
-
-
-def rules_of(task: Task) -> Rules:
-    """The rules that a task carries; none where they cannot be read."""
-    return _rules_in(task.rules)
-
-
-@lru_cache(maxsize=256)
-def _rules_in(text: str) -> Rules:
-    """Read once: of tasks that were made together all have the same."""
-    try:
-        return rules_in(text)
-    except ValueError:
-        return Rules()
 
 
 def look(live: Live) -> Gathered:
