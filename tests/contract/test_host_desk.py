@@ -14,7 +14,7 @@ import pytest
 
 from builders import a_task
 from contract.history_builders import a_run, next_claim
-from fleet.actions.elsewhere import HostAway, ask
+from fleet.actions.fetch_elsewhere import HostAway, ask
 from fleet.assembly import open_fleet, open_launcher
 from fleet.core.event import Event, Kind
 from fleet.core.host import HOSTS_KEY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.actions.elsewhere import workspace_here
+from fleet.actions.fetch_elsewhere import workspace_here
 from fleet.actions.names import find_tasks, is_pattern
 from fleet.core.errors import FleetError, TaskNotFound, Usage
 from fleet.core.filter import Filter

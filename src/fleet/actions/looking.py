@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions import elsewhere
+from fleet.actions import elsewhere, fetch_elsewhere
 from fleet.actions.event_text import event_lines, lines_in
 from fleet.assembly import terminal_screen
 from fleet.core.errors import FleetError
@@ -53,7 +53,7 @@ def events(fleet: Fleet, found: Seen, count: int) -> tuple[list[str], str]:
     """
     if found.run is None or not elsewhere.is_elsewhere(fleet, found.run.owner):
         return event_lines(f"{found.folder}/events.jsonl", count), ""
-    part = elsewhere.last_events(fleet, found.run)
+    part = fetch_elsewhere.last_events(fleet, found.run)
     name = elsewhere.name_of(fleet, found.run.owner)
     told = f"from host {name}" if not part.why else f"host {name} cannot be asked: {part.why}"
     told += f"; this is what it stored at {part.kept_at:%Y-%m-%d %H:%M:%S} UTC" if part.kept_at else ""
@@ -89,7 +89,7 @@ def _read(path: Path) -> str:
 
 def difference(fleet: Fleet, task_id: str, *, stat: bool = False, names: bool = False) -> str:
     """What the work of a task changes against its base, what is not committed included. Raises FleetError."""
-    space = elsewhere.workspace_here(fleet, fleet.queue.get(task_id))
+    space = fetch_elsewhere.workspace_here(fleet, fleet.queue.get(task_id))
     if space is None:
         raise FleetError(f"{task_id} has no worktree", hint="only tasks with a branch have one.")
     work = Work(fleet.home, space)

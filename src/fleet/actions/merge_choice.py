@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions.elsewhere import workspace_here
+from fleet.actions.fetch_elsewhere import workspace_here
 from fleet.actions.names import find_exactly
 from fleet.core.errors import FleetError, Usage
 from fleet.core.filter import Filter

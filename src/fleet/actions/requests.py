@@ -10,7 +10,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.actions.elsewhere import workspace_here
+from fleet.actions.fetch_elsewhere import workspace_here
 from fleet.actions.names import ANYWHERE, find_task
 from fleet.actions.request_text import hide_places, text_of, title_of
 from fleet.actions.request_tool import PROGRAM, Gh, opening

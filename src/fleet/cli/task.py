@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import click
 
 from fleet.actions.agents import running
-from fleet.actions.elsewhere import elsewhere_events
+from fleet.actions.fetch_elsewhere import elsewhere_events
 from fleet.actions.names import find_task
 from fleet.actions.reading import PARTS, follow, part, text_of
 from fleet.actions.runs import task_home
