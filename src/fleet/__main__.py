@@ -1,5 +1,6 @@
 """The program `fleet` (also `flt`, and `python -m fleet`)."""
 
+import gc
 import sys
 
 
@@ -11,6 +12,7 @@ def main() -> None:
 
         sys.exit(bd(args[1:]))
 
+    gc.disable()  # imports make no garbage; the command turns it on again
     from fleet.cli.errors import run
     from fleet.cli.main import call
 

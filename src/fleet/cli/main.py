@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -87,6 +88,8 @@ class Root(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         found = getattr(importlib.import_module(module), name)
+        gc.freeze()
+        gc.enable()
         return found if isinstance(found, click.Command) else _plain(cmd_name, found)
 
     def resolve_command(
