@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -218,9 +218,8 @@ def documented() -> Iterator[tuple[str, Key]]:
 
 def _keys(section: Any, above: Path) -> dict[Path, Key]:
     found: dict[Path, Key] = {}
-    hints = get_type_hints(section, include_extras=True)
     for field in msgspec.structs.fields(section):
-        path, kind = (*above, field.name), hints[field.name]
+        path, kind = (*above, field.name), field.type
         if get_origin(kind) is dict:
             found |= _keys(get_args(kind)[1], (*path, ANY))
         elif isinstance(kind, type) and issubclass(kind, Section):
