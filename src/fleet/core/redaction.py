@@ -18,7 +18,8 @@ _START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"  # also behind a line's end as JS
 _DIGIT = r"(?=[A-Za-z._~+/=-]*\d)"  # a token has one somewhere; a word of prose or an identifier has none
 _PEM = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 
-# What a text must contain for the expression to be tried at all: looking for a word is a hundred times faster.
+# What a text must contain for the expression to be tried at all: looking for a word is a hundred times faster. `re`
+# compiles an expression when it is first tried: most commands try none.
 _TOKENS = (
     ("sk-ant-", r"sk-ant-[\w-]{16,}"),
     ("sk-or-v1-", r"sk-or-v1-[A-Za-z0-9]{24,}"),
@@ -45,49 +46,45 @@ _TOKENS = (
     ("eyJ", r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{10,}"),
 )
 
-_KNOWN_FORMS = [(marker, re.compile(_START + token, re.ASCII), MARK) for marker, token in _TOKENS] + [
+_KNOWN_FORMS = [(marker, f"(?a){_START}{token}", MARK) for marker, token in _TOKENS] + [
     (
         "PRIVATE KEY",
-        re.compile(
-            r"(-----BEGIN " + _PEM + r")(?:\s|\\[rn]|[A-Za-z0-9-]{1,40}: [^\n\\]{1,200})*+[A-Za-z0-9+/]{16}"
-            r"[A-Za-z0-9+/=\s\\]*+(-----END " + _PEM + ")?"
-        ),
+        r"(-----BEGIN " + _PEM + r")(?:\s|\\[rn]|[A-Za-z0-9-]{1,40}: [^\n\\]{1,200})*+[A-Za-z0-9+/]{16}"
+        r"[A-Za-z0-9+/=\s\\]*+(-----END " + _PEM + ")?",
         rf"\1{MARK}\2",
     ),
     (
         "://",
-        re.compile(
-            r"""(?<=://)([^\s/:@"'<>`]{0,128}):"""
-            r"(?!(?:pass|passwd|password|pwd|secret|token|key|x+|\.+|\*+)@|[${<*]|%[s(])"
-            r"""[^\s/@"'<>`]{1,512}@"""
-        ),
+        r"""(?<=://)([^\s/:@"'<>`]{0,128}):"""
+        r"(?!(?:pass|passwd|password|pwd|secret|token|key|x+|\.+|\*+)@|[${<*]|%[s(])"
+        r"""[^\s/@"'<>`]{1,512}@""",
         rf"\1:{MARK}@",
     ),
-    ("AccountKey=", re.compile(r"(AccountKey=)[A-Za-z0-9+/]{32,}={0,2}"), rf"\1{MARK}"),
+    ("AccountKey=", r"(AccountKey=)[A-Za-z0-9+/]{32,}={0,2}", rf"\1{MARK}"),
 ]
 
 # Headers, in any case of letters.
 _HEADERS = (
-    ("bearer", re.compile(rf"(?i)\b(bearer\s{{1,4}}){_DIGIT}[A-Za-z0-9._~+/-]{{16,}}=*"), rf"\1{MARK}"),
+    ("bearer", rf"(?i)\b(bearer\s{{1,4}}){_DIGIT}[A-Za-z0-9._~+/-]{{16,}}=*", rf"\1{MARK}"),
     (
         "basic",
-        re.compile(r"""(?i)(authorization["']?\s*[:=]\s*["']?basic\s{1,4})[A-Za-z0-9+/]{8,}={0,2}"""),
+        r"""(?i)(authorization["']?\s*[:=]\s*["']?basic\s{1,4})[A-Za-z0-9+/]{8,}={0,2}""",
         rf"\1{MARK}",
     ),
     (
         "api-key",
-        re.compile(rf"""(?i)(\bx-(?:goog-)?api-key\\?["']?\s*[:=]\s*\\?["']?){_DIGIT}[A-Za-z0-9._~+/=-]{{12,}}"""),
+        rf"""(?i)(\bx-(?:goog-)?api-key\\?["']?\s*[:=]\s*\\?["']?){_DIGIT}[A-Za-z0-9._~+/=-]{{12,}}""",
         rf"\1{MARK}",
     ),
 )
 _SECRET_KEYS = frozenset({"authorization", "proxy-authorization", "x-api-key", "x-goog-api-key"})
 
-_SECRET_NAME = re.compile(r"(?:^|_)(?:\w*KEY|\w*TOKEN|\w*SECRET|PASS|\w*PASSWORD|PASSWD|CREDENTIALS?|AUTH)(?:_|$)")
+_SECRET_NAME = r"(?:^|_)(?:\w*KEY|\w*TOKEN|\w*SECRET|PASS|\w*PASSWORD|PASSWD|CREDENTIALS?|AUTH)(?:_|$)"
 
 
 def secret_values(env: Mapping[str, str]) -> list[str]:
     """The values of an environment that are secret by the names of their variables; paths are not."""
-    named = (value for name, value in env.items() if _SECRET_NAME.search(name.upper()))
+    named = (value for name, value in env.items() if re.search(_SECRET_NAME, name.upper()))
     return [value for value in named if len(value) >= SHORTEST and not value.startswith(("/", "~", "./"))]
 
 
@@ -110,11 +107,11 @@ class Redactor:
                 text = text.replace(secret, MARK)
         for marker, form, replacement in _KNOWN_FORMS:
             if marker in text:
-                text = form.sub(replacement, text)
+                text = re.sub(form, replacement, text)
         lowered = text.lower()
         for marker, form, replacement in _HEADERS:
             if marker in lowered:
-                text = form.sub(replacement, text)
+                text = re.sub(form, replacement, text)
         return text
 
     def _walk(self, value: Any, depth: int) -> Any:
