@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.rights import refuse_agents
@@ -172,6 +171,8 @@ def _meant(known: Sequence[Seen], name: str) -> Seen:
         several = ", ".join(seen.host.id for seen in found)
         raise Usage(f"{len(found)} hosts are called {name!r}", hint=f"say which by its id: {several}.")
     if not found:
+        import difflib
+
         names = sorted({seen.host.name for seen in known})
         close = difflib.get_close_matches(name, names, n=5) or names[:5]
         hint = f"there are: {', '.join(close)}{' …' if len(names) > len(close) else ''}" if names else ""

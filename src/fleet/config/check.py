@@ -1,6 +1,5 @@
 """What is wrong with a table of settings, said so that it can be mended."""
 
-import difflib
 import re
 import shlex
 import tomllib
@@ -212,6 +211,8 @@ def _short(value: Any) -> str:
 
 
 def _nearest(path: Path, scope: Scope) -> str:
+    import difflib
+
     known = {dotted(key): key for key in KEYS if in_scope(key, scope)}
     if scope == PROJECT:
         known |= {dotted(alias): alias for alias in ALIASES}

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import hashlib
 import logging
 import os
 import re
@@ -17,6 +16,7 @@ from fleet.config.assign import typed
 from fleet.config.check import Problem, check, check_value, dotted
 from fleet.config.keys import HOME, KEYS, PROJECT, Declared, Path, Permissions, Scope
 from fleet.config.trusted import Demand, demands, digest, is_known_file, raises_permissions, trusted_digests, unsafe
+from fleet.core.digest import sha256
 from fleet.core.errors import WARNINGS, BadInput, FleetError
 from fleet.files import atomic_write, read_small
 from fleet.home import Home, find_project, project_files
@@ -89,7 +89,7 @@ class Layer(NamedTuple):
     origin: Origin
     values: dict[Path, Any]
     ignored: tuple[str, ...] = ()
-    digest: str = ""  # of the file's bytes
+    digest: str = ""  # of the bytes of a project's file
 
 
 #: Files that were read, with what tells whether they changed since. A file counts as settled after this many seconds.
@@ -292,7 +292,8 @@ def _layer(kind: str, path: str, scope: Scope) -> Layer:
     checked = check(parse(data, path), scope)
     refuse([problem for problem in checked.problems if not problem.key], path)
     log.debug("read %s", path)
-    layer = Layer(Origin(kind, path), checked.values, tuple(checked.ignored), hashlib.sha256(data).hexdigest())
+    known_by = sha256(data) if scope == PROJECT else ""
+    layer = Layer(Origin(kind, path), checked.values, tuple(checked.ignored), known_by)
     _read.pop((path, scope), None)
     if stamp is not None and stamp == _stamp(path):
         while len(_read) >= MOST_READ:

@@ -5,7 +5,6 @@ A project file comes with the repository, so with anybody's. `load` asks here, a
 
 # ruff: noqa: PTH116, PTH120
 import contextlib
-import hashlib
 import os
 import re
 import stat
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from fleet.config.check import dotted
 from fleet.config.keys import Path
 from fleet.config.text import toml_value
+from fleet.core.digest import sha256
 from fleet.core.errors import BadInput
 from fleet.files import read_small, write_all
 from fleet.home import Home, common_of
@@ -117,7 +117,7 @@ def _own_ids() -> tuple[int, ...]:
 
 def digest(line: str) -> str:
     """Return what a demand is known by."""
-    return hashlib.sha256(line.encode()).hexdigest()
+    return sha256(line.encode())
 
 
 def place_of(folder: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
+from fleet.core.digest import sha256
 from fleet.core.errors import BadInput
 
 TYPE_CHECKING = False
@@ -101,6 +102,4 @@ def session_name(prefix: str, branch: str, key: str = "") -> str:
 
 
 def _mark(data: bytes) -> str:
-    from hashlib import sha256  # opens OpenSSL: a command that needs no mark does without
-
-    return sha256(data).hexdigest()[:8]
+    return sha256(data)[:8]

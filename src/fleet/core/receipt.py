@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-
+from fleet.core.digest import sha256
 from fleet.core.jsontext import decode, encode
 from fleet.core.record import Record
 
@@ -80,7 +79,7 @@ def flaws(receipt: Receipt) -> list[str]:
 
 def hash_of(text: str) -> str:
     """What a text is known by."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass"))
 
 
 def _hash(receipt: Receipt) -> str:

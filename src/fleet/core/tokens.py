@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from os import urandom
 
+from fleet.core.digest import sha256
+
 
 def new_token() -> str:
     """A secret nobody can guess."""
@@ -12,6 +14,4 @@ def new_token() -> str:
 
 def hashed(token: str) -> str:
     """What is kept of a token."""
-    import hashlib  # loads OpenSSL, half as long as Python itself takes: only for calls that come from a run
-
-    return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
+    return sha256(token.encode(errors="surrogateescape"))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import socket
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from fleet.config import load
 from fleet.core.clock import EPOCH
+from fleet.core.digest import sha256
 from fleet.core.host import MARK, PIN, Host, is_of_home
 from fleet.core.record import Record
 from fleet.engine.single import holder
@@ -130,14 +129,14 @@ def machine_name() -> str:
 def owner_of(home: Home, settings: Settings) -> str:
     """The id of this host, which owns its claims: the same over restarts, and each home has its own."""
     place = os.path.realpath(home.root)
-    return f"fleet@{settings.host.name or _hostname()}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
+    return f"fleet@{settings.host.name or _hostname()}-{sha256(place.encode())[:6]}"
 
 
 def machine_mark(home: Home) -> str:
     """What tells this machine, since its last start, from another that has its name: a clone has the same id."""
     place = os.stat(home.root)  # noqa: PTH116 - paths of the home are strings
     parts = (_read("/etc/machine-id"), _read("/proc/sys/kernel/random/boot_id"), f"{place.st_dev}:{place.st_ino}")
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+    return sha256(" ".join(parts).encode())[:16]
 
 
 def offers(settings: Settings, pin: str) -> tuple[str, ...]:
@@ -159,4 +158,4 @@ def _read(path: str) -> str:
 
 
 def _hostname() -> str:
-    return socket.gethostname()
+    return os.uname().nodename

@@ -5,11 +5,11 @@ Each field that may be changed has a mark of what fleet wrote, so that a change 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core import checks
+from fleet.core.digest import sha256
 
 if TYPE_CHECKING:
     from typing import Any
@@ -58,7 +58,7 @@ def _is_written(value: Any, mark: Any) -> bool:
 
 
 def _mark(value: str) -> str:
-    return hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()[:16]
+    return sha256(value.encode("utf-8", "replace"))[:16]
 
 
 def _checked(name: str, value: Any) -> str:

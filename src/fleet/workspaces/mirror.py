@@ -7,13 +7,13 @@ write to a mirror as it can to any repository it works in: git talks to the remo
 # ruff: noqa: PTH105, PTH108, PTH112, PTH113, PTH114, PTH118
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
 from typing import TYPE_CHECKING
 
 from fleet.core.branch import check_branch
+from fleet.core.digest import sha256
 from fleet.core.errors import FleetError
 from fleet.files import atomic_write, make_private, write_once
 from fleet.workspaces.admin import branches_checked_out, read
@@ -219,4 +219,4 @@ def _folder(home: Home) -> str:
 def _key(url: str) -> str:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", url.rstrip("/").rpartition("/")[2].rpartition(":")[2])
     plain = name.removesuffix(".git").strip(".-")[:40] or "repository"
-    return f"{plain}-{hashlib.sha256(url.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
+    return f"{plain}-{sha256(url.encode('utf-8', 'surrogateescape'))[:12]}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 from typing import TYPE_CHECKING
 
+from fleet.core.digest import sha256
 from fleet.core.errors import FleetError
 from fleet.core.record import Record
 from fleet.files import make_private
@@ -62,7 +62,7 @@ class Repository(Record):
     @property
     def key(self) -> str:
         """A name for a folder that no other repository on this machine has."""
-        return f"{_plain(self.name)}-{hashlib.sha256(os.fsencode(self.common)).hexdigest()[:8]}"
+        return f"{_plain(self.name)}-{sha256(os.fsencode(self.common))[:8]}"
 
 
 def is_gone(place: str) -> bool:

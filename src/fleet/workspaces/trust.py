@@ -9,13 +9,13 @@ by fleet: the setting counts, the files do not. What lies in the user's own home
 # ruff: noqa: PTH113, PTH115, PTH118, PTH208
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import stat
 from typing import TYPE_CHECKING
 
+from fleet.core.digest import sha256
 from fleet.files import open_plain
 from fleet.workspaces.git import GitFault, git
 
@@ -142,4 +142,4 @@ def _shown(name: str) -> str:
 
 
 def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    return sha256(data)

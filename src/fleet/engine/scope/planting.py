@@ -8,7 +8,6 @@ One thing no ordinary work leaves: the branch of the main checkout moved, and th
 # ruff: noqa: PTH112, PTH118, PTH208
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import tempfile
@@ -16,6 +15,7 @@ import zlib
 from base64 import b85decode, b85encode
 from typing import TYPE_CHECKING
 
+from fleet.core.digest import sha256
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import decode, encode
 from fleet.engine.scope.words import shown
@@ -284,7 +284,7 @@ def _read(path: str) -> bytes:
 
 
 def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:SHORT]
+    return sha256(data)[:SHORT]
 
 
 def _last(path: str) -> tuple[str, str, str]:
