@@ -1,4 +1,4 @@
-"""Tips of branches are what git says they are, and commits of fleet's are what git would have made."""
+"""Tips of branches are what git says they are."""
 
 import threading
 import time
@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from fleet.home import Home
-from fleet.workspaces.known import is_known
-from fleet.workspaces.objects import tree_of, write_commit, written
 from fleet.workspaces.refs import tip_of
 from fleet.workspaces.repository import Repository, find_repository
 from fleet.workspaces.sharing import Shared
 from fleet.workspaces.view import View
-from fleet.workspaces.work_done import newest_commits
 from repositories import commit, make_repository, run_git
 
 
@@ -41,42 +38,6 @@ def test_a_branch_that_is_another_name_for_one_is_told_by_git(scene: Scene) -> N
     run_git(scene.top, "update-ref", "refs/heads/real", scene.second)
     assert scene.view.tip_of("alias") == scene.second
     assert scene.view.resolve("refs/heads/alias") == [scene.second]
-
-
-def test_a_commit_is_the_one_that_git_would_have_written(scene: Scene) -> None:
-    tree = run_git(scene.top, "rev-parse", f"{scene.second}^{{tree}}")
-    for message in ("fleet: what x left", "ünï \u2028 line\n\nand more\n", ""):
-        made = write_commit(scene.view, tree, (scene.second, scene.first), message)
-        assert run_git(scene.top, "cat-file", "-t", made) == "commit"
-        when = run_git(scene.top, "log", "-1", "--format=%ad", "--date=raw", made)
-        who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in (
-            ("NAME", "fleet"), ("EMAIL", "fleet@localhost"), ("DATE", when))}  # fmt: skip
-        words = ("commit-tree", tree, "-p", scene.second, "-p", scene.first, "-F", "-")
-        assert scene.view.git(*words, env=who, stdin=message.encode()).decode().strip() == made
-        assert is_known(made) and tree_of(scene.view, made) == tree
-    run_git(scene.top, "fsck", "--strict")
-
-
-def test_what_fleet_committed_alone_is_told_as_git_tells_it(scene: Scene) -> None:
-    tree = tree_of(scene.view, scene.first)
-    made = write_commit(scene.view, tree, (scene.second,), "fleet: what t-1/1 left uncommitted")
-    assert written(made) is not None
-    told = newest_commits(scene.view, scene.second, made)
-    form = "%H|%an|%aI|%s"
-    assert "|".join((told[0].id, told[0].author, told[0].at, told[0].subject)) == run_git(
-        scene.top, "log", "-1", f"--format={form}", made
-    )
-    assert [each.id for each in newest_commits(scene.view, scene.first, made)] == [made, scene.second]
-
-
-def test_a_repository_with_longer_names_is_left_to_git(tmp_path: Path) -> None:
-    top = tmp_path / "long"
-    run_git(tmp_path, "init", "--quiet", "--object-format=sha256", "--initial-branch=main", str(top))
-    first = commit(top, "a.txt", "a\n")
-    repository = find_repository(str(top))
-    view = View(Home(str(tmp_path / "home")), repository)
-    made = write_commit(view, tree_of(view, first), (first,), "words")
-    assert len(made) == 64 and run_git(top, "cat-file", "-t", made) == "commit"
 
 
 def test_tips_are_told_as_they_stand(scene: Scene) -> None:

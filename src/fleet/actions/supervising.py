@@ -25,7 +25,7 @@ from fleet.engine.single import Single, holder
 from fleet.engine.start_report import StartReport
 from fleet.engine.supervisor import Supervisor
 from fleet.home import RESCUED
-from fleet.workspaces import git, lasting
+from fleet.workspaces import git
 
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
@@ -62,7 +62,7 @@ def supervise(
     try:
         keep_queue(home, os.environ)
         keep_name(home, said.name)
-        with _opened(home, report) as fleet, lasting.kept(), git.with_readings():
+        with _opened(home, report) as fleet, git.with_readings():
             if fleet.queue.was_moved():
                 raise QueueMoved
             single.add(**file_of(fleet))

@@ -31,7 +31,7 @@ from fleet.engine.single import PAUSED
 from fleet.engine.situation import Watch
 from fleet.engine.start_report import SILENT, StartReport
 from fleet.engine.tidying import tidy
-from fleet.workspaces import git, lasting
+from fleet.workspaces import git
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -367,7 +367,6 @@ class Supervisor:
 
     async def _remove_raw(self) -> None:
         await self._office.ask(retention.sweep, self._office)
-        await asyncio.to_thread(lasting.tidy)
 
     async def _wind_down(self) -> None:
         if self._stop_agents:

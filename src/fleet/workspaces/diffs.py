@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import subprocess
@@ -10,12 +9,9 @@ from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.workspaces.git import SAFE, GitFault, environment, program
-from fleet.workspaces.known import known_tree
-from fleet.workspaces.lasting import lasting
 from fleet.workspaces.view import ALONE
 
 if TYPE_CHECKING:
-    from fleet.workspaces.lasting import Lasting
     from fleet.workspaces.view import View
 
 #: More than a person reads; what is longer is cut, and says so.
@@ -53,26 +49,7 @@ def diff(view: View, base: str, tree: str, *, stat: bool = False, names: bool = 
 
 def rows(view: View, base: str, tree: str, *form: str) -> bytes:
     """The difference in a form of git's for programs, each field ended by NUL; a rename is two changes."""
-    form = ("--no-renames", "-z", *form)
-    trees = [known_tree(each) for each in (base, tree)]
-    asked = lasting(view, *LARGE, "diff-tree", *PLAIN, *form, "--stdin") if all(trees) else None
-    if asked is not None:
-        with contextlib.suppress(GitFault):
-            return _told(asked, f"{trees[0]} {trees[1]}\n".encode())
-    return _diff(view, base, tree, *form)
-
-
-def _told(asked: Lasting, trees: bytes) -> bytes:
-    """What git says of two trees. It says again what it does not understand: nobody who names files knows that.
-
-    Raises GitFault where it has not named both trees first: then one is not there.
-    """
-    end = b"end %s\n" % os.urandom(16).hex().encode()
-    told = asked.ask(trees + end, lambda answer: answer.endswith(end), MOST_BYTES + len(trees + end))
-    if not told.startswith(trees):
-        raise GitFault(("diff-tree",), 128, "one of two trees is not there")
-    rest = told.removeprefix(trees).removesuffix(end)
-    return rest if len(rest) <= MOST_BYTES else rest[:MOST_BYTES] + CUT
+    return _diff(view, base, tree, "--no-renames", "-z", *form)
 
 
 def _diff(view: View, base: str, tree: str, *form: str) -> bytes:

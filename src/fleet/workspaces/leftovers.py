@@ -3,17 +3,15 @@
 # ruff: noqa: PTH118
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.files import atomic_write
+from fleet.workspaces.commits import make_commit, tree_of
 from fleet.workspaces.git import GitFault
-from fleet.workspaces.lasting import lasting
 from fleet.workspaces.listing import LeftOut
-from fleet.workspaces.objects import tree_of, write_commit
 from fleet.workspaces.place import LONGEST, read_plain
 from fleet.workspaces.repository import locked
 from fleet.workspaces.snapshot import Snapshot, Taken
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 #: What the log of a branch says of such a commit.
 SAID = "fleet: what was left"
-LONGEST_ANSWER = 1024
 
 
 class Leftover(Record):
@@ -55,19 +52,6 @@ def commit_leftovers(home: Home, view: View, place: Place, index_file: str, mess
     return _commit(home, view, place, taken, tip, index_file, message)
 
 
-def move_on(view: View, branch: str, commit: str, tip: str) -> None:
-    """Take a branch from one commit to the next. Raises GitFault where it is elsewhere."""
-    asked = lasting(view, "update-ref", "-m", SAID, "--stdin", "-z")
-    if asked is not None:
-        orders = f"start\0update refs/heads/{branch}\0{commit}\0{tip}\0commit\0"
-        with contextlib.suppress(GitFault):
-            asked.ask(os.fsencode(orders), lambda answer: answer.endswith(b"commit: ok\n"), LONGEST_ANSWER)
-            return
-        if view.tip_of(branch) == commit:  # it ended, but not before it had done it
-            return
-    view.git("update-ref", "-m", SAID, f"refs/heads/{branch}", commit, tip)
-
-
 def _refusal(place: Place) -> str:
     if place.admin is None:
         return "git no longer knows the worktree"
@@ -77,10 +61,10 @@ def _refusal(place: Place) -> str:
 
 
 def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_file: str, message: str) -> Leftover:
-    made = write_commit(view, taken.tree, (tip,), message)
+    made = make_commit(view, taken.tree, (tip,), message)
     with locked(home, view.repository):
         try:
-            move_on(view, place.branch, made, tip)
+            view.git("update-ref", "-m", SAID, f"refs/heads/{place.branch}", made, tip)
         except GitFault:
             if view.tip_of(place.branch) == tip:  # it is where it was: something else is wrong
                 raise

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.files import make_private
+from fleet.workspaces.commits import tree_of
 from fleet.workspaces.contents import drop_files, enter
 from fleet.workspaces.git import GitFault
 from fleet.workspaces.listing import LIST, LeftOut, sort_out
-from fleet.workspaces.objects import tree_of
 from fleet.workspaces.theirs import filtered_by_them, sparse_paths, unknown_filters
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from fleet.files import atomic_write, make_private
 from fleet.workspaces.admin import COMMIT, read
 from fleet.workspaces.deleting import delete
 from fleet.workspaces.git import git
-from fleet.workspaces.known import is_known
 from fleet.workspaces.refs import tip_of
 from fleet.workspaces.repository import refuse_foreign_parts, refuse_gone
 from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text, is_fleets
@@ -95,9 +94,7 @@ class View:
 
     def tip_of(self, branch: str) -> str | None:
         """The commit that a branch is at; none when there is none."""
-        tip = tip_of(self.repository, branch)
-        # What was seen to be a commit stays one; whatever else stands there, git judges.
-        return tip if tip is not None and is_known(tip) else self.commit_of(f"refs/heads/{branch}")
+        return self.commit_of(f"refs/heads/{branch}")
 
     def resolve(self, *names: str) -> list[str | None]:
         """The commit that each name means, in one call; none where there is none. What a branch is at is a commit."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.workspaces.changes import SUBMODULE
 from fleet.workspaces.diffs import rows
-from fleet.workspaces.objects import written
-from fleet.workspaces.view_config import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,11 +92,6 @@ def count_commits(view: View, base: str, tip: str) -> int:
 
 def newest_commits(view: View, base: str, tip: str) -> list[Commit]:
     """The newest of them. Raises GitFault."""
-    own = written(tip)
-    if own is not None and own.parents == (base,):  # what fleet itself committed, and nobody anything before it
-        at = datetime.fromtimestamp(int(own.at)).astimezone().isoformat()
-        subject = own.message.splitlines()[0][:LONGEST_WORDS] if own.message else ""
-        return [Commit(id=tip, subject=subject, author=OWN["user.name"], at=at)]
     cut = f"%<({LONGEST_WORDS},trunc)"
     form = f"--format=%H%x00{cut}%an%x00%aI%x00{cut}%s%x00"
     words = ("log", "--no-show-signature", f"--max-count={MOST_COMMITS}", form, "--end-of-options", f"{base}..{tip}")
