@@ -189,14 +189,6 @@ def beads_turn(home: Home) -> AbstractContextManager[int]:
     return turn(home.beads)
 
 
-def load_embedded() -> None:
-    """Have in memory all that is needed to open the home's own file: for a process that will be forked."""
-    import fleet.store.sqlite_history  # noqa: F401
-    from fleet.store.sqlite_connection import read_statements
-
-    read_statements()
-
-
 def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fleet | None:
     """Open the queue that settings, environment or somebody names; none where that is the home's own file after all."""
     from fleet.config.queue import BEADS, POSTGRES, chosen  # settings are read where a queue is named, and else not

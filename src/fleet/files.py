@@ -135,10 +135,10 @@ def lock_within(handle: int, seconds: float) -> bool:
         time.sleep(0.01)
 
 
-def write_once(path: str, data: bytes, mode: int = 0o600) -> None:
+def write_once(path: str, data: bytes) -> None:
     """Put data at path unless something is there: of several at once the first counts."""
     draft = f"{path}.{os.urandom(6).hex()}"
-    atomic_write(draft, data, mode)
+    atomic_write(draft, data)
     try:
         os.link(draft, path)
     except FileExistsError:

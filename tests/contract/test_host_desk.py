@@ -117,7 +117,7 @@ def test_nothing_is_told_of_runs_that_are_not_this_hosts_or_not_there(place: Pla
     place.tell("one")
     foreign = TaskFolder(place.home, place.foreign.task_id)
     foreign.make()
-    foreign.append_event(Event(kind=Kind.TEXT, text="not ours to tell"), place.fleet.queue.now())
+    foreign.append_events([Event(kind=Kind.TEXT, text="not ours to tell")], place.fleet.queue.now())
     for run in (place.foreign.id, "fleet-none/1", "../../etc/passwd/1", "", "a\0b", "x" * 1000):
         assert ask(place.address, KEY, run) == b""
 

@@ -88,11 +88,9 @@ def find_exactly(
     return exact, [key for key in fitting if key not in exact]
 
 
-def find_task(
-    fleet: Fleet, name: str, *, among: Filter | None = None, scope: Scope = ANYWHERE, exact: bool = False
-) -> str:
+def find_task(fleet: Fleet, name: str, *, scope: Scope = ANYWHERE, exact: bool = False) -> str:
     """The id of the one task that a name means. Raises as `find_tasks`, and Usage where it fits several."""
-    found = find_tasks(fleet, [name], among=among, scope=scope, exact=exact)
+    found = find_tasks(fleet, [name], scope=scope, exact=exact)
     if len(found) > 1:
         raise Usage(f"{name!r} fits {len(found)} tasks: {shown(fleet, found)}", hint="name one of them.")
     return found[0]

@@ -65,7 +65,6 @@ class Evidence(Record):
     unknown_commits: tuple[str, ...] = ()  # commits it claims that nobody has
     unseen: tuple[str, ...] = ()  # commands it claims to have run that its stream does not show
     strayed: tuple[str, ...] = ()  # what it did outside of its scope, in words
-    may_change_nothing: bool = False  # the task allows it
     verification: Verification | None = None
     not_verified: str = ""  # why no verification was made though one was asked for
 

@@ -51,7 +51,6 @@ def agent_environment(
     task: Task,
     run: Run | None,  # none: for a command of fleet's own on the task's behalf
     *,
-    token: str,
     ours: Mapping[str, str],
     passed: Iterable[str] = (),
     added: Mapping[str, str] | None = None,
@@ -69,7 +68,7 @@ def agent_environment(
         "FLEET_TASK_DIR": folder,
         "FLEET_ARTIFACT_DIR": f"{folder}/artifacts",
         "FLEET_RUN_ID": run.id if run else "",
-        "FLEET_RUN_TOKEN": token,
+        "FLEET_RUN_TOKEN": "",  # an agent gets its own when it starts
         "BEADS_DIR": home.beads if os.path.isdir(home.beads) else home.root,  # noqa: PTH112
         "BEADS_ACTOR": run.id if run else "fleet",
     }
@@ -88,7 +87,7 @@ def path_of(task: Task, ours: Mapping[str, str]) -> str:
 
 def setup_environment(home: Home, task: Task, workspace: Workspace, passed: Iterable[str] = ()) -> dict[str, str]:
     """What setup and teardown commands get: as an agent, but for its coder's secrets and its token."""
-    env = agent_environment(home, task, None, token="", ours=os.environ, passed=passed)
+    env = agent_environment(home, task, None, ours=os.environ, passed=passed)
     del env["FLEET_RUN_TOKEN"]
     return env | Place(workspace.path, workspace).env
 

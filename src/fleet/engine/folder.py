@@ -162,10 +162,6 @@ class TaskFolder:
         text = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
         AgentFiles(self._tasks, self.task_id, "runs", str(run)).write(RECEIPT, text.encode("utf-8", "replace"))
 
-    def append_event(self, event: Event, at: datetime, redactor: Redactor | None = None) -> None:
-        """Add one event to events.jsonl."""
-        self.append_events([event], at, redactor)
-
     def append_events(self, events: Iterable[Event], at: datetime, redactor: Redactor | None = None) -> None:
         """Add events to events.jsonl, many in one go: a busy agent's cost a third then."""
         redact = (redactor or self._redactor).redact
@@ -230,17 +226,16 @@ class TaskFolder:
         self._own.append_log(STDERR, clean.encode("utf-8", "replace"), LOG_CAP)
         self._stderr = (self._stderr + clean)[-STDERR_TAIL:]
 
-    def take_stderr(self, path: str, redactor: Redactor | None = None, *, offset: int = 0) -> int:
-        """Take over what an ended agent wrote to this file since an offset, of much only the end; the new offset."""
-        reader = LineReader(path, offset)
+    def take_stderr(self, path: str) -> None:
+        """Take over what an ended agent wrote to this file, of much only the end."""
+        reader = LineReader(path, 0)
         if reader.behind > MIB:
-            reader = LineReader(path, offset + reader.behind - MIB)
+            reader = LineReader(path, reader.behind - MIB)
             reader.read(lines=1)  # the end of a line, perhaps with the end of a secret
-            self.append_stderr("[…]\n", redactor)
+            self.append_stderr("[…]\n")
         lines = reader.rest(f"{path}.tail")
         while some := "".join(f"{line.text}\n" for line in islice(lines, LINES_AT_ONCE)):
-            self.append_stderr(some, redactor)
-        return reader.offset
+            self.append_stderr(some)
 
     def complaint(self, run: int) -> str:
         """The end of what a working agent has written to stderr since it last printed anything; empty for nothing."""

@@ -270,7 +270,7 @@ async def environment(office: Office, task: Task, run: Run, coder: Coder, settin
             added |= own_folder(coder, account) if account.config_dir else {}
             added |= await office.secrets.of(account)
     passed = (*coder.reads_env, *settings.agent.pass_env)
-    return agent_environment(office.home, task, run, token="", ours=os.environ, passed=passed, added=added)
+    return agent_environment(office.home, task, run, ours=os.environ, passed=passed, added=added)
 
 
 def own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:

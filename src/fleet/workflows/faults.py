@@ -143,13 +143,13 @@ def shown(path: Path) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def nearest(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
     """A hint that names the known word which is most like this one."""
     words = list(known)[:MOST_WORDS]
     close = get_close_matches(word, words, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return otherwise or f"there are: {', '.join(sorted(words)[:20])}{' …' if len(words) > 20 else ''}."
+    return f"there are: {', '.join(sorted(words)[:20])}{' …' if len(words) > 20 else ''}."
 
 
 def short(value: Any) -> str:

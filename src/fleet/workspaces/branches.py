@@ -53,7 +53,7 @@ def checked_base(repository: Repository, view: View, base: str, commit: str | No
     return commit
 
 
-def delete_branch(view: View, branch: str, keep_ref: str = "") -> str:
+def delete_branch(view: View, branch: str) -> str:
     """Delete a branch and keep its tip under a ref of fleet's, in one step; that ref. Raises BadInput, BranchInUse.
 
     Nothing happens when it is checked out anywhere, or when it moves meanwhile (GitFault).
@@ -68,7 +68,7 @@ def delete_branch(view: View, branch: str, keep_ref: str = "") -> str:
     tip = view.text("for-each-ref", "--format=%(objectname)", "--count=1", ref)
     if not tip:
         raise BadInput(f"there is no branch {branch!r}", hint=_near(view, branch))
-    keep = keep_ref or f"{DELETED}{branch}/{tip[:12]}"
+    keep = f"{DELETED}{branch}/{tip[:12]}"
     orders = f"update {keep} {tip}\ndelete {ref} {tip}\n"
     view.git("update-ref", "--stdin", stdin=orders.encode())
     return keep

@@ -14,7 +14,6 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
-from fleet.core.record import Record
 from fleet.files import atomic_write, make_private, write_all
 from fleet.workspaces.deleting import delete
 from fleet.workspaces.git import git
@@ -31,37 +30,18 @@ if TYPE_CHECKING:
 NOTES = "checkouts"
 
 
-class Checkout(Record):
-    """A directory with the files of one commit."""
-
-    path: str
-    commit: str
-    submodules: tuple[str, ...]  # their directories are empty
-
-
-@contextlib.contextmanager
-def clean_checkout(view: View, commit: str, path: str) -> Iterator[Checkout]:
-    """The files of a commit at a path where nothing is yet; gone when the block ends. Raises FleetError."""
-    with _free(view, path):
-        fill(view, commit, path)
-        yield Checkout(path=path, commit=commit, submodules=_submodules(view, commit))
-
-
 @contextlib.contextmanager
 def clean_folder(view: View, path: str) -> Iterator[None]:
-    """An empty folder where nothing is yet, for checkouts and what goes with them; gone when the block ends."""
-    with _free(view, path):
-        make_private(path)
-        yield
+    """An empty folder where nothing is yet, for checkouts and what goes with them; gone when the block ends.
 
-
-@contextlib.contextmanager
-def _free(view: View, path: str) -> Iterator[None]:
+    Raises FleetError.
+    """
     if os.path.lexists(path):
         raise FleetError(f"{path} is in the way of a checkout", hint="remove it, then try again.")
     view.make()
     with _noted(view, path):
         try:
+            make_private(path)
             yield
         finally:
             delete(path)
@@ -168,11 +148,6 @@ def _refs(view: View) -> bytes:
     return head + view.git(
         "for-each-ref", "--sort=refname", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"
     )
-
-
-def _submodules(view: View, commit: str) -> tuple[str, ...]:
-    told = view.git("ls-tree", "-r", "-z", commit)
-    return tuple(os.fsdecode(row.partition(b"\t")[2]) for row in told.split(b"\0") if row.startswith(b"160000 "))
 
 
 def _write(folder: str, name: str, data: bytes) -> None:

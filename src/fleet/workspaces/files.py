@@ -44,17 +44,16 @@ class _Refused(Exception):
     """Why one file is not copied."""
 
 
-def copy_in(top: str, path: str, credential_files: Sequence[str], includes: Sequence[str] | None = None) -> Copied:
+def copy_in(top: str, path: str, credential_files: Sequence[str]) -> Copied:
     """Copy files from the main checkout to the same places in a worktree, readable by their owner alone.
 
-    `credential_files` are paths, directories or globs; `includes` are lines as in .gitignore, of which only what git
-    ignores is copied. Without `includes` the main checkout's `.worktreeinclude` has them.
+    `credential_files` are paths, directories or globs. The main checkout's `.worktreeinclude` has lines as in
+    .gitignore, of which only what git ignores is copied.
     """
     copying = _Copying(top, path)
     for wanted in credential_files:
         copying.named(wanted)
-    lines = read(os.path.join(top, INCLUDES), 1 << 20).splitlines() if includes is None else includes
-    for name in _ignored(top, lines):
+    for name in _ignored(top, read(os.path.join(top, INCLUDES), 1 << 20).splitlines()):
         copying.found(name)
     return copying.done()
 

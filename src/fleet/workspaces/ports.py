@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 EPHEMERAL = 32768
 
 
-def free_block(first: int, count: int, taken: Collection[int], *, probe: bool = True) -> int:
+def free_block(first: int, count: int, taken: Collection[int]) -> int:
     """The first port of a block of `count` that nobody has leased and on which nobody listens. Raises FleetError.
 
     Blocks lie side by side from `first` upwards, all below the ports that Linux gives to outgoing connections; where
     `first` is itself above that, up to the last port there is.
     """
-    return choose_block(first, count, taken, _is_free if probe else _always)
+    return choose_block(first, count, taken, _is_free)
 
 
 def choose_block(first: int, count: int, taken: Collection[int], is_free: Callable[[int], bool]) -> int:
@@ -35,10 +35,6 @@ def choose_block(first: int, count: int, taken: Collection[int], is_free: Callab
         f"no {count} free ports in a row from {first} up to {end - 1}",
         hint="`fleet gc` gives back those of finished agents; ports.base and ports.count choose others.",
     )
-
-
-def _always(port: int) -> bool:
-    return True
 
 
 def _is_free(port: int) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fleet.store.base import Queue
 
 
-def with_counts(queue: Queue, found: Iterable[Task], *, exact: bool = False) -> list[dict[str, Any]]:
+def with_counts(queue: Queue, found: Iterable[Task]) -> list[dict[str, Any]]:
     """Issues as lists show them: with their raw dependencies, counts and parent."""
     tasks = list(found)
     ids = [task.id for task in tasks]
@@ -25,8 +25,8 @@ def with_counts(queue: Queue, found: Iterable[Task], *, exact: bool = False) -> 
     tallies = queue.tallies(ids)
     return [
         {
-            **issue(task, exact=exact),
-            **({"dependencies": [edge(each, exact=exact) for each in edges[task.id]]} if task.id in edges else {}),
+            **issue(task),
+            **({"dependencies": [edge(each) for each in edges[task.id]]} if task.id in edges else {}),
             **counts(tallies[task.id]),
             **parent_of(edges.get(task.id, ())),
         }

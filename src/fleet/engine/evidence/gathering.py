@@ -80,7 +80,6 @@ class Gathered(Record):
             unknown_commits=self.claims.unknown_commits,
             unseen=self.claims.unseen,
             strayed=self.strayed,
-            may_change_nothing=bool(rules_of(task).no_changes),
             verification=self.verification,
             not_verified=self.not_verified,
         )
