@@ -59,12 +59,12 @@ LOCAL_IMPORTS = {
 
 # Each costs about as much as starting Python does (docs/decisions/001).
 HEAVY = (
-    *("click", "rich", "msgspec", "tomlkit", "dataclasses", "typing", "inspect", "pathlib"),
+    *("click", "msgspec", "tomlkit", "dataclasses", "typing", "inspect", "pathlib"),
     *("tomllib", "subprocess", "asyncio", "logging", "fleet.config.price_table"),
 )
 
 # What people type all day loads nothing that only a supervisor needs, and draws its tables itself.
-SUPERVISORS = ("rich", "asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying")
+SUPERVISORS = ("asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying")
 
 SQL = re.compile(r"\s*(select|insert|update|delete|create)\s", re.IGNORECASE)
 

@@ -227,7 +227,7 @@ def test_help_imports_no_command(fleet: Program) -> None:
     fleet.argv = [sys.executable, "-c", code]
     loaded = fleet().err.split()
     assert "click" in loaded
-    assert not {"rich", "msgspec", "tomlkit", "tomllib", "fleet.cli.init", "fleet.cli.config"} & set(loaded)
+    assert not {"msgspec", "tomlkit", "tomllib", "fleet.cli.init", "fleet.cli.config"} & set(loaded)
 
 
 def test_a_reader_that_goes_away_is_no_error(fleet: Program) -> None:

@@ -32,7 +32,7 @@ def test_each_coder_and_model_has_a_row_and_all_have_one_together(fleet: Program
 
 
 def test_the_table_names_what_went_wrong(fleet: Program) -> None:
-    head, _, *rows = fleet.ok("stats").splitlines()
+    head, *rows = fleet.ok("stats").splitlines()
     assert "Verified" in head and "Failed verify" in head and "Out of scope" in head and "Fabricated" not in head
     assert [row.split()[0] for row in rows] == ["claude", "codex", "all"]
     assert "$2.00" in rows[0] and "50%" in rows[0]

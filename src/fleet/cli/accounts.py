@@ -8,12 +8,12 @@ from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.amounts import NOTHING, count, instant, money, percent
 from fleet.cli.bd.text import clean
-from fleet.cli.tables import cell, show, table
+from fleet.cli.columns import Styled, show
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = ("Coder", "Account", "Order", "Running", "State", "Last used", "Runs", "Tokens", "Cost", "Reason")
-STYLES = {State.READY: "green", State.PARKED: "yellow", State.SLOWED: "yellow", State.UNUSED: "dim"}
+COLORS = {State.READY: "green", State.PARKED: "yellow", State.SLOWED: "yellow"}
 
 
 @click.group(invoke_without_command=True)
@@ -48,23 +48,25 @@ def unpark(name: str) -> None:
 
 
 def _list(found: list[Standing]) -> None:
-    made = table(*COLUMNS, right=("Order", "Running", "Runs", "Tokens", "Cost"), wide=("Reason",))
+    rows = []
     for each in found:
         known, own = each.known, each.own
         until = f" until {instant(each.until)}" if each.until else ""
-        made.add_row(
-            cell(known.coder, "cyan"),
-            cell(known.name or "your own login", "" if known.name else "dim"),
-            str(own.order) if own else NOTHING,
-            f"{each.running}/{own.max_concurrent}" if own and own.max_concurrent else str(each.running),
-            cell(each.state + until, STYLES.get(each.state, "")),
-            instant(known.used_at),
-            count(each.total.runs),
-            count(each.total.tokens),
-            money(each.total.cost_usd or None),
-            cell(each.reason),
+        rows.append(
+            (
+                Styled(known.coder, "cyan"),
+                Styled(known.name or "your own login", dim=not known.name),
+                str(own.order) if own else NOTHING,
+                f"{each.running}/{own.max_concurrent}" if own and own.max_concurrent else str(each.running),
+                Styled(each.state + until, COLORS.get(each.state), dim=each.state == State.UNUSED),
+                instant(known.used_at),
+                count(each.total.runs),
+                count(each.total.tokens),
+                money(each.total.cost_usd or None),
+                each.reason,
+            )
         )
-    show(made)
+    show(COLUMNS, rows, right=("Order", "Running", "Runs", "Tokens", "Cost"), fold=("Reason", "Account", "State"))
     _list_quotas(found)
     parked = [each.label for each in found if each.state in (State.PARKED, State.SLOWED)]
     if parked:
@@ -76,12 +78,12 @@ def _list_quotas(found: list[Standing]) -> None:
     rows = [(each.label, each.view()["quota"], each.quotas) for each in found if each.quotas]
     if not rows:
         return
-    made = table("Account", "Window", "Used", "Resets", "Seen", right=("Used",), wide=("Account", "Window"))
+    cells = []
     for label, views, quotas in rows:
         for view, quota in zip(views, quotas, strict=True):
             resets = "has reset" if view["stale"] else instant(quota.resets_at)
-            made.add_row(
-                cell(label, "cyan"), cell(quota.span), percent(view["used_percent"]), resets, instant(quota.seen_at)
-            )
+            used = percent(view["used_percent"])
+            cells.append((Styled(label, "cyan"), quota.span, used, resets, instant(quota.seen_at)))
     click.echo()
-    show(made)
+    heads = ("Account", "Window", "Used", "Resets", "Seen")
+    show(heads, cells, right=["Used"], fold=("Account", "Window"))

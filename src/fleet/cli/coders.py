@@ -10,7 +10,7 @@ from fleet.actions.coders import Standing
 from fleet.assembly import open_fleet
 from fleet.cli.amounts import NOTHING, count
 from fleet.cli.bd.text import clean
-from fleet.cli.tables import cell, show, table
+from fleet.cli.columns import Styled, show
 from fleet.coders.base import ANYWHERE, NEXT_RUN, RESUME, SAME_CWD, STDIN
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -40,22 +40,24 @@ def coders(as_json: bool) -> None:
 
 
 def _list(found: list[Standing]) -> None:
-    made = table(*COLUMNS, right=("First request",), wide=("Login", "Program"))
+    rows = []
     for each in found:
         name = f"{each.name} (default)" if each.is_default else each.name
         coder = each.coder
-        made.add_row(
-            cell(name, "bold" if each.is_default else "cyan"),
-            cell(_version(each), "" if each.is_installed else "dim"),
-            cell(_login(each), "yellow" if any(login.is_missing for login in each.logins) else ""),
-            each.permissions,
-            GOES_ON.get(coder.resumes, coder.resumes) if coder else NOTHING,
-            MESSAGES.get(coder.steering, coder.steering) if coder else NOTHING,
-            _tells(each),
-            count(each.first_request) if each.first_request is not None else "unknown",
-            cell(each.path or (NOTHING if each.program or not coder else "comes along")),
+        rows.append(
+            (
+                Styled(name, bold=True) if each.is_default else Styled(name, "cyan"),
+                Styled(_version(each), dim=not each.is_installed),
+                Styled(_login(each), "yellow" if any(login.is_missing for login in each.logins) else None),
+                each.permissions,
+                GOES_ON.get(coder.resumes, coder.resumes) if coder else NOTHING,
+                MESSAGES.get(coder.steering, coder.steering) if coder else NOTHING,
+                _tells(each),
+                count(each.first_request) if each.first_request is not None else "unknown",
+                each.path or (NOTHING if each.program or not coder else "comes along"),
+            )
         )
-    show(made)
+    show(COLUMNS, rows, right=["First request"], fold=("Login", "Program"))
 
 
 def _version(row: Standing) -> str:

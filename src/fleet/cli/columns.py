@@ -1,10 +1,12 @@
-"""Tables for commands that are typed all day: plain columns, without rich, which costs more than such a command."""
+"""Tables on the terminal: plain columns."""
 
 import os
 import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
+from itertools import zip_longest
+from textwrap import wrap
 from typing import NamedTuple
 
 import click
@@ -12,7 +14,7 @@ import click
 from fleet.cli.bd.text import clean
 
 GAP = "  "
-LEAST = 8  # a cut column keeps so many characters
+LEAST = 6  # a column that gives way keeps so many characters
 
 
 class Styled(NamedTuple):
@@ -30,21 +32,39 @@ def show(
     *,
     right: Sequence[str] = (),
     cut: Sequence[str] = (),
+    fold: Sequence[str] = (),
 ) -> None:
-    """Print rows under their heads. On a narrow screen the columns in `cut` are shortened, the first one first."""
+    """Print rows under their heads.
+
+    On a narrow screen the columns in `cut` are shortened, then those in `fold` continue on the next line; of each the
+    first one first.
+    """
     lines = [[Styled(head, bold=True) for head in heads], *([_cell(cell) for cell in row] for row in rows)]
     widths = [max(_width(line[at].text) for line in lines) for at in range(len(heads))]
     over = sum(widths) + len(GAP) * (len(widths) - 1) - screen() if screen() else 0
-    for at in [list(heads).index(name) for name in cut]:
+    for at in [list(heads).index(name) for name in (*cut, *fold)]:
         given = max(0, min(over, widths[at] - LEAST))
         widths[at], over = widths[at] - given, over - given
     for line in lines:
         cells = zip(line, widths, heads, strict=True)
-        click.echo(GAP.join(_drawn(cell, width, head in right) for cell, width, head in cells).rstrip())
+        columns = [_folded(cell, width) if head in fold else [cell] for cell, width, head in cells]
+        for part in zip_longest(*columns, fillvalue=Styled("")):
+            drawn = (_drawn(cell, width, head in right) for cell, width, head in zip(part, widths, heads, strict=True))
+            click.echo(GAP.join(drawn).rstrip())
+
+
+def differing(values: Sequence[str]) -> list[Styled]:
+    """Return cells side by side: bold where they differ, dim where they are the same."""
+    differ = len(set(values)) > 1
+    return [Styled(value, bold=differ, dim=not differ) for value in values]
 
 
 def _cell(given: str | Styled) -> Styled:
     return given._replace(text=clean(given.text)) if isinstance(given, Styled) else Styled(clean(given))
+
+
+def _folded(cell: Styled, width: int) -> list[Styled]:
+    return [cell._replace(text=part) for part in wrap(cell.text, max(1, width))]
 
 
 def _drawn(cell: Styled, width: int, right: bool) -> str:

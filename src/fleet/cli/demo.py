@@ -1,22 +1,21 @@
 """`fleet demo`: see it all work, in a home of its own."""
 
 import signal
+import sys
 import tempfile
 
 import click
-from rich.live import Live
-from rich.table import Table
 
 from fleet.actions.demo import FAILS, TASKS, Demo, Look, Summary
 from fleet.cli.amounts import NOTHING, count, duration, money
 from fleet.cli.bd.text import MARKS, clean
-from fleet.cli.tables import cell, console, table
+from fleet.cli.columns import Styled, show
 from fleet.core.run import Run
 from fleet.core.task import Status, Task
 from fleet.home import quoted
 
 COLUMNS = ("", "ID", "P", "Status", "Runs", "Events", "Tokens", "Cost", "Title", "What happened")
-STYLES = {Status.CLOSED: "green", Status.IN_PROGRESS: "bold cyan", Status.BLOCKED: "yellow"}
+COLORS = {Status.CLOSED: "green", Status.IN_PROGRESS: "cyan", Status.BLOCKED: "yellow"}
 
 
 @click.command()
@@ -47,10 +46,7 @@ def demo(keep: bool) -> int:
 def _play(made: Demo) -> Summary:
     made.make()
     click.echo(f"{len(TASKS)} tasks for the demo coder, in {made.home.root}", err=True)
-    if not console().is_terminal:
-        return made.play(Lines().tell)
-    with Live(console=console(), auto_refresh=False) as live:
-        return made.play(lambda look: live.update(_drawn(look), refresh=True))
+    return made.play(_draw if sys.stdout.isatty() else Lines().tell)
 
 
 class Lines:
@@ -68,18 +64,19 @@ class Lines:
             self._told[task.id] = line
 
 
-def _drawn(look: Look) -> Table:
-    made = table(*COLUMNS, right=("P", "Runs", "Events", "Tokens", "Cost"), wide=("Title", "What happened"))
+def _draw(look: Look) -> None:
+    rows = []
     for task, run in look.tasks:
-        style = STYLES.get(task.status, "dim")
         numbers = (
             (str(run.number), count(run.events), count(run.tokens), money(run.cost_usd)) if run else (NOTHING,) * 4
         )
-        marks = cell(MARKS.get(task.status, " "), style), cell(task.id, style), str(task.priority)
-        made.add_row(
-            *marks, cell(_status(task), style), *numbers, cell(task.title, cut=True), cell(_why(task), "dim", cut=True)
+        mark, key, status = (
+            Styled(text, COLORS.get(task.status), dim=task.status not in COLORS)
+            for text in (MARKS.get(task.status, " "), task.id, _status(task))
         )
-    return made
+        rows.append((mark, key, str(task.priority), status, *numbers, task.title, Styled(_why(task), dim=True)))
+    click.clear()
+    show(COLUMNS, rows, right=("P", "Runs", "Events", "Tokens", "Cost"), cut=("What happened", "Title"))
 
 
 def _status(task: Task) -> str:

@@ -21,8 +21,8 @@ from fleet.cli import person
 from fleet.cli.amounts import NOTHING, cost, duration
 from fleet.cli.asking import is_sure
 from fleet.cli.bd.text import clean, shown
+from fleet.cli.columns import Styled, differing, show
 from fleet.cli.completion import complete_coders, complete_names
-from fleet.cli.tables import cell, show, table
 from fleet.core.finding import Finding
 from fleet.core.jsontext import encode_printable
 from fleet.core.verification import Verification
@@ -109,11 +109,11 @@ def _progress(each: Entry, *, quiet: bool) -> None:
 
 
 def _print(found: Pick, taken: Taken | None, why: str) -> None:
-    made = table(*COLUMNS, right=("Time", "Cost"), wide=("Why",))
+    rows = []
     for number, each in enumerate(found.entries, 1):
         best = found.winner is each
-        made.add_row("→" if best else str(number), *_cells(each, best=best))
-    show(made)
+        rows.append(["→" if best else str(number), *_cells(each, best=best)])
+    show(COLUMNS, rows, right=("Time", "Cost"), fold=["Why"])
     for name, reason in found.left_out:
         click.echo(f"left out: {clean(name)}: {clean(reason)}")
     if found.plan.why_not:
@@ -130,19 +130,18 @@ def _print(found: Pick, taken: Taken | None, why: str) -> None:
         _tell_taken(taken)
 
 
-def _cells(each: Entry, *, best: bool) -> list[Any]:
+def _cells(each: Entry, *, best: bool) -> list[str | Styled]:
     candidate = each.candidate
-    style = "green" if best else "" if each.finding in ranking.GOOD else "yellow"
     return [
-        cell(candidate.branch, "bold" if best else ""),
-        cell(candidate.task.id if candidate.task else NOTHING),
-        cell(each.finding, style),
+        Styled(candidate.branch, bold=best),
+        candidate.task.id if candidate.task else NOTHING,
+        Styled(each.finding, "green" if best else None if each.finding in ranking.GOOD else "yellow"),
         _tests(each.verification),
         f"+{candidate.size.added} -{candidate.size.removed} in {candidate.size.files}",
         duration(candidate.seconds),
         cost(candidate.cost_usd, candidate.cost_basis),
-        cell(candidate.coder or NOTHING),
-        cell("; ".join(each.shown)[:300]),
+        candidate.coder or NOTHING,
+        "; ".join(each.shown)[:300],
     ]
 
 
@@ -205,13 +204,12 @@ def compare(one: str, other: str, patch: bool, all_projects: bool, as_json: bool
 
 def _side_by_side(found: Comparison) -> None:
     sides = (found.one, found.other)
-    made = table("", *(clean(side.candidate.name) for side in sides), wide=[clean(s.candidate.name) for s in sides])
-    rows = [_facts(side) | {"files alone": _files(found.alone(side))} for side in sides]
-    for name in rows[0]:
-        values = [row[name] for row in rows]
-        if any(value != NOTHING for value in values):
-            made.add_row(name, *(cell(value, "bold" if len(set(values)) > 1 else "dim") for value in values))
-    show(made)
+    facts = [_facts(side) | {"files alone": _files(found.alone(side))} for side in sides]
+    values = {name: [each[name] for each in facts] for name in facts[0]}
+    rows: list[list[str | Styled]] = []
+    rows += [[name, *differing(each)] for name, each in values.items() if any(value != NOTHING for value in each)]
+    names = [clean(side.candidate.name) for side in sides]
+    show(["", *names], rows, fold=names)
     if found.both:
         click.echo(f"both touched: {clean(_files(found.both))}")
 

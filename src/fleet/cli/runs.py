@@ -9,8 +9,8 @@ from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.amounts import NOTHING, cost, count, duration, explained
 from fleet.cli.bd.text import clean
+from fleet.cli.columns import Styled, differing, show
 from fleet.cli.completion import complete_names
-from fleet.cli.tables import cell, show, table
 from fleet.core.errors import Usage
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -44,22 +44,23 @@ def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool)
 
 
 def _list(found: list[dict[str, Any]]) -> None:
-    made = table(*COLUMNS, right=("Run", "Events", "Tokens", "Cost", "Duration"), wide=("Reason",))
-    for run in found:
-        made.add_row(
+    rows = [
+        (
             str(run["number"]),
-            cell(_outcome(run), "green" if run["ending"] == "finished" else "" if run["live"] else "yellow"),
-            cell(run["coder"]),
-            cell(run["model"] or "its own"),
+            Styled(_outcome(run), "green" if run["ending"] == "finished" else None if run["live"] else "yellow"),
+            run["coder"],
+            run["model"] or "its own",
             count(run["events"]),
             count(run["tokens"]),
             cost(run["cost_usd"], run["cost_basis"] or ""),
             duration(run["seconds"]),
             run["changed"] or NOTHING,
-            cell(run["verified"] or NOTHING),
-            cell(run["reason"]),
+            run["verified"] or NOTHING,
+            run["reason"],
         )
-    show(made)
+        for run in found
+    ]
+    show(COLUMNS, rows, right=("Run", "Events", "Tokens", "Cost", "Duration"), fold=["Reason"])
     if marks := explained(cost(run["cost_usd"], run["cost_basis"] or "") for run in found if run["tokens"]):
         click.echo(f"cost: {marks}", err=True)
     for run in found:
@@ -70,14 +71,14 @@ def _list(found: list[dict[str, Any]]) -> None:
 
 
 def _side_by_side(found: list[dict[str, Any]]) -> None:
-    made = table("", *(run["run"] for run in found), wide=[run["run"] for run in found])
+    rows: list[list[str | Styled]] = []
     extra = [name for name in ("runs", "all_tokens", "all_cost_usd", "all_cost_basis") if name in found[0]]
     for name in (*extra, *history.COMPARED[1:]):
         values = [_value(name, run) for run in found]
         if any(value != NOTHING for value in values):
-            style = "bold" if len(set(values)) > 1 else "dim"
-            made.add_row(cell(name.replace("_", " ")), *(cell(value, style) for value in values))
-    show(made)
+            rows.append([name.replace("_", " "), *differing(values)])
+    names = [run["run"] for run in found]
+    show(["", *names], rows, fold=names)
 
 
 def _value(name: str, run: dict[str, Any]) -> str:

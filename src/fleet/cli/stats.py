@@ -5,9 +5,9 @@ import click
 from fleet.actions import stats as counting
 from fleet.actions.stats import Standing
 from fleet.assembly import open_fleet
+from fleet.cli import columns
 from fleet.cli.amounts import NOTHING, cost, duration, explained, percent
 from fleet.cli.completion import complete_coders
-from fleet.cli.tables import cell, show, table
 from fleet.core.finding import FINDINGS, Finding
 from fleet.core.jsontext import encode_printable
 from fleet.core.run import COMPUTED, UNKNOWN
@@ -42,11 +42,10 @@ def _print(found: list[Standing]) -> None:
     rows = [*found, counting.total(found)] if len(found) > 1 else found
     others = [each for each in FINDINGS if each != Finding.VERIFIED and any(each in row.findings for row in rows)]
     heads = [each.replace("_", " ").capitalize() for each in others]
-    made = table(*COLUMNS, *heads, right=(*COLUMNS[2:], *heads), wide=("Model",))
-    for row in rows:
-        made.add_row(
-            cell(row.coder),
-            cell(row.model or ("" if row.coder == "all" else "its own")),
+    cells = [
+        (
+            row.coder,
+            row.model or ("" if row.coder == "all" else "its own"),
             *(str(number) for number in (row.tasks, row.runs, row.retries, row.verified)),
             percent(None if row.verified_rate is None else 100 * row.verified_rate),
             _money(row, row.cost_per_verified),
@@ -54,7 +53,9 @@ def _print(found: list[Standing]) -> None:
             duration(row.mean_seconds),
             *(str(row.findings.get(each) or NOTHING) for each in others),
         )
-    show(made)
+        for row in rows
+    ]
+    columns.show((*COLUMNS, *heads), cells, right=(*COLUMNS[2:], *heads), fold=["Model"])
     costs = [_money(row, row.cost_usd if row.is_priced else None) for row in rows]
     if marks := explained(costs):
         click.echo(f"cost: {marks}", err=True)
