@@ -18,6 +18,7 @@ from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from fleet.actions.names import Scope
     from fleet.assembly import Fleet
@@ -39,6 +40,22 @@ class Candidate(Record):
     task: Task | None = None
     runs: tuple[Run, ...] = ()
     receipt: Receipt | None = None  # of the last run that has one
+
+    def view(self) -> dict[str, Any]:
+        """What every face shows of it, as plain data."""
+        return {
+            "name": self.name,
+            "task": self.task.id if self.task else None,
+            "branch": self.branch,
+            "tip": self.tip,
+            "base": self.base,
+            "diff": self.size.as_dict(),
+            "seconds": None if self.seconds is None else round(self.seconds, 1),
+            "cost_usd": self.cost_usd,
+            "cost_basis": self.cost_basis or None,
+            "coder": self.coder or None,
+            "model": self.model or None,
+        }
 
     @property
     def key(self) -> str:

@@ -40,23 +40,12 @@ class Side(NamedTuple):
 
     def view(self) -> dict[str, Any]:
         """What every face shows of it, as plain data."""
-        found, seen = self.candidate, self.verification
-        return {
-            "name": found.name,
-            "task": found.task.id if found.task else None,
-            "branch": found.branch,
-            "tip": found.tip,
-            "base": found.base,
+        seen = self.verification
+        return self.candidate.view() | {
             "finding": self.finding or None,
             "verify": seen.command if seen else None,
             "tests": {name: getattr(seen, name) if seen else None for name in ("passed", "failed", "skipped")},
-            "diff": found.size.as_dict(),
-            "runs": len(found.runs),
-            "seconds": None if found.seconds is None else round(found.seconds, 1),
-            "cost_usd": found.cost_usd,
-            "cost_basis": found.cost_basis or None,
-            "coder": found.coder or None,
-            "model": found.model or None,
+            "runs": len(self.candidate.runs),
         }
 
 

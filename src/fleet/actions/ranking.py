@@ -59,24 +59,12 @@ class Entry(Record):
 
     def view(self) -> dict[str, Any]:
         """What every face shows of it, as plain data."""
-        candidate, seen = self.candidate, self.verification
-        tests = {name: getattr(seen, name) if seen else None for name in ("passed", "failed", "skipped")}
-        return {
-            "name": candidate.name,
-            "task": candidate.task.id if candidate.task else None,
-            "branch": candidate.branch,
-            "tip": candidate.tip,
-            "base": candidate.base,
+        seen = self.verification
+        return self.candidate.view() | {
             "finding": self.finding,
             "shown": list(self.shown),
-            "tests": tests,
+            "tests": {name: getattr(seen, name) if seen else None for name in ("passed", "failed", "skipped")},
             "verify": seen.as_dict() if seen else None,
-            "diff": candidate.size.as_dict(),
-            "seconds": None if candidate.seconds is None else round(candidate.seconds, 1),
-            "cost_usd": candidate.cost_usd,
-            "cost_basis": candidate.cost_basis or None,
-            "coder": candidate.coder or None,
-            "model": candidate.model or None,
         }
 
 
