@@ -231,7 +231,7 @@ def test_what_collided_only_with_a_bad_one_lands_once_that_is_out(place: Place) 
     assert [each.files for each in first.refused] == [("file1.txt",)]
     pile = without_bad(Trials(place.view, SQUASH), place.base, [bad, good], Looks(place))
     assert [layer.change.name for layer in pile.layers] == ["good"]
-    assert [(each.change.name, each.in_conflict) for each in pile.refused] == [("bad", False)]
+    assert [(each.change.name, bool(each.files)) for each in pile.refused] == [("bad", False)]
 
 
 def test_a_target_that_fails_by_itself_is_told_and_nothing_lands(place: Place) -> None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
-import threading
 import time
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.workspaces.admin import branch_tip
-from fleet.workspaces.git import SAFE, environment, put_last
+from fleet.workspaces.git import git_start
 from fleet.workspaces.view import ALONE
 
 if TYPE_CHECKING:
@@ -189,24 +187,8 @@ def _conflicts(view: View, tip: str, other: str) -> list[str]:
 def _git(view: View, *words: str, env: Mapping[str, str] | None = None) -> tuple[bytes, int]:
     """The beginning of what git prints, and how it ended; one that takes too long is ended."""
     view.make()
-    with subprocess.Popen(
-        ["git", *SAFE, *words],
-        env=environment(ALONE | {"GIT_DIR": view.path} | dict(env or {})),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as running:
-        assert running.stdout is not None
-        put_last(running.pid)
-        alarm = threading.Timer(PAIR_SECONDS, running.kill)
-        alarm.start()
-        try:
-            told = running.stdout.read(MOST_BYTES)
-            if len(told) == MOST_BYTES:
-                running.kill()
-            return told, running.wait()
-        finally:
-            alarm.cancel()
+    full = ALONE | {"GIT_DIR": view.path} | dict(env or {})
+    return git_start(MOST_BYTES, *words, env=full, seconds=PAIR_SECONDS, gently=True)
 
 
 def _above(path: str) -> Iterator[str]:

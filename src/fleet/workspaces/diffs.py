@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
-from fleet.workspaces.git import SAFE, GitFault, environment, program
+from fleet.workspaces.git import GitFault, git_start
 from fleet.workspaces.view import ALONE
 
 if TYPE_CHECKING:
@@ -55,19 +53,9 @@ def rows(view: View, base: str, tree: str, *form: str) -> bytes:
 def _diff(view: View, base: str, tree: str, *form: str) -> bytes:
     view.make()
     words = (*LARGE, "diff-tree", *PLAIN, *form, "--end-of-options", base, tree)
-    env = environment(ALONE | {"GIT_DIR": view.path})
-    with subprocess.Popen(
-        [program(env.get("PATH", os.defpath)), *SAFE, *words],
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as running:
-        assert running.stdout is not None
-        told = running.stdout.read(MOST_BYTES + 1)
-        if len(told) > MOST_BYTES:
-            running.kill()
-            return told[:MOST_BYTES] + CUT
-    if running.returncode:
-        raise GitFault(("diff-tree",), running.returncode, f"{base} and {tree} cannot be compared")
+    told, status = git_start(MOST_BYTES + 1, *words, env=ALONE | {"GIT_DIR": view.path})
+    if len(told) > MOST_BYTES:
+        return told[:MOST_BYTES] + CUT
+    if status:
+        raise GitFault(("diff-tree",), status, f"{base} and {tree} cannot be compared")
     return told

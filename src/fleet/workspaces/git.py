@@ -129,6 +129,32 @@ def _run(
         return subprocess.CompletedProcess(words, process.wait(), out, said)
 
 
+def git_start(
+    most: int, *words: str, env: Mapping[str, str], seconds: float = PATIENCE_SECONDS, gently: bool = False
+) -> tuple[bytes, int]:
+    """Return the first bytes that git prints, and its exit code; git is ended if it prints more or takes too long."""
+    full = environment(env)
+    with subprocess.Popen(
+        [program(full.get("PATH", os.defpath)), *SAFE, *words],
+        env=full,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        assert running.stdout is not None
+        if gently:
+            put_last(running.pid)
+        alarm = threading.Timer(seconds, running.kill)
+        alarm.start()
+        try:
+            told = running.stdout.read(most)
+            if len(told) == most:
+                running.kill()
+            return told, running.wait()
+        finally:
+            alarm.cancel()
+
+
 class Readings:
     """The git processes of a supervisor that can be ended at any moment without harm."""
 

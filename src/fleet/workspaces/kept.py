@@ -65,17 +65,14 @@ def stashed_on(view: View, branch: str) -> list[bytes]:
 
 def commits_among(view: View, ids: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[str]:
     """Those that are commits of this repository, in the order they came."""
-    asked = [made for made in ids if COMMIT.fullmatch(made)]
-    lines = b"".join(made + b"\n" for made in asked)
-    told = view.git("cat-file", "--batch-check=%(objectname) %(objecttype)", env=env, stdin=lines)
-    return [line.split(b" ")[0].decode() for line in told.splitlines() if line.endswith(b" commit")]
+    found = view.kinds((made for made in ids if COMMIT.fullmatch(made)), env)
+    return [made for made, kind in found if kind == "commit"]
 
 
 def refs_of(view: View, *prefixes: str) -> list[str]:
     """The objects that refs hold; a ref to something that is not there holds nothing."""
     told = view.git("for-each-ref", "--format=%(objectname)", *prefixes)
-    known = view.git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=told)
-    return [line.split(b" ")[0].decode() for line in known.splitlines() if not line.endswith(b" missing")]
+    return [made for made, kind in view.kinds(told.splitlines()) if kind != "missing"]
 
 
 def unheld(view: View, commits: Iterable[str], held: Iterable[str], env: Mapping[str, str] | None = None) -> list[str]:

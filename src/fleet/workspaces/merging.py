@@ -43,7 +43,6 @@ class Refused(Record):
     why: str
     files: tuple[str, ...] = ()
     tail: str = ""
-    in_conflict: bool = False
 
 
 class Pile(Record):
@@ -78,7 +77,7 @@ def pile_up(trials: Trials, base: str, changes: Sequence[Change]) -> Pile:
             onto = tried.commit
             layers.append(Layer(change=change, commit=onto))
         else:
-            refused.append(Refused(change=change, why=tried.why, files=tried.files, in_conflict=bool(tried.files)))
+            refused.append(Refused(change=change, why=tried.why, files=tried.files))
     return Pile(base=base, layers=tuple(layers), refused=tuple(refused))
 
 

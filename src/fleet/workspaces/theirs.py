@@ -51,7 +51,7 @@ def filtered_by_them(
     rows = (row.partition(b"\t") for row in told.split(b"\0"))
     heads = {path: head.split(b" ") for head, _, path in rows if head.endswith(b" 0")}
     entries = {path: (heads[path][0], heads[path][1], path) for path in filtered if path in heads.keys() - changed}
-    there = _blobs(view, [made for _, made, _ in entries.values()])
+    there = {made.encode() for made, kind in view.kinds(made for _, made, _ in entries.values()) if kind == "blob"}
     return {path: entry for path, entry in entries.items() if entry[1] in there}
 
 
@@ -75,11 +75,6 @@ def _their_index(place: Place, copy: str) -> Iterator[str]:
         yield copy
     finally:
         os.unlink(copy)
-
-
-def _blobs(view: View, ids: Iterable[bytes]) -> set[bytes]:
-    told = view.git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=b"".join(i + b"\n" for i in ids))
-    return {line.split(b" ")[0] for line in told.splitlines() if line.endswith(b" blob")}
 
 
 def _known_filters(view: View) -> set[str]:

@@ -101,12 +101,17 @@ class View:
         plain = [tip_of(self.repository, name.removeprefix(BRANCHES)) for name in names if PLAIN.fullmatch(name)]
         if len(plain) == len(names) and all(tip is None or COMMIT.fullmatch(tip) for tip in plain):
             return plain
-        lines = "".join(f"{name}^{{commit}}\n" for name in names)
-        told = self.git("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=os.fsencode(lines))
-        rows = [line.split(b" ") for line in told.splitlines()]
+        rows = self.kinds(os.fsencode(f"{name}^{{commit}}") for name in names)
         if len(rows) != len(names) or any("\n" in name for name in names):
             raise FleetError("git did not say what each name means", hint="a name with a line's end is none.")
-        return [row[0].decode() if row[-1] == b"commit" and row[0].isalnum() else None for row in rows]
+        return [made if kind == "commit" and made.isalnum() else None for made, kind in rows]
+
+    def kinds(self, names: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+        """The id and the kind of each object that is named; the name and `missing` where there is none."""
+        asked = b"".join(name + b"\n" for name in names)
+        told = self.git("cat-file", "--batch-check=%(objectname) %(objecttype)", env=env, stdin=asked)
+        rows = (os.fsdecode(line).rpartition(" ") for line in told.splitlines())
+        return [(name, kind) for name, _, kind in rows]
 
     def make(self) -> None:
         """Make what is missing of it; what is there is made to be what it must be. Raises RepositoryGone, NotOwned."""

@@ -101,11 +101,8 @@ def newest_commits(view: View, base: str, tip: str) -> list[Commit]:
 def unknown_commits(view: View, names: Iterable[str]) -> list[str]:
     """Those of these ids, whole or cut short, that no object of the repository has. Raises GitFault."""
     asked = list(names)
-    if not asked:
-        return []
-    told = view.git("cat-file", "--batch-check", stdin="".join(f"{name}\n" for name in asked).encode())
-    lines = told.decode(errors="replace").splitlines()
-    return [name for name, line in zip(asked, lines, strict=False) if line.endswith(" missing")]
+    found = view.kinds(name.encode() for name in asked) if asked else []
+    return [name for name, (_, kind) in zip(asked, found, strict=False) if kind == "missing"]
 
 
 def files_at(view: View, tree: str, most: int) -> set[str]:
