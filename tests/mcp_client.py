@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 
 from program import Program
 from repositories import make_repository
-from supervised import commands, wait_for
+from supervised import commands, environment, wait_for
 
 T = TypeVar("T")
 PATIENCE = 120.0
@@ -140,18 +140,13 @@ def stop(fleet: Program) -> None:
 
     def is_stopped() -> bool:
         fleet("run", "stop", "--stop-agents")
-        return not any(b"foreground" in words and is_of(fleet.home, pid) for pid, words in commands())
+        return not any(
+            b"foreground" in words and b"FLEET_HOME=" + bytes(fleet.home) in environment(pid)
+            for pid, words in commands()
+        )
 
     if (fleet.home / "fleet.db").exists():
         wait_for(is_stopped, "the supervisor to end")
-
-
-def is_of(home: Path, pid: int) -> bool:
-    """Return True if a process has this home in its environment."""
-    try:
-        return f"FLEET_HOME={home}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
 
 
 def is_alive(pid: int) -> bool:

@@ -133,20 +133,18 @@ class Supervised:
 
     def agents(self) -> list[int]:
         """The processes on this machine that carry this home in their environment."""
-        return [pid for pid, environment in self._processes() if b"FLEET_RUN_ID=" in environment]
+        return [pid for pid, words in self._processes() if any(word.startswith(b"FLEET_RUN_ID=") for word in words)]
 
     def command_lines(self) -> list[str]:
         """Return the command line of each process that carries this home in its environment."""
         mine = {pid for pid, _ in self._processes()}
         return [os.fsdecode(b" ".join(words)) for pid, words in commands() if pid in mine]
 
-    def _processes(self) -> Iterator[tuple[int, bytes]]:
-        mark = f"FLEET_HOME={self.fleet.home}".encode()
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
-                if mark in environment.split(b"\0"):
-                    yield int(entry.name), environment
+    def _processes(self) -> Iterator[tuple[int, list[bytes]]]:
+        mark = b"FLEET_HOME=" + bytes(self.fleet.home)
+        for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+            if mark in (words := environment(pid)):
+                yield pid, words
 
     def strays(self) -> list[int]:
         """The processes that agents left behind, also those that hid everything: their command names the audit."""
@@ -193,6 +191,14 @@ def commands() -> Iterator[tuple[int, list[bytes]]]:
             yield int(entry.name), (entry / "cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError):
             continue
+
+
+def environment(pid: int) -> list[bytes]:
+    """Return the environment that a process was started with; of one that has ended there is none."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 @contextmanager

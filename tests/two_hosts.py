@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import psycopg
 from postgres import server
 from program import Process, Program
 from repositories import commit, make_repository, run_git
-from supervised import commands, wait_for
+from supervised import commands, environment, wait_for
 
 PROJECT = '[setup]\ncommands = ["echo set up > set-up.txt"]\nteardown = ["echo down >> $HOME/torn-down"]\n'
 
@@ -129,9 +129,8 @@ def stopped_in_its_work(site: Site, host: Host, key: str) -> Iterator[None]:
     """As long as the block takes the agent of a host does nothing, after it has begun."""
     record = host.fleet.home / "tasks" / key / "events.jsonl"
     wait_for(lambda: record.exists() and "Step 1" in record.read_text(), "its first step", lambda: site.describe(key))
-    agents = [
-        pid for pid, words in commands() if b"fleet.coders.demo_agent" in words and f"{host.fleet.home}" in environ(pid)
-    ]
+    agents = [pid for pid, words in commands() if b"fleet.coders.demo_agent" in words]
+    agents = [pid for pid in agents if b"FLEET_HOME=" + bytes(host.fleet.home) in environment(pid)]
     for pid in agents:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -142,10 +141,4 @@ def stopped_in_its_work(site: Site, host: Host, key: str) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def environ(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
-    return ""
-
-
-__all__ = ["PROJECT", "Host", "Site", "commit", "environ", "stopped_in_its_work"]
+__all__ = ["PROJECT", "Host", "Site", "commit", "stopped_in_its_work"]

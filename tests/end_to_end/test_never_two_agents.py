@@ -7,12 +7,11 @@ import signal
 import sqlite3
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from fleet.launchers.shim_call import pid_of
-from supervised import Supervised, home, wait_for
+from supervised import Supervised, environment, home, wait_for
 
 __all__ = ["home"]
 
@@ -33,14 +32,8 @@ def break_messages(home: Supervised, fault: str) -> None:
 
 def live_runs(home: Supervised) -> set[str]:
     """The runs that have a process in this home."""
-    found = set()
-    for pid in home.agents():
-        try:
-            words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        found |= {os.fsdecode(word) for word in words if word.startswith(b"FLEET_RUN_ID=")}
-    return found
+    words = [word for pid in home.agents() for word in environment(pid)]
+    return {os.fsdecode(word) for word in words if word.startswith(b"FLEET_RUN_ID=")}
 
 
 def without_namespaces(home: Supervised) -> None:

@@ -10,7 +10,7 @@ import pytest
 from postgres import server
 from postgres_home import SharedHome
 from program import Program, Result
-from supervised import Supervised, commands, home
+from supervised import Supervised, commands, environment, home
 
 __all__ = ["home"]
 
@@ -88,8 +88,7 @@ def damage_database(home: Supervised, damage: Damage) -> None:
 def supervisors(home: Supervised) -> list[int]:
     mark = [b"-m", b"fleet", b"run", b"foreground"]
     found = [pid for pid, words in commands() if words[2:6] == mark]
-    here = f"FLEET_HOME={home.fleet.home}".encode()
-    return [pid for pid in found if here in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+    return [pid for pid in found if b"FLEET_HOME=" + bytes(home.fleet.home) in environment(pid)]
 
 
 def said(result: Result) -> str:

@@ -9,7 +9,7 @@ import os
 import socket
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -237,5 +237,8 @@ def listening(pids: set[int]) -> list[str]:
     """The addresses at which these processes listen for connections from elsewhere, in the kernel's words."""
     tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
     rows = [row.split() for table in tables for row in table]
-    held = {str(link.readlink()) for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    held = set()
+    for link in (link for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir()):
+        with suppress(FileNotFoundError):  # closed since
+            held.add(str(link.readlink()))
     return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held]

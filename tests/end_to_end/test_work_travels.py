@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from repositories import commit, run_git
-from supervised import commands, wait_for
-from two_hosts import PROJECT, Host, Site, environ, stopped_in_its_work
+from supervised import commands, environment, wait_for
+from two_hosts import PROJECT, Host, Site, stopped_in_its_work
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def working_at(site: Site, key: str, host: str) -> Path:
 def end_agents(host: Host) -> None:
     """End the agents of a host whose supervisor is dead, with their shims, as a machine that goes down does."""
     for pid, _ in commands():
-        if f"FLEET_HOME={host.fleet.home}" in environ(pid).split("\0"):
+        if b"FLEET_HOME=" + bytes(host.fleet.home) in environment(pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 

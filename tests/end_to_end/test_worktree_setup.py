@@ -3,7 +3,6 @@
 import os
 import signal
 import stat
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from projects import at_work_on, set_up, write_project
 from repositories import commit
+from supervised import environment as process_environment
 from supervised import wait_for
 from terminals import Terminals, home
 
@@ -23,11 +23,9 @@ def environment(home: Terminals, branch: str) -> dict[str, str]:
 
     def looked() -> bool:
         for pid in home.agents():
-            with suppress(OSError):
-                words = Path(f"/proc/{pid}/environ").read_text().split("\0")
-                pairs = dict(word.partition("=")[::2] for word in words)
-                if pairs.get("FLEET_BRANCH") == branch:
-                    found.update(pairs)
+            pairs = dict(os.fsdecode(word).partition("=")[::2] for word in process_environment(pid))
+            if pairs.get("FLEET_BRANCH") == branch:
+                found.update(pairs)
         return bool(found)
 
     wait_for(looked, f"an agent of {branch}", home.describe)
