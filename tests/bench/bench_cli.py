@@ -16,7 +16,7 @@ from fleet.store.sqlite import SqliteQueue
 
 FLEET = str(Path(sys.executable).with_name("fleet"))
 ROUNDS = 30
-SMALL, LARGE = 1_000, 100_000
+FEW, SMALL, LARGE = 200, 1_000, 200_000
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -125,19 +125,24 @@ def fill(home: Path, count: int) -> None:
 
 def measure(folder: Path) -> list[Measured]:
     """All the measurements, in the order of the table."""
-    small, large, scratch = (folder / name for name in ("small", "large", "scratch"))
-    for home, count in ((small, SMALL), (large, LARGE), (scratch, SMALL)):
+    small, large, scratch, few = (folder / name for name in ("small", "large", "scratch", "few"))
+    for home, count in ((small, SMALL), (large, LARGE), (scratch, SMALL), (few, FEW)):
         begin = time.perf_counter()
         fill(home, count)
         print(f"filled a queue with {count:,} tasks in {time.perf_counter() - begin:.1f} s", flush=True)
     nothing = Command((sys.executable, "-c", "pass"), small)
     ready, list_ = ((FLEET, "bd", verb, "--json") for verb in ("ready", "list"))
-    usage = (FLEET, "--help")
+    usage, tasks, agents = (FLEET, "--help"), (FLEET, "tasks"), (FLEET, "list")
+    show = (FLEET, "show", "fleet-00000")
     create = (FLEET, "bd", "create", "one more", "--json")
     many = f"{LARGE:,} tasks against {SMALL:,}"
     return [
         ratio(f"fleet bd ready --json, {SMALL:,} tasks, against bare python", Command(ready, small), nothing, 4),
-        ratio("fleet --help against bare python", Command(usage, small), nothing, 6),
+        ratio("fleet --help against bare python", Command(usage, small), nothing, 8),
+        ratio("fleet list against bare python", Command(agents, small), nothing, 8),
+        ratio(f"fleet tasks, {SMALL:,} tasks, against bare python", Command(tasks, small), nothing, 8),
+        ratio("fleet show ID against bare python", Command(show, small), nothing, 8),
+        ratio(f"fleet tasks, {LARGE:,} tasks against {FEW}", Command(tasks, large), Command(tasks, few), 2),
         ratio(f"fleet bd ready --json, {many}", Command(ready, large), Command(ready, small), 2),
         ratio(f"fleet bd list --json, {many}", Command(list_, large), Command(list_, small), 2),
         memory("memory of bare python", nothing, 25),
