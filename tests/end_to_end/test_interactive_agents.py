@@ -30,8 +30,8 @@ def run_of(home: Terminals, task: str) -> dict[str, Any]:
 
 
 def messages(home: Terminals, task: str) -> list[tuple[str, str]]:
-    """What was said to a task's agent, and how far that came."""
-    rows = home.rows("select * from messages where task = ? order by queued_at", task)
+    """What was said to a task's agent beside its prompt, and how far that came."""
+    rows = home.rows("select * from messages where task = ? and id not like '%/%' order by queued_at", task)
     return [(row["text"], next((way for way in WAYS if row[f"{way}_at"]), "queued")) for row in rows]
 
 

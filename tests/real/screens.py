@@ -98,7 +98,10 @@ class RealScreen(Screen):
         env: dict[str, str] | None = None,
         **order: Any,
     ) -> None:
-        """Start it; what is not said of its order is as fleet would order it."""
+        """Start it; what is not said of its order is as fleet would order it.
+
+        `answered`: it asks nothing before its work, and its prompt is typed.
+        """
         program(cli)
         self.coder, self.scenario, self.work = load(cli), scenario, base / "work"
         home = base / "home"
@@ -117,6 +120,9 @@ class RealScreen(Screen):
         assert command is not None
         self.session, self.folder, self._since = command.session, run, time.time()
         super().__init__(network.enter, run, command, self.env, self.work)
+        if answered and command.typed:
+            self.until(READY)
+            self.say(command.typed)
 
     def until(self, look: str) -> str:
         """The screen once it shows this."""

@@ -113,7 +113,8 @@ class RealTerminals(Terminals):
 
     def message_state(self, key: str) -> str:
         """How far the newest message to a task came."""
-        row = self.rows("select * from messages where task = ? order by queued_at desc", key)[0]
+        own = "select * from messages where task = ? and id not like '%/%' order by queued_at desc"
+        row = self.rows(own, key)[0]
         moments = {"delivered": "delivered_at", "carried": "carried_at", "sent": "sent_at"}
         return next((state for state, column in moments.items() if row[column] is not None), "queued")
 

@@ -3,10 +3,13 @@
 import hashlib
 import os
 import signal
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from command_watch import watched
 from model_server import Turn
 from real.terminals_through_fleet import Open, RealTerminals, opened
 from real.through_fleet import HELD
@@ -56,6 +59,43 @@ def test_an_agent_works_on_its_prompt_and_what_it_does_can_be_seen(cli: str, ope
     screen.press(LEAVE)
     assert screen.end() == 0
     assert home.listed()["x"]["status"] == "idle"
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_what_an_agent_is_told_is_in_no_command_line(cli: str, opened: Open) -> None:
+    home, secret = opened(cli, HOLD, DONE, Turn(text="That too.")), "the-plan-that-nobody-is-to-see"
+    with watched(secret) as found:
+        home.fleet.ok("create", "x", "-", stdin=f"{secret}\nand more")
+        place = home.worktree("x")
+        home.wait((place / "begun").exists, "the agent's command to run")
+        assert home.heard_of(secret) == 1
+        (place / "go").touch()
+        home.wait_listed("x", "idle")
+        assert home.prompt("x", f"also {secret}")["state"] == "delivered"
+    assert found == []
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_prompt_is_heard_once_when_the_supervisor_is_killed_at_its_start(cli: str, opened: Open) -> None:
+    home = opened(cli, DONE, Turn(text="That too."))
+    for number in range(4):
+        branch, text = f"x{number}", f"make it so {number}\nin two lines"
+        home.fleet.ok("create", branch, "-", stdin=text)
+        kept = partial(home.rows, "select * from messages where text like ?", f"%{text}%")
+        home.wait(kept, "its prompt on record")
+        time.sleep(number / 2)
+        os.kill(home.supervisor(), signal.SIGKILL)
+        home.fleet.ok("run", "start")
+        home.wait_listed(branch, "idle")
+        assert home.heard_of(text) == 1
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_a_prompt_that_begins_like_a_command_is_none(cli: str, opened: Open) -> None:
+    home = opened(cli, DONE)
+    home.fleet.ok("create", "x", "-", stdin="!touch hurt")
+    home.wait_listed("x", "idle")
+    assert home.heard_of("!touch hurt") == 1 and not (home.worktree("x") / "hurt").exists()
 
 
 @pytest.mark.parametrize("cli", CLIS)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.filter import Filter
 from fleet.core.flow import BY_HAND
+from fleet.core.run import Delivery
 from fleet.core.task import INTERACTIVE, MERGED, WORKTREE, Status
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class Doing:
     STOPPED = "stopped"
 
 
-#: What a screen shows that waits for a choice, and one that waits for a message.
-QUESTION, READY = "question", "ready"
+#: What a screen shows that waits for a choice, one that waits for a message, and one that works.
+QUESTION, READY, BUSY = "question", "ready", "busy"
 #: An agent that has said nothing for so long, and uses no CPU, is idle.
 IDLE_SECONDS = 60.0
 AT_REST_PCT = 2.0
@@ -62,6 +63,7 @@ class Row(NamedTuple):
     asks: bool  # a question of its waits for an answer
     now: datetime
     collides: tuple[Clash, ...] = ()  # as last seen
+    prompt: str = ""  # how far the prompt of a terminal's agent is that has not been heard
 
     @property
     def is_live(self) -> bool:
@@ -108,6 +110,7 @@ class Row(NamedTuple):
             "mode": task.mode,
             "run": run.id if run else None,
             "session": (live.session_name or None) if live else None,
+            "prompt_state": self.prompt or None,
             "worktree": space.path if space and not space.is_gone else None,
             "batch": task.batch,
             "repo": task.repo,
@@ -131,6 +134,8 @@ class Row(NamedTuple):
         assert run is not None
         if run.screen == QUESTION:
             return Doing.WAITING
+        if self.prompt and (self.prompt == Delivery.QUEUED or run.screen != BUSY):
+            return Doing.STARTING
         if run.first_event_at is None and not run.screen:
             return Doing.STARTING
         quiet = (self.now - (run.last_event_at or run.started_at)).total_seconds()
@@ -144,8 +149,7 @@ class Row(NamedTuple):
         return (
             run.screen == READY
             and run.sampled_at is not None
-            and run.last_event_at is not None
-            and run.sampled_at > run.last_event_at
+            and (run.last_event_at is None or run.sampled_at > run.last_event_at)
         )
 
 
@@ -165,12 +169,19 @@ def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
             kept = tuple(key for key in spaces if key not in known)
             found += fleet.queue.find(where.replace(ids=kept), sort="created", reverse=True) if kept else []
         ended = fleet.history.last_runs([task.id for task in found if task.id not in live])
+        unheard = {
+            each.id: state
+            for state in (Delivery.QUEUED, Delivery.SENT)
+            for each in fleet.history.messages(state=state)
+            if each.is_prompt
+        }
         now, clashes = fleet.queue.now(), _clashes(fleet, spaces, {task.id: task for task in found})
         last = ended | live
-        made = [
-            Row(task, last.get(task.id), spaces.get(task.id), task.id in asked, now, tuple(clashes.get(task.id, ())))
-            for task in found
-        ]
+        made = []
+        for task in found:
+            run, collides = last.get(task.id), tuple(clashes.get(task.id, ()))
+            prompt = unheard.get(run.id, "") if run is not None and run.is_live else ""
+            made.append(Row(task, run, spaces.get(task.id), task.id in asked, now, collides, prompt))
     shown = [row for row in made if everything or row.status != Doing.STOPPED or row.task.id in spaces]
     return sorted(shown, key=lambda row: (row.task.created_at, row.task.id))
 

@@ -16,6 +16,8 @@ from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 HEADS = (*("Branch", "Task", "Status", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff", "Batch"),)
+#: An agent that has not read its prompt for so long may wait for something at its terminal.
+SLOW_START_SECONDS = 20
 #: Of a branch that collides with another.
 MARK = "!"
 RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
@@ -66,6 +68,9 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> 
     for row in [] if as_json else found:
         if row.status == Doing.QUEUED and row.task.reason:
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
+        if row.prompt and (row.status == Doing.WAITING or (row.runtime_seconds or 0) > SLOW_START_SECONDS):
+            branch = row.task.branch
+            click.echo(f"{branch} has not read its prompt yet: `fleet attach {branch}` shows what it waits for")
     if not as_json and any(row.collides for row in found):
         click.echo(f"{MARK} collides with another branch: `fleet conflicts` says with which, and where")
 

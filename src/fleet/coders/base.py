@@ -22,8 +22,10 @@ STDIN, RESUME, NEXT_RUN = "stdin", "resume", "next run"
 SAME_CWD, ANYWHERE = "same cwd", "anywhere"
 #: What a screen shows: it waits for a choice, and nothing may be typed; it works; or its input is empty.
 QUESTION, BUSY, READY = "question", "busy", "ready"
-#: Bytes of a prompt that are given as an argument; the kernel takes 131,071 for one.
+#: Bytes of a text that are given as an argument; the kernel takes 131,071 for one.
 LONGEST_ARGUMENT = 100_000
+#: Bytes of a prompt that are typed; of a message too. A longer one is in a file.
+LONGEST_TYPED = 64 * 1024
 PROMPT_FILE, PROTOCOL_FILE = "prompt.md", "protocol.md"
 
 
@@ -46,30 +48,33 @@ class Order(Record):
         """Whether its last word is to be the task's result, where the program can be held to a schema."""
         return is_handed_on(self.task)
 
-    def argument(self, *, with_protocol: bool = True) -> tuple[str, dict[str, str]]:
-        """What a terminal's program is started on, as one argument, and the files it needs.
+    def typed(self, *, with_protocol: bool = True) -> tuple[str, dict[str, str]]:
+        """Return what is typed into a terminal once its program waits for words, and the files that belong to it.
 
-        A prompt that is too long for an argument is in a file, and the argument says so. Without a prompt there is
-        none: it waits for a person, and how work is done here alone would set it to work.
+        A prompt that is too long to be typed is in a file, and what is typed says so. Without a prompt nothing is
+        typed: the agent waits for a person, and how work is done here alone would set it to work.
         """
         parts = (self.prompt, self.protocol if with_protocol and self.prompt else "")
-        text = "\n\n---\n\n".join(part for part in parts if part).replace("\0", "")  # no argument can hold a NUL
-        if not self.folder or len(text.encode("utf-8", "replace")) <= LONGEST_ARGUMENT:
+        text = "\n\n---\n\n".join(part for part in parts if part).replace("\0", "")
+        if text.lstrip().startswith("!"):  # most programs take what follows for a command of a shell, and run it
+            text = f"Your prompt:\n\n{text}"
+        if not self.folder or len(text.encode("utf-8", "replace")) <= LONGEST_TYPED:
             return text, {}
         place = f"{self.folder}/{PROMPT_FILE}"
         return f"Read the whole of the file {place}: it is your prompt. Do what it says.", {PROMPT_FILE: text}
 
 
 class Command(Record):
-    """How a coder's program is started. Secrets stay out of argv.
+    """How a coder's program is started. Secrets and prompts stay out of argv: other users can read it.
 
-    Without a screen the prompt goes in by stdin or a file; at a terminal it is the last argument.
+    Without a screen the prompt goes in by stdin or a file; into a terminal it is typed.
     """
 
     argv: tuple[str, ...]
     env: dict[str, str] = {}  # noqa: RUF012
     stdin: str = ""
     keep_stdin: bool = False  # more may be written while it runs
+    typed: str = ""  # into its terminal, once its screen is READY
     session: str = ""  # the session it begins, where that is known before it says so
     files: dict[str, str] = {}  # noqa: RUF012 - by name, what lies in the order's folder when it starts
 
@@ -120,10 +125,7 @@ class Coder:
         raise NotImplementedError
 
     def terminal(self, order: Order) -> Command | None:
-        """How its program is started on a screen, at work on the prompt if there is one; none where it has no screen.
-
-        The prompt arrives as it is, whatever it begins with or has in it: no shell and no parser of options reads it.
-        """
+        """How its program is started on a screen, and the prompt to type there; none where it has no screen."""
         return None
 
     @property

@@ -82,14 +82,15 @@ class ClaudeCoder(Coder, Dialect):
         """A new session has the id that it is given, so its file is known before it is there."""
         options, env = _options(order)
         apart = bool(order.protocol and order.folder)
-        text, files = order.argument(with_protocol=not apart)
+        text, files = order.typed(with_protocol=not apart)
         if apart:
             options.append(f"--append-system-prompt-file={order.folder}/{PROTOCOL_FILE}")
             files[PROTOCOL_FILE] = order.protocol
         if order.fresh and not order.session:
             options.append(f"--session-id={order.fresh}")
-        argv = ("claude", *options, *order.flags, *(("--", text) if text else ()))
-        return Command(argv=argv, env=TERMINAL_ENV | env, files=files, session=order.session or order.fresh)
+        argv = ("claude", *options, *order.flags)
+        env = TERMINAL_ENV | env
+        return Command(argv=argv, env=env, files=files, typed=text, session=order.session or order.fresh)
 
     def look(self, screen: str) -> str:
         """By the box around its input, or the keys that answer a question."""

@@ -85,10 +85,11 @@ class CodexCoder(Coder):
         apart = bool(order.protocol) and len(protocol.encode("utf-8", "replace")) <= LONGEST_ARGUMENT
         if apart:
             argv += ["-c", protocol]
-        text, files = order.argument(with_protocol=not apart)
-        words = ["resume", "--", order.session] if order.session else ["--"]
-        argv += [*words, text] if text else words if order.session else []
-        return Command(argv=tuple(argv), files=files, session=order.session)
+        if order.session:
+            argv += ["resume", "--", order.session]
+        text, files = order.typed(with_protocol=not apart)
+        # It takes words behind a slash for a command of its own, and completes a name at the end; it drops the spaces.
+        return Command(argv=tuple(argv), files=files, typed=f" {text} " if text else "", session=order.session)
 
     def look(self, screen: str) -> str:
         """By what stands at its end."""

@@ -40,5 +40,5 @@ def shown(screen: str) -> str:
         return ""  # somebody's words, not sent yet
     if any(_AT_WORK.fullmatch(line) for line in lines[max(0, inputs[-1] - 20) : inputs[-1]]):
         return BUSY
-    # Its model and directory stand below once it has started, and has taken up the prompt it was started on.
+    # Its model and directory stand below once it has started.
     return READY if any(line.strip() and _HINT not in line for line in below) else ""

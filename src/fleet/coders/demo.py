@@ -27,7 +27,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fleet.coders.base import BUSY, PROMPT_FILE, QUESTION, READY, Coder, Command
+from fleet.coders.base import BUSY, QUESTION, READY, Coder, Command
 from fleet.coders.said import LARGEST, clean
 from fleet.core.event import Event, Kind, Limit, Usage
 
@@ -60,18 +60,14 @@ class DemoCoder(Coder):
         return Command(argv=tuple(argv), stdin=order.prompt)
 
     def terminal(self, order: Order) -> Command:
-        """The same agent on a screen; it reads a long prompt from its file itself."""
-        text, files = order.argument()
+        """The same agent on a screen; it reads no file, and takes what is typed however long it is."""
+        text, _ = order.replace(folder="").typed()
         argv = [sys.executable, "-P", "-m", "fleet.coders.demo_terminal", f"--file={order.folder}/{SESSION_FILE}"]
         if order.model:
             argv.append(f"--model={order.model}")
         if order.session or order.fresh:
             argv.append(f"--session={order.session or order.fresh}")
-        if files:
-            argv.append(f"--prompt={order.folder}/{PROMPT_FILE}")
-        elif text:
-            argv += ["--", text]
-        return Command(argv=tuple(argv), files=files, session=order.session or order.fresh)
+        return Command(argv=tuple(argv), typed=text, session=order.session or order.fresh)
 
     def look(self, screen: str) -> str:
         """By its last line."""

@@ -1,4 +1,4 @@
-"""The demo agent at a terminal: it works on its prompt, shows what it does, and then waits at `> ` for what is said.
+"""The demo agent at a terminal: it waits at `> ` for its prompt, works on it, and waits for what is said next.
 
 A paste, of however many lines, is part of one message; Enter sends it. What is said while it works is its next turn.
 Ctrl-C interrupts a turn; twice, or `exit`, or Ctrl-D ends it. All it says is also in a file, in the form of its stream.
@@ -14,7 +14,6 @@ import sys
 import termios
 import threading
 from functools import partial
-from pathlib import Path
 from queue import SimpleQueue
 
 from fleet.coders.demo_agent import Agent, Stopped, steering_in
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from fleet.coders.demo_agent import Said
 
 WIDEST = 100  # characters of a line that are shown
-MOST_LINES = 20  # of a prompt
+MOST_LINES = 20  # of what was said
 CLEAR = "\r\x1b[K"  # the line that the cursor is on
 PASTE_ON, PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 def main(argv: list[str]) -> int:
-    """Work on the prompt, and then on what is said, until somebody ends it; the exit code."""
-    options, prompt = _given(argv)
+    """Work on what is said until somebody ends it; the exit code."""
+    options = dict(word.removeprefix("--").split("=", 1) for word in argv if word.startswith("--") and "=" in word)
     if not os.isatty(0):
         sys.stderr.write("demo agent: it needs a terminal\n")
         return 2
@@ -45,7 +44,7 @@ def main(argv: list[str]) -> int:
     terminal = Terminal(options.get("file", ""))
     before = _raw()
     try:
-        return terminal.attend(prompt, options)
+        return terminal.attend(options)
     except Stopped as stopped:
         return 128 + int(stopped.args[0])
     finally:
@@ -64,21 +63,20 @@ class Terminal:
         self._typing = Typing()
         self._waits = ""  # for a message, or for a key
 
-    def attend(self, prompt: str, options: dict[str, str]) -> int:
+    def attend(self, options: dict[str, str]) -> int:
         """Everything; the exit code."""
         _write(PASTE_ON)
         threading.Thread(target=self._read, daemon=True).start()
+        prompt = self._next()
+        if prompt == LEAVE:
+            return 0
         agent = Agent(
             _steering(prompt), self.tell, model=options.get("model", "demo-1"), session=options.get("session", "")
         )
         agent.heard, agent.allow = prompt, self._ask
-        if prompt:
-            self._show("> ", prompt)
-            code = self._turn(agent.work)
-            if "exit" in agent.steering:
-                return code
-        else:
-            self.tell({"type": "init", "session": agent.session, "model": agent.model, "cwd": str(Path.cwd())})
+        code = self._turn(agent.work)
+        if "exit" in agent.steering:
+            return code
         while (text := self._next()) != LEAVE:
             self._turn(partial(agent.reply, text))
         return 0
@@ -163,15 +161,6 @@ class Terminal:
             shown.append(f"{sign}… {len(lines) - MOST_LINES} lines more\r\n")
         _write(CLEAR + "".join(shown))
         self._draw()
-
-
-def _given(argv: list[str]) -> tuple[dict[str, str], str]:
-    """The options, and the prompt: the word after `--`, or what is in a file."""
-    at = argv.index("--") if "--" in argv else len(argv)
-    options = dict(word.removeprefix("--").split("=", 1) for word in argv[:at] if word.startswith("--") and "=" in word)
-    if "prompt" in options:
-        return options, Path(options["prompt"]).read_text("utf-8", "replace")
-    return options, "".join(argv[at + 1 :])
 
 
 def _steering(prompt: str) -> dict[str, str]:

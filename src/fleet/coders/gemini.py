@@ -91,13 +91,11 @@ class GeminiCoder(Coder):
     def terminal(self, order: Order) -> Command:
         """A new session has the id that it is given, so its file is known before it is there."""
         options, env = _options(order)
-        text, files = order.argument()
+        text, files = order.typed()
         if order.fresh and not order.session:
             options.append(f"--session-id={order.fresh}")
-        if text:
-            options.append(f"--prompt-interactive={text}")
-        argv = ("gemini", *order.flags, *options)
-        return Command(argv=argv, env=env, files=files, session=order.session or order.fresh)
+        argv, text = ("gemini", *order.flags, *options), text.expandtabs(4)  # it drops tabs
+        return Command(argv=argv, env=env, files=files, typed=text, session=order.session or order.fresh)
 
     def look(self, screen: str) -> str:
         """By what stands in its input, or instead of it."""

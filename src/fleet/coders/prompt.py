@@ -59,10 +59,13 @@ def spoken_for(
 ) -> Spoken:
     """What an agent in a terminal is told: a person reads along, so their own words stand alone on the screen."""
     own = [] if resumed else [_description(task)]
-    return Spoken(
-        prompt=_joined([*own, _answered(answers), _said(messages)]),
-        protocol=_filled(_template(home, "terminal.md"), _values(home, task)).strip() + "\n",
-    )
+    template = _template(home, "terminal.md")
+    protocol = _filled(template, _values(home, task)).strip() + "\n"
+    prompt = [*own, _answered(answers), _said(messages)]
+    if {"task_title", "task_description"} & set(_FIELD.findall(template)) and any(prompt):
+        # Some coders take the protocol as an argument, which other users can read.
+        return Spoken(_joined([*prompt, protocol]), "")
+    return Spoken(_joined(prompt), protocol)
 
 
 def not_passed(made: Verification) -> str:

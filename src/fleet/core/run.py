@@ -246,7 +246,7 @@ class Delivery:
 
 
 class Message(Record):
-    """What a person tells a working agent. Facts are kept; its state follows from them."""
+    """What a working agent is told. Facts are kept; its state follows from them."""
 
     id: str
     task_id: str
@@ -258,6 +258,11 @@ class Message(Record):
     sent_at: datetime | None = None
     delivered_at: datetime | None = None
     carried_at: datetime | None = None
+
+    @property
+    def is_prompt(self) -> bool:
+        """Return True if it is what the agent of a run in a terminal begins with: its id is that of the run."""
+        return self.id.startswith(f"{self.task_id}/")
 
     @property
     def state(self) -> str:

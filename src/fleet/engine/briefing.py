@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from fleet.core.filter import Filter
 from fleet.core.rules import rules_of
-from fleet.core.run import Delivery
+from fleet.core.run import Delivery, Message
 from fleet.core.task import Caller
 
 if TYPE_CHECKING:
-    from fleet.core.run import Message, Question, Run
+    from fleet.core.run import Question, Run
     from fleet.core.task import Claim
     from fleet.engine.office import Office
 
@@ -35,9 +35,27 @@ def admitted(office: Office, claim: Claim, run: Run) -> str:
     return office.queue.admit(claim, caller)
 
 
+def keep_prompt(office: Office, run: Run, text: str) -> None:
+    """Keep the prompt of a run in a terminal as its first message; those of earlier runs are over."""
+    with office.queue.atomic():
+        for each in office.history.messages(run.task_id):
+            if each.is_prompt:
+                office.history.mark_message(each.id, Delivery.CARRIED, office.now(), run.id)
+        office.history.say(
+            Message(id=run.id, task_id=run.task_id, run_id=run.id, text=text, queued_at=office.queue.now())
+        )
+
+
 def _waiting(office: Office, task_id: str) -> list[Message]:
-    states = (Delivery.QUEUED, Delivery.SENT)
-    return [message for message in office.history.messages(task_id) if message.state in states]
+    """What the agent of a task has not heard, also as part of a prompt that it never got."""
+    found = office.history.messages(task_id)
+    unheard = {each.id for each in found if each.is_prompt and each.delivered_at is None}
+    return [
+        each
+        for each in found
+        if not each.is_prompt
+        and (each.state in (Delivery.QUEUED, Delivery.SENT) or (each.carried_at is not None and each.run_id in unheard))
+    ]
 
 
 def carry(office: Office, messages: list[Message], run: Run) -> None:

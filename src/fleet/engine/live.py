@@ -28,6 +28,7 @@ from fleet.engine.sessions import did_resume
 from fleet.engine.signs import Signs
 from fleet.engine.tail import LineReader
 from fleet.engine.transcript import Transcript
+from fleet.engine.typist import Typist
 from fleet.engine.work import Work
 
 if TYPE_CHECKING:
@@ -55,10 +56,8 @@ SESSION_SECONDS = 0.5
 KEPT_WORDS = (Kind.TEXT, Kind.RESULT, Kind.ERROR, Kind.LIMIT, Kind.CONTEXT_FULL)
 #: Who has printed nothing for so long may have complained elsewhere.
 COMPLAINT_SECONDS = 10.0
-#: Between what is pasted into a terminal and the key that sends it, at least and at most: a long text takes a while.
-TYPING_SECONDS, PASTE_LOOKS = 0.15, 20
-#: How often Enter is pressed at most, and how often and how long after each it is looked at what came of it.
-SENDS, SEND_LOOKS, SEND_SECONDS = 3, 4, 0.25
+#: How often an agent in a terminal is looked at that has not heard its prompt yet.
+PROMPT_SECONDS = 0.1
 #: A token is about so many characters, for coders that do not tell how full their context is.
 CHARACTERS_OF_A_TOKEN = 4
 #: What tells of an agent's tools.
@@ -115,6 +114,8 @@ class Live:
         self._stdin_open = coder.steering == STDIN and not self.interactive
         work = Work(folder.home, terms.workspace) if terms.workspace else None
         self._sampler = Sampler(office, coder, work, f"{self.place}/stdout")
+        terminal = self.terminal
+        self.typist = Typist(terminal, coder, f"{self.place}/stdout") if terminal is not None else None
         self._lookout: Lookout | None = None  # made when its first tool is used: it reads the list of worktrees
 
     @property
@@ -179,7 +180,7 @@ class Live:
     async def say(self, text: str, *, interrupt: bool) -> bool:
         """Write a message to the agent; whether it could be."""
         if self.interactive:
-            return await self._type(text, interrupt=interrupt)
+            return self.typist is not None and await self.typist.say(text, interrupt=interrupt)
         if self.agent is None or not self._stdin_open:
             return False
         words = (self.coder.interruption() if interrupt else "") + (self.coder.message(text) if text else "")
@@ -197,48 +198,15 @@ class Live:
         It would answer a question on its screen, be added to words that a person has not sent yet, or be lost while
         the program is still starting.
         """
-        if self.terminal is None:
-            return True
-        try:
-            shown = self.coder.look(await self.terminal.screen())
-        except FleetError:
-            return True  # its session is going; `say` finds that out
-        if shown != self.run.screen:
+        # None: there is no terminal, or it is going, which `say` finds out.
+        return await self.shown() in (BUSY, READY, None)
+
+    async def shown(self) -> str | None:
+        """Return what the screen of its terminal shows, see `Coder.look`; none if there is none."""
+        shown = await self.typist.look() if self.typist is not None else None
+        if shown is not None and shown != self.run.screen:
             self.run, self.dirty = self.run.replace(screen=shown), True
-        return shown in (BUSY, READY)
-
-    async def _type(self, text: str, *, interrupt: bool) -> bool:
-        terminal = self.terminal
-        if terminal is None:
-            return False
-        try:
-            if interrupt:
-                await terminal.press("Escape")
-                await asyncio.sleep(TYPING_SECONDS)
-            if text:
-                await terminal.paste(text)
-                await self._pasted(terminal)
-                await self._send(terminal)
-        except FleetError as error:
-            log.info("%s takes no message: %s", self.run.id, error)
-            return False
-        return True
-
-    async def _pasted(self, terminal: Terminal) -> None:
-        """Wait until the words stand in the input: a program takes what comes at once for one paste, Enter too."""
-        for _ in range(PASTE_LOOKS):
-            await asyncio.sleep(TYPING_SECONDS)
-            if not self.coder.look(await terminal.screen()):
-                return
-
-    async def _send(self, terminal: Terminal) -> None:
-        """Press the key that sends what was pasted; some programs do not take it while they are still reading."""
-        for _ in range(SENDS):
-            await terminal.press("Enter")
-            for _ in range(SEND_LOOKS):
-                await asyncio.sleep(SEND_SECONDS)
-                if self.coder.look(await terminal.screen()):  # it works on it, or waits for the next
-                    return
+        return shown
 
     async def close_stdin_after_result(self) -> None:
         """Tell an agent that could be spoken to, and is done, that nothing more will come."""
@@ -274,8 +242,8 @@ class Live:
             ago = (now - max(end for _, end in waits)).total_seconds()
             self._signs.waited(seconds, max(0.0, ago), office.steady())
 
-    async def stir(self, ended: asyncio.Future[Any]) -> None:
-        """Wait until the agent says something, ends, or a watchdog wants to look."""
+    async def stir(self, ended: asyncio.Future[Any], *, soon: bool = False) -> None:
+        """Wait until the agent says something, ends, or a watchdog wants to look; `soon`: at most a moment."""
         assert self.agent is not None
         if not self.interactive and self._reader.behind:
             await asyncio.sleep(0)  # let the others have a turn, then go on reading
@@ -283,6 +251,7 @@ class Live:
         # What is told elsewhere than on stdout wakes nobody: it is looked for soon after each burst of output.
         look = TRANSCRIPT_SECONDS if self._has_news else COMPLAINT_SECONDS
         look = SESSION_SECONDS if self.interactive else look
+        look = PROMPT_SECONDS if soon else look
         pause = min(watchdog.next_check(self._facts(), self._limits, self._office.steady()), look, self.purse.pause)
         stirred = asyncio.ensure_future(self.agent.stirred.wait())
         await asyncio.wait({stirred, ended}, timeout=max(pause, 0.05), return_when=asyncio.FIRST_COMPLETED)

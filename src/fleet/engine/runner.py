@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import logging
 import signal
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.coders.base import NEXT_RUN, STDIN
+from fleet.coders.base import NEXT_RUN, READY, STDIN
 from fleet.core.errors import ClaimLost, FleetError, StoreAway
 from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
@@ -39,6 +40,8 @@ log = logging.getLogger(__name__)
 LAST_WORD_SECONDS = 30.0
 #: How long a message that is just being typed may keep its supervisor from ending.
 STILL_SECONDS = 5.0
+#: After how long a prompt is typed again that neither stands in the input nor was heard: the program did not read it.
+UNREAD = timedelta(seconds=10)
 #: How often it is looked whether a frozen agent may go on.
 FENCED_SECONDS = 0.25
 #: How an agent in a terminal is asked to stop: there SIGINT is a key like any other.
@@ -59,7 +62,8 @@ class Runner:
         self._lost = False  # its task is another host's
         self.is_settled = False  # its claim was given back with all that was to be said
         self._inbox: dict[str, Message] = {}  # messages still to be given to the agent
-        self._sent: dict[str, Message] = {}  # and those whose arrival was not seen yet
+        self._prompt: Message | None = None  # what an agent in a terminal is to hear before them
+        self._sent: dict[str, Message] = {}  # those whose arrival was not seen yet
         self._telling = asyncio.Lock()  # what is said or seen to arrive is on record before anybody else follows it
 
     async def start(self) -> None:
@@ -71,14 +75,13 @@ class Runner:
             await losing.lose_begun(self._office, self.claim)
         else:
             if live is not None:
+                await self._take_messages(live)
                 await self.follow(live)
 
     async def adopt(self, run: Run, agent: Agent | None) -> None:
         """Go on with a run that was started before us; without an agent it ended meanwhile or vanished."""
         live = await starting.adopted(self._office, self.claim, run, agent)
-        with contextlib.suppress(FleetError):  # a store that cannot answer now costs a message told twice, not a run
-            sent = await self._office.ask(self._office.history.messages, run.task_id, state=Delivery.SENT)
-            self._sent = {each.id: each for each in sent if each.run_id == run.id}
+        await self._take_messages(live)
         await self.follow(live)
 
     async def follow(self, live: Live) -> None:
@@ -191,7 +194,7 @@ class Runner:
 
     def hand(self, message: Message) -> None:
         """Give the agent a message as its coder allows: now, or by an interruption, or not before its next run."""
-        if self.live is None or message.id in self._inbox or message.id in self._sent:
+        if self.live is None or message.is_prompt or message.id in self._inbox or message.id in self._sent:
             return
         steering = self.live.coder.steering
         if steering == STDIN or self.live.interactive:
@@ -257,10 +260,21 @@ class Runner:
                     self._stopping = await self._alarm(live) or self._over(live)
                 if self._stopping is not None:
                     return await self._stop(live, agent, ended)
-                await live.stir(ended)
+                await live.stir(ended, soon=self._prompt is not None)
             return await ended if ended.done() else None
         finally:
             ended.cancel()
+
+    async def _take_messages(self, live: Live) -> None:
+        """Take the prompt that the agent is to hear, and what was sent to it and not seen to arrive."""
+        with contextlib.suppress(FleetError):  # a store that cannot answer now costs a message told twice, not a run
+            for each in await self._office.ask(self._office.history.messages, live.run.task_id):
+                if each.run_id != live.run.id or each.state not in (Delivery.QUEUED, Delivery.SENT):
+                    continue
+                if each.is_prompt:
+                    self._prompt = each
+                if each.state == Delivery.SENT:
+                    self._sent[each.id] = each
 
     async def _talk(self, live: Live) -> bool:
         """Hear what the agent says and tell it what there is for it; whether it may do anything at all."""
@@ -268,9 +282,32 @@ class Runner:
             live.read_some()
             if self._stopping is None and self._office.fence.is_closed(self.claim.task.id):
                 return False
+            if self._prompt is not None and self._prompt.sent_at is not None:
+                await live.read_all()  # it may have been heard
             await self._note_delivered(live)
-            await self._say(live)
+            if await self._give_prompt(live):
+                await self._say(live)
             return True
+
+    async def _give_prompt(self, live: Live) -> bool:
+        """Type the prompt into a terminal whose input is empty, and send it. Return True once it has left the input.
+
+        It is SENT before it is typed: whoever follows the agent after us looks whether it was heard or stands there.
+        """
+        prompt, typist = self._prompt, live.typist
+        if prompt is None or typist is None:
+            return True
+        if prompt.sent_at is None and not typist.has_drawn():
+            return False
+        shown, now = await live.shown(), self._office.now()
+        if shown == READY and (prompt.sent_at is None or now - prompt.sent_at > UNREAD):
+            await self._mark(prompt, Delivery.SENT, live)
+            self._prompt = self._sent[prompt.id] = prompt = prompt.replace(sent_at=now)
+            shown = await typist.paste(prompt.text)
+        if prompt.sent_at is None or shown != "" or not await typist.send():
+            return False  # it starts, asks something, or somebody types
+        self._prompt = None
+        return True
 
     async def _alarm(self, live: Live) -> Outcome | None:
         """Why the agent must be stopped, if it must; the time that it waited for people is left out."""
@@ -311,8 +348,13 @@ class Runner:
     async def _note_delivered(self, live: Live) -> None:
         arrived, live.delivered = live.delivered, []
         for text in arrived:
-            for message in [each for each in self._sent.values() if each.text.strip() == text.strip()][:1]:
+            known = [each for each in self._sent.values() if _is_same(each.text, text)]
+            # What an agent hears first is its prompt, whatever its program made of it.
+            known += [each for each in self._sent.values() if each.is_prompt and self._prompt is None]
+            for message in known[:1]:
                 del self._sent[message.id]
+                if message.is_prompt:
+                    self._prompt = None
                 await self._mark(message, Delivery.DELIVERED, live)
 
     async def _mark(self, message: Message, state: str, live: Live) -> None:
@@ -368,6 +410,11 @@ class Runner:
             await settling.settle_unstarted(self._office, self.claim, outcome)
         else:
             await settling.settle_unstarted(self._office, self.claim, Outcome(ending=Ending.FAILED, reason=reason))
+
+
+def _is_same(text: str, heard: str) -> bool:
+    """Return True if a program heard a text: it may trim the text, or replace or drop tabs."""
+    return "".join(text.split()) == "".join(heard.split())
 
 
 def _in_words(error: Exception) -> str:

@@ -251,7 +251,7 @@ def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict)
     What fleet itself has to say of collisions waits for the next run, if there is one.
     """
     waiting = [each for each in office.history.messages(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)]
-    unheard = [each for each in waiting if each.author != telling.AUTHOR]
+    unheard = [each for each in waiting if each.author != telling.AUTHOR and not each.is_prompt]
     orders = [each for each in unheard if not each.text]
     for each in orders:
         office.history.mark_message(each.id, Delivery.DELIVERED, office.now(), run.id)
@@ -259,6 +259,8 @@ def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict)
         goes_on = verdict.status == Status.CLOSED or outcome.ending == Ending.INTERRUPTED
         told = Verdict(status=Status.OPEN, reason="there is a message for its agent", finding=verdict.finding)
         return told if goes_on else verdict
+    if verdict.status == Status.BLOCKED and any(each.id == run.id for each in waiting):
+        return verdict.replace(reason=f"{verdict.reason}; it had not read its prompt")
     if orders and verdict.status == Status.OPEN:
         return verdict.replace(status=Status.BLOCKED, reason="interrupted by hand; `fleet prompt` tells it what to do")
     return verdict

@@ -38,7 +38,7 @@ from fleet.core.verification import verification_in
 from fleet.engine.accounts import seats
 from fleet.engine.answers import ASKED_BEFORE, take_answers
 from fleet.engine.arrival import arrive, taken_on
-from fleet.engine.briefing import briefed, carry
+from fleet.engine.briefing import briefed, carry, keep_prompt
 from fleet.engine.coder_files import left_by, patterns_of, told, trusted_in, untrusted_files
 from fleet.engine.costs import why_no_price
 from fleet.engine.environment import Place, agent_environment, agent_path
@@ -194,6 +194,8 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
         await asyncio.to_thread(_answer_dialogs, office, plan, run, env)
     run = run.replace(spawn=await _spawned(office, plan, run, spec))
     await office.ask(office.history.fold, claim, run)
+    if command.typed:
+        await office.ask(keep_prompt, office, run, command.typed)
     keep_record(folder.home, run, plan.place.workspace)
     left = office.fence.left(run.task_id)
     spec = spec if left is None else spec.replace(deadline=(left, office.fence.now()))

@@ -60,7 +60,7 @@ class TmuxLauncher:
     async def start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
         """Start an agent in a session of its own; what an earlier one left is written over. FleetError: none runs."""
         if spec.stdin:
-            raise FleetError("an agent in a terminal has no stdin", hint="put the prompt on its command line.")
+            raise FleetError("an agent in a terminal has no stdin", hint="type what it is to hear.")
         if not spec.session or session_name("", spec.session) != spec.session:
             raise FleetError(f"tmux cannot have a session named {spec.session!r}", hint="use letters, digits, - and _.")
         # To its end, even if nobody waits any more: half a start would be an agent that nobody can tell from none.

@@ -30,8 +30,6 @@ class Terminal:
         folder.mkdir(parents=True)
         command = load("demo").terminal(Order(task=a_task(), prompt=prompt, folder=str(folder), **order))
         assert command is not None
-        for name, text in command.files.items():
-            (folder / name).write_text(text, "utf-8")
         self.env = {"FLEET_TASK_DIR": str(base), "FLEET_RUN_ID": "fleet-a/1"}
         self.closed = base / "closed"
         bd = base / "bin" / "bd"
@@ -47,6 +45,10 @@ class Terminal:
         )
         os.close(side)
         self.out = ""
+        if command.typed:
+            self.wait_look(READY)
+            self.write(b"\x1b[200~" + command.typed.encode() + b"\x1b[201~\r")
+            self.wait("· working")
 
     def write(self, data: bytes) -> None:
         while data:
@@ -130,7 +132,7 @@ def test_a_paste_of_several_lines_is_one_message_and_enter_sends_it(begun: Any) 
     terminal.wait_look("")
     assert terminal.delivered() == []
     terminal.write(b"\r")
-    terminal.wait("that is done")
+    terminal.wait("the task is done")
     assert terminal.delivered() == ["one\ntwo"]
 
 
@@ -188,7 +190,7 @@ def test_a_signal_ends_it(begun: Any) -> None:
     assert terminal.ended() == 128 + signal.SIGTERM
 
 
-def test_a_prompt_from_a_file_is_worked_on_as_one_from_an_argument(begun: Any) -> None:
+def test_a_long_prompt_is_worked_on_like_a_short_one(begun: Any) -> None:
     prompt = "x" * 150_000 + "\ndemo: steps=1 pause=0"
     terminal = begun(prompt)
     terminal.wait_look(READY)

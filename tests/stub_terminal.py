@@ -1,0 +1,89 @@
+"""A claude for terminals, without a model: it draws the screen and keeps the session as claude does, and says "done".
+
+What it does at its start is for the test to say:
+
+    dialog    a question stands before its input until somebody presses 1; all else is lost on it
+    deaf      what is typed in its first moments is lost
+    sleeps    its input takes so many seconds to come up
+"""
+
+import sys
+from pathlib import Path
+
+from terminals import Terminals
+
+PROGRAM = """\
+#!{python}
+import json, os, re, select, sys, time, tty
+
+START = {start!r}
+RULE = "─" * 40
+argv = dict(word.partition("=")[::2] for word in sys.argv[1:])
+if "--version" in argv:
+    sys.exit(print("2.0.0 (Claude Code)"))
+session = argv.get("--resume") or argv["--session-id"]
+folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.environ["HOME"] + "/.claude"
+folder += "/projects/" + re.sub("[^a-zA-Z0-9]", "-", os.getcwd())
+
+
+def draw(*lines):
+    os.write(1, ("\\x1b[2J\\x1b[H" + "\\r\\n".join(lines)).encode())
+
+
+def keep(**line):
+    with open(f"{{folder}}/{{session}}.jsonl", "a") as file:
+        file.write(json.dumps(line | {{"sessionId": session, "cwd": os.getcwd()}}) + "\\n")
+
+
+def swallow(seconds):
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if select.select([0], [], [], left)[0]:
+            os.read(0, 65536)
+
+
+tty.setraw(0)
+os.makedirs(folder, exist_ok=True)
+os.write(1, b"\\x1b[?2004h")
+time.sleep(START.get("sleeps", 0))
+if "dialog" in START:
+    draw("Do you trust the files in this folder?", "❯ 1. Yes", "  2. No", "", "Enter to confirm · Esc to cancel")
+    while b"1" not in os.read(0, 65536).split(b"\\x1b[200~")[0]:
+        pass
+if "deaf" in START:
+    draw(RULE, "❯ ", RULE)
+    swallow(START["deaf"])
+typed = ""
+while True:
+    draw(RULE, "❯ [words]" if typed else "❯ ", RULE)
+    data = os.read(0, 65536)
+    while data.count(b"\\x1b[200~") > data.count(b"\\x1b[201~"):
+        data += os.read(0, 65536)
+    typed += re.sub("\\x1b.[0-9~]*", "", data.decode()).rstrip("\\r")
+    if data.endswith(b"\\r") and typed:
+        keep(type="user", message={{"role": "user", "content": typed}})
+        text, typed = [{{"type": "text", "text": "done"}}], ""
+        keep(type="assistant", message={{"role": "assistant", "id": "1", "stop_reason": "end_turn", "content": text}})
+"""
+
+
+def use_stub(home: Terminals, **start: float) -> None:
+    """Have the agents of a home run it, under the name claude."""
+    folder = home.fleet.user / "stub"
+    folder.mkdir()
+    (folder / "claude").write_text(PROGRAM.format(python=sys.executable, start=start))
+    (folder / "claude").chmod(0o755)
+    home.set("coder=claude", f"coders.claude.program={folder}/claude")
+    home.fleet.env["ANTHROPIC_API_KEY"] = "none"
+
+
+def heard(home: Terminals) -> list[str]:
+    """All that agents were told, as their sessions have it."""
+    import json
+
+    lines = [
+        json.loads(line)
+        for path in sorted(Path(home.fleet.env["HOME"]).glob(".claude/projects/*/*.jsonl"))
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    return [str(line["message"]["content"]) for line in lines if line["type"] == "user"]
