@@ -64,7 +64,10 @@ HEAVY = (
 )
 
 # What people type all day loads nothing that only a supervisor needs, and draws its tables itself.
-SUPERVISORS = ("asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying")
+SUPERVISORS = (
+    *("asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying"),
+    *("fleet.engine.coder_files", "fleet.engine.evidence"),
+)
 
 SQL = re.compile(r"\s*(select|insert|update|delete|create)\s", re.IGNORECASE)
 

@@ -11,7 +11,6 @@ from fleet import coders
 from fleet.actions import tasks, travelling
 from fleet.actions.rights import as_seen_by
 from fleet.actions.tasks import Draft
-from fleet.actions.trusting import refuse_untrusted
 from fleet.core import branch as names
 from fleet.core import checks
 from fleet.core.errors import BadInput, BranchTaken, FleetError, Usage
@@ -21,7 +20,7 @@ from fleet.core.record import Record
 from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
 from fleet.core.unique import new_uuid
 from fleet.engine.installed import not_installed
-from fleet.engine.trusting import settings_in
+from fleet.engine.trusting import refuse_untrusted, settings_in
 from fleet.wake import wake
 from fleet.workspaces.admin import branches_checked_out
 from fleet.workspaces.branches import base_name, checked_base
@@ -91,7 +90,7 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
     with _typed():
         for wish in wishes:
             _check(wish, settings)
-    refuse_untrusted(fleet, repository, settings, quick=terms.quick)
+    refuse_untrusted(fleet.history, repository, settings, quick=terms.quick)
     _refuse_taken(fleet, repository, wishes)
     view = View(fleet.home, repository)
     base, reused = _resolved(repository, view, directory, terms.base, [wish.branch for wish in wishes])

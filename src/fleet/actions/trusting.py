@@ -107,22 +107,6 @@ def _files(fleet: Fleet, cwd: str, settings: Settings) -> list[FileLine]:
     return [FileLine(each, tuple(readers[each.pattern]), digest(each.line) in trusted) for each in found]
 
 
-def refuse_untrusted(fleet: Fleet, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
-    """Refuse what no agent could be started with. The first use of a repository records what its git obeys."""
-    if changed := trusting.changed_repository(fleet.history, repository):
-        raise FleetError(
-            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
-            hint="look at them; `fleet trust` there accepts them.",
-        )
-    quick = quick or settings.setup.quick
-    if untrusted := trusting.untrusted_commands(settings, quick=quick):
-        more = f" (and {len(untrusted) - 1} more)" if len(untrusted) > 1 else ""
-        raise FleetError(
-            f"the project file has commands that you have not trusted yet: {untrusted[0]}{more}",
-            hint="`fleet trust --show` shows them, `fleet trust` accepts them; `--quick` goes without setup commands.",
-        )
-
-
 def trust(fleet: Fleet, cwd: str, found: Standing, *, by: str, caller: Caller | None = None) -> None:
     """Put on record that all that was found in a directory is all right, and nothing that changed since."""
     refuse_agents(caller, "trust a repository")

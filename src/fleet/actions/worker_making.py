@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions import bases, travelling
 from fleet.actions.bounds import allows, bounds_of, real
 from fleet.actions.rights import as_seen_by
-from fleet.actions.trusting import refuse_untrusted
 from fleet.core import checks, host_words
 from fleet.core.errors import BadInput, FleetError, IllegalMove
 from fleet.core.jsontext import encode
 from fleet.core.record import Record
 from fleet.core.task import HEADLESS, WORKTREE, Task
-from fleet.engine.trusting import settings_in
+from fleet.engine.trusting import refuse_untrusted, settings_in
 from fleet.wake import wake
 from fleet.workspaces.repository import find_repository
 
@@ -102,7 +101,7 @@ def make(
     repository = _repository(repo_path)
     rules = rules_for(fleet, repository.top, terms, maker.caller)
     settings = settings_in(fleet.home, fleet.history, repository.top)
-    refuse_untrusted(fleet, repository, settings)
+    refuse_untrusted(fleet.history, repository, settings)
     commits = bases.commits(fleet.home, repository, [order.base_ref for order in orders], cwd=real(repo_path))
     starts = [_start(order, commits[order.base_ref]) for order in orders]
     tickets = {

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions import bases, travelling
 from fleet.actions.rights import as_seen_by
-from fleet.actions.trusting import refuse_untrusted
 from fleet.actions.worker_making import branch_of, rules_for
 from fleet.core import checks
 from fleet.core.dependency import Edge
@@ -16,7 +15,7 @@ from fleet.core.flow import StageOf, Workflow
 from fleet.core.jsontext import encode
 from fleet.core.record import Record
 from fleet.core.task import HEADLESS, WORKTREE, Task
-from fleet.engine.trusting import settings_in
+from fleet.engine.trusting import refuse_untrusted, settings_in
 from fleet.wake import wake
 from fleet.workflows.ids import new_workflow_id, task_of
 from fleet.workflows.references import TASK_PROMPT
@@ -74,7 +73,7 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
         raise NoRepository(str(error), hint="go into one, or name one with --repo (repo_path in a call).") from error
     rules = rules_for(fleet, repository.top, terms, maker.caller)
     settings = settings_in(fleet.home, fleet.history, repository.top)
-    refuse_untrusted(fleet, repository, settings)
+    refuse_untrusted(fleet.history, repository, settings)
     prompt = _prompt(asked.prompt or plan.task_prompt)
     if not prompt.strip() and (asking := [stage.stage for stage in plan.stages if ABOUT in stage.prompt]):
         raise BadInput(

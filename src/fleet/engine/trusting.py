@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fleet.config import load, trusted
 from fleet.config.check import dotted
 from fleet.config.trusted import digest
+from fleet.core.errors import FleetError
 from fleet.home import find_project
 from fleet.workspaces.repository import NoRepository, Repository, find_repository
 from fleet.workspaces.trust import snapshot, stamp, what_changed
@@ -124,3 +125,19 @@ def keep_snapshot(history: History, repository: Repository, now: dict[str, str],
     # ASCII: the name of a setting may be no UTF-8, which a database does not take.
     if known_snapshot(history, repository) != now:
         history.trust(REPOSITORY, repository.common, json.dumps(now), by)
+
+
+def refuse_untrusted(history: History, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
+    """Refuse what no agent could be started with. The first use of a repository records what its git obeys."""
+    if changed := changed_repository(history, repository):
+        raise FleetError(
+            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
+            hint="look at them; `fleet trust` there accepts them.",
+        )
+    quick = quick or settings.setup.quick
+    if untrusted := untrusted_commands(settings, quick=quick):
+        more = f" (and {len(untrusted) - 1} more)" if len(untrusted) > 1 else ""
+        raise FleetError(
+            f"the project file has commands that you have not trusted yet: {untrusted[0]}{more}",
+            hint="`fleet trust --show` shows them, `fleet trust` accepts them; `--quick` goes without setup commands.",
+        )
