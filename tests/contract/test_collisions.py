@@ -160,11 +160,11 @@ def test_what_a_killed_look_left_is_deleted_an_hour_later(yard: Yard) -> None:
 
 def test_a_look_has_an_end_and_the_next_goes_on(yard: Yard, tries: list[tuple[str, ...]]) -> None:
     branches = [yard.grow(f"b{number}", write("file1.txt", f"{number}\n")) for number in range(4)]
-    first = yard.collider.look(branches, most=2)
+    first = yard.collider.look(branches, most=2, seconds=600)
     assert (len(first.clashes), first.is_complete, merges(tries)) == (2, False, 2)
-    second = yard.collider.look(branches, most=2)
+    second = yard.collider.look(branches, most=2, seconds=600)
     assert (len(second.clashes), second.is_complete, merges(tries)) == (4, False, 4)
-    third = yard.collider.look(branches, most=2)
+    third = yard.collider.look(branches, most=2, seconds=600)
     assert (len(third.clashes), third.is_complete, merges(tries)) == (6, True, 6)
     assert not yard.collider.look([branches[0], yard.grow("b1", write("file2.txt", "x\n"))], seconds=-1).is_complete
 

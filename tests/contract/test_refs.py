@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.home import Home
-from fleet.workspaces.refs import tip_of
+from fleet.workspaces.refs import branch_tip
 from fleet.workspaces.repository import Repository, find_repository
 from fleet.workspaces.sharing import Shared
 from fleet.workspaces.view import View
@@ -38,13 +38,14 @@ def test_a_branch_that_is_another_name_for_one_is_told_by_git(scene: Scene) -> N
     run_git(scene.top, "update-ref", "refs/heads/real", scene.second)
     assert scene.view.tip_of("alias") == scene.second
     assert scene.view.resolve("refs/heads/alias") == [scene.second]
+    assert branch_tip(scene.repository, "alias") == scene.second
 
 
 def test_tips_are_told_as_they_stand(scene: Scene) -> None:
-    assert tip_of(scene.repository, "main") == scene.second
-    assert tip_of(scene.repository, "none") is None
+    assert branch_tip(scene.repository, "main") == scene.second
+    assert branch_tip(scene.repository, "none") is None
     (Path(scene.repository.common) / "refs" / "heads" / "bad").write_text("nonsense\n")
-    assert tip_of(scene.repository, "bad") == "nonsense"
+    assert branch_tip(scene.repository, "bad") is None
     assert scene.view.tip_of("bad") is None
     assert scene.view.resolve("refs/heads/main", "refs/heads/none") == [scene.second, None]
 

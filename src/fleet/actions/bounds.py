@@ -301,7 +301,7 @@ def _settings(fleet: Fleet) -> Settings:
 
 def _is_family(fleet: Fleet, caller: Caller, place: str, branch: str) -> bool:
     """Whether a branch is new, or that of a task that the run may change."""
-    from fleet.workspaces.admin import branch_tip  # only where an agent names a branch
+    from fleet.workspaces.refs import branch_tip  # only where an agent names a branch
     from fleet.workspaces.repository import find_repository
 
     repository = find_repository(place)

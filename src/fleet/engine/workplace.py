@@ -20,11 +20,11 @@ from fleet.engine.trusting import changed_repository, untrusted_commands
 from fleet.engine.work import Work, save_all
 from fleet.files import make_private
 from fleet.workspaces import worktree
-from fleet.workspaces.admin import branch_tip
 from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.files import copy_in
 from fleet.workspaces.mirror import mirror_of, repository_at
 from fleet.workspaces.ports import free_block
+from fleet.workspaces.refs import branch_tip
 from fleet.workspaces.repository import Repository, RepositoryGone, find_repository, refuse_gone
 from fleet.workspaces.view import View
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 #: Longer than any of these files is; the rest of a longer one is not read.
 LONGEST = 8192
-MOST_PACKED = 64 * 1024 * 1024
 MOST_FOLDERS = 10_000
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: What git leaves in a worktree's folder while something is going on, and its name.
@@ -96,17 +95,6 @@ def branches_checked_out(repository: Repository) -> dict[str, str]:
             if branch:
                 found.setdefault(branch, path)
     return found
-
-
-def branch_tip(repository: Repository, branch: str) -> str | None:
-    """The commit that a branch is at, read as data; none where there is no such branch."""
-    name = f"refs/heads/{branch}"
-    loose = read(os.path.join(repository.common, name)).strip()
-    if COMMIT.fullmatch(loose):
-        return loose
-    packed = read(os.path.join(repository.common, "packed-refs"), MOST_PACKED)
-    found = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", packed, re.MULTILINE)
-    return found[1] if found and COMMIT.fullmatch(found[1]) else None
 
 
 def head_of(admin: str) -> tuple[str | None, str | None]:

@@ -13,8 +13,8 @@ import time
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.workspaces.admin import branch_tip
 from fleet.workspaces.git import git_start
+from fleet.workspaces.refs import branch_tip
 from fleet.workspaces.view import ALONE
 
 if TYPE_CHECKING:

@@ -7,16 +7,28 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from fleet.workspaces.admin import COMMIT, MOST_PACKED, branch_tip, read
+from fleet.workspaces.admin import COMMIT, read
+from fleet.workspaces.git import git
 
 if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
 
+MOST_PACKED = 64 * 1024 * 1024
 
-def tip_of(repository: Repository, branch: str) -> str | None:
-    """Where a branch is, none where it is not; what stands there itself where that is no commit."""
-    loose = read(os.path.join(repository.common, "refs", "heads", branch)).strip()
-    return branch_tip(repository, branch) if not loose or COMMIT.fullmatch(loose) else loose
+
+def branch_tip(repository: Repository, branch: str) -> str | None:
+    """Return the commit that a branch is at, if it exists. Git is asked only about what is no plain ref."""
+    name = f"refs/heads/{branch}"
+    loose = read(os.path.join(repository.common, name)).strip()
+    if COMMIT.fullmatch(loose):
+        return loose
+    if loose:  # another name for a branch, or nonsense
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        told = git(*words, cwd=repository.common, env={"GIT_DIR": repository.common}, allow=(1, 128))
+        return told.decode().strip() or None
+    packed = read(os.path.join(repository.common, "packed-refs"), MOST_PACKED)
+    found = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", packed, re.MULTILINE)
+    return found[1] if found and COMMIT.fullmatch(found[1]) else None
 
 
 def in_the_way(repository: Repository, branch: str) -> str:

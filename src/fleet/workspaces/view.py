@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.files import atomic_write, make_private
-from fleet.workspaces.admin import COMMIT, read
+from fleet.workspaces.admin import read
 from fleet.workspaces.deleting import delete
 from fleet.workspaces.git import git
-from fleet.workspaces.refs import tip_of
+from fleet.workspaces.refs import branch_tip
 from fleet.workspaces.repository import refuse_foreign_parts, refuse_gone
 from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text, is_fleets
 
@@ -98,9 +98,8 @@ class View:
 
     def resolve(self, *names: str) -> list[str | None]:
         """The commit that each name means, in one call; none where there is none. What a branch is at is a commit."""
-        plain = [tip_of(self.repository, name.removeprefix(BRANCHES)) for name in names if PLAIN.fullmatch(name)]
-        if len(plain) == len(names) and all(tip is None or COMMIT.fullmatch(tip) for tip in plain):
-            return plain
+        if all(map(PLAIN.fullmatch, names)):
+            return [branch_tip(self.repository, name.removeprefix(BRANCHES)) for name in names]
         rows = self.kinds(os.fsencode(f"{name}^{{commit}}") for name in names)
         if len(rows) != len(names) or any("\n" in name for name in names):
             raise FleetError("git did not say what each name means", hint="a name with a line's end is none.")

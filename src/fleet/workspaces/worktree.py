@@ -16,7 +16,6 @@ from fleet.files import atomic_write, make_private
 from fleet.workspaces.admin import (
     WorktreeState,
     admin_of,
-    branch_tip,
     branches_checked_out,
     leads,
     place_of,
@@ -28,6 +27,7 @@ from fleet.workspaces.admin import (
 from fleet.workspaces.branches import delete_branch, resolve_base
 from fleet.workspaces.deleting import NotDeleted, delete, set_aside, sweep
 from fleet.workspaces.git import GitFault, git
+from fleet.workspaces.refs import branch_tip
 from fleet.workspaces.repository import locked
 from fleet.workspaces.stale import busy, clear_stale, lock_named
 
@@ -139,12 +139,12 @@ def follow(path: str, admin: str, *, before: str, admin_before: str) -> None:
 
 def is_free(repository: Repository, branch: str) -> bool:
     """Whether a branch is there and checked out nowhere, so that a worktree may have it."""
-    return _tip(repository, branch) is not None and branch not in branches_checked_out(repository)
+    return branch_tip(repository, branch) is not None and branch not in branches_checked_out(repository)
 
 
 def _check_branch_free(repository: Repository, branch: str, base_commit: str, *, made: bool) -> str | None:
     """Where the branch is; none when it has to be made. Raises BranchInUse, FleetError."""
-    tip = _tip(repository, branch)
+    tip = branch_tip(repository, branch)
     # Git's own rule: a branch that is not there yet is nobody's.
     where = branches_checked_out(repository).get(branch) if tip is not None else None
     if where is not None:
@@ -209,7 +209,7 @@ def _undo(repository: Repository, path: str, branch: str, made_from: str, *, kil
     if killed:
         clear_stale(repository, os.path.join(repository.common, f"{ref}.lock"), seconds=0)
     free = branch not in branches_checked_out(repository)
-    if made_from and free and _tip(repository, branch) == made_from:
+    if made_from and free and branch_tip(repository, branch) == made_from:
         git("update-ref", "-d", ref, made_from, cwd=repository.common, env={"GIT_DIR": repository.common})
     return [aside for aside in asides if aside]
 
@@ -260,11 +260,3 @@ def _is_worktree(path: str) -> bool:
 
 def _holds(folder: str, path: str) -> bool:
     return os.path.realpath(path) == folder or os.path.realpath(path).startswith(folder.rstrip(os.sep) + os.sep)
-
-
-def _tip(repository: Repository, branch: str) -> str | None:
-    if not read(os.path.join(repository.common, "refs", "heads", branch)).startswith("ref:"):
-        return branch_tip(repository, branch)
-    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"refs/heads/{branch}")
-    told = git(*words, cwd=repository.common, env={"GIT_DIR": repository.common}, allow=(1, 128))
-    return told.decode().strip() or None
