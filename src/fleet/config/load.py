@@ -5,7 +5,6 @@ import functools
 import logging
 import os
 import re
-import time
 import tomllib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -22,8 +21,6 @@ from fleet.files import atomic_write, read_small
 from fleet.home import Home, find_project, project_files
 
 log = logging.getLogger(__name__)
-
-Stamp = tuple[int, int, int, int]
 
 VARIABLES: dict[str, Path] = {
     "FLEET_CODER": ("coder",),
@@ -90,11 +87,6 @@ class Layer(NamedTuple):
     values: dict[Path, Any]
     ignored: tuple[str, ...] = ()
     digest: str = ""  # of the bytes of a project's file
-
-
-#: Files that were read, with what tells whether they changed since. A file counts as settled after this many seconds.
-MOST_READ, SETTLED_SECONDS = 64, 2.0
-_read: dict[tuple[str, Scope], tuple[Stamp, Layer]] = {}
 
 
 def load(
@@ -283,34 +275,13 @@ def _keep_good(home: Home) -> None:
 
 
 def _layer(kind: str, path: str, scope: Scope) -> Layer:
-    """The values of a file; one that is as it was when it was last read is not read again."""
-    stamp = _stamp(path)
-    known = _read.get((path, scope))
-    if known is not None and known[0] == stamp:
-        return known[1]
+    """The values of a file."""
     data = _read_file(path)
     checked = check(parse(data, path), scope)
     refuse([problem for problem in checked.problems if not problem.key], path)
     log.debug("read %s", path)
     known_by = sha256(data) if scope == PROJECT else ""
-    layer = Layer(Origin(kind, path), checked.values, tuple(checked.ignored), known_by)
-    _read.pop((path, scope), None)
-    if stamp is not None and stamp == _stamp(path):
-        while len(_read) >= MOST_READ:
-            _read.pop(next(iter(_read)), None)
-        _read[path, scope] = (stamp, layer)
-    return layer
-
-
-def _stamp(path: str) -> Stamp | None:
-    """What changes when a file does; none for one so new that it may change once more without another time."""
-    try:
-        found = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return None
-    if not 0 <= time.time() - found.st_mtime < SETTLED_SECONDS:
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-    return None
+    return Layer(Origin(kind, path), checked.values, tuple(checked.ignored), known_by)
 
 
 def _environment(env: Mapping[str, str]) -> list[Layer]:

@@ -12,8 +12,6 @@ from fleet.files import read_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from fleet.workspaces.repository import Repository
 
 #: Longer than any of these files is; the rest of a longer one is not read.
@@ -69,18 +67,15 @@ def admin_of(repository: Repository, path: str) -> str | None:
     return next((admin for admin, where in worktrees(repository) if where == place), None)
 
 
-def worktrees(repository: Repository, *, but: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Git's folder and the path of each worktree; the path is empty where git's folder does not say.
-
-    `but`: names of folders that are passed over.
-    """
+def worktrees(repository: Repository) -> list[tuple[str, str]]:
+    """Git's folder and the path of each worktree; the path is empty where git's folder does not say."""
     folder = os.path.join(repository.common, "worktrees")
     if not _is_folder(folder):
         return []
     found = []
     for name in sorted(os.listdir(folder))[:MOST_FOLDERS]:
         admin = os.path.join(folder, name)
-        if name not in but and _is_folder(admin):
+        if _is_folder(admin):
             found.append((admin, place_of(admin)))
     return found
 

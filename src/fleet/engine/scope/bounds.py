@@ -1,13 +1,10 @@
 """Bounds: where a run may write, whose the other places are, and how bad it is to write there."""
 
 # Paths of agents and of git: plain text.
-# ruff: noqa: PTH118, PTH119, PTH120
+# ruff: noqa: PTH118, PTH120
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Collection
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,7 +14,7 @@ from fleet.workspaces.admin import branches_checked_out, worktrees
 from fleet.workspaces.repository import NoRepository, NotOwned, Repository, find_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from fleet.core.workspace import Workspace
     from fleet.home import Home
@@ -88,30 +85,6 @@ KNOWN = (
     *("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
     *("FLEET_HOME", "FLEET_TASK_DIR", "FLEET_ARTIFACT_DIR", "FLEET_TASK_ID", "FLEET_BRANCH"),
 )
-#: How long it is remembered which worktrees are fleet's own: a person may move one elsewhere.
-OWN_SECONDS = 60.0
-#: By git's folder of a repository: since when, and the names of git's folders about them.
-_own: dict[str, tuple[float, set[str]]] = {}
-
-
-class Later(Collection[str]):
-    """Names that are looked up when somebody first asks: few runs do, and what it costs grows with all worktrees."""
-
-    def __init__(self, find: Callable[[], tuple[str, ...]]) -> None:
-        self._find = find
-
-    @cached_property
-    def _found(self) -> tuple[str, ...]:
-        return self._find()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
 
 
 class Bounds(Record):
@@ -123,7 +96,7 @@ class Bounds(Record):
     common: str = ""  # the repository's git folder
     admin: str = ""  # that of its own worktree
     branch: str = ""
-    others: Collection[str] = ()  # branches that are somebody else's
+    others: tuple[str, ...] = ()  # branches that are somebody else's
     variables: Mapping[str, str] = MappingProxyType({})
 
     def whose(self, path: str) -> str:
@@ -188,12 +161,12 @@ def bounds_of(home: Home, folder: str, directory: str, workspace: Workspace | No
     user = env.get("HOME", "")
     repository = _repository(directory, workspace)
     places = _outer(home, user, env)
-    others: Collection[str] = ()
+    others: tuple[str, ...] = ()
     branch = workspace.branch if workspace else ""
     if repository and workspace:
         places += [(repository.top, CHECKOUT), (repository.common, GIT)] if repository.top != "/" else []
         places += [(path, WORKTREE) for path in _elsewhere(home, repository) if path != _real(directory)]
-        others = Later(lambda: _taken(repository, directory, branch))
+        others = _taken(repository, directory, branch)
         places += _beside(directory, [repository.top, user])
     elif repository:
         places += [(find_checkout(directory) or directory, OWN), (repository.common, GIT)]
@@ -220,18 +193,8 @@ def _outer(home: Home, user: str, env: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _elsewhere(home: Home, repository: Repository) -> list[str]:
-    """The worktrees of a repository that do not lie where fleet's own do: that folder is a place already.
-
-    Fleet's own are most of them, and are not read again for a while: what a run costs must not grow with them.
-    """
-    now = time.monotonic()
-    since, own = _own.get(repository.common, (-OWN_SECONDS, set()))
-    if now - since >= OWN_SECONDS:
-        since, own = now, set()
-    found = worktrees(repository, but=own)
-    own |= {os.path.basename(admin) for admin, path in found if path and _holds(home.worktrees, path)}
-    _own[repository.common] = (since, own)
-    return [path for _, path in found if path and not _holds(home.worktrees, path)]
+    """The worktrees of a repository that do not lie where fleet's own do: that folder is a place already."""
+    return [path for _, path in worktrees(repository) if path and not _holds(home.worktrees, path)]
 
 
 def _taken(repository: Repository, directory: str, branch: str) -> tuple[str, ...]:

@@ -80,9 +80,7 @@ def test_a_worktree_that_is_made_later_is_one_too(ground: Ground) -> None:
     assert ground.bounds().whose(str(ground.place.path("later"))) == scope.WORKTREE
 
 
-def test_fleets_own_worktrees_are_read_once_and_a_new_one_of_the_users_is_seen(
-    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worktrees_that_are_new_or_moved_are_seen(ground: Ground, tmp_path: Path) -> None:
     home = Home(str(tmp_path / "fleet"))
     top, own, users = ground.place.top, tmp_path / "fleet" / "worktrees" / "a", tmp_path / "users"
     run_git(top, "worktree", "add", "--quiet", "-b", "own", str(own))
@@ -93,7 +91,6 @@ def test_fleets_own_worktrees_are_read_once_and_a_new_one_of_the_users_is_seen(
     assert found.whose(f"{own}/x") == scope.WORKTREE
     moved = tmp_path / "moved"
     run_git(top, "worktree", "move", str(own), str(moved))
-    monkeypatch.setattr(scope, "OWN_SECONDS", 0.0)
     found = bounds_of(home, ground.task, ground.tree, ground.space, ground.env)
     assert found.whose(f"{moved}/x") == scope.WORKTREE
     for path in (moved, users):
