@@ -15,7 +15,8 @@ import pytest
 
 import leftovers
 from fleet.core.filter import Filter
-from fleet.store.beads import SEEN, BeadsQueue
+from fleet.store.beads import BeadsStore
+from fleet.store.beads_mirror import SEEN
 from needs import require
 
 #: Where `make test` put the programs: a folder for each version, with `bd` and a home that it made.
@@ -66,7 +67,7 @@ def sort_out(items: list[pytest.Item]) -> None:
     """Mark tests with beads: those left to `make soak`, and those of what bd cannot hold, which must fail."""
     for item in items:
         spec = getattr(item, "callspec", None)
-        kind = str(spec.params.get("queue")) if spec is not None else ""
+        kind = str(spec.params.get("store")) if spec is not None else ""
         if not kind.startswith("beads"):
             continue
         if kind == "beads-old" or item.get_closest_marker("bd_in_soak"):
@@ -86,27 +87,27 @@ def program(version: str = NEW) -> str:
 
 @functools.cache
 def _met(version: str) -> Path:
-    """A home whose queue was opened once, so that the next one need not ask bd what it is."""
+    """A home whose store was opened once, so that the next one need not ask bd what it is."""
     os.environ["FLEET_BD"] = program(version)
     home = Path(tempfile.mkdtemp(prefix="fleet-bd-"))
     leftovers.at_end.callback(shutil.rmtree, home, ignore_errors=True)
-    queue = BeadsQueue(str(home / "fleet.db"), str(beads_in(home, version)), make=True)
-    queue.set_config("status.custom", "of_my_own,mine,review")  # bd has no status and no type that it was not told of
-    queue.set_config("types.custom", "of-my-own,merge-request,agent,role,rig")
-    queue.set_config(SEEN, None)
-    queue.close()
-    again = BeadsQueue(str(home / "fleet.db"), str(home / ".beads"))
-    again.bd.run("flatten", "--force")  # else each call reads the forty commits that made the tables
-    again.count(Filter())  # it takes all for others' writes, and so need not look a second time
+    store = BeadsStore(str(home / "fleet.db"), str(beads_in(home, version)), make=True)
+    store.config.set("status.custom", "of_my_own,mine,review")  # bd has no status and no type that it was not told of
+    store.config.set("types.custom", "of-my-own,merge-request,agent,role,rig")
+    store.config.set(SEEN, None)
+    store.close()
+    again = BeadsStore(str(home / "fleet.db"), str(home / ".beads"))
+    again.mirror.bd.run("flatten", "--force")  # else each call reads the forty commits that made the tables
+    again.tasks.count(Filter())  # it takes all for others' writes, and so need not look a second time
     again.close()
     return home
 
 
-def queue_in(home: Path, version: str, clock: Callable[[], datetime]) -> BeadsQueue:
-    """A queue without tasks, in a folder of its own."""
+def store_in(home: Path, version: str, clock: Callable[[], datetime]) -> BeadsStore:
+    """A store without tasks, in a folder of its own."""
     os.environ["FLEET_BD"] = program(version)
     shutil.copytree(_met(version), home, dirs_exist_ok=True)
-    return BeadsQueue(str(home / "fleet.db"), str(home / ".beads"), now=clock)
+    return BeadsStore(str(home / "fleet.db"), str(home / ".beads"), now=clock)
 
 
 def beads_in(home: Path, version: str = NEW) -> Path:

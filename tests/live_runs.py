@@ -14,23 +14,21 @@ from fleet.core.filter import Filter, Lane
 from fleet.core.run import Question, Run
 from fleet.core.task import Claim, Task, Verdict
 from fleet.home import Home
-from fleet.store.sqlite import SqliteQueue
-from fleet.store.sqlite_history import SqliteHistory
+from fleet.store.sqlite import SqliteStore
 from program import Program
 
 TTL = timedelta(minutes=5)
 OWNER = "fleet@here"
 
 
-class Store:
+class Records:
     """The database of the program's home, opened beside it."""
 
     def __init__(self, fleet: Program) -> None:
         self.fleet = fleet
         fleet.furnish(("init", "--permissions", "user"))
         self.home = Home(str(fleet.home))
-        self.queue = SqliteQueue(self.home.database)
-        self.history = SqliteHistory(self.queue)
+        self.store = SqliteStore(self.home.database)
 
     def create(self, title: str, *words: str) -> str:
         """A task made by the program; its id."""
@@ -39,27 +37,27 @@ class Store:
     def claim(self, task_id: str) -> Claim:
         """Hold a task as a supervisor does."""
         lane = Lane(room=1, where=Filter(ids=(task_id,)))
-        (claim,) = self.queue.claim(OWNER, [lane], room=1, ttl=TTL)
+        (claim,) = self.store.claims.acquire(OWNER, [lane], room=1, ttl=TTL)
         return claim
 
     def begin(self, task_id: str, **said: Any) -> tuple[Claim, Run]:
         """Claim a task and begin a run of it."""
         claim = self.claim(task_id)
-        given = {"coder": "demo", "model": "", "started_at": self.queue.now(), **said}
-        begun = self.history.begin(
+        given = {"coder": "demo", "model": "", "started_at": self.store.now(), **said}
+        begun = self.store.runs.begin(
             claim, Run(id="", task_id=task_id, number=0, epoch=claim.epoch, owner=OWNER, **given)
         )
         return claim, begun
 
     def end(self, claim: Claim, run: Run, ending: str, verdict: Verdict, **said: Any) -> Task:
         """End a run, and settle its task."""
-        self.history.end(run.replace(ended_at=self.queue.now(), ending=ending, **said))
-        return self.queue.settle(claim, verdict)
+        self.store.runs.end(run.replace(ended_at=self.store.now(), ending=ending, **said))
+        return self.store.claims.settle(claim, verdict)
 
     def ask(self, task_id: str, text: str, key: str = "q1") -> None:
         """An agent's question, on record."""
-        asked_at = self.queue.now()
-        self.history.ask(Question(id=key, task_id=task_id, asked_at=asked_at, text=text, source="agent"))
+        asked_at = self.store.now()
+        self.store.questions.ask(Question(id=key, task_id=task_id, asked_at=asked_at, text=text, source="agent"))
 
 
 @contextmanager
@@ -82,8 +80,8 @@ def next_line(stream: Any, seconds: float = 30) -> str:
 
 
 @pytest.fixture
-def store(fleet: Program) -> Iterator[Store]:
+def records(fleet: Program) -> Iterator[Records]:
     """A home with its database open."""
-    made = Store(fleet)
+    made = Records(fleet)
     yield made
-    made.queue.close()
+    made.store.close()

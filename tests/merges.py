@@ -68,7 +68,7 @@ class Merges:
         self.repo = make(fleet.cwd / "repo")
         fleet.cwd = self.repo
         self.home = Home(str(fleet.home))
-        open_fleet(self.home, make=True).queue.close()
+        open_fleet(self.home, make=True).store.close()
         self.made = 0
         self.settle(verify=verify)
 
@@ -84,7 +84,7 @@ class Merges:
         if trusted:
             repository, known = find_repository(str(self.repo)), load(self.home, str(self.repo), env={})
             with self.open() as fleet:
-                keep_trusted(fleet.history, repository, known.demands, by="a person")
+                keep_trusted(fleet.store, repository, known.demands, by="a person")
 
     def open(self) -> Fleet:
         """The home, from inside: for putting on record what agents would have done."""
@@ -98,8 +98,8 @@ class Merges:
         )
         self.made += 1
         key = f"fleet-m{self.made:03}"
-        with self.open() as fleet, fleet.queue.atomic():
-            now = fleet.queue.now()
+        with self.open() as fleet, fleet.store.atomic():
+            now = fleet.store.now()
             fields: dict[str, Any] = {
                 "status": "closed",
                 "closed_at": now,
@@ -110,12 +110,12 @@ class Merges:
                 "branch": branch,
                 "finding": finding,
             }
-            fleet.queue.add(Task(id=key, created_at=now, updated_at=now, **fields | said))
+            fleet.store.tasks.add(Task(id=key, created_at=now, updated_at=now, **fields | said))
             if receipt:
                 pieces = {"git": {"tip": tip, "branch": branch, "files": [{"path": name} for name in files or ()]}}
                 body = drafted(finding, (f"shown for {branch}",), pieces)
                 made = Receipt(run_id=f"{key}/1", task_id=key, owner="host", finding=finding, made_at=now, body=body)
-                fleet.history.keep_receipt(made)
+                fleet.store.receipts.keep(made)
         return key
 
     def merge(self, *words: str, **options: Any) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Merges:
     def task(self, key: str) -> Task:
         """A task as the queue has it."""
         with self.open() as fleet:
-            return fleet.queue.get(key)
+            return fleet.store.tasks.get(key)
 
     def files(self, commit: str = "main") -> set[str]:
         """The names of the files at a commit."""

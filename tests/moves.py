@@ -12,7 +12,7 @@ from typing import Any
 
 import beads
 from builders import HOUR, NOON, a_comment, a_task, an_edge
-from contract.history_builders import a_question, a_receipt, a_run, a_workspace
+from contract.store_builders import a_question, a_receipt, a_run, a_workspace
 from fleet.assembly import Fleet, open_fleet
 from fleet.config.queue import BEADS, SQLITE, kind_of
 from fleet.core.dependency import PARENT_CHILD, WAITS_FOR
@@ -33,7 +33,7 @@ DYING = Path(__file__).parent / "workers" / "dying.py"
 
 def fill(fleet: Fleet) -> None:
     """Tasks that need each other in several ways, what was said of them, labels, metadata, and history."""
-    queue, history = fleet.queue, fleet.history
+    store = fleet.store
     tasks = [
         a_task(id="fleet-epic", type="epic", title=TITLE, description=TEXT, notes="n\n\n", design="d", acceptance="a"),
         a_task(id="fleet-epic.1", labels=("a", "b c"), metadata={"own": {"deep": [1, None, "ünï 🚀"]}}, priority=0),
@@ -52,27 +52,27 @@ def fill(fleet: Fleet) -> None:
         an_edge("other-1", "fleet-epic", WAITS_FOR, metadata='{"gate":"any-children"}'),
         an_edge("fleet-mine", "external:other:thing", "tracks"),
     ]
-    with queue.atomic():
+    with store.atomic():
         for task in tasks:
-            queue.add(task)
+            store.tasks.add(task)
         for edge in edges:
-            queue.link(edge)
+            store.edges.add(edge)
         for number, task in enumerate(tasks[:3]):
             for word in (TEXT, "again", "again"):
-                queue.comment(a_comment(task, author=("ada", "bob")[number % 2], text=f"{word} {number}"))
-    queue.add(a_task(id="fleet-ran", priority=0, created_at=NOON - HOUR))
-    (claim,) = queue.claim("host", [Lane(room=1)], room=1, ttl=HOUR)
-    run = history.begin(claim, a_run(coder="demo", model="m"))
-    with queue.atomic():
-        kept = history.keep_receipt(a_receipt(run.id, coder="demo"))
-        history.end(run.replace(finding=kept.finding, receipt=kept.hash, ended_at=queue.now()))
-        queue.settle(claim, Verdict(status="open", reason=TITLE))
-    history.ask(a_question("fleet-ran", TEXT, run_id=run.id))
-    history.lease(a_workspace("fleet-ran"))
-    history.trust("repository", "/r/.git", TEXT, "ada")
-    history.say(Message(id="m-1", task_id="fleet-ran", text=TEXT, author="ada", queued_at=NOON))
-    history.keep_tail(run.id, TEXT, NOON)
-    queue.next_child("fleet-epic")
+                store.comments.add(a_comment(task, author=("ada", "bob")[number % 2], text=f"{word} {number}"))
+    store.tasks.add(a_task(id="fleet-ran", priority=0, created_at=NOON - HOUR))
+    (claim,) = store.claims.acquire("host", [Lane(room=1)], room=1, ttl=HOUR)
+    run = store.runs.begin(claim, a_run(coder="demo", model="m"))
+    with store.atomic():
+        kept = store.receipts.keep(a_receipt(run.id, coder="demo"))
+        store.runs.end(run.replace(finding=kept.finding, receipt=kept.hash, ended_at=store.now()))
+        store.claims.settle(claim, Verdict(status="open", reason=TITLE))
+    store.questions.ask(a_question("fleet-ran", TEXT, run_id=run.id))
+    store.workspaces.lease(a_workspace("fleet-ran"))
+    store.trust.set("repository", "/r/.git", TEXT, "ada")
+    store.messages.add(Message(id="m-1", task_id="fleet-ran", text=TEXT, author="ada", queued_at=NOON))
+    store.tails.keep(run.id, TEXT, NOON)
+    store.tasks.next_child("fleet-epic")
 
 
 @functools.cache
@@ -120,32 +120,32 @@ def contents(fleet: Program, queue: str) -> dict[str, Any]:
     """Number and sum of the rows of every table, of beads as its file has them; but for what is a place's own."""
     file = SQLITE if queue == BEADS else queue
     with open_fleet(home_of(fleet), queue=file) as opened:
-        found = dict(moving.contents(opened.queue.connection))  # type: ignore[attr-defined]
+        found = dict(moving.contents(opened.store.connection))  # type: ignore[attr-defined]
     del found["config"], found["trusted"]
     return found
 
 
 def begin_ids_with(fleet: Program, prefix: str) -> None:
     with open_fleet(home_of(fleet), queue=SQLITE) as opened:
-        opened.queue.set_config("issue_prefix", prefix)
+        opened.store.config.set("issue_prefix", prefix)
 
 
 def change(fleet: Program, queue: str) -> None:
     """What people do between two tries: tasks changed, closed, made with an early id, deleted; labels, edges, words."""
-    with open_fleet(home_of(fleet), queue=queue) as opened, opened.queue.atomic():
+    with open_fleet(home_of(fleet), queue=queue) as opened, opened.store.atomic():
         change_in(opened)
 
 
 def change_in(opened: Fleet) -> None:
-    queue, now = opened.queue, opened.queue.now()
-    first = queue.get("fleet-epic.1")
-    queue.save(first.replace(title="another title", labels=("a", "new"), metadata={"other": 1}, updated_at=now))
-    queue.save(queue.get("other-1").moved("closed", now).replace(close_reason="done meanwhile"))
-    queue.comment(a_comment("fleet-epic", text="said meanwhile"))
-    queue.unlink("fleet-late", "fleet-mine")
-    queue.add(a_task(id="aaa-1", title="made meanwhile", labels=("early",)))
-    queue.link(an_edge("aaa-1", "fleet-epic.1", "related"))
-    queue.remove("fleet-shut")
+    store, now = opened.store, opened.store.now()
+    first = store.tasks.get("fleet-epic.1")
+    store.tasks.save(first.replace(title="another title", labels=("a", "new"), metadata={"other": 1}, updated_at=now))
+    store.tasks.save(store.tasks.get("other-1").moved("closed", now).replace(close_reason="done meanwhile"))
+    store.comments.add(a_comment("fleet-epic", text="said meanwhile"))
+    store.edges.remove("fleet-late", "fleet-mine")
+    store.tasks.add(a_task(id="aaa-1", title="made meanwhile", labels=("early",)))
+    store.edges.add(an_edge("aaa-1", "fleet-epic.1", "related"))
+    store.tasks.remove("fleet-shut")
 
 
 def ask_bd(fleet: Program, *words: str) -> str:
@@ -173,9 +173,9 @@ def real(fleet: Program) -> dict[str, Any]:
 def told(fleet: Program) -> dict[str, Any]:
     """The same, as the home's file has it."""
     with open_fleet(home_of(fleet), queue=SQLITE) as opened:
-        edges, found = opened.queue.edges(), {}
-        for task in opened.queue.find(Filter()):
-            said = [(each.author, each.text) for each in opened.queue.comments([task.id])]
+        edges, found = opened.store.edges.find(), {}
+        for task in opened.store.tasks.find(Filter()):
+            said = [(each.author, each.text) for each in opened.store.comments.find([task.id])]
             own = {f"fleet.{name}": value for name in SPEC_FIELDS if (value := getattr(task, name))}
             found[task.id] = (
                 *(task.title, task.status, task.description, sorted(task.labels)),

@@ -20,7 +20,7 @@ import psycopg
 
 import leftovers
 import needs
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,7 +161,7 @@ def server() -> Server:
 def shared_database() -> str:
     """One database for all tests that leave nothing behind but rows, made as `fleet init` makes it."""
     url = server().make_database()
-    PostgresQueue(url, make=True).close()
+    PostgresStore(url, make=True).close()
     return url
 
 

@@ -77,30 +77,30 @@ def ended(
 
     `took` says how long that was.
     """
-    queue, history = fleet.queue, fleet.history
+    store = fleet.store
     if task is None:
-        task = a_task(created_at=queue.now(), status=Status.OPEN)
-        queue.add(task)
-    [claim] = queue.claim(owner, [Lane(room=1)], room=1, ttl=MINUTE * 60)
+        task = a_task(created_at=store.now(), status=Status.OPEN)
+        store.tasks.add(task)
+    [claim] = store.claims.acquire(owner, [Lane(room=1)], room=1, ttl=MINUTE * 60)
     assert claim.task.id == task.id, "one task at a time is ready in these tests"
     took = run.pop("took", MINUTE)
-    given = {"coder": "claude", "model": "opus", "started_at": queue.now(), **run}
-    begun = history.begin(claim, Run(id="", task_id=task.id, number=0, epoch=0, owner=owner, **given))
+    given = {"coder": "claude", "model": "opus", "started_at": store.now(), **run}
+    begun = store.runs.begin(claim, Run(id="", task_id=task.id, number=0, epoch=0, owner=owner, **given))
     ends: datetime = begun.started_at + took
     over = begun.replace(ending=Ending.FINISHED, ended_at=ends, finding=finding)
-    with queue.atomic():
+    with store.atomic():
         body = drafted(finding, ("`make test` ended with 0 at its branch's tip",), told or pieces())
         names = {"run_id": begun.id, "task_id": task.id, "owner": owner, "coder": over.coder, "model": over.model}
-        kept = history.keep_receipt(Receipt(**names, finding=finding, made_at=ends, body=body))
+        kept = store.receipts.keep(Receipt(**names, finding=finding, made_at=ends, body=body))
         over = over.replace(receipt=kept.hash)
-        history.end(over)
-        queue.settle(claim, Verdict(status=status, reason="done", finding=finding))
+        store.runs.end(over)
+        store.claims.settle(claim, Verdict(status=status, reason="done", finding=finding))
     return over
 
 
 def write_file(fleet: Fleet, run: Run, **changes: Any) -> Path:
     """The file beside the run that says what its receipt says, but for what a test changes."""
-    receipt = fleet.history.receipt(run.id)
+    receipt = fleet.store.receipts.get(run.id)
     assert receipt is not None
     names = {name: getattr(receipt, name) for name in ("run_id", "task_id", "owner", "previous", "hash")}
     folder = Path(fleet.home.task(run.task_id), "runs", str(run.number))
@@ -116,7 +116,7 @@ class Made:
     def __init__(self, root: Path, repo: Path) -> None:
         self.root, self.repo = root, repo
         self.base = run_git(repo, "rev-parse", "HEAD")
-        an_open_fleet(root).queue.close()
+        an_open_fleet(root).store.close()
 
     def work(self, branch: str, files: dict[str, str], **changes: Any) -> str:
         """A task that wrote these files on its branch; its id. Of the changes, `run` are those of its run."""
@@ -124,8 +124,8 @@ class Made:
         with open_fleet(Home(str(self.root))) as fleet:
             repository = find_repository(str(self.repo))
             names = {"repo": repository.top, "branch": branch, "workspace": "worktree", "base": self.base}
-            task = a_task(**{"created_at": fleet.queue.now(), **names, "description": "Say 42.", **changes})
-            fleet.queue.add(task)
+            task = a_task(**{"created_at": fleet.store.now(), **names, "description": "Say 42.", **changes})
+            fleet.store.tasks.add(task)
             path = str(self.root / "worktrees" / branch.replace("/", "-"))
             added = worktree.add(fleet.home, repository, path=path, branch=branch, base_commit=self.base, made=True)
             places: dict[str, Any] = {
@@ -135,7 +135,7 @@ class Made:
                 "branch": branch,
             }
             space = Workspace(task_id=task.id, **places, base_commit=self.base, made_at=task.created_at)
-            fleet.history.lease(space.replace(made_branch=True, notes=json.dumps({"admin": added.admin})))
+            fleet.store.workspaces.lease(space.replace(made_branch=True, notes=json.dumps({"admin": added.admin})))
             for name, text in files.items():
                 commit(Path(path), name, text)
             ended(fleet, task=task, branch=branch, workspace=path, **run)

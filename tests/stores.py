@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import datetime
 
 from fleet.core import clock
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from leftovers import memory_folder
 
 
-def open_queue(now: Callable[[], datetime] = clock.now) -> SqliteQueue:
+def open_queue(now: Callable[[], datetime] = clock.now) -> SqliteStore:
     """Return an empty queue. Its folder is removed when nothing refers to the queue anymore."""
     folder = tempfile.mkdtemp(prefix="fleet-queue-", dir=memory_folder())
-    queue = SqliteQueue(f"{folder}/fleet.db", make=True, now=now)
-    weakref.finalize(queue, shutil.rmtree, folder, ignore_errors=True).atexit = False  # may run in forked processes
-    return queue
+    store = SqliteStore(f"{folder}/fleet.db", make=True, now=now)
+    weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True).atexit = False  # may run in forked processes
+    return store

@@ -9,7 +9,8 @@ from fleet.core.errors import DatabaseRefused, HomeMissing, StoreFault
 from fleet.core.jsontext import encode
 from fleet.engine.single import holder
 from fleet.files import atomic_write
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite_connection import Connection
 from fleet.store.sqlite_file import FileId
 
 TYPE_CHECKING = False
@@ -22,20 +23,18 @@ if TYPE_CHECKING:
     from fleet.config.queue import Choice
     from fleet.home import Home
     from fleet.launchers.base import Launcher
-    from fleet.store.base import History, Queue
+    from fleet.store.base import Store
     from fleet.store.beads_program import Bd
 
 DRIVER = "install fleet-agents with its extra postgres: `uv tool install '.[postgres]'` in a clone."
 
 
 class Fleet:
-    """A home with its queue open: what every action works on."""
+    """A home with its store open: what every action works on."""
 
-    def __init__(self, home: Home, queue: Queue, open_history: Callable[[], History]) -> None:
+    def __init__(self, home: Home, store: Store) -> None:
         self.home = home
-        self.queue = queue
-        self._open_history = open_history
-        self._history: History | None = None
+        self.store = store
 
     def __enter__(self) -> Self:
         return self
@@ -43,14 +42,7 @@ class Fleet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.queue.close()
-
-    @property
-    def history(self) -> History:
-        """What is on record about running tasks, in the queue's own database."""
-        if self._history is None:
-            self._history = self._open_history()
-        return self._history
+        self.store.close()
 
 
 def open_fleet(home: Home, *, make: bool = False, migrate: bool = False, queue: str | None = None) -> Fleet:
@@ -128,31 +120,32 @@ def way_back(home: Home) -> str:
 
 def take_in_log(fleet: Fleet) -> bool:
     """Write a log that was taken away into its database; True if that has all then."""
-    return isinstance(fleet.queue, SqliteQueue) and fleet.queue.take_in_log()
+    file = _file_of(fleet)
+    return file is not None and file.take_in_log()
 
 
 def rescue(fleet: Fleet, path: str) -> None:
     """Copy a database whose path leads to another file by now. Raises StoreFault, OSError."""
-    assert isinstance(fleet.queue, SqliteQueue)
-    fleet.queue.rescue(path)
+    file = _file_of(fleet)
+    assert file is not None
+    file.rescue(path)
 
 
 def file_of(fleet: Fleet) -> dict[str, str]:
     """Return what tells the home's own file and its log from others; nothing if a server has the database."""
-    return {"database": fleet.queue.file, "log": fleet.queue.log} if isinstance(fleet.queue, SqliteQueue) else {}
+    file = _file_of(fleet)
+    return {"database": file.id, "log": file.log} if file is not None else {}
+
+
+def _file_of(fleet: Fleet) -> Connection | None:
+    found = getattr(fleet.store, "connection", None)  # beads has one too
+    return found if isinstance(found, Connection) else None
 
 
 def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> Fleet:
     """Open the queue in the home's own file. Raises DatabaseRefused if the supervisor works on another file."""
     _refuse_other(home)
-    queue = SqliteQueue(home.database, make=make, migrate=migrate, check_new=lambda: refuse_new(home))
-
-    def open_history() -> History:
-        from fleet.store.sqlite_history import SqliteHistory  # `bd` is called hundreds of times, and has no use for it
-
-        return SqliteHistory(queue)
-
-    return Fleet(home, queue, open_history)
+    return Fleet(home, SqliteStore(home.database, make=make, migrate=migrate, check_new=lambda: refuse_new(home)))
 
 
 def _refuse_other(home: Home) -> None:
@@ -206,16 +199,15 @@ def open_beads(home: Home, *, make: bool, migrate: bool) -> Fleet:
     from fleet.config.keys import HOME
     from fleet.config.queue import BEADS
     from fleet.config.save import save
-    from fleet.store.beads import BeadsQueue
-    from fleet.store.sqlite_history import SqliteHistory
+    from fleet.store.beads import BeadsStore
 
     if home.is_only_beads:
         home.make()
         save(home.settings, HOME, {("queue",): BEADS})  # the file that is made now would be taken for the queue
         make = True
     _refuse_other(home)
-    queue = BeadsQueue(home.database, home.beads, make=make, migrate=migrate, check_new=lambda: refuse_new(home))
-    return Fleet(home, queue, lambda: SqliteHistory(queue))
+    store = BeadsStore(home.database, home.beads, make=make, migrate=migrate, check_new=lambda: refuse_new(home))
+    return Fleet(home, store)
 
 
 def fill_beads(home: Home, fleet: Fleet, name: str, stamp: str, tell: Callable[[str, int], None]) -> str:
@@ -226,12 +218,11 @@ def fill_beads(home: Home, fleet: Fleet, name: str, stamp: str, tell: Callable[[
     from fleet.store import beads_filling, beads_folder
 
     bd, kept = _bd(home), f"{home.beads}.before-{stamp}.jsonl"
-    assert isinstance(fleet.queue, SqliteQueue)
     with beads_folder.turn(home.beads) as file:
         bd.held = (file,)  # a bd that outlives us goes on: the next call waits for it
         if not os.path.isdir(home.beads):  # noqa: PTH112
-            beads_folder.make(bd, fleet.queue.config().get(beads_filling.PREFIX) or beads_folder.PREFIX)
-        beads_filling.fill(bd, fleet.queue, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
+            beads_folder.make(bd, fleet.store.config.all().get(beads_filling.PREFIX) or beads_folder.PREFIX)
+        beads_filling.fill(bd, fleet.store, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
     return kept if os.path.exists(kept) else ""  # noqa: PTH110
 
 
@@ -240,8 +231,7 @@ def leave_beads(home: Home, fleet: Fleet, name: str) -> None:
     from fleet.store.beads_filling import compare, sign
 
     bd = _bd(home)
-    assert isinstance(fleet.queue, SqliteQueue)
-    compare(bd, fleet.queue)
+    compare(bd, fleet.store)
     sign(bd, name)
 
 
@@ -254,12 +244,12 @@ def _bd(home: Home) -> Bd:
 def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fleet:
     """Open a queue in PostgreSQL. Raises StoreAway, and StoreFault where its driver is not installed."""
     try:
-        from fleet.store.postgres import PostgresQueue
-        from fleet.store.postgres_history import PostgresHistory
+        from fleet.store.postgres import PostgresStore
     except ImportError as error:
         raise StoreFault(f"PostgreSQL needs a part that is not installed: {error}", hint=DRIVER) from error
-    queue = PostgresQueue(choice.url, make=make, migrate=migrate, lease=timedelta(seconds=choice.lease_seconds))
-    return Fleet(home, queue, lambda: PostgresHistory(queue, lambda: _mark(home)))
+    lease = timedelta(seconds=choice.lease_seconds)
+    store = PostgresStore(choice.url, make=make, migrate=migrate, lease=lease, mark=lambda: _mark(home))
+    return Fleet(home, store)
 
 
 def _mark(home: Home) -> str:
@@ -274,17 +264,17 @@ def real_bd(home: Home, *, in_turn: bool, for_settings: bool = False) -> str:
     With `in_turn` it waits until nobody of fleet's writes with bd, and nobody does until this process has ended.
     `for_settings` it may change bd's own: then those that fleet goes by are read again.
     """
-    from fleet.store.beads import SETTINGS
     from fleet.store.beads_folder import fingerprint, take_turn
+    from fleet.store.beads_mirror import SETTINGS
     from fleet.store.beads_program import find_program
 
     program = find_program(os.environ)
     if in_turn:
         os.set_inheritable(take_turn(home.beads), True)
     if for_settings and os.path.exists(home.database):  # noqa: PTH110
-        queue = SqliteQueue(home.database)
-        queue.set_config(SETTINGS, encode({"mark": fingerprint(home.beads)}))
-        queue.close()
+        store = SqliteStore(home.database)
+        store.config.set(SETTINGS, encode({"mark": fingerprint(home.beads)}))
+        store.close()
     return program
 
 

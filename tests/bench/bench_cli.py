@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fleet.core.dependency import Edge
 from fleet.core.task import Task
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 
 FLEET = str(Path(sys.executable).with_name("fleet"))
 ROUNDS = 30
@@ -103,10 +103,10 @@ def spread(times: list[float]) -> str:
 def fill(home: Path, count: int) -> None:
     """A home with that many tasks, every third of them blocked by the one before it."""
     Command((FLEET, "init", "--permissions", "user"), home).milliseconds()
-    with closing(SqliteQueue(str(home / "fleet.db"))) as queue, queue.atomic():
+    with closing(SqliteStore(str(home / "fleet.db"))) as store, store.atomic():
         for number in range(count):
             made = START + timedelta(seconds=number)
-            queue.add(
+            store.tasks.add(
                 Task(
                     id=f"fleet-{number:05x}",
                     title=f"Task {number}",
@@ -120,7 +120,7 @@ def fill(home: Path, count: int) -> None:
             )
             if number % 3 == 2:
                 edge = Edge(task=f"fleet-{number:05x}", needs=f"fleet-{number - 1:05x}", created_at=made)
-                queue.link(edge, check_cycles=False)
+                store.edges.add(edge, check_cycles=False)
 
 
 def measure(folder: Path) -> list[Measured]:

@@ -12,8 +12,7 @@ from fleet.core import clock
 from fleet.core.filter import Lane
 from fleet.core.run import Run
 from fleet.core.task import Claim, Task
-from fleet.store.sqlite import SqliteQueue
-from fleet.store.sqlite_history import SqliteHistory
+from fleet.store.sqlite import SqliteStore
 
 AGENTS = 100
 ROUNDS = 5
@@ -39,24 +38,23 @@ def main() -> None:
 
 def measured(folder: Path) -> tuple[float, float]:
     """Commits per second, and the processor seconds of one."""
-    with closing(SqliteQueue(str(folder / "fleet.db"), make=True)) as queue:
-        history = SqliteHistory(queue)
-        pairs = begun(queue, history)
+    with closing(SqliteStore(str(folder / "fleet.db"), make=True)) as store:
+        pairs = begun(store)
         start, used = perf_counter(), process_time()
         for number in range(COMMITS):
-            lost = history.fold_all([(claim, further(run, number)) for claim, run in pairs])
+            lost = store.runs.fold_all([(claim, further(run, number)) for claim, run in pairs])
             assert lost == []
         return COMMITS / (perf_counter() - start), (process_time() - used) / COMMITS
 
 
-def begun(queue: SqliteQueue, history: SqliteHistory) -> list[tuple[Claim, Run]]:
+def begun(store: SqliteStore) -> list[tuple[Claim, Run]]:
     """Claimed tasks, each with a live run."""
     now = clock.now()
     for number in range(AGENTS):
-        queue.add(Task(id=f"fleet-{number:03}", title=f"Task {number}", created_at=now, updated_at=now))
-    claims = queue.claim("host", [Lane(room=AGENTS)], room=AGENTS, ttl=timedelta(hours=1))
+        store.tasks.add(Task(id=f"fleet-{number:03}", title=f"Task {number}", created_at=now, updated_at=now))
+    claims = store.claims.acquire("host", [Lane(room=AGENTS)], room=AGENTS, ttl=timedelta(hours=1))
     new = Run(id="", task_id="", number=0, epoch=0, owner="", started_at=now, coder="claude", workspace="/srv/project")
-    return [(claim, history.begin(claim, new)) for claim in claims]
+    return [(claim, store.runs.begin(claim, new)) for claim in claims]
 
 
 def further(run: Run, number: int) -> Run:

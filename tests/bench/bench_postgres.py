@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.bench_queue import a_plain_task, told
 from fleet.core.filter import Filter
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 from postgres import Server
 
 WORKERS = Path(__file__).parent.parent / "workers"
@@ -63,9 +63,9 @@ def emptied_in(url: str) -> float:
     """The seconds in which hosts with instant agents do everything, each task once."""
     fill(url, TASKS)
     done, taken = together("finisher.py", url, HOSTS, str(SLOTS))
-    queue = PostgresQueue(url)
-    closed = queue.find(Filter(statuses=("closed",)))
-    queue.close()
+    store = PostgresStore(url)
+    closed = store.tasks.find(Filter(statuses=("closed",)))
+    store.close()
     with psycopg.connect(url) as link:
         runs = link.execute("select count(*) from fleet.runs where ending = 'finished'").fetchone()
     if len(done) != TASKS or len(set(done)) != TASKS or len(closed) != TASKS or runs != (TASKS,):
@@ -82,7 +82,7 @@ def idle(server: Server, url: str) -> None:
         stack.enter_context(idle_hosts(url, folder))
         time.sleep(SETTLED_SECONDS)
         print(f"PostgreSQL: {IDLE} idle hosts: {load(server, url)}")
-        writer = stack.enter_context(closing(PostgresQueue(url)))
+        writer = stack.enter_context(closing(PostgresStore(url)))
         done = threading.Event()
         busy = threading.Thread(target=add_one_a_second, args=(writer, done))
         busy.start()
@@ -112,11 +112,11 @@ def idle_hosts(url: str, folder: str) -> Iterator[None]:
         assert worker.returncode == 0
 
 
-def add_one_a_second(queue: PostgresQueue, done: threading.Event) -> None:
+def add_one_a_second(store: PostgresStore, done: threading.Event) -> None:
     """Work that is somebody's already, and yet told to all."""
     number = TASKS
     while not done.wait(1.0):
-        queue.add(a_plain_task(number).replace(assignee="ada"))
+        store.tasks.add(a_plain_task(number).replace(assignee="ada"))
         number += 1
 
 
@@ -155,12 +155,12 @@ def processor_ticks(server: Server) -> float:
 
 def fill(url: str, count: int) -> None:
     """Put so many tasks in."""
-    queue = PostgresQueue(url, make=True)
-    with queue.atomic():
+    store = PostgresStore(url, make=True)
+    with store.atomic():
         for number in range(count):
-            queue.add(a_plain_task(number))
-    queue.connection.rows("analyze tasks")
-    queue.close()
+            store.tasks.add(a_plain_task(number))
+    store.connection.rows("analyze tasks")
+    store.close()
 
 
 def together(program: str, url: str, count: int, size: str) -> tuple[list[str], float]:

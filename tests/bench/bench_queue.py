@@ -10,7 +10,7 @@ from time import perf_counter
 
 from fleet.core import clock
 from fleet.core.task import Task
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 
 ROUNDS = 5
 PROCESSES = 8
@@ -51,23 +51,23 @@ def told(what: str, figures: list[float], bar: float | None = None) -> bool:
 
 def creates_per_second(folder: Path, *, tasks: int) -> float:
     """Adds, one after another."""
-    queue = SqliteQueue(str(folder / "fleet.db"), make=True)
+    store = SqliteStore(str(folder / "fleet.db"), make=True)
     start = perf_counter()
     for number in range(tasks):
-        queue.add(a_plain_task(number))
+        store.tasks.add(a_plain_task(number))
     taken = perf_counter() - start
-    queue.close()
+    store.close()
     return tasks / taken
 
 
 def claims_per_second(folder: Path, *, tasks: int, batch: int) -> float:
     """Several processes emptying one queue; from the word go until the last of them has nothing left to claim."""
     database = str(folder / "fleet.db")
-    queue = SqliteQueue(database, make=True)
-    with queue.atomic():
+    store = SqliteStore(database, make=True)
+    with store.atomic():
         for number in range(tasks):
-            queue.add(a_plain_task(number))
-    queue.close()
+            store.tasks.add(a_plain_task(number))
+    store.close()
     claimers = [
         subprocess.Popen(
             [sys.executable, CLAIMER, database, f"host-{number}", str(batch)],

@@ -103,7 +103,7 @@ async def kept(flow: dict[str, Any]) -> float:
     """Seconds for each stage of a workflow, from its claim to its being settled."""
     with a_workflow(flow) as (fleet, office):
         lane, done, start = Lane(room=8, where=Filter(origins=(workflow_making.ORIGIN,))), 0, process_time()
-        while claims := await office.ask(fleet.queue.claim, "bench", [lane], room=8, ttl=HOUR):
+        while claims := await office.ask(fleet.store.claims.acquire, "bench", [lane], room=8, ttl=HOUR):
             for claim in claims:
                 await over(office, claim)
             done += len(claims)
@@ -125,7 +125,7 @@ async def kept_failing(flow: dict[str, Any]) -> float:
     """Seconds of a failing stage, after the first, of as many as are at work at the same time."""
     with a_workflow(flow) as (fleet, office):
         lane = Lane(room=FAILING, where=Filter(origins=(workflow_making.ORIGIN,)))
-        first, *rest = await office.ask(fleet.queue.claim, "bench", [lane], room=FAILING, ttl=HOUR)
+        first, *rest = await office.ask(fleet.store.claims.acquire, "bench", [lane], room=FAILING, ttl=HOUR)
         await over(office, first, FAILS)
         start = process_time()
         for claim in rest:
@@ -137,16 +137,16 @@ async def over(office: Office, claim: Claim, settled: Verdict = ENDS_WELL) -> No
     """Have a stage begin and end as the engine does, in as many transactions."""
     task = await staging.staged(office, claim)
     run = Run(id="", task_id=task.id, number=0, epoch=claim.epoch, owner="bench", started_at=office.now())
-    run = await office.ask(office.history.begin, claim, run)
+    run = await office.ask(office.store.runs.begin, claim, run)
     outcome = Outcome(ending=Ending.FINISHED)
 
     def write() -> None:
-        with office.queue.atomic():
-            office.history.end(run.replace(ended_at=office.now(), ending=Ending.FINISHED))
+        with office.store.atomic():
+            office.store.runs.end(run.replace(ended_at=office.now(), ending=Ending.FINISHED))
             verdict = staging.judged(office, task, outcome, settled)
-            staging.after(office, office.queue.settle(claim, verdict))
+            staging.after(office, office.store.claims.settle(claim, verdict))
             made = Result(task_id=task.id, run_id=run.id, made_at=office.now(), made_by="agent", body=encode(BODY))
-            office.history.keep_result(made)
+            office.store.results.keep(made)
 
     await office.ask(write)
 
@@ -157,7 +157,7 @@ def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Office]]:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         home, repo = Home(str(Path(folder, "home"))), make_repository(Path(folder, "repo"))
         fleet = open_fleet(home, make=True)
-        office = Office(home, fleet.queue, fleet.history, open_launcher(), owner="bench")
+        office = Office(home, fleet.store, open_launcher(), owner="bench")
         try:
             plan = plan_from_data(flow, name="bench", known=Known(lambda coder: True))
             asked = workflow_making.Asked(directory=str(repo), prompt="x")
@@ -165,7 +165,7 @@ def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Office]]:
             yield fleet, office
         finally:
             office.close()
-            fleet.queue.close()
+            fleet.store.close()
 
 
 def running() -> bool:

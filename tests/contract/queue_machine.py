@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from builders import HOUR, MINUTE, FakeClock, a_task, an_edge
-from contract.conftest import QUEUES
+from contract.conftest import STORES
 from contract.queue_model import Model, ModelTask
 from fleet.core.errors import FleetError
 from fleet.core.filter import READY, Filter
 from fleet.core.task import Task
-from fleet.store.base import Queue
+from fleet.store.base import Store
 from leftovers import memory_folder
 
 MOST_TASKS = 9
@@ -44,25 +44,25 @@ class TaskMachine(RuleBasedStateMachine):
         # In memory where there is a file system for it: this is about behaviour, not about disks.
         self.folder = Path(tempfile.mkdtemp(dir=memory_folder()))
         self.clock = FakeClock()
-        self.queues = [QUEUES[kind](Path(tempfile.mkdtemp(dir=self.folder)), self.clock) for kind in self.kinds]
+        self.stores = [STORES[kind](Path(tempfile.mkdtemp(dir=self.folder)), self.clock) for kind in self.kinds]
         self.model = Model(now=self.clock())
         self.made = 0
 
     def teardown(self) -> None:
-        for queue in self.queues:
-            queue.close()
+        for store in self.stores:
+            store.close()
         shutil.rmtree(self.folder)
 
     def key(self, pick: int) -> str:
         """One of the ids there are."""
         return sorted(self.model.tasks)[pick % len(self.model.tasks)]
 
-    def on_each(self, call: Callable[[Queue], Any]) -> Any:
+    def on_each(self, call: Callable[[Store], Any]) -> Any:
         """The common answer of all queues, be it a value or an error."""
         answers = []
-        for queue in self.queues:
+        for store in self.stores:
             try:
-                answers.append(call(queue))
+                answers.append(call(store))
             except FleetError as error:
                 answers.append((type(error).__name__, str(error)))
         assert all(answer == answers[0] for answer in answers), answers
@@ -71,9 +71,9 @@ class TaskMachine(RuleBasedStateMachine):
     def save(self, key: str, change: Callable[[Task], Task]) -> None:
         """A change by hand, the same on each queue."""
 
-        def call(queue: Queue) -> None:
-            with queue.atomic():
-                queue.save(change(queue.get(key)))
+        def call(store: Store) -> None:
+            with store.atomic():
+                store.tasks.save(change(store.tasks.get(key)))
 
         self.on_each(call)
 
@@ -98,14 +98,14 @@ class TaskMachine(RuleBasedStateMachine):
         defer = None if delay is None else self.model.now + delay
         key = f"fleet-{self.made:04}"
         task = a_task(id=key, priority=priority, coder=coder, type=kind, created_at=self.model.now, defer_until=defer)
-        self.on_each(lambda queue: queue.add(task))
+        self.on_each(lambda store: store.tasks.add(task))
         self.model.tasks[key] = ModelTask(priority, self.model.now, coder, kind, defer=defer)
 
     @precondition(lambda self: len(self.model.tasks) > 2)
     @rule(pick=PICK)
     def remove(self, pick: int) -> None:
         key = self.key(pick)
-        self.on_each(lambda queue: queue.remove(key))
+        self.on_each(lambda store: store.tasks.remove(key))
         self.model.remove(key)
 
     @rule(one=PICK, other=PICK, kind=KINDS, any_child=st.booleans())
@@ -113,7 +113,7 @@ class TaskMachine(RuleBasedStateMachine):
         task, needs = self.key(one), self.key(other)
         metadata = '{"gate": "any-children"}' if any_child else "{}"
         refusal = self.model.refusal(task, needs, kind)
-        answer = self.on_each(lambda queue: queue.link(an_edge(task, needs, kind, metadata=metadata)))
+        answer = self.on_each(lambda store: store.edges.add(an_edge(task, needs, kind, metadata=metadata)))
         assert (answer[0] if answer else "") == refusal
         if not refusal:
             self.model.edges.setdefault((task, needs), (kind, any_child))
@@ -122,7 +122,7 @@ class TaskMachine(RuleBasedStateMachine):
     def link_outside(self, one: int, kind: str) -> None:
         task, needs = self.key(one), "external:other:thing"
         refusal = self.model.refusal(task, needs, kind)
-        answer = self.on_each(lambda queue: queue.link(an_edge(task, needs, kind)))
+        answer = self.on_each(lambda store: store.edges.add(an_edge(task, needs, kind)))
         assert (answer[0] if answer else "") == refusal
         if not refusal:
             self.model.edges.setdefault((task, needs), (kind, False))
@@ -131,8 +131,8 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(pick=PICK)
     def unlink(self, pick: int) -> None:
         task, needs = sorted(self.model.edges)[pick % len(self.model.edges)]
-        assert self.on_each(lambda queue: queue.unlink(task, needs)) is True
-        assert self.on_each(lambda queue: queue.unlink(task, needs)) is False
+        assert self.on_each(lambda store: store.edges.remove(task, needs)) is True
+        assert self.on_each(lambda store: store.edges.remove(task, needs)) is False
         del self.model.edges[task, needs]
 
     @rule(pick=PICK, status=STATUSES)
@@ -159,13 +159,13 @@ class TaskMachine(RuleBasedStateMachine):
     def begin_and_give_up(self, one: int, other: int) -> None:
         task, needs = self.key(one), self.key(other)
 
-        def call(queue: Queue) -> None:
-            with pytest.raises(Stop), queue.atomic():
-                queue.add(a_task(id="fleet-never"))
-                queue.link(an_edge("fleet-never", task))
-                queue.link(an_edge(task, "external:never:there"))
-                queue.save(queue.get(needs).moved("closed", self.model.now).replace(claim_owner="nobody"))
-                queue.remove(needs)
+        def call(store: Store) -> None:
+            with pytest.raises(Stop), store.atomic():
+                store.tasks.add(a_task(id="fleet-never"))
+                store.edges.add(an_edge("fleet-never", task))
+                store.edges.add(an_edge(task, "external:never:there"))
+                store.tasks.save(store.tasks.get(needs).moved("closed", self.model.now).replace(claim_owner="nobody"))
+                store.tasks.remove(needs)
                 raise Stop
 
         self.on_each(call)
@@ -184,14 +184,16 @@ class TaskMachine(RuleBasedStateMachine):
             for key, t in self.model.tasks.items()
         }
         kept = []
-        for queue in self.queues:
-            tasks = queue.find(Filter(), sort="id")
+        for store in self.stores:
+            tasks = store.tasks.find(Filter(), sort="id")
             assert {t.id: _seen(t) for t in tasks} == expected
-            assert [task.id for task in queue.find(READY)] == ready
-            assert queue.count(Filter(blocked=True))[""] == len(
+            assert [task.id for task in store.tasks.find(READY)] == ready
+            assert store.tasks.count(Filter(blocked=True))[""] == len(
                 [key for key in blocked if self.model.tasks[key].status not in ("closed", "pinned")]
             )
-            assert {(e.task, e.needs): e.type for e in queue.edges()} == {k: v[0] for k, v in self.model.edges.items()}
+            assert {(e.task, e.needs): e.type for e in store.edges.find()} == {
+                k: v[0] for k, v in self.model.edges.items()
+            }
             kept.append(tasks)
         assert all(tasks == kept[0] for tasks in kept)
 

@@ -7,8 +7,8 @@ import pytest
 
 import beads
 from builders import FakeClock
-from contract.test_queues_find import CASES, NUMBERED, Case, fill, wrongly_found
-from fleet.store.beads import BeadsQueue
+from contract.test_store_tasks_find import CASES, NUMBERED, Case, fill, wrongly_found
+from fleet.store.beads import BeadsStore
 
 #: bd keeps whole seconds: what lies a fraction of one before or after an instant is found on its other side.
 ROUNDED = (
@@ -34,8 +34,8 @@ def test_every_condition_finds_what_fits_among_the_tasks_that_bd_has(
     tmp_path: Path, clock: FakeClock, version: str
 ) -> None:
     assert set(CASES) - {name for _, (name, case) in NUMBERED if is_told(name, case)} == {"ephemeral", *ROUNDED}
-    with closing(beads.queue_in(tmp_path, version, clock)) as queue:
-        fill(queue)
-        assert wrongly_found(queue, lambda name, case: names_a_field(case)) == []
-        with closing(BeadsQueue(str(tmp_path / "other.db"), queue.folder, make=True, now=clock)) as other:
+    with closing(beads.store_in(tmp_path, version, clock)) as store:
+        fill(store)
+        assert wrongly_found(store, lambda name, case: names_a_field(case)) == []
+        with closing(BeadsStore(str(tmp_path / "other.db"), store.mirror.folder, make=True, now=clock)) as other:
             assert wrongly_found(other, lambda name, case: not is_told(name, case)) == []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from builders import a_task
-from contract.history_builders import a_run, next_claim
+from contract.store_builders import a_run, next_claim
 from fleet.actions.fetch_elsewhere import HostAway, ask
 from fleet.assembly import open_fleet, open_launcher
 from fleet.core.event import Event, Kind
@@ -34,7 +34,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.home = Home(str(folder / "home"))
         self.fleet = open_fleet(self.home, make=True)
-        self.office = Office(self.home, self.fleet.queue, self.fleet.history, open_launcher(), owner="host")
+        self.office = Office(self.home, self.fleet.store, open_launcher(), owner="host")
         self.run, self.foreign = self._begun("host"), self._begun("elsewhere")
         self.folder = TaskFolder(self.home, self.run.task_id)
         self.folder.make()
@@ -46,12 +46,12 @@ class Place:
         self.address = asyncio.run_coroutine_threadsafe(self._desk.open("127.0.0.1:0"), self._loop).result(10)
 
     def _begun(self, owner: str) -> Any:
-        self.fleet.queue.add(a_task())
-        claim = next_claim(self.fleet.queue, owner)
-        return self.fleet.history.begin(claim, a_run(task_id=claim.task.id, epoch=claim.epoch, owner=owner))
+        self.fleet.store.tasks.add(a_task())
+        claim = next_claim(self.fleet.store, owner)
+        return self.fleet.store.runs.begin(claim, a_run(task_id=claim.task.id, epoch=claim.epoch, owner=owner))
 
     def tell(self, *texts: str) -> None:
-        self.folder.append_events([Event(kind=Kind.TEXT, text=text) for text in texts], self.fleet.queue.now())
+        self.folder.append_events([Event(kind=Kind.TEXT, text=text) for text in texts], self.fleet.store.now())
 
     def connect(self) -> socket.socket:
         host, _, port = self.address.rpartition(":")
@@ -65,7 +65,7 @@ class Place:
         self._thread.join(10)
         self._loop.close()
         self.office.close()
-        self.fleet.queue.close()
+        self.fleet.store.close()
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_nothing_is_told_of_runs_that_are_not_this_hosts_or_not_there(place: Pla
     place.tell("one")
     foreign = TaskFolder(place.home, place.foreign.task_id)
     foreign.make()
-    foreign.append_events([Event(kind=Kind.TEXT, text="not ours to tell")], place.fleet.queue.now())
+    foreign.append_events([Event(kind=Kind.TEXT, text="not ours to tell")], place.fleet.store.now())
     for run in (place.foreign.id, "fleet-none/1", "../../etc/passwd/1", "", "a\0b", "x" * 1000):
         assert ask(place.address, KEY, run) == b""
 
@@ -245,9 +245,9 @@ def test_an_address_where_nobody_is_or_that_is_none_is_away() -> None:
 
 
 def test_the_key_is_made_once(place: Place) -> None:
-    key = hosts_key(place.fleet.queue)
-    assert (len(key), hosts_key(place.fleet.queue)) == (64, key)
-    assert place.fleet.queue.config()[HOSTS_KEY] == key
+    key = hosts_key(place.fleet.store)
+    assert (len(key), hosts_key(place.fleet.store)) == (64, key)
+    assert place.fleet.store.config.all()[HOSTS_KEY] == key
 
 
 def test_a_desk_says_where_it_cannot_be(place: Place) -> None:

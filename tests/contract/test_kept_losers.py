@@ -13,7 +13,6 @@ from fleet.assembly import Fleet
 from fleet.core.errors import FleetError
 from fleet.core.finding import Finding
 from fleet.core.verification import Verification
-from fleet.store.sqlite_history import SqliteHistory
 from fleet.workspaces.diffs import DiffSize
 from repositories import commit, run_git
 from stores import open_queue
@@ -26,8 +25,8 @@ def place(tmp_path: Path) -> Place:
 
 
 def opened(place: Place) -> Fleet:
-    queue = open_queue()
-    return Fleet(place.home, queue, lambda: SqliteHistory(queue))
+    store = open_queue()
+    return Fleet(place.home, store)
 
 
 def an_entry(name: str, tip: str, status: int | None = 0, **changes: Any) -> Any:

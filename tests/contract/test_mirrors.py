@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.history_builders import a_receipt
+from contract.store_builders import a_receipt
 from fleet.core.errors import BadInput, FleetError
 from fleet.home import PROJECT_FILES, Home
 from fleet.workspaces import mirror, remote, sending, worktree

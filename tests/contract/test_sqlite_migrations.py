@@ -17,7 +17,7 @@ from builders import a_task
 from fleet.core.errors import SchemaMismatch, StoreFault
 from fleet.core.filter import Filter
 from fleet.store import named_sql
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from fleet.store.sqlite_connection import SCHEMA_VERSION, Connection
 from needs import require
 from workers.migrate import FIRST, TABLES
@@ -25,17 +25,17 @@ from workers.migrate import FIRST, TABLES
 WORKERS = Path(__file__).parent.parent / "workers"
 LAST = FIRST + 4
 
-MAKE = "import sys; from fleet.store.sqlite import SqliteQueue; SqliteQueue(sys.argv[1], make=True).config()"
+MAKE = "import sys; from fleet.store.sqlite import SqliteStore; SqliteStore(sys.argv[1], make=True).config.all()"
 READ_AS_NOBODY = """
 import os, sys
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 os.setgid(65534); os.setuid(65534)
 try:
-    queue = SqliteQueue(sys.argv[1])
-    print(queue.count(Filter()))
-    queue.set_config("a", "b")
+    store = SqliteStore(sys.argv[1])
+    print(store.tasks.count(Filter()))
+    store.config.set("a", "b")
 except FleetError as error:
     print(type(error).__name__, error, error.hint)
 """
@@ -86,11 +86,11 @@ def killed(process: subprocess.Popen[str]) -> None:
 
 def test_a_new_file_gets_the_whole_schema_and_is_its_owners_alone(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
-    queue = SqliteQueue(str(path), make=True)
-    queue.add(a_task())
+    store = SqliteStore(str(path), make=True)
+    store.tasks.add(a_task())
     files = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
     assert files == {"fleet.db": 0o600, "fleet.db-wal": 0o600, "fleet.db-shm": 0o600}
-    queue.close()
+    store.close()
     assert version_of(path) == SCHEMA_VERSION
     assert apsw.Connection(str(path)).pragma("journal_mode") == "wal"
 
@@ -98,10 +98,10 @@ def test_a_new_file_gets_the_whole_schema_and_is_its_owners_alone(tmp_path: Path
 def test_the_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        queue = SqliteQueue(str(tmp_path / "fleet.db"), make=True)
-        queue.add(a_task())
+        store = SqliteStore(str(tmp_path / "fleet.db"), make=True)
+        store.tasks.add(a_task())
         assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
-        queue.close()
+        store.close()
     finally:
         os.umask(before)
 
@@ -114,19 +114,19 @@ def test_opening_again_keeps_what_is_there(tmp_path: Path) -> None:
     path = str(tmp_path / "fleet.db")
     task = a_task()
     for _ in range(2):
-        queue = SqliteQueue(path, make=True)
-        queue.close()
-    queue = SqliteQueue(path)
-    queue.add(task)
-    queue.close()
-    queue = SqliteQueue(path, make=True)
-    assert queue.find(Filter()) == [task]
-    queue.close()
+        store = SqliteStore(path, make=True)
+        store.close()
+    store = SqliteStore(path)
+    store.tasks.add(task)
+    store.close()
+    store = SqliteStore(path, make=True)
+    assert store.tasks.find(Filter()) == [task]
+    store.close()
 
 
 def test_a_file_is_made_only_when_asked_for(tmp_path: Path) -> None:
     with pytest.raises(StoreFault, match="there is no database") as refused:
-        SqliteQueue(str(tmp_path / "fleet.db"))
+        SqliteStore(str(tmp_path / "fleet.db"))
     assert refused.value.hint
     assert list(tmp_path.iterdir()) == []
 
@@ -145,10 +145,10 @@ def test_processes_that_make_the_same_file_at_once_all_succeed(tmp_path: Path) -
 )
 def test_an_upgrade_killed_anywhere_leaves_a_whole_version_and_can_go_on(tmp_path: Path, stop: str) -> None:
     path = tmp_path / "fleet.db"
-    queue = SqliteQueue(str(path), make=True)
+    store = SqliteStore(str(path), make=True)
     task = a_task()
-    queue.add(task)
-    queue.close()
+    store.tasks.add(task)
+    store.close()
     killed(migrate(path, stop))
     version = version_of(path)
     assert version == (LAST if stop == "after" else int(stop.split("-")[1]) - 1)
@@ -164,7 +164,7 @@ def test_an_upgrade_killed_again_and_again_gets_there(tmp_path: Path) -> None:
     path, seed = tmp_path / "fleet.db", 20260301
     sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
-    SqliteQueue(str(path), make=True).close()
+    SqliteStore(str(path), make=True).close()
     for _ in range(8):
         version = version_of(path)
         stops = [f"{where}-{number}" for number in range(version + 1, LAST + 1) for where in ("before", "in")]
@@ -176,7 +176,7 @@ def test_an_upgrade_killed_again_and_again_gets_there(tmp_path: Path) -> None:
 
 def test_two_upgrades_at_once_do_each_step_once(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
-    SqliteQueue(str(path), make=True).close()
+    SqliteStore(str(path), make=True).close()
     first = migrate(path, f"before-{FIRST + 1}")
     finish(path)
     first.communicate()
@@ -200,8 +200,8 @@ def test_a_file_killed_while_it_was_made_can_be_made_again(tmp_path: Path) -> No
     path = tmp_path / "fleet.db"
     path.touch(0o600)
     with pytest.raises(SchemaMismatch):
-        SqliteQueue(str(path))
-    SqliteQueue(str(path), make=True).close()
+        SqliteStore(str(path))
+    SqliteStore(str(path), make=True).close()
     assert version_of(path) == SCHEMA_VERSION
 
 
@@ -212,7 +212,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     connection.close()
     for make in (False, True):
         with pytest.raises(SchemaMismatch, match=f"schema {SCHEMA_VERSION + 1}") as refused:
-            SqliteQueue(str(path), make=make)
+            SqliteStore(str(path), make=make)
         assert "upgrade" in refused.value.hint
     assert version_of(path) == SCHEMA_VERSION + 1
 
@@ -222,10 +222,10 @@ def test_an_older_schema_is_refused_with_the_way_to_bring_it_up_to_date(
     tmp_path: Path, make: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "fleet.db"
-    SqliteQueue(str(path), make=True).close()
+    SqliteStore(str(path), make=True).close()
     monkeypatch.setattr("fleet.store.sqlite_connection.SCHEMA_VERSION", SCHEMA_VERSION + 1)
     with pytest.raises(SchemaMismatch, match=f"needs {SCHEMA_VERSION + 1}") as refused:
-        SqliteQueue(str(path), make=make)
+        SqliteStore(str(path), make=make)
     assert "fleet run" in refused.value.hint
     assert version_of(path) == SCHEMA_VERSION
 
@@ -238,7 +238,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     path = tmp_path / "fleet.db"
     path.write_bytes(content)
     with pytest.raises(StoreFault, match=r"not a fleet database|damaged") as refused:
-        SqliteQueue(str(path), make=make)
+        SqliteStore(str(path), make=make)
     assert refused.value.hint
     assert path.read_bytes() == content
 
@@ -246,7 +246,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
 def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "fleet.db").mkdir()
     with pytest.raises(StoreFault, match="cannot be opened"):
-        SqliteQueue(str(tmp_path / "fleet.db"))
+        SqliteStore(str(tmp_path / "fleet.db"))
 
 
 def test_a_file_that_cannot_be_written_is_refused_in_words(tmp_path: Path) -> None:
@@ -255,14 +255,14 @@ def test_a_file_that_cannot_be_written_is_refused_in_words(tmp_path: Path) -> No
     try:
         folder.chmod(0o755)
         path = folder / "fleet.db"
-        queue = SqliteQueue(str(path), make=True)
-        queue.add(a_task())
+        store = SqliteStore(str(path), make=True)
+        store.tasks.add(a_task())
         for each in folder.iterdir():
             each.chmod(0o644)
         answer = subprocess.run(
             [sys.executable, "-c", READ_AS_NOBODY, path], capture_output=True, text=True, check=True
         )
-        queue.close()
+        store.close()
     finally:
         shutil.rmtree(folder)
     last = answer.stdout.splitlines()[-1]

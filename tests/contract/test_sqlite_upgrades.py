@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from builders import a_comment, a_task, an_edge
-from contract.history_builders import a_claim, a_receipt, a_run, a_workspace
+from contract.store_builders import a_claim, a_receipt, a_run, a_workspace
 from fleet.assembly import open_fleet
 from fleet.core.errors import SchemaMismatch, StoreFault
 from fleet.core.filter import Filter
@@ -19,10 +19,9 @@ from fleet.core.run import Run
 from fleet.home import Home
 from fleet.store import named_sql
 from fleet.store.run_rules import MOST_TOKENS
-from fleet.store.sql_rows import task_values
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sql.rows import task_values
+from fleet.store.sqlite import SqliteStore
 from fleet.store.sqlite_connection import SCHEMA_VERSION
-from fleet.store.sqlite_history import SqliteHistory
 from program import Program
 from supervised import Supervised, wait_for
 
@@ -45,13 +44,13 @@ drop table tasks_new;
 def old(tmp_path: Path) -> Path:
     """A database of the fleet there is, with something of everything in it."""
     path = tmp_path / "fleet.db"
-    queue = SqliteQueue(str(path), make=True)
-    claim = a_claim(queue, id="t-1", labels=("x",))
-    SqliteHistory(queue).begin(claim, a_run())
-    queue.add(a_task(id="t-2"))
-    queue.link(an_edge("t-2", "t-1"))
-    queue.comment(a_comment("t-1"))
-    queue.close()
+    store = SqliteStore(str(path), make=True)
+    claim = a_claim(store, id="t-1", labels=("x",))
+    store.runs.begin(claim, a_run())
+    store.tasks.add(a_task(id="t-2"))
+    store.edges.add(an_edge("t-2", "t-1"))
+    store.comments.add(a_comment("t-1"))
+    store.close()
     return path
 
 
@@ -106,14 +105,14 @@ def version(path: Path) -> object:
 @pytest.mark.usefixtures("newer_fleet")
 def test_an_older_database_is_brought_up_to_date_where_that_is_asked_for(old: Path) -> None:
     with pytest.raises(SchemaMismatch, match=f"needs {NEW}"):
-        SqliteQueue(str(old))
+        SqliteStore(str(old))
     assert version(old) == SCHEMA_VERSION
-    queue = SqliteQueue(str(old), migrate=True)
-    assert queue.config() == {}
-    queue.close()
+    store = SqliteStore(str(old), migrate=True)
+    assert store.config.all() == {}
+    store.close()
     assert version(old) == NEW
     assert rows(old, "select id, mood from runs") == [("t-1/1", "calm")]
-    SqliteQueue(str(old)).close()
+    SqliteStore(str(old)).close()
 
 
 @pytest.mark.usefixtures("newer_fleet")
@@ -122,7 +121,7 @@ def test_an_upgrade_keeps_one_copy_when_it_replaces_an_earlier_one(old: Path) ->
     copy = Path(f"{old}.schema-{SCHEMA_VERSION}")
     for name in (f"{old}.schema-3", f"{copy}.new"):
         Path(name).write_text("from an earlier upgrade")
-    SqliteQueue(str(old), migrate=True).close()
+    SqliteStore(str(old), migrate=True).close()
     assert [each.name for each in old.parent.glob("fleet.db.*")] == [copy.name]
     assert copy.stat().st_mode & 0o777 == 0o600
     assert (version(copy), version(old)) == (SCHEMA_VERSION, NEW)
@@ -137,10 +136,10 @@ def test_an_upgrade_keeps_its_first_copy_when_it_goes_on_after_a_kill(old: Path)
     whole = (folder / f"{NEW:04}_anew.sql").read_text("utf-8")
     (folder / f"{NEW:04}_anew.sql").write_text("create nonsense;", "utf-8")
     with pytest.raises(StoreFault):
-        SqliteQueue(str(old), migrate=True)
+        SqliteStore(str(old), migrate=True)
     assert version(old) == NEW - 1
     (folder / f"{NEW:04}_anew.sql").write_text(whole, "utf-8")
-    SqliteQueue(str(old), migrate=True).close()
+    SqliteStore(str(old), migrate=True).close()
     assert [each.name for each in old.parent.glob("fleet.db.*")] == [f"fleet.db.schema-{SCHEMA_VERSION}"]
 
 
@@ -148,29 +147,29 @@ def test_an_upgrade_keeps_its_first_copy_when_it_goes_on_after_a_kill(old: Path)
 def test_an_upgrade_changes_nothing_when_the_database_cannot_be_copied(old: Path) -> None:
     Path(f"{old}.schema-{SCHEMA_VERSION}.new").mkdir()
     with pytest.raises(StoreFault, match="cannot be copied"):
-        SqliteQueue(str(old), migrate=True)
+        SqliteStore(str(old), migrate=True)
     assert version(old) == SCHEMA_VERSION
 
 
 def test_an_older_fleet_names_the_way_back_when_a_newer_one_upgraded(
     old: Path, newer_fleet: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SqliteQueue(str(old), migrate=True).close()
+    SqliteStore(str(old), migrate=True).close()
     monkeypatch.undo()
     with pytest.raises(SchemaMismatch, match=f"has schema {NEW}") as refused:
-        SqliteQueue(str(old))
+        SqliteStore(str(old))
     _, command, _ = refused.value.hint.split("`")
     subprocess.run(["sh", "-c", command], check=True)
-    queue = SqliteQueue(str(old))
-    assert queue.count(Filter()) == {"": 2}
-    queue.close()
+    store = SqliteStore(str(old))
+    assert store.tasks.count(Filter()) == {"": 2}
+    store.close()
 
 
 @pytest.mark.usefixtures("newer_fleet")
 def test_building_a_table_anew_takes_nothing_along(old: Path) -> None:
-    queue = SqliteQueue(str(old), migrate=True)
-    assert queue.connection.rows("pragma foreign_keys") == [(1,)]
-    queue.close()
+    store = SqliteStore(str(old), migrate=True)
+    assert store.connection.rows("pragma foreign_keys") == [(1,)]
+    store.close()
     assert rows(old, "select id from tasks order by id") == [("t-1",), ("t-2",)]
     assert rows(old, "select task, needs from edges") == [("t-2", "t-1")]
     assert rows(old, "select task, label from labels") == [("t-1", "x")]
@@ -182,7 +181,7 @@ def test_a_step_that_would_lose_what_others_refer_to_is_taken_back(old: Path) ->
     folder = Path(named_sql.FOLDER) / "sqlite"
     (folder / f"{NEW:04}_anew.sql").write_text("delete from tasks;", "utf-8")
     with pytest.raises(StoreFault, match="refer to nothing"):
-        SqliteQueue(str(old), migrate=True)
+        SqliteStore(str(old), migrate=True)
     assert version(old) == NEW - 1
     assert len(rows(old, "select id from tasks")) == 2
 
@@ -193,8 +192,8 @@ def test_upgrades_at_once_do_each_step_once(old: Path, newer_fleet: None) -> Non
             "import sys",
             "from fleet.store import named_sql, sqlite_connection",
             f"named_sql.FOLDER = {named_sql.FOLDER!r}; sqlite_connection.SCHEMA_VERSION = {NEW}",
-            "from fleet.store.sqlite import SqliteQueue",
-            "SqliteQueue(sys.argv[1], migrate=True).config()",
+            "from fleet.store.sqlite import SqliteStore",
+            "SqliteStore(sys.argv[1], migrate=True).config.all()",
         )
     )
     upgrades = [subprocess.Popen([sys.executable, "-c", script, old], stderr=subprocess.PIPE) for _ in range(6)]
@@ -204,29 +203,29 @@ def test_upgrades_at_once_do_each_step_once(old: Path, newer_fleet: None) -> Non
 
 def test_asking_for_an_upgrade_changes_nothing_where_there_is_none(old: Path) -> None:
     before = old.read_bytes()
-    queue = SqliteQueue(str(old), migrate=True)
-    assert queue.count(Filter()) == {"": 2}
-    queue.close()
+    store = SqliteStore(str(old), migrate=True)
+    assert store.tasks.count(Filter()) == {"": 2}
+    store.close()
     assert old.read_bytes() == before
 
 
 def test_asking_for_an_upgrade_makes_no_database(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     with pytest.raises(StoreFault, match="there is no database"):
-        SqliteQueue(str(path), migrate=True)
+        SqliteStore(str(path), migrate=True)
     path.touch(0o600)
     with pytest.raises(SchemaMismatch, match="is empty"):
-        SqliteQueue(str(path), migrate=True)
+        SqliteStore(str(path), migrate=True)
 
 
 @pytest.mark.parametrize("migrate", [False, True])
 def test_a_newer_database_is_never_touched(
     old: Path, newer_fleet: None, monkeypatch: pytest.MonkeyPatch, migrate: bool
 ) -> None:
-    SqliteQueue(str(old), migrate=True).close()
+    SqliteStore(str(old), migrate=True).close()
     monkeypatch.undo()
     with pytest.raises(SchemaMismatch, match=f"has schema {NEW}"):
-        SqliteQueue(str(old), migrate=migrate)
+        SqliteStore(str(old), migrate=migrate)
     assert version(old) == NEW
 
 
@@ -236,8 +235,8 @@ def test_a_home_is_upgraded_only_when_it_is_opened_for_that(old: Path, tmp_path:
     with pytest.raises(SchemaMismatch, match="needs"):
         open_fleet(home)
     with open_fleet(home, migrate=True) as fleet:
-        assert [run.id for run in fleet.history.live()] == ["t-1/1"]
-        assert fleet.history is fleet.history
+        assert [run.id for run in fleet.store.runs.live()] == ["t-1/1"]
+        assert fleet.store is fleet.store
 
 
 def test_a_database_of_the_first_schema_keeps_all_and_gets_the_sums_of_its_runs(tmp_path: Path) -> None:
@@ -253,65 +252,62 @@ def test_a_database_of_the_first_schema_keeps_all_and_gets_the_sums_of_its_runs(
     connection.execute("insert into accounts (coder, name, parked_until) values ('claude', 'work', 5)")
     connection.execute("insert into messages (id, task, text, queued_at) values ('m', 'a', 'hi', 1)")
     connection.close()
-    queue = SqliteQueue(str(path), migrate=True)
-    history = SqliteHistory(queue)
-    (work,) = history.accounts()
+    store = SqliteStore(str(path), migrate=True)
+    (work,) = store.accounts.all()
     assert (work.name, work.strikes, work.used_at, work.parked_until is not None) == ("work", 0, None, True)
-    assert [(each.account, each.runs, each.tokens, each.cost_usd) for each in history.account_totals()] == [
+    assert [(each.account, each.runs, each.tokens, each.cost_usd) for each in store.accounts.totals()] == [
         ("", 2, MOST_TOKENS, 2.5),
         ("work", 1, 10, 0.5),
     ]
-    assert [each.id for each in history.messages("a")] == ["m"]
-    history.end(history.live()[0])
-    assert history.account_totals()[0].runs == 3
-    queue.close()
+    assert [each.id for each in store.messages.find("a")] == ["m"]
+    store.runs.end(store.runs.live()[0])
+    assert store.accounts.totals()[0].runs == 3
+    store.close()
 
 
 def test_a_database_of_the_second_schema_keeps_all_and_can_lease_worktrees(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     add_old_work(made_with(path, 2))
     with pytest.raises(SchemaMismatch, match="has schema 2, this fleet needs"):
-        SqliteQueue(str(path))
-    queue = SqliteQueue(str(path), migrate=True)
-    history = SqliteHistory(queue)
-    first, second = history.runs("t-1")
+        SqliteStore(str(path))
+    store = SqliteStore(str(path), migrate=True)
+    first, second = store.runs.of_task("t-1")
     assert (first.branch, first.tokens, first.home, first.is_live) == ("x", 7, "/h", False)
     assert first == second.replace(id="t-1/1", number=1, ended_at=first.ended_at)
     seen = ("session_name", "screen", "cpu_pct", "rss_kb", "diff_files", "diff_added", "diff_removed", "sampled_at")
     assert all(getattr(second, name) == Run._fields[name] for name in (*seen, "leftover", "verify", "flags"))
-    assert [task.id for task in queue.find(Filter(repo="/r", branch="x"))] == ["t-1"]
-    assert (history.workspaces(gone=True), history.trusted("repository", "/r")) == ([], None)
-    leased = history.lease(a_workspace("t-1", branch="x"))
-    history.end(second.replace(screen="ready", rss_kb=5, flags='["hooks"]'))
-    history.trust("repository", "/r", "{}", "ada")
-    queue.close()
-    queue = SqliteQueue(str(path))
-    history = SqliteHistory(queue)
-    assert (history.workspace("t-1"), history.trusted("repository", "/r")) == (leased, "{}")
-    assert [(run.screen, run.rss_kb, run.flags) for run in history.runs("t-1")[1:]] == [("ready", 5, '["hooks"]')]
-    queue.close()
+    assert [task.id for task in store.tasks.find(Filter(repo="/r", branch="x"))] == ["t-1"]
+    assert (store.workspaces.find(gone=True), store.trust.get("repository", "/r")) == ([], None)
+    leased = store.workspaces.lease(a_workspace("t-1", branch="x"))
+    store.runs.end(second.replace(screen="ready", rss_kb=5, flags='["hooks"]'))
+    store.trust.set("repository", "/r", "{}", "ada")
+    store.close()
+    store = SqliteStore(str(path))
+    assert (store.workspaces.get("t-1"), store.trust.get("repository", "/r")) == (leased, "{}")
+    assert [(run.screen, run.rss_kb, run.flags) for run in store.runs.of_task("t-1")[1:]] == [("ready", 5, '["hooks"]')]
+    store.close()
 
 
 def test_a_database_of_the_third_schema_keeps_all_and_can_keep_receipts(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     add_old_work(made_with(path, 3))
     with pytest.raises(SchemaMismatch, match="has schema 3, this fleet needs"):
-        SqliteQueue(str(path))
-    queue = SqliteQueue(str(path), migrate=True)
-    history = SqliteHistory(queue)
-    assert queue.get("t-1").rules == "" and [run.spawn for run in history.runs("t-1")] == ["", ""]
-    assert (history.receipts("t-1"), history.collisions()) == ([], [])
+        SqliteStore(str(path))
+    store = SqliteStore(str(path), migrate=True)
+    assert store.tasks.get("t-1").rules == "" and [run.spawn for run in store.runs.of_task("t-1")] == ["", ""]
+    assert (store.receipts.of_task("t-1"), store.collisions.find()) == ([], [])
     rules = Rules(allow=("src/",), no_changes=True).text()
-    queue.save(queue.get("t-1").replace(rules=rules))
-    kept = history.keep_receipt(a_receipt("t-1/2"))
-    history.end(history.runs("t-1")[1].replace(spawn='{"program": "x"}', finding=kept.finding, receipt=kept.hash))
-    queue.close()
-    queue = SqliteQueue(str(path))
-    history = SqliteHistory(queue)
-    assert queue.get("t-1").rules == rules and history.receipts("t-1") == [kept]
-    (run,) = history.runs("t-1")[1:]
+    store.tasks.save(store.tasks.get("t-1").replace(rules=rules))
+    kept = store.receipts.keep(a_receipt("t-1/2"))
+    store.runs.end(
+        store.runs.of_task("t-1")[1].replace(spawn='{"program": "x"}', finding=kept.finding, receipt=kept.hash)
+    )
+    store.close()
+    store = SqliteStore(str(path))
+    assert store.tasks.get("t-1").rules == rules and store.receipts.of_task("t-1") == [kept]
+    (run,) = store.runs.of_task("t-1")[1:]
     assert (run.spawn, run.finding, run.receipt) == ('{"program": "x"}', "verified", kept.hash)
-    queue.close()
+    store.close()
 
 
 @pytest.mark.parametrize("steps", [1, 7])
@@ -324,15 +320,15 @@ def test_counts_of_a_task_are_kept_when_its_database_packed_them(tmp_path: Path,
         slots = ", ".join(f":{name}" for name in known)
         connection.execute(f"insert into tasks ({', '.join(known)}) values ({slots})", values)
     connection.close()
-    queue = SqliteQueue(str(path), migrate=True)
-    first, second, third = queue.find(Filter(), sort="id")
+    store = SqliteStore(str(path), migrate=True)
+    first, second, third = store.tasks.find(Filter(), sort="id")
     assert {name: getattr(first, name) for name in UNPACKED} == UNPACKED
     assert (first.failures, first.continues) == (1, 2)
     assert {getattr(second, name) for name in UNPACKED} == {0}
     assert {getattr(third, name) for name in UNPACKED} == {999}
-    queue.save(first.replace(losses=1_500))
-    assert queue.get("t-1") == first.replace(losses=1_500)
-    queue.close()
+    store.tasks.save(first.replace(losses=1_500))
+    assert store.tasks.get("t-1") == first.replace(losses=1_500)
+    store.close()
 
 
 def test_the_program_upgrades_a_home_by_run_and_says_so_elsewhere(fleet: Program) -> None:

@@ -7,34 +7,32 @@ from pathlib import Path
 import pytest
 
 from builders import a_task
-from contract.history_builders import a_workspace, removed
+from contract.store_builders import a_workspace, removed
 from fleet.core.errors import StoreFault
 from fleet.core.filter import Filter
 from fleet.store import named_sql
-from fleet.store.sql_history_rows import values_of
-from fleet.store.sqlite import SqliteQueue
-from fleet.store.sqlite_history import SqliteHistory
+from fleet.store.sql.records import values_of
+from fleet.store.sqlite import SqliteStore
 
 LEASE = """
 import sys, time
 from fleet.core.errors import BranchTaken
 from fleet.core.workspace import Workspace
-from fleet.store.sqlite import SqliteQueue
-from fleet.store.sqlite_history import SqliteHistory
+from fleet.store.sqlite import SqliteStore
 
 path, task, branch = sys.argv[1:]
-queue = SqliteQueue(path)
+store = SqliteStore(path)
 
 def choose(leased):
     time.sleep(0.02)  # long enough for others to look meanwhile, if they could
     return next(first for first in range(20_000, 60_000, 10) if first not in leased)
 
 wanted = Workspace(
-    task_id=task, repo="/r", common="/r/.git", path="/w/" + task, branch=branch, made_at=queue.now(), port_count=10
+    task_id=task, repo="/r", common="/r/.git", path="/w/" + task, branch=branch, made_at=store.now(), port_count=10
 )
 sys.stdin.readline()
 try:
-    print(SqliteHistory(queue).lease(wanted, ports=choose).first_port)
+    print(store.workspaces.lease(wanted, ports=choose).first_port)
 except BranchTaken as error:
     print("taken by", error.task_id)
 """
@@ -42,7 +40,7 @@ except BranchTaken as error:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    SqliteQueue(str(tmp_path / "fleet.db"), make=True).close()
+    SqliteStore(str(tmp_path / "fleet.db"), make=True).close()
     return str(tmp_path / "fleet.db")
 
 
@@ -80,26 +78,25 @@ def test_processes_of_one_task_get_one_workspace(path: str) -> None:
     "same", [{"task_id": "t"}, {"common": "/r/.git", "branch": "b/t"}, {"path": "/w/t"}, {"first_port": 20_000}]
 )
 def test_the_file_itself_refuses_a_second_of_what_there_is_one_of(path: str, same: dict[str, str]) -> None:
-    queue = SqliteQueue(path)
-    history, insert = SqliteHistory(queue), named_sql.load("sqlite", "workspaces")["insert_workspace"]
-    history.lease(a_workspace("t", first_port=20_000))
+    store = SqliteStore(path)
+    store, insert = store, named_sql.load("sqlite", "workspaces")["insert_workspace"]
+    store.workspaces.lease(a_workspace("t", first_port=20_000))
     second = a_workspace("u", common="/other", first_port=1).replace(**same)
     with pytest.raises(StoreFault, match="UNIQUE"):
-        queue.connection.rows(insert, values_of(second))
-    removed(history, "t")
-    queue.connection.rows(insert, values_of(second))
-    assert [each.task_id for each in history.workspaces()] == [second.task_id]
-    queue.close()
+        store.connection.rows(insert, values_of(second))
+    removed(store, "t")
+    store.connection.rows(insert, values_of(second))
+    assert [each.task_id for each in store.workspaces.find()] == [second.task_id]
+    store.close()
 
 
 def test_who_trusted_what_and_when_stays_on_record(path: str) -> None:
-    queue = SqliteQueue(path)
-    history = SqliteHistory(queue)
+    store = SqliteStore(path)
     for value, by in (("one", "ada"), ("two", "bob\ud83d")):
-        history.trust("project", "/r", value, by)
-    rows = queue.connection.rows("select kind, key, value, by, at > 0 from trusted order by id")
+        store.trust.set("project", "/r", value, by)
+    rows = store.connection.rows("select kind, key, value, by, at > 0 from trusted order by id")
     assert rows == [("project", "/r", "one", "ada", 1), ("project", "/r", "two", "bob?", 1)]
-    queue.close()
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -111,19 +108,19 @@ def test_who_trusted_what_and_when_stays_on_record(path: str) -> None:
     ],
 )
 def test_a_branch_is_looked_up_and_not_searched_for(path: str, where: Filter, monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = SqliteQueue(path)
-    queue.add(a_task(id="t", repo="/r", branch="x"))
-    queue.add(a_task(id="u", repo="/other", branch="x"))
+    store = SqliteStore(path)
+    store.tasks.add(a_task(id="t", repo="/r", branch="x"))
+    store.tasks.add(a_task(id="u", repo="/other", branch="x"))
     asked = []
-    ask = queue.connection.rows
+    ask = store.connection.rows
 
     def noted(sql: str, values: dict[str, object] | None = None) -> list[tuple[object, ...]]:
         asked.append((sql, values))
         return ask(sql, values)
 
-    monkeypatch.setattr(queue.connection, "rows", noted)
-    assert [task.id for task in queue.find(where)] == ["t"]
+    monkeypatch.setattr(store.connection, "rows", noted)
+    assert [task.id for task in store.tasks.find(where)] == ["t"]
     (sql, values), *_ = asked
     plan = " ".join(str(row[3]) for row in ask("explain query plan " + sql, values))
     assert "SEARCH t USING INDEX tasks_by_branch (repo=? AND branch=?)" in plan, plan
-    queue.close()
+    store.close()

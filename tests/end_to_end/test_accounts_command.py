@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fleet.core.task import Caller, Status, Verdict
-from live_runs import Store, store
+from live_runs import Records, records
 from supervised import Supervised, home, wait_for
 
-__all__ = ["home", "store"]
+__all__ = ["home", "records"]
 
 CODER = "workers.steered:ResumingCoder"
 SECRET = "sk-very-secret-value-1234567890"
@@ -26,7 +26,7 @@ def accounts(home: Supervised, *names: str, more: str = "") -> None:
             file.write(f'env = {{ACCOUNT = "{name}", OPENAI_API_KEY = "{SECRET}"}}\n')
 
 
-def told(home: Supervised | Store) -> dict[str, dict[str, Any]]:
+def told(home: Supervised | Records) -> dict[str, dict[str, Any]]:
     """What `fleet accounts` says, by name."""
     return {row["name"]: row for row in json.loads(home.fleet.ok("accounts", "--json"))}
 
@@ -128,67 +128,71 @@ def test_no_secret_is_shown(home: Supervised) -> None:
         assert done.code == 0 and SECRET not in done.out + done.err, words
 
 
-def run_with(store: Store, account: str, **said: Any) -> None:
-    task = store.create("a task")
-    claim, run = store.begin(task, account=account, **said)
-    store.end(claim, run, "finished", Verdict(status=Status.CLOSED, reason="done"))
+def run_with(records: Records, account: str, **said: Any) -> None:
+    task = records.create("a task")
+    claim, run = records.begin(task, account=account, **said)
+    records.end(claim, run, "finished", Verdict(status=Status.CLOSED, reason="done"))
 
 
-def test_a_login_of_ones_own_is_an_account_too_once_it_was_used(store: Store) -> None:
-    assert store.fleet("accounts").err == "no account is in the settings, and no run has used one yet\n"
-    run_with(store, "", input_tokens=1000, output_tokens=500, cost_usd=1.5)
-    run_with(store, "", input_tokens=500)
-    [row] = json.loads(store.fleet.ok("accounts", "--json"))
+def test_a_login_of_ones_own_is_an_account_too_once_it_was_used(records: Records) -> None:
+    assert records.fleet("accounts").err == "no account is in the settings, and no run has used one yet\n"
+    run_with(records, "", input_tokens=1000, output_tokens=500, cost_usd=1.5)
+    run_with(records, "", input_tokens=500)
+    [row] = json.loads(records.fleet.ok("accounts", "--json"))
     assert (row["coder"], row["name"], row["configured"]) == ("demo", "", False)
     assert (row["state"], row["runs"], row["tokens"], row["cost_usd"]) == ("ready", 2, 2000, 1.5)
-    out = store.fleet.ok("accounts")
+    out = records.fleet.ok("accounts")
     assert "your own login" in out and "2.0k" in out and "$1.50" in out
 
 
-def test_a_parked_login_is_told_and_taken_back_by_its_coder(store: Store) -> None:
-    run_with(store, "")
-    until = store.queue.now().replace(microsecond=0) + timedelta(hours=1)
-    store.history.park("demo", "", until=until, reason="plan limit: \x1b[2J used up")
-    store.history.note_account("demo", "", strikes=4)
-    out = store.fleet("accounts")
+def test_a_parked_login_is_told_and_taken_back_by_its_coder(records: Records) -> None:
+    run_with(records, "")
+    until = records.store.now().replace(microsecond=0) + timedelta(hours=1)
+    records.store.accounts.park("demo", "", until=until, reason="plan limit: \x1b[2J used up")
+    records.store.accounts.note_strikes("demo", "", strikes=4)
+    out = records.fleet("accounts")
     assert "parked until" in out.out and "plan limit: \\x1b[2J used up" in out.out and "\x1b" not in out.out
     assert "fleet accounts unpark demo" in out.err
-    assert store.fleet.ok("accounts", "unpark", "demo") == "demo: can be used again\n"
-    [known] = store.history.accounts()
+    assert records.fleet.ok("accounts", "unpark", "demo") == "demo: can be used again\n"
+    [known] = records.store.accounts.all()
     assert (known.parked_until, known.parked_reason, known.strikes) == (None, "", 0)
-    assert store.fleet.ok("accounts", "unpark", "demo") == "demo: was not parked\n"
+    assert records.fleet.ok("accounts", "unpark", "demo") == "demo: was not parked\n"
 
 
-def test_an_account_that_left_the_settings_and_a_login_behind_accounts_are_not_used(store: Store) -> None:
-    run_with(store, "")
-    run_with(store, "gone")
-    with (store.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
+def test_an_account_that_left_the_settings_and_a_login_behind_accounts_are_not_used(records: Records) -> None:
+    run_with(records, "")
+    run_with(records, "gone")
+    with (records.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
         file.write('\n[[accounts]]\nname = "work"\ncoder = "demo"\n')
-    rows = told(store)
+    rows = told(records)
     assert {name: row["state"] for name, row in rows.items()} == {"work": "ready", "": "unused", "gone": "unused"}
     assert list(rows) == ["work", "", "gone"], "what is in the settings comes first"
     assert "not in the settings" in rows["gone"]["reason"] and "has accounts" in rows[""]["reason"]
 
 
-def test_what_is_unparked_must_be_clear(store: Store) -> None:
+def test_what_is_unparked_must_be_clear(records: Records) -> None:
     for coder in ("demo", "claude"):
         for name in ("work", coder):
-            store.history.park(coder, name, until=store.queue.now() + timedelta(hours=1), reason="plan limit")
-    both = store.fleet("accounts", "unpark", "work")
+            records.store.accounts.park(
+                coder, name, until=records.store.now() + timedelta(hours=1), reason="plan limit"
+            )
+    both = records.fleet("accounts", "unpark", "work")
     assert both.code == 2 and "claude/work, demo/work" in both.err
-    unclear = store.fleet("accounts", "unpark", "demo")
+    unclear = records.fleet("accounts", "unpark", "demo")
     assert unclear.code == 2 and "is a coder and the name of an account" in unclear.err
-    assert store.fleet("accounts", "unpark", "nope").code == 1
-    assert all(each.parked_until for each in store.history.accounts())
-    assert store.fleet.ok("accounts", "unpark", "demo/work") == "demo/work: can be used again\n"
-    assert [f"{each.coder}/{each.name}" for each in store.history.accounts() if not each.parked_until] == ["demo/work"]
+    assert records.fleet("accounts", "unpark", "nope").code == 1
+    assert all(each.parked_until for each in records.store.accounts.all())
+    assert records.fleet.ok("accounts", "unpark", "demo/work") == "demo/work: can be used again\n"
+    assert [f"{each.coder}/{each.name}" for each in records.store.accounts.all() if not each.parked_until] == [
+        "demo/work"
+    ]
 
 
-def test_an_agent_may_not_take_a_parking_back(store: Store) -> None:
-    store.history.park("demo", "", until=store.queue.now() + timedelta(hours=1), reason="plan limit")
-    task = store.create("a task")
-    claim, run = store.begin(task)
-    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
-    done = store.fleet("accounts", "unpark", "demo", FLEET_RUN_TOKEN=token)
+def test_an_agent_may_not_take_a_parking_back(records: Records) -> None:
+    records.store.accounts.park("demo", "", until=records.store.now() + timedelta(hours=1), reason="plan limit")
+    task = records.create("a task")
+    claim, run = records.begin(task)
+    token = records.store.tokens.issue(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+    done = records.fleet("accounts", "unpark", "demo", FLEET_RUN_TOKEN=token)
     assert done.code == 1 and "an agent may not" in done.err
-    assert store.history.accounts()[0].parked_until is not None
+    assert records.store.accounts.all()[0].parked_until is not None

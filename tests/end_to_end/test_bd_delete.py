@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fleet.core.filter import Filter, Lane
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from program import Program
 
 DROP = "'; drop table tasks;--"
@@ -33,8 +33,8 @@ def tasks(fleet: Program) -> Program:
 
 
 @pytest.fixture
-def queue(tasks: Program) -> Iterator[SqliteQueue]:
-    opened = SqliteQueue(str(tasks.home / "fleet.db"))
+def store(tasks: Program) -> Iterator[SqliteStore]:
+    opened = SqliteStore(str(tasks.home / "fleet.db"))
     yield opened
     opened.close()
 
@@ -43,8 +43,8 @@ def kept(fleet: Program) -> str:
     return fleet.ok("bd", "export", "--all")
 
 
-def names(queue: SqliteQueue) -> str:
-    return " ".join(task.id.removeprefix("fleet-") for task in queue.find(Filter(), sort="id"))
+def names(store: SqliteStore) -> str:
+    return " ".join(task.id.removeprefix("fleet-") for task in store.tasks.find(Filter(), sort="id"))
 
 
 def test_without_force_it_only_shows(tasks: Program) -> None:
@@ -83,18 +83,18 @@ def test_a_forced_dry_run_tells_what_would_be_orphaned(tasks: Program) -> None:
 
 
 def test_a_deleted_task_is_gone_with_its_ties_and_is_struck_from_the_texts_around_it(
-    tasks: Program, queue: SqliteQueue
+    tasks: Program, store: SqliteStore
 ) -> None:
     answer = json.loads(tasks.ok("bd", "delete", "fleet-a", "--force", "--json"))
     counts = {"dependencies_removed": 2, "references_updated": 2}
     assert answer == {"deleted": "fleet-a", **counts, "schema_version": 1}
-    assert names(queue) == "b c d r"
-    near, far = queue.get("fleet-b"), queue.get("fleet-c")
+    assert names(store) == "b c d r"
+    near, far = store.tasks.get("fleet-b"), store.tasks.get("fleet-c")
     gone = "[deleted:fleet-a]"
     assert near.description == (
         f"See {gone}, ({gone}). Not fleet-a.1, fleet-ab, xfleet-a, fleet-a-b or [deleted:fleet-a]."
     )
-    assert (near.notes, queue.get("fleet-r").design) == (gone, gone)
+    assert (near.notes, store.tasks.get("fleet-r").design) == (gone, gone)
     assert far.description == "fleet-a", "only those tied to it are changed"
     assert not near.is_blocked and far.is_blocked
     assert tasks("bd", "show", "fleet-a").code == 1
@@ -103,7 +103,7 @@ def test_a_deleted_task_is_gone_with_its_ties_and_is_struck_from_the_texts_aroun
     )
 
 
-def test_several_are_deleted_together(tasks: Program, queue: SqliteQueue) -> None:
+def test_several_are_deleted_together(tasks: Program, store: SqliteStore) -> None:
     answer = json.loads(tasks.ok("bd", "delete", "fleet-a", "fleet-b", "fleet-a", "--force", "--json"))
     assert answer == {
         "deleted": ["fleet-a", "fleet-b"],
@@ -116,29 +116,31 @@ def test_several_are_deleted_together(tasks: Program, queue: SqliteQueue) -> Non
         "schema_version": 1,
     }
     assert tasks.ok("bd", "delete", "fleet-c", "fleet-d", "--force").startswith("✓ Deleted 2 issue(s)\n")
-    assert names(queue) == "r"
+    assert names(store) == "r"
 
 
-def test_a_cascade_takes_what_depends_but_not_what_is_merely_related(tasks: Program, queue: SqliteQueue) -> None:
+def test_a_cascade_takes_what_depends_but_not_what_is_merely_related(tasks: Program, store: SqliteStore) -> None:
     said = tasks.ok("bd", "delete", "fleet-a", "--cascade")
     assert "⚠ Cascade mode enabled" in said and "Would delete: 3 issues\n" in said
     assert said.endswith("run: bd delete fleet-a --cascade --force\n\n")
-    assert names(queue) == "a b c d r"
+    assert names(store) == "a b c d r"
     answer = json.loads(tasks.ok("bd", "delete", "fleet-a", "--cascade", "--force", "--json"))
     assert (answer["deleted"], answer["deleted_count"]) == (["fleet-a"], 3)
-    assert names(queue) == "d r"
+    assert names(store) == "d r"
 
 
-def test_ids_come_from_a_file(tasks: Program, queue: SqliteQueue) -> None:
+def test_ids_come_from_a_file(tasks: Program, store: SqliteStore) -> None:
     (tasks.cwd / "ids.txt").write_text("# what is old\n\n  fleet-c  \nfleet-d\n")
     said = tasks.ok("bd", "delete", "--from-file", "ids.txt")
     assert "Issues to delete (2):\n" in said and "run: bd delete --from-file ids.txt --force\n" in said
     tasks.ok("bd", "delete", "--from-file", "ids.txt", "--force")
-    assert names(queue) == "a b r"
+    assert names(store) == "a b r"
 
 
-def test_what_a_supervisor_works_on_is_only_deleted_by_force(tasks: Program, queue: SqliteQueue) -> None:
-    (claim,) = queue.claim("host-1", [Lane(room=1, where=Filter(ids=("fleet-d",)))], room=1, ttl=timedelta(hours=1))
+def test_what_a_supervisor_works_on_is_only_deleted_by_force(tasks: Program, store: SqliteStore) -> None:
+    (claim,) = store.claims.acquire(
+        "host-1", [Lane(room=1, where=Filter(ids=("fleet-d",)))], room=1, ttl=timedelta(hours=1)
+    )
     before = kept(tasks)
     ended = tasks("bd", "delete", "fleet-d")
     assert ended.code == 1 and "issue fleet-d is being worked on: host-1 holds it\n" in ended.err
@@ -146,7 +148,7 @@ def test_what_a_supervisor_works_on_is_only_deleted_by_force(tasks: Program, que
     assert told.code == 1 and json.loads(told.out)["error"] == "issue fleet-d is being worked on: host-1 holds it"
     assert kept(tasks) == before
     tasks.ok("bd", "delete", "fleet-d", "--force")
-    assert queue.renew([claim], ttl=timedelta(hours=1)) == []
+    assert store.claims.renew([claim], ttl=timedelta(hours=1)) == []
 
 
 def test_a_wrong_id_deletes_nothing_at_all(tasks: Program) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from builders import a_task
 from fleet.core.dependency import Edge
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from program import Program, Result
 
 DROP = "'; drop table tasks;--"
@@ -30,8 +30,8 @@ def tasks(fleet: Program) -> Program:
 
 
 @pytest.fixture
-def queue(tasks: Program) -> Iterator[SqliteQueue]:
-    opened = SqliteQueue(str(tasks.home / "fleet.db"))
+def store(tasks: Program) -> Iterator[SqliteStore]:
+    opened = SqliteStore(str(tasks.home / "fleet.db"))
     yield opened
     opened.close()
 
@@ -303,9 +303,9 @@ def test_mermaid_arrows_lead_to_what_is_waited_for(tasks: Program) -> None:
     assert "  fleet-b --> fleet-c\n" in up and "  fleet-a --> fleet-b\n" in up
 
 
-def test_titles_cannot_drive_the_terminal(tasks: Program, queue: SqliteQueue) -> None:
-    queue.add(a_task(id="fleet-f", title="red \x1b[31m\nalert"))
-    queue.link(Edge(task="fleet-f", needs="fleet-c", created_at=queue.now()))
+def test_titles_cannot_drive_the_terminal(tasks: Program, store: SqliteStore) -> None:
+    store.tasks.add(a_task(id="fleet-f", title="red \x1b[31m\nalert"))
+    store.edges.add(Edge(task="fleet-f", needs="fleet-c", created_at=store.now()))
     for args in (
         ["list", "fleet-c", "--direction", "up"],
         ["tree", "fleet-f"],
@@ -315,12 +315,12 @@ def test_titles_cannot_drive_the_terminal(tasks: Program, queue: SqliteQueue) ->
         assert "\x1b" not in said and "red \\x1b[31m⏎alert" in said
 
 
-def test_circles_that_came_in_are_found(tasks: Program, queue: SqliteQueue) -> None:
+def test_circles_that_came_in_are_found(tasks: Program, store: SqliteStore) -> None:
     assert tasks.ok("bd", "dep", "cycles") == "\n✓ No dependency cycles detected\n\n"
     assert tasks.ok("bd", "dep", "cycles", "--json") == "[]\n"
-    queue.link(Edge(task="fleet-c", needs="fleet-a", created_at=queue.now()), check_cycles=False)
-    queue.link(Edge(task="fleet-d", needs="fleet-e", created_at=queue.now(), type="parent-child"))
-    queue.link(Edge(task="fleet-e", needs="fleet-d", created_at=queue.now()), check_cycles=False)
+    store.edges.add(Edge(task="fleet-c", needs="fleet-a", created_at=store.now()), check_cycles=False)
+    store.edges.add(Edge(task="fleet-d", needs="fleet-e", created_at=store.now(), type="parent-child"))
+    store.edges.add(Edge(task="fleet-e", needs="fleet-d", created_at=store.now()), check_cycles=False)
     found = json.loads(tasks.ok("bd", "dep", "cycles", "--json"))
     assert [[row["id"] for row in circle] for circle in found] == [
         ["fleet-a", "fleet-b", "fleet-c"],
@@ -333,12 +333,14 @@ def test_circles_that_came_in_are_found(tasks: Program, queue: SqliteQueue) -> N
     tasks.ok("bd", "dep", "add", "--file", "-", "--no-cycle-check", stdin=extra)
 
 
-def test_long_chains_and_wide_fans_stay_quick_and_bounded(tasks: Program, queue: SqliteQueue) -> None:
+def test_long_chains_and_wide_fans_stay_quick_and_bounded(tasks: Program, store: SqliteStore) -> None:
     count = 3000
     rows = "".join(line(f"n{at:04}", *([f"n{at + 1:04}"] if at + 1 < count else [])) for at in range(count))
     rows += line("fan", *(f"n{at:04}" for at in range(0, count, 2)))
     tasks.ok("bd", "import", "-", stdin=rows)
-    queue.link(Edge(task=f"fleet-n{count - 1:04}", needs="fleet-n0000", created_at=queue.now()), check_cycles=False)
+    store.edges.add(
+        Edge(task=f"fleet-n{count - 1:04}", needs="fleet-n0000", created_at=store.now()), check_cycles=False
+    )
     (circle,) = json.loads(tasks.ok("bd", "dep", "cycles", "--json"))
     assert len(circle) == count
     deep = json.loads(tasks.ok("bd", "dep", "tree", "fleet-n0000", "-d", "1000000", "--json"))

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.core.filter import Lane
 from fleet.core.task import Caller, Claim, Status, Verdict
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from program import Program
 
 TTL = timedelta(minutes=5)
@@ -20,9 +20,9 @@ class Run:
     def __init__(self, fleet: Program) -> None:
         self.task = json.loads(fleet.ok("bd", "create", "do it", "-p", "0", "--json"))["id"]
         self.waiting = json.loads(fleet.ok("bd", "create", "then this", "--deps", self.task, "--json"))["id"]
-        self.queue = SqliteQueue(str(fleet.home / "fleet.db"))
-        (self.claim,) = self.queue.claim("host-1", [Lane(room=1)], room=1, ttl=TTL)
-        self.token = self.queue.admit(self.claim, caller(self.claim))
+        self.store = SqliteStore(str(fleet.home / "fleet.db"))
+        (self.claim,) = self.store.claims.acquire("host-1", [Lane(room=1)], room=1, ttl=TTL)
+        self.token = self.store.tokens.issue(self.claim, caller(self.claim))
 
     def ready(self, fleet: Program) -> list[str]:
         return [row["id"] for row in json.loads(fleet.ok("bd", "ready", "--json"))]
@@ -36,13 +36,13 @@ def caller(claim: Claim) -> Caller:
 def run(fleet: Program) -> Iterator[Run]:
     made = Run(fleet)
     yield made
-    made.queue.close()
+    made.store.close()
 
 
 def test_closing_its_own_task_is_recorded_and_answered_but_closes_nothing(fleet: Program, run: Run) -> None:
     answer = json.loads(fleet.ok("bd", "close", run.task, "-r", "all done", "--json", FLEET_RUN_TOKEN=run.token))
     assert [(row["id"], row["status"], row["close_reason"]) for row in answer] == [(run.task, "closed", "all done")]
-    task = run.queue.get(run.task)
+    task = run.store.tasks.get(run.task)
     assert (task.status, task.hand_in_reason, task.closed_at) == (Status.IN_PROGRESS, "all done", None)
     assert task.handed_in_at is not None
     assert run.ready(fleet) == []
@@ -50,35 +50,35 @@ def test_closing_its_own_task_is_recorded_and_answered_but_closes_nothing(fleet:
 
 def test_what_waits_is_ready_once_the_hand_in_is_settled(fleet: Program, run: Run) -> None:
     fleet.ok("bd", "close", run.task, FLEET_RUN_TOKEN=run.token)
-    run.queue.settle(run.claim, Verdict(status=Status.CLOSED, reason="verified"))
+    run.store.claims.settle(run.claim, Verdict(status=Status.CLOSED, reason="verified"))
     assert run.ready(fleet) == [run.waiting]
 
 
 def test_a_made_up_token_is_nobody_and_may_not_close_what_another_holds(fleet: Program, run: Run) -> None:
     ended = fleet("bd", "close", run.task, FLEET_RUN_TOKEN="0" * 64, BEADS_ACTOR="someone")
-    assert (ended.code, run.queue.get(run.task).status) == (1, Status.IN_PROGRESS)
+    assert (ended.code, run.store.tasks.get(run.task).status) == (1, Status.IN_PROGRESS)
     assert 'assignee is "host-1", actor is "someone"' in ended.err
 
 
 def test_a_token_is_worth_nothing_once_the_task_was_claimed_again(fleet: Program, run: Run) -> None:
-    run.queue.release(run.claim)
-    run.queue.claim("host-2", [Lane(room=1)], room=1, ttl=TTL)
+    run.store.claims.release(run.claim)
+    run.store.claims.acquire("host-2", [Lane(room=1)], room=1, ttl=TTL)
     assert fleet("bd", "close", run.task, FLEET_RUN_TOKEN=run.token, BEADS_ACTOR="agent").code == 1
-    assert run.queue.get(run.task).handed_in_at is None
+    assert run.store.tasks.get(run.task).handed_in_at is None
 
 
 def test_a_token_outlives_a_restart_of_the_supervisor(fleet: Program, run: Run) -> None:
-    run.queue.adopt(run.task, "host-1", epoch=run.claim.epoch, ttl=TTL)
+    run.store.claims.adopt(run.task, "host-1", epoch=run.claim.epoch, ttl=TTL)
     fleet.ok("bd", "close", run.task, FLEET_RUN_TOKEN=run.token, BEADS_ACTOR="agent")
-    assert run.queue.get(run.task).handed_in_at is not None
+    assert run.store.tasks.get(run.task).handed_in_at is not None
 
 
 def test_a_task_made_by_a_run_remembers_whose_it_is(fleet: Program, run: Run) -> None:
     child = json.loads(fleet.ok("bd", "create", "found on the way", "--json", FLEET_RUN_TOKEN=run.token))["id"]
-    assert run.queue.get(child).made_by == run.task
-    assert run.queue.get(run.waiting).made_by == ""
+    assert run.store.tasks.get(child).made_by == run.task
+    assert run.store.tasks.get(run.waiting).made_by == ""
 
 
 def test_a_person_closes_it_with_force_while_the_agent_works(fleet: Program, run: Run) -> None:
     fleet.ok("bd", "close", run.task, "--force", "-r", "not needed", BEADS_ACTOR="alice")
-    assert run.queue.settle(run.claim, Verdict(status=Status.OPEN, reason="again")).status == Status.CLOSED
+    assert run.store.claims.settle(run.claim, Verdict(status=Status.OPEN, reason="again")).status == Status.CLOSED

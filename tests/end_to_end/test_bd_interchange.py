@@ -18,8 +18,8 @@ from fleet.cli.bd.export import lines
 from fleet.core.dependency import WELL_KNOWN
 from fleet.core.errors import BadInput
 from fleet.core.task import CATEGORIES, SPEC_FIELDS, TYPES, Comment, Task
-from fleet.store.base import Queue
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.base import Store
+from fleet.store.sqlite import SqliteStore
 from program import Program
 from stores import open_queue
 
@@ -131,9 +131,9 @@ def test_export_import_export_is_the_same_to_the_byte(fleet: Program, tmp_path: 
         assert other.ok("bd", "export", "--all") == out, attempt
     found = exported(other)[child.removeprefix("fleet-")]
     assert (found["status"], found["assignee"]) == ("in_progress", "carol")
-    queue = SqliteQueue(str(other.home / "fleet.db"))
-    assert queue.get(child).claim_owner == "", "no claim is imported"
-    queue.close()
+    store = SqliteStore(str(other.home / "fleet.db"))
+    assert store.tasks.get(child).claim_owner == "", "no claim is imported"
+    store.close()
 
 
 def test_a_file_is_written_whole_and_private(fleet: Program) -> None:
@@ -212,34 +212,36 @@ def tasks(draw: st.DrawFn, number: int) -> Task:
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> SqliteQueue:
+def queues(draw: st.DrawFn) -> SqliteStore:
     """A queue with some tasks, and edges that make no circle."""
-    queue = open_queue(FakeClock())
-    queue.set_config("status.custom", "mine:wip")
+    store = open_queue(FakeClock())
+    store.config.set("status.custom", "mine:wip")
     size = draw(st.integers(1, 4))
     for number in range(size):
-        queue.add(draw(tasks(number)))
+        store.tasks.add(draw(tasks(number)))
         for said in range(draw(st.integers(0, 2))):
             text, when = draw(BODY), draw(MOMENT)
             comment = Comment(id=f"{number}.{said}", task_id=f"fleet-{number}", author="", text=text, created_at=when)
-            queue.comment(comment)
+            store.comments.add(comment)
         for target in draw(st.lists(st.integers(0, number), max_size=2, unique=True)):
             needs = f"fleet-{target}" if target < number else "external:elsewhere"
             kind = draw(st.sampled_from([*WELL_KNOWN, "of-my-own"]))
             metadata = draw(st.sampled_from(["{}", '{"gate":"any-children"}', '{ "ä" : 1 }']))
             more = {"metadata": metadata, "thread_id": draw(LINE), "created_by": draw(LINE)}
-            queue.link(an_edge(f"fleet-{number}", needs, kind, created_at=draw(MOMENT), **more), check_cycles=False)
-    return queue
+            store.edges.add(
+                an_edge(f"fleet-{number}", needs, kind, created_at=draw(MOMENT), **more), check_cycles=False
+            )
+    return store
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(queues())
-def test_any_queue_survives_the_journey(queue: SqliteQueue) -> None:
-    out = list(lines(queue))
+def test_any_queue_survives_the_journey(store: SqliteStore) -> None:
+    out = list(lines(store))
     with tempfile.TemporaryDirectory() as folder:
-        other = SqliteQueue(f"{folder}/fleet.db", make=True)
+        other = SqliteStore(f"{folder}/fleet.db", make=True)
         try:
-            other.set_config("status.custom", "mine:wip")
+            other.config.set("status.custom", "mine:wip")
             done = import_lines(other, out, actor="me")
             assert done.unlinked == [] and list(lines(other)) == out
             import_lines(other, out, actor="me")
@@ -249,10 +251,10 @@ def test_any_queue_survives_the_journey(queue: SqliteQueue) -> None:
 
 
 def test_a_queue_is_read_in_parts() -> None:
-    queue = open_queue(FakeClock())
+    store = open_queue(FakeClock())
     for number in range(1201):
-        queue.add(a_task(id=f"fleet-{number:05}"))
-    assert [json.loads(line)["id"] for line in lines(queue)] == [f"fleet-{number:05}" for number in range(1201)]
+        store.tasks.add(a_task(id=f"fleet-{number:05}"))
+    assert [json.loads(line)["id"] for line in lines(store)] == [f"fleet-{number:05}" for number in range(1201)]
 
 
 # What an import does to what is here
@@ -304,9 +306,9 @@ def test_a_live_claim_outlives_an_import(fleet: Program) -> None:
     before = exported(fleet)["aaa"]
     later = {**before, "title": "Renamed", "updated_at": "2199-01-01T00:00:00Z", "claim_fence": 99}
     imported(fleet, json.dumps(later))
-    queue = SqliteQueue(str(fleet.home / "fleet.db"))
-    task = queue.get("fleet-aaa")
-    queue.close()
+    store = SqliteStore(str(fleet.home / "fleet.db"))
+    task = store.tasks.get("fleet-aaa")
+    store.close()
     assert (task.title, task.claim_owner, task.epoch) == ("Renamed", "alice", 99)
 
 
@@ -336,12 +338,12 @@ def test_dependencies_that_cannot_be_are_told(fleet: Program) -> None:
 
 
 def test_one_circle_among_many_edges_is_found() -> None:
-    queue = open_queue(FakeClock())
+    store = open_queue(FakeClock())
     chain = [row(f"{n:03}", dependencies=[{"depends_on_id": f"fleet-{n + 1:03}"}]) for n in range(150)]
     closing = row("150", dependencies=[{"depends_on_id": "fleet-100"}])
-    done = import_lines(queue, [text.encode() for text in (*chain, closing)], actor="me")
+    done = import_lines(store, [text.encode() for text in (*chain, closing)], actor="me")
     assert done.unlinked == ["fleet-150 -> fleet-100: adding dependency would create a cycle"]
-    assert len(queue.edges()) == 150
+    assert len(store.edges.find()) == 150
 
 
 # bd's older forms
@@ -451,17 +453,17 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.fixture
-def here() -> Iterator[Queue]:
+def here() -> Iterator[Store]:
     """A queue with one task in it, in a file."""
     with tempfile.TemporaryDirectory() as folder:
-        queue = SqliteQueue(f"{folder}/fleet.db", make=True, now=FakeClock())
-        queue.add(a_task(id="fleet-aaa", title="Here already", created_at=NOON))
-        yield queue
-        queue.close()
+        store = SqliteStore(f"{folder}/fleet.db", make=True, now=FakeClock())
+        store.tasks.add(a_task(id="fleet-aaa", title="Here already", created_at=NOON))
+        yield store
+        store.close()
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_line_is_named_and_changes_nothing(here: Queue, name: str) -> None:
+def test_a_malformed_line_is_named_and_changes_nothing(here: Store, name: str) -> None:
     line, message = MALFORMED[name]
     before = list(lines(here))
     newer = row("aaa", "Changed", updated_at="2199-01-01T00:00:00Z")
@@ -471,7 +473,7 @@ def test_a_malformed_line_is_named_and_changes_nothing(here: Queue, name: str) -
     assert list(lines(here)) == before
 
 
-def test_a_line_of_more_than_64_mib_is_refused(here: Queue) -> None:
+def test_a_line_of_more_than_64_mib_is_refused(here: Store) -> None:
     with pytest.raises(BadInput, match="line 1: it is longer than 64 MiB"):
         import_lines(here, [b"x" * (LONGEST_LINE + 1)], actor="me")
 

@@ -7,7 +7,7 @@ import pytest
 
 from builders import NOON
 from fleet.core.task import Comment
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from program import Program
 
 DROP = "'; drop table tasks;--"
@@ -157,9 +157,11 @@ def test_comments_are_added_in_every_way_and_listed_in_order(tasks: Program) -> 
 def test_comments_are_shown_in_utc_or_local_time(tasks: Program) -> None:
     assert tasks.ok("bd", "comments", "fleet-a") == "No comments on fleet-a\n"
     assert tasks.ok("bd", "comments", "fleet-a", "--json") == "[]\n"
-    queue = SqliteQueue(str(tasks.home / "fleet.db"))
-    queue.comment(Comment(id="1", task_id="fleet-a", author="eve\x1b[2J", text="one\n\x1b]0;x\x07two", created_at=NOON))
-    queue.close()
+    store = SqliteStore(str(tasks.home / "fleet.db"))
+    store.comments.add(
+        Comment(id="1", task_id="fleet-a", author="eve\x1b[2J", text="one\n\x1b]0;x\x07two", created_at=NOON)
+    )
+    store.close()
     shown = "\nComments on fleet-a:\n\n[eve\\x1b[2J] at 2026-03-01 {}\n\n    one\n    \\x1b]0;x\\x07two\n\n"
     assert tasks.ok("bd", "comments", "fleet-a", TZ="Asia/Tokyo") == shown.format("12:00")
     assert tasks.ok("bd", "comments", "fleet-a", "--local-time", TZ="UTC-9") == shown.format("21:00")

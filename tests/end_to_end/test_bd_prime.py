@@ -10,7 +10,7 @@ from fleet.cli.bd.prime import GUIDE
 from fleet.cli.bd.verbs import VERBS, find_verb
 from fleet.core.filter import Lane
 from fleet.core.task import Caller
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from program import Program
 
 
@@ -78,10 +78,10 @@ def test_a_file_that_cannot_be_read_is_no_reason_to_stop(fleet: Program) -> None
 
 def test_a_run_is_told_its_task(fleet: Program) -> None:
     key = fleet.ok("bd", "q", "Paint the fence").strip()
-    queue = SqliteQueue(str(fleet.home / "fleet.db"))
-    [claim] = queue.claim("host", [Lane(room=1)], room=1, ttl=timedelta(hours=1))
-    token = queue.admit(claim, Caller(task_id=key, run_id="run", epoch=claim.epoch))
-    queue.close()
+    store = SqliteStore(str(fleet.home / "fleet.db"))
+    [claim] = store.claims.acquire("host", [Lane(room=1)], room=1, ttl=timedelta(hours=1))
+    token = store.tokens.issue(claim, Caller(task_id=key, run_id="run", epoch=claim.epoch))
+    store.close()
     out = fleet.ok("bd", "prime", FLEET_RUN_TOKEN=token)
     assert out.startswith(GUIDE) and out.endswith(f"fleet started you for {key}: Paint the fence\n")
     assert fleet.ok("bd", "prime", FLEET_RUN_TOKEN="nobody's") == GUIDE

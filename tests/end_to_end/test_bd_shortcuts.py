@@ -10,7 +10,7 @@ import pytest
 from builders import HOUR
 from fleet.core.filter import Filter, Lane
 from fleet.core.patch import Patch
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from program import Program
 
 DROP = "'; drop table tasks;--"
@@ -25,8 +25,8 @@ def tasks(fleet: Program) -> Program:
 
 
 @pytest.fixture
-def queue(tasks: Program) -> Iterator[SqliteQueue]:
-    opened = SqliteQueue(str(tasks.home / "fleet.db"))
+def store(tasks: Program) -> Iterator[SqliteStore]:
+    opened = SqliteStore(str(tasks.home / "fleet.db"))
     yield opened
     opened.close()
 
@@ -98,21 +98,21 @@ def test_a_date_in_the_past_defers_nothing(tasks: Program) -> None:
     assert ready(tasks) == "a b c"
 
 
-def test_a_task_that_waits_for_its_next_try_can_be_taken_up_at_once(tasks: Program, queue: SqliteQueue) -> None:
-    now = queue.now()
-    with queue.atomic():
-        queue.save(Patch(fields={"defer_until": now + HOUR}).on(queue.get("fleet-a"), now))
+def test_a_task_that_waits_for_its_next_try_can_be_taken_up_at_once(tasks: Program, store: SqliteStore) -> None:
+    now = store.now()
+    with store.atomic():
+        store.tasks.save(Patch(fields={"defer_until": now + HOUR}).on(store.tasks.get("fleet-a"), now))
     assert ready(tasks) == "b c"
     tasks.ok("bd", "undefer", "fleet-a")
     assert ready(tasks) == "a b c"
 
 
-def test_a_claim_is_given_back_by_its_holder(tasks: Program, queue: SqliteQueue) -> None:
+def test_a_claim_is_given_back_by_its_holder(tasks: Program, store: SqliteStore) -> None:
     tasks.ok("bd", "update", "fleet-a", "--claim")
     assert tasks.ok("bd", "unclaim", "fleet-a", "-r", "tired {of} it") == "✓ Unclaimed fleet-a: tired {of} it\n"
-    task = queue.get("fleet-a")
+    task = store.tasks.get("fleet-a")
     assert (task.status, task.assignee, task.is_claimed) == ("open", "", False)
-    assert [(each.author, each.text) for each in queue.comments(["fleet-a"])] == [("alice", "tired {of} it")]
+    assert [(each.author, each.text) for each in store.comments.find(["fleet-a"])] == [("alice", "tired {of} it")]
     tasks.ok("bd", "update", "fleet-a", "--claim")
     (row,) = answer(tasks, "unclaim", "fleet-a")
     assert row["status"] == "open" and "assignee" not in row
@@ -138,13 +138,13 @@ def test_a_claim_of_somebody_else_is_only_taken_by_force(tasks: Program) -> None
     assert 'Error resolving fleet-zz: no issue found matching "fleet-zz"\n' in ended.err
 
 
-def test_a_run_cannot_slip_away_from_its_supervisor(tasks: Program, queue: SqliteQueue) -> None:
+def test_a_run_cannot_slip_away_from_its_supervisor(tasks: Program, store: SqliteStore) -> None:
     lane = Lane(room=1, where=Filter(ids=("fleet-a",)))
-    (claim,) = queue.claim("host-1", [lane], room=1, ttl=timedelta(hours=1))
+    (claim,) = store.claims.acquire("host-1", [lane], room=1, ttl=timedelta(hours=1))
     assert tasks("bd", "unclaim", "fleet-a", BEADS_ACTOR="host-1").code == 1
-    assert len(queue.renew([claim], ttl=HOUR)) == 1
+    assert len(store.claims.renew([claim], ttl=HOUR)) == 1
     tasks.ok("bd", "unclaim", "fleet-a", "--force")
-    assert queue.renew([claim], ttl=HOUR) == []
+    assert store.claims.renew([claim], ttl=HOUR) == []
 
 
 def test_what_is_refused_leaves_no_trace(tasks: Program) -> None:

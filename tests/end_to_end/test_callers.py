@@ -11,10 +11,10 @@ from fleet.cli.bd.verbs import VERBS, WRITES
 from fleet.core.dependency import PARENT_CHILD
 from fleet.core.filter import Filter, Lane
 from fleet.core.task import Caller, Status
-from live_runs import OWNER, TTL, Store, store
+from live_runs import OWNER, TTL, Records, records
 from program import Result
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 
 class Agent:
@@ -22,25 +22,25 @@ class Agent:
 
     own, made, other = "fleet-own", "fleet-made", "fleet-other"
 
-    def __init__(self, store: Store) -> None:
-        self.store, queue = store, store.queue
-        queue.add(a_task(id=self.own))
-        self.claim, self.run = store.begin(self.own)
+    def __init__(self, records: Records) -> None:
+        self.records, store = records, records.store
+        store.tasks.add(a_task(id=self.own))
+        self.claim, self.run = records.begin(self.own)
         caller = Caller(task_id=self.own, run_id=self.run.id, epoch=self.claim.epoch)
-        self.token = queue.admit(self.claim, caller)
-        with queue.atomic():
-            queue.add(a_task(id=self.made, made_by=self.own))
-            queue.add(a_task(id=self.other, labels=("theirs",)))
-            queue.add(a_task(id="fleet-closed", status="closed"))
-            queue.add(a_task(id="fleet-child"))
-            queue.add(a_task(id="fleet-related"))
-            queue.add(a_task(id="fleet-off", status="deferred", defer_until=queue.now() + TTL))
-            queue.add(a_task(id="fleet-held"))
-            queue.take("fleet-held", "ada")
-            queue.link(an_edge("fleet-child", self.other, PARENT_CHILD))
-            queue.link(an_edge(self.other, "fleet-closed"))
-            queue.link(an_edge(self.other, "fleet-related", "relates-to"))
-            queue.set_config("custom.key", "theirs")
+        self.token = store.tokens.issue(self.claim, caller)
+        with store.atomic():
+            store.tasks.add(a_task(id=self.made, made_by=self.own))
+            store.tasks.add(a_task(id=self.other, labels=("theirs",)))
+            store.tasks.add(a_task(id="fleet-closed", status="closed"))
+            store.tasks.add(a_task(id="fleet-child"))
+            store.tasks.add(a_task(id="fleet-related"))
+            store.tasks.add(a_task(id="fleet-off", status="deferred", defer_until=store.now() + TTL))
+            store.tasks.add(a_task(id="fleet-held"))
+            store.claims.take("fleet-held", "ada")
+            store.edges.add(an_edge("fleet-child", self.other, PARENT_CHILD))
+            store.edges.add(an_edge(self.other, "fleet-closed"))
+            store.edges.add(an_edge(self.other, "fleet-related", "relates-to"))
+            store.config.set("custom.key", "theirs")
 
     def __call__(self, *words: str, stdin: str = "") -> Result:
         """Run `bd` as the agent does."""
@@ -52,17 +52,17 @@ class Agent:
         return result.out
 
     def fleet(self, *words: str, stdin: str = "") -> Result:
-        return self.store.fleet(*words, stdin=stdin, FLEET_RUN_TOKEN=self.token, BEADS_ACTOR=self.run.id)
+        return self.records.fleet(*words, stdin=stdin, FLEET_RUN_TOKEN=self.token, BEADS_ACTOR=self.run.id)
 
     def state(self) -> tuple[Any, ...]:
         """All that an agent could have changed."""
-        queue = self.store.queue
-        return queue.find(Filter(), sort="id"), queue.edges(), queue.config()
+        store = self.records.store
+        return store.tasks.find(Filter(), sort="id"), store.edges.find(), store.config.all()
 
 
 @pytest.fixture
-def agent(store: Store) -> Iterator[Agent]:
-    yield Agent(store)
+def agent(records: Records) -> Iterator[Agent]:
+    yield Agent(records)
 
 
 class Try(NamedTuple):
@@ -197,7 +197,7 @@ def test_an_agent_comments_on_any_task_under_its_own_name(agent: Agent) -> None:
     made = json.loads(agent.ok("comment", agent.other, "mind the gap", "--author", "the boss", "--json"))
     assert made["author"] == agent.run.id
     agent.ok("comments", "add", agent.other, "and the other gap")
-    assert [each.author for each in agent.store.queue.comments([agent.other])] == [agent.run.id] * 2
+    assert [each.author for each in agent.records.store.comments.find([agent.other])] == [agent.run.id] * 2
 
 
 FOR_PEOPLE = [
@@ -208,7 +208,7 @@ FOR_PEOPLE = [
 
 
 def test_what_is_for_people_is_refused(agent: Agent) -> None:
-    settings = agent.store.fleet.home / "runtime.toml"
+    settings = agent.records.fleet.home / "runtime.toml"
     before = (agent.state(), settings.read_bytes())
     for words in FOR_PEOPLE:
         done = agent.fleet(*words.split())
@@ -217,7 +217,7 @@ def test_what_is_for_people_is_refused(agent: Agent) -> None:
 
 
 def test_without_the_token_all_of_it_is_a_persons_to_do(agent: Agent) -> None:
-    fleet, other = agent.store.fleet, agent.other
+    fleet, other = agent.records.fleet, agent.other
     fleet.ok("bd", "update", other, "--title", "changed")
     fleet.ok("bd", "label", "add", agent.made, "x")
     fleet.ok("bd", "config", "set", "custom.key", "value")
@@ -228,7 +228,7 @@ def test_without_the_token_all_of_it_is_a_persons_to_do(agent: Agent) -> None:
 
 def test_an_agent_whose_run_is_over_is_no_person(agent: Agent) -> None:
     """Late writes are refused, also those that say `bd close` about what somebody else works on now."""
-    agent.store.queue.release(agent.claim)
+    agent.records.store.claims.release(agent.claim)
     before = agent.state()
     for words in (
         f"close {agent.own}",
@@ -247,10 +247,10 @@ def test_who_only_says_that_it_is_a_live_run_here_may_change_nothing(agent: Agen
     """A coder left the name of the run in the environment, and took the token out."""
     before = agent.state()
     for words in ("bd close --force fleet-own", "bd create more", "kill --yes fleet-other", "pause"):
-        result = agent.store.fleet(*words.split(), FLEET_RUN_ID=agent.run.id)
+        result = agent.records.fleet(*words.split(), FLEET_RUN_ID=agent.run.id)
         assert result.code != 0 and "an agent" in result.err and "may not" in result.err, result
     assert (
-        "leave FLEET_RUN_TOKEN in the environment" in agent.store.fleet("bd", "q", "x", FLEET_RUN_ID=agent.run.id).err
+        "leave FLEET_RUN_TOKEN in the environment" in agent.records.fleet("bd", "q", "x", FLEET_RUN_ID=agent.run.id).err
     )
     assert agent.state() == before
 
@@ -258,7 +258,7 @@ def test_who_only_says_that_it_is_a_live_run_here_may_change_nothing(agent: Agen
 def test_handing_in_by_an_update_closes_nothing_either(agent: Agent) -> None:
     (row,) = json.loads(agent.ok("update", agent.own, "--status", "closed", "--title", "changed", "--json"))
     assert (row["status"], row["title"]) == ("closed", "changed")
-    task = agent.store.queue.get(agent.own)
+    task = agent.records.store.tasks.get(agent.own)
     assert (task.status, task.title, task.handed_in_at is not None) == (Status.IN_PROGRESS, "changed", True)
 
 
@@ -266,28 +266,28 @@ def test_a_hand_in_counts_also_when_no_other_task_may_be_taken(agent: Agent) -> 
     agent.ok("close", agent.made)
     done = agent("close", agent.own, "--claim-next", "--json")
     assert done.code == 0 and "an agent may not claim" in done.err
-    assert agent.store.queue.get(agent.own).handed_in_at is not None
+    assert agent.records.store.tasks.get(agent.own).handed_in_at is not None
 
 
 def test_an_agent_cannot_judge_itself(agent: Agent) -> None:
     lies = ("fleet.finding=verified", "fleet.made_by=", "fleet.verify=true", "fleet.limits={}", "fleet.reason=done")
-    before = agent.store.queue.get(agent.own)
+    before = agent.records.store.tasks.get(agent.own)
     agent.ok("update", agent.own, "--title", "changed", *(word for lie in lies for word in ("--set-metadata", lie)))
-    after = agent.store.queue.get(agent.own)
+    after = agent.records.store.tasks.get(agent.own)
     assert after == before.replace(title="changed", updated_at=after.updated_at)
 
 
 def test_tasks_made_by_agents_lead_to_more_only_so_deep(agent: Agent) -> None:
-    store = agent.store
+    records = agent.records
     for depth in (1, 2):
         key = str(json.loads(agent.ok("create", f"depth {depth}", "--json"))["id"])
-        assert store.queue.get(key).made_by == agent.own
+        assert records.store.tasks.get(key).made_by == agent.own
         lane = Lane(room=1, where=Filter(ids=(key,)))
-        (claim,) = store.queue.claim(OWNER, [lane], room=1, ttl=TTL)
-        agent.token = store.queue.admit(claim, Caller(task_id=key, run_id=f"{key}/1", epoch=claim.epoch))
+        (claim,) = records.store.claims.acquire(OWNER, [lane], room=1, ttl=TTL)
+        agent.token = records.store.tokens.issue(claim, Caller(task_id=key, run_id=f"{key}/1", epoch=claim.epoch))
         agent.own = key
     plan = json.dumps({"nodes": [{"key": "a", "title": "deeper"}]})
-    (store.fleet.cwd / "plan.json").write_text(plan)
+    (records.fleet.cwd / "plan.json").write_text(plan)
     before = agent.state()
     ways = ["create deeper", "q deeper", f"create deeper --parent {agent.other}", "create --graph plan.json"]
     for words in [*(way.split() for way in ways), ["batch"], ["import", "-"]]:

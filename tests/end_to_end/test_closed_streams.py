@@ -5,59 +5,63 @@ import subprocess
 import pytest
 
 from fleet.core.filter import Filter
-from live_runs import Store, store
+from live_runs import Records, records
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 CLOSINGS = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"]
 PROGRAMS = {"fleet": ["bd", "create"], "bd": ["create"]}
 
 
-def call(store: Store, closing: str, *argv: str) -> subprocess.CompletedProcess[bytes]:
+def call(records: Records, closing: str, *argv: str) -> subprocess.CompletedProcess[bytes]:
     line = f'exec "$@" {closing}'
-    return subprocess.run(["sh", "-c", line, "sh", *argv], env=store.fleet.env, capture_output=True, timeout=60)
+    return subprocess.run(["sh", "-c", line, "sh", *argv], env=records.fleet.env, capture_output=True, timeout=60)
 
 
 @pytest.mark.parametrize("closing", CLOSINGS)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_create_succeeds_when_a_stream_is_closed(store: Store, program: str, closing: str) -> None:
-    done = call(store, closing, str(store.fleet.home / "bin" / program), *PROGRAMS[program], "once")
+def test_create_succeeds_when_a_stream_is_closed(records: Records, program: str, closing: str) -> None:
+    done = call(records, closing, str(records.fleet.home / "bin" / program), *PROGRAMS[program], "once")
     assert (done.returncode, done.stderr) == (0, b"")
-    assert [task.title for task in store.queue.find(Filter(), sort="id")] == ["once"]
-    assert not list((store.fleet.home / "logging").glob("crash-*"))
+    assert [task.title for task in records.store.tasks.find(Filter(), sort="id")] == ["once"]
+    assert not list((records.fleet.home / "logging").glob("crash-*"))
 
 
 @pytest.mark.parametrize("closing", CLOSINGS)
-def test_command_succeeds_when_a_stream_is_closed(store: Store, closing: str) -> None:
-    key = store.create("a task")
-    done = call(store, closing, *store.fleet.argv, "kill", key)
+def test_command_succeeds_when_a_stream_is_closed(records: Records, closing: str) -> None:
+    key = records.create("a task")
+    done = call(records, closing, *records.fleet.argv, "kill", key)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert store.queue.get(key).status == "blocked"
+    assert records.store.tasks.get(key).status == "blocked"
 
 
-def test_command_fails_without_a_bug_when_it_cannot_say_why(store: Store) -> None:
-    done = call(store, "<&- >&- 2>&-", *store.fleet.argv, "kill", "fleet-none")
+def test_command_fails_without_a_bug_when_it_cannot_say_why(records: Records) -> None:
+    done = call(records, "<&- >&- 2>&-", *records.fleet.argv, "kill", "fleet-none")
     assert done.returncode == 1
-    assert not list((store.fleet.home / "logging").glob("crash-*"))
+    assert not list((records.fleet.home / "logging").glob("crash-*"))
 
 
 @pytest.mark.parametrize("ending", [">/dev/full", ">/dev/full 2>&1", "| true", "2>/dev/full"])
-def test_command_does_all_of_its_work_when_its_output_is_lost(store: Store, ending: str) -> None:
+def test_command_does_all_of_its_work_when_its_output_is_lost(records: Records, ending: str) -> None:
     """A pipe whose reader has gone, or a full disk: what was named last is done, too."""
-    keys = [store.create(f"task {number}") for number in range(3)]
-    bd = str(store.fleet.home / "bin" / "bd")
-    for words, status in (([bd, "close"], "closed"), ([bd, "reopen"], "open"), ([*store.fleet.argv, "done"], "closed")):
+    keys = [records.create(f"task {number}") for number in range(3)]
+    bd = str(records.fleet.home / "bin" / "bd")
+    for words, status in (
+        ([bd, "close"], "closed"),
+        ([bd, "reopen"], "open"),
+        ([*records.fleet.argv, "done"], "closed"),
+    ):
         line = f'"$@" {ending}'
         done = subprocess.run(
-            ["sh", "-c", line, "sh", *words, *keys], env=store.fleet.env, capture_output=True, timeout=60
+            ["sh", "-c", line, "sh", *words, *keys], env=records.fleet.env, capture_output=True, timeout=60
         )
-        assert {store.queue.get(key).status for key in keys} == {status}, done
+        assert {records.store.tasks.get(key).status for key in keys} == {status}, done
         if ending == ">/dev/full":
             assert done.returncode == 1 and b"did its work all the same" in done.stderr
         if ending == "2>/dev/full":
             assert done.returncode == 0
 
 
-def test_following_ends_when_nobody_reads(store: Store) -> None:
-    done = call(store, ">/dev/full", *store.fleet.argv, "tasks", "-w", "--json")
+def test_following_ends_when_nobody_reads(records: Records) -> None:
+    done = call(records, ">/dev/full", *records.fleet.argv, "tasks", "-w", "--json")
     assert done.returncode == 1 and b"cannot write the output" in done.stderr

@@ -13,40 +13,40 @@ import pytest
 from fleet.actions.versions import read_version, versions
 from fleet.core.jsontext import encode
 from fleet.core.task import Status, Verdict
-from live_runs import Store, store
+from live_runs import Records, records
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 VERSION = "echo '2.1.49 (Claude Code)'"
 SECRET = "sk-ant-very-secret-1234567890"
 
 
-def install(store: Store, name: str, script: str) -> Path:
+def install(records: Records, name: str, script: str) -> Path:
     """A program on the PATH."""
-    folder = store.fleet.user / "bin"
+    folder = records.fleet.user / "bin"
     folder.mkdir(exist_ok=True)
     program = folder / name
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    store.fleet.env["PATH"] = f"{folder}:{os.environ['PATH']}"
+    records.fleet.env["PATH"] = f"{folder}:{os.environ['PATH']}"
     return program
 
 
-def told(store: Store, **env: str) -> dict[str, dict[str, Any]]:
+def told(records: Records, **env: str) -> dict[str, dict[str, Any]]:
     """What `fleet coders` says, by name."""
-    done = store.fleet("coders", "--json", stdin="", cwd=None, **env)
+    done = records.fleet("coders", "--json", stdin="", cwd=None, **env)
     assert done.code == 0, done
     return {row["name"]: row for row in json.loads(done.out)}
 
 
-def settings(store: Store, text: str) -> None:
-    with (store.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
+def settings(records: Records, text: str) -> None:
+    with (records.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
         file.write(f"\n{text}\n")
 
 
-def test_an_installed_coder_is_told_with_its_place_and_version(store: Store) -> None:
-    program = install(store, "claude", VERSION)
-    row = told(store)["claude"]
+def test_an_installed_coder_is_told_with_its_place_and_version(records: Records) -> None:
+    program = install(records, "claude", VERSION)
+    row = told(records)["claude"]
     assert (row["installed"], row["path"], row["version"]) == (True, str(program), "2.1.49")
     assert row["supports"] == {
         "resume": "same cwd",
@@ -56,15 +56,15 @@ def test_an_installed_coder_is_told_with_its_place_and_version(store: Store) -> 
         "tells_cost": True,
         "tells_context": True,
     }
-    out = store.fleet.ok("coders")
+    out = records.fleet.ok("coders")
     assert "2.1.49" in out and str(program) in out and "while it works" in out
 
 
-def test_a_coder_that_is_not_installed_is_told_and_warned_of_only_where_it_is_wanted(store: Store) -> None:
-    store.fleet.ok("config", "set", "coder=gemini")
-    store.create("a task", "--coder", "opencode")
-    store.fleet.env["PATH"] = str(store.fleet.user)
-    rows = told(store)
+def test_a_coder_that_is_not_installed_is_told_and_warned_of_only_where_it_is_wanted(records: Records) -> None:
+    records.fleet.ok("config", "set", "coder=gemini")
+    records.create("a task", "--coder", "opencode")
+    records.fleet.env["PATH"] = str(records.fleet.user)
+    rows = told(records)
     assert not any(rows[name]["installed"] for name in ("claude", "gemini", "opencode"))
     said = "it is not installed: no program {!r} is on the PATH"
     assert [rows[name]["warnings"] for name in ("gemini", "opencode", "claude")] == [
@@ -75,16 +75,16 @@ def test_a_coder_that_is_not_installed_is_told_and_warned_of_only_where_it_is_wa
     assert (rows["gemini"]["default"], rows["claude"]["default"]) == (True, False)
 
 
-def test_programs_are_asked_all_at_once_without_secrets_and_only_for_a_while(store: Store) -> None:
-    seen = store.fleet.user / "seen"
+def test_programs_are_asked_all_at_once_without_secrets_and_only_for_a_while(records: Records) -> None:
+    seen = records.fleet.user / "seen"
     met = f"touch {seen}.$(basename $0); until test -e {seen}.claude -a -e {seen}.codex; do sleep 0.05; done"
-    install(store, "claude", f"env > {seen}; pwd >> {seen}; {met}; {VERSION}")
-    install(store, "codex", f"{met}; echo codex-cli 0.50.0-beta.1")
-    install(store, "gemini", "sleep 600")
-    install(store, "qwen", "echo 1.0.0; exit 3")
-    install(store, "opencode", "yes 1.2.3.4")
-    install(store, "pi", "printf '\\033[2Jpi \\377 the first\\nand more'")
-    rows = told(store, ANTHROPIC_API_KEY=SECRET, HTTPS_PROXY=f"http://me:{SECRET}@proxy", FLEET_RUN_TOKEN=SECRET)
+    install(records, "claude", f"env > {seen}; pwd >> {seen}; {met}; {VERSION}")
+    install(records, "codex", f"{met}; echo codex-cli 0.50.0-beta.1")
+    install(records, "gemini", "sleep 600")
+    install(records, "qwen", "echo 1.0.0; exit 3")
+    install(records, "opencode", "yes 1.2.3.4")
+    install(records, "pi", "printf '\\033[2Jpi \\377 the first\\nand more'")
+    rows = told(records, ANTHROPIC_API_KEY=SECRET, HTTPS_PROXY=f"http://me:{SECRET}@proxy", FLEET_RUN_TOKEN=SECRET)
     found = {name: rows[name]["version"] for name in ("claude", "codex", "gemini", "qwen", "opencode")}
     assert found == {
         "claude": "2.1.49",
@@ -96,7 +96,9 @@ def test_programs_are_asked_all_at_once_without_secrets_and_only_for_a_while(sto
     assert SECRET not in seen.read_text() and "PATH=" in seen.read_text()
     assert all(rows[name]["installed"] for name in (*found, "pi"))
     assert "the first" in rows["pi"]["version"] and "more" not in rows["pi"]["version"]
-    assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if is_of(each, f"{store.fleet.user}/bin/gemini")]
+    assert not [
+        each for each in Path("/proc").glob("[0-9]*/cmdline") if is_of(each, f"{records.fleet.user}/bin/gemini")
+    ]
 
 
 def is_of(cmdline: Path, program: str) -> bool:
@@ -106,9 +108,9 @@ def is_of(cmdline: Path, program: str) -> bool:
         return False
 
 
-def test_a_version_cannot_drive_the_terminal(store: Store) -> None:
-    install(store, "pi", "printf '\\033[2Jboo'")
-    out = store.fleet.ok("coders")
+def test_a_version_cannot_drive_the_terminal(records: Records) -> None:
+    install(records, "pi", "printf '\\033[2Jboo'")
+    out = records.fleet.ok("coders")
     assert "\\x1b[2Jboo" in out and "\x1b" not in out
 
 
@@ -147,45 +149,45 @@ def test_a_program_that_leaves_somebody_behind_is_not_waited_for(tmp_path: Path)
     os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 
-def test_a_login_is_seen_by_its_name_and_never_its_value(store: Store) -> None:
-    install(store, "claude", VERSION)
-    row = told(store)["claude"]
+def test_a_login_is_seen_by_its_name_and_never_its_value(records: Records) -> None:
+    install(records, "claude", VERSION)
+    row = told(records)["claude"]
     assert row["logins"] == [{"account": None, "needed": True, "seen": None}]
     assert "nobody is logged in: there is none of ANTHROPIC_API_KEY" in row["warnings"][0]
-    row = told(store, ANTHROPIC_API_KEY=SECRET)["claude"]
+    row = told(records, ANTHROPIC_API_KEY=SECRET)["claude"]
     assert row["logins"][0]["seen"] == "ANTHROPIC_API_KEY" and row["warnings"] == [] and SECRET not in str(row)
-    file = store.fleet.user / ".claude" / ".credentials.json"
+    file = records.fleet.user / ".claude" / ".credentials.json"
     file.parent.mkdir()
     file.write_text("{}")
-    assert told(store)["claude"]["logins"][0]["seen"] == str(file)
-    done = store.fleet("coders")
+    assert told(records)["claude"]["logins"][0]["seen"] == str(file)
+    done = records.fleet("coders")
     assert "~/.claude/.credentials.json" in done.out and "claude" not in done.err
 
 
-def test_what_an_agent_would_not_get_is_no_login(store: Store) -> None:
+def test_what_an_agent_would_not_get_is_no_login(records: Records) -> None:
     coder, ours = "workers.steered:KeyedCoder", {"KEY_OF_ITS_OWN": SECRET}
-    store.fleet.env["PYTHONPATH"] = f"{store.fleet.env.get('PYTHONPATH', '')}:{Path(__file__).parent.parent}"
-    store.fleet.ok("config", "set", f"coder={coder}")
-    assert told(store, **ours)[coder]["logins"][0]["seen"] is None
-    store.fleet.ok("config", "set", 'agent.pass_env=["KEY_OF_ITS_OWN"]')
-    assert told(store, **ours)[coder]["logins"][0]["seen"] == "KEY_OF_ITS_OWN"
-    assert told(store)[coder]["logins"][0]["seen"] is None
-    settings(store, f'[coders."{coder}"]\nenv = {{KEY_OF_ITS_OWN = "{SECRET}"}}')
-    assert told(store)[coder]["logins"][0]["seen"] == "KEY_OF_ITS_OWN"
+    records.fleet.env["PYTHONPATH"] = f"{records.fleet.env.get('PYTHONPATH', '')}:{Path(__file__).parent.parent}"
+    records.fleet.ok("config", "set", f"coder={coder}")
+    assert told(records, **ours)[coder]["logins"][0]["seen"] is None
+    records.fleet.ok("config", "set", 'agent.pass_env=["KEY_OF_ITS_OWN"]')
+    assert told(records, **ours)[coder]["logins"][0]["seen"] == "KEY_OF_ITS_OWN"
+    assert told(records)[coder]["logins"][0]["seen"] is None
+    settings(records, f'[coders."{coder}"]\nenv = {{KEY_OF_ITS_OWN = "{SECRET}"}}')
+    assert told(records)[coder]["logins"][0]["seen"] == "KEY_OF_ITS_OWN"
 
 
-def test_each_account_has_a_login_of_its_own(store: Store) -> None:
-    install(store, "claude", VERSION)
-    folder = store.fleet.user / "work"
+def test_each_account_has_a_login_of_its_own(records: Records) -> None:
+    install(records, "claude", VERSION)
+    folder = records.fleet.user / "work"
     folder.mkdir()
     (folder / ".credentials.json").write_text("{}")
     settings(
-        store,
+        records,
         f'[[accounts]]\nname = "work"\ncoder = "claude"\nconfig_dir = "{folder}"\n'
         '[[accounts]]\nname = "key"\ncoder = "claude"\nsecrets = {ANTHROPIC_API_KEY = ["false"]}\n'
         f'[[accounts]]\nname = "none"\ncoder = "claude"\nconfig_dir = "{folder}/else"\n',
     )
-    row = told(store)["claude"]
+    row = told(records)["claude"]
     assert {each["account"]: each["seen"] for each in row["logins"]} == {
         "work": f"{folder}/.credentials.json",
         "key": "ANTHROPIC_API_KEY",
@@ -195,59 +197,59 @@ def test_each_account_has_a_login_of_its_own(store: Store) -> None:
     assert "account 'none' is not logged in" in warning
 
 
-def test_permissions_that_nobody_agreed_to_are_warned_of(store: Store) -> None:
-    install(store, "claude", VERSION)
-    settings(store, '[coders.claude]\npermissions = "skip"')
-    row = told(store, ANTHROPIC_API_KEY=SECRET)["claude"]
+def test_permissions_that_nobody_agreed_to_are_warned_of(records: Records) -> None:
+    install(records, "claude", VERSION)
+    settings(records, '[coders.claude]\npermissions = "skip"')
+    row = told(records, ANTHROPIC_API_KEY=SECRET)["claude"]
     assert row["permissions"] == "user" and "fleet init --permissions skip" in row["warnings"][0]
-    store.fleet.ok("init", "--permissions", "skip")
-    row = told(store, ANTHROPIC_API_KEY=SECRET)["claude"]
+    records.fleet.ok("init", "--permissions", "skip")
+    row = told(records, ANTHROPIC_API_KEY=SECRET)["claude"]
     assert row["permissions"] == "skip" and row["warnings"] == []
 
 
-def test_described_and_broken_and_used_coders_are_told_too(store: Store) -> None:
-    program = install(store, "mycli", "echo mycli 0.1")
-    settings(store, '[coders.mine]\nargv = ["mycli", "run"]')
-    task = store.create("a task")
-    claim, run = store.begin(task, coder="gone.module:Coder")
-    store.end(claim, run, "failed", Verdict(status=Status.BLOCKED, reason="x"))
-    rows = told(store)
+def test_described_and_broken_and_used_coders_are_told_too(records: Records) -> None:
+    program = install(records, "mycli", "echo mycli 0.1")
+    settings(records, '[coders.mine]\nargv = ["mycli", "run"]')
+    task = records.create("a task")
+    claim, run = records.begin(task, coder="gone.module:Coder")
+    records.end(claim, run, "failed", Verdict(status=Status.BLOCKED, reason="x"))
+    rows = told(records)
     mine = rows["mine"]
     assert (mine["path"], mine["version"], mine["supports"]["messages"]) == (str(program), "0.1", "next run")
     gone = rows["gone.module:Coder"]
     assert gone["error"] and not gone["installed"] and "gone" in gone["warnings"][0] and gone["supports"] is None
-    assert "gone.module:Coder" in store.fleet.ok("coders")
+    assert "gone.module:Coder" in records.fleet.ok("coders")
 
 
-def test_what_the_last_run_of_a_coder_began_with_is_told(store: Store) -> None:
+def test_what_the_last_run_of_a_coder_began_with_is_told(records: Records) -> None:
     def run(first: int | None, **notes: Any) -> None:
-        claim, begun = store.begin(store.create("a task"))
+        claim, begun = records.begin(records.create("a task"))
         folded = encode(({"first": first} if first else {}) | notes)
-        store.end(claim, begun, "finished", Verdict(status=Status.CLOSED, reason="done"), folded=folded)
+        records.end(claim, begun, "finished", Verdict(status=Status.CLOSED, reason="done"), folded=folded)
 
-    assert told(store)["demo"]["first_request_tokens"] is None
+    assert told(records)["demo"]["first_request_tokens"] is None
     run(90_000)
     run(12_300)
-    assert told(store)["demo"]["first_request_tokens"] == 12_300
-    assert "12.3k" in store.fleet.ok("coders")
-    claim, live = store.begin(store.create("a task"))
-    store.history.fold(claim, live.replace(folded=encode({"first": 777})))
-    row = told(store)["demo"]
+    assert told(records)["demo"]["first_request_tokens"] == 12_300
+    assert "12.3k" in records.fleet.ok("coders")
+    claim, live = records.begin(records.create("a task"))
+    records.store.runs.fold(claim, live.replace(folded=encode({"first": 777})))
+    row = told(records)["demo"]
     assert (row["first_request_tokens"], row["running"]) == (777, 1)
-    store.history.end(live.replace(ended_at=store.queue.now(), ending="failed", folded=encode({"first": 777})))
+    records.store.runs.end(live.replace(ended_at=records.store.now(), ending="failed", folded=encode({"first": 777})))
     run(555_000, before={"input": 1})  # went on in a session: all that was said before is in it
-    assert told(store)["demo"]["first_request_tokens"] is None
+    assert told(records)["demo"]["first_request_tokens"] is None
 
 
-def test_on_a_terminal_it_tells_how_far_it_is(store: Store) -> None:
-    install(store, "claude", f"sleep 1; {VERSION}")
-    install(store, "codex", VERSION)
+def test_on_a_terminal_it_tells_how_far_it_is(records: Records) -> None:
+    install(records, "claude", f"sleep 1; {VERSION}")
+    install(records, "codex", VERSION)
     ours, theirs = pty.openpty()
     done = subprocess.run(
-        [*store.fleet.argv, "coders"], env=store.fleet.env, stdout=subprocess.PIPE, stderr=theirs, timeout=60
+        [*records.fleet.argv, "coders"], env=records.fleet.env, stdout=subprocess.PIPE, stderr=theirs, timeout=60
     )
     os.close(theirs)
     said = os.read(ours, 65536).decode()
     os.close(ours)
     assert done.returncode == 0 and "asked 1 of 2 programs" in said
-    assert "asked" not in store.fleet("coders").err
+    assert "asked" not in records.fleet("coders").err

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from builders import a_task
-from live_runs import Store, store
+from live_runs import Records, records
 from program import Program
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 # Calls the function as readline would, with the words after the dash-dash, and prints what it would offer.
 ASK = """
@@ -43,17 +43,17 @@ def asked(fleet: Program, shell: str, line: str, word: str) -> list[str]:
 
 
 @pytest.fixture
-def work(store: Store) -> Store:
+def work(records: Records) -> Records:
     """A home with agents on branches of two repositories, and a task without a branch."""
-    here, there = str(store.fleet.cwd), str(store.fleet.user)
+    here, there = str(records.fleet.cwd), str(records.fleet.user)
     for number, (branch, repo) in enumerate(
         [("fix-a", here), ("fix-b", here), ("feature/x", here), ("fix-there", there)], 1
     ):
-        store.queue.add(
+        records.store.tasks.add(
             a_task(id=f"fleet-w{number}", title=f"number {number}", branch=branch, repo=repo, workspace="worktree")
         )
-    store.queue.add(a_task(id="fleet-plain", title="no branch"))
-    return store
+    records.store.tasks.add(a_task(id="fleet-plain", title="no branch"))
+    return records
 
 
 def test_bash_completes_commands_of_both_programs(fleet: Program) -> None:
@@ -71,17 +71,17 @@ def test_bash_completes_options_and_their_choices(fleet: Program) -> None:
     assert offered(fleet, "fleet", "completion", "") == ["bash", "zsh", "fish"]
 
 
-def test_bash_completes_the_verbs_of_bd_and_then_tasks(work: Store) -> None:
+def test_bash_completes_the_verbs_of_bd_and_then_tasks(work: Records) -> None:
     assert offered(work.fleet, "fleet", "bd", "cr") == ["create"]
     assert offered(work.fleet, "fleet", "bd", "label", "list") == ["list", "list-all"]
     assert offered(work.fleet, "fleet", "bd", "show", "fleet-p") == ["fleet-plain"]
 
 
-def names(work: Store, incomplete: str, cwd: Path | None = None) -> list[str]:
+def names(work: Records, incomplete: str, cwd: Path | None = None) -> list[str]:
     return offered(work.fleet, "fleet", "bd", "show", incomplete, cwd=cwd)
 
 
-def test_names_are_branches_of_the_repository_one_is_in_and_tasks(work: Store, tmp_path: Path) -> None:
+def test_names_are_branches_of_the_repository_one_is_in_and_tasks(work: Records, tmp_path: Path) -> None:
     deep = work.fleet.cwd / "a" / "b"
     deep.mkdir(parents=True)
     assert sorted(names(work, "fix-", cwd=deep)) == ["fix-a", "fix-b"]
@@ -95,15 +95,15 @@ def test_names_are_branches_of_the_repository_one_is_in_and_tasks(work: Store, t
 @pytest.mark.parametrize(
     "branch", ["x;reboot", "$(touch pwned)", "`touch pwned`", "a b", "x|y", "x&y", "*", "-rf", "x'y"]
 )
-def test_a_name_that_a_shell_would_obey_is_not_offered(store: Store, branch: str) -> None:
-    store.queue.add(a_task(id="fleet-1", branch=branch, repo="", workspace="worktree"))
-    assert names(store, "") == []
-    assert not (store.fleet.cwd / "pwned").exists()
+def test_a_name_that_a_shell_would_obey_is_not_offered(records: Records, branch: str) -> None:
+    records.store.tasks.add(a_task(id="fleet-1", branch=branch, repo="", workspace="worktree"))
+    assert names(records, "") == []
+    assert not (records.fleet.cwd / "pwned").exists()
 
 
-def test_a_hostile_title_breaks_no_answer(store: Store) -> None:
-    store.queue.add(a_task(id="fleet-1", title="one\nplain\nevil\n\x1b[2J," + "x" * 500))
-    lines = asked(store.fleet, "zsh", "fleet bd show ", "3")
+def test_a_hostile_title_breaks_no_answer(records: Records) -> None:
+    records.store.tasks.add(a_task(id="fleet-1", title="one\nplain\nevil\n\x1b[2J," + "x" * 500))
+    lines = asked(records.fleet, "zsh", "fleet bd show ", "3")
     assert lines[:2] == ["plain", "fleet-1"] and len(lines) == 3
     assert lines[2].startswith("one⏎plain") and len(lines[2]) <= 60 and "\x1b" not in lines[2]
 
@@ -132,11 +132,11 @@ def test_where_nothing_can_be_offered_nothing_is_said(fleet: Program, words: lis
     assert offered(fleet, "fleet", *words) == []
 
 
-def test_a_broken_home_is_not_complained_about(store: Store) -> None:
-    Path(store.home.database).write_bytes(b"no database" * 1000)
-    (store.fleet.home / "runtime.toml").write_text("= broken")
-    assert names(store, "") == []
-    assert offered(store.fleet, "fleet", "ini") == ["init"]
+def test_a_broken_home_is_not_complained_about(records: Records) -> None:
+    Path(records.home.database).write_bytes(b"no database" * 1000)
+    (records.fleet.home / "runtime.toml").write_text("= broken")
+    assert names(records, "") == []
+    assert offered(records.fleet, "fleet", "ini") == ["init"]
 
 
 def test_an_unknown_shell_is_refused_and_an_unknown_question_is_not_answered(fleet: Program) -> None:

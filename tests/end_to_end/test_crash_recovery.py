@@ -21,15 +21,15 @@ AGENTS, KILLS = 20, 24
 UNHURRIED = "supervisor.claim_seconds=3600"
 #: (module, class, method): a supervisor is killed just before and just after each, in the order of a run.
 STEPS = [
-    ("fleet.store.sqlite", "SqliteQueue", "claim"),
-    ("fleet.store.sqlite_history", "SqliteHistory", "begin"),
-    ("fleet.store.sqlite", "SqliteQueue", "admit"),
+    ("fleet.store.sql.claims", "SqlClaims", "acquire"),
+    ("fleet.store.sql.runs", "SqlRuns", "begin"),
+    ("fleet.store.sql.tokens", "SqlTokens", "issue"),
     ("fleet.engine.folder", "TaskFolder", "write_task_json"),
     ("fleet.launchers.starter", "Starter", "hand_over"),
     ("fleet.launchers.shim_client", "ShimAgent", "reach"),
-    ("fleet.store.sqlite_history", "SqliteHistory", "fold_all"),
-    ("fleet.store.sqlite_history", "SqliteHistory", "end"),
-    ("fleet.store.sqlite", "SqliteQueue", "settle"),
+    ("fleet.store.sql.runs", "SqlRuns", "fold_all"),
+    ("fleet.store.sql.runs", "SqlRuns", "end"),
+    ("fleet.store.sql.claims", "SqlClaims", "settle"),
 ]
 
 

@@ -21,7 +21,7 @@ from fleet.core.filter import Lane
 from fleet.core.task import Caller, Task
 from fleet.engine.folder import TaskFolder
 from fleet.home import Home
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from program import Program
 
 
@@ -43,13 +43,13 @@ class Desk:
         fleet.furnish(("init", "--permissions", "user"))
         told = fleet.ok("bd", "create", "do it", "-d", description, "--json")
         self.home = Home(str(fleet.home))
-        self.queue = SqliteQueue(self.home.database)
+        self.store = SqliteStore(self.home.database)
         self.cwd = fleet.cwd
         self.key = json.loads(told)["id"]
         self.folder = TaskFolder(self.home, self.key)
         self.folder.make(run=1)
-        (claim,) = self.queue.claim("host", [Lane(room=1)], room=1, ttl=timedelta(minutes=5))
-        self.token = self.queue.admit(claim, Caller(task_id=self.key, run_id=f"{self.key}/1", epoch=claim.epoch))
+        (claim,) = self.store.claims.acquire("host", [Lane(room=1)], room=1, ttl=timedelta(minutes=5))
+        self.token = self.store.tokens.issue(claim, Caller(task_id=self.key, run_id=f"{self.key}/1", epoch=claim.epoch))
         self.env = fleet.env | {
             "PATH": f"{self.home.bin}:{fleet.env['PATH']}",
             "FLEET_TASK_ID": self.key,
@@ -61,7 +61,7 @@ class Desk:
 
     @property
     def task(self) -> Task:
-        return self.queue.get(self.key)
+        return self.store.tasks.get(self.key)
 
     def command(self, **order: Any) -> Command:
         prompt = prompt_for(self.home, self.task)
@@ -92,7 +92,7 @@ class Desk:
 def desk(fleet: Program, request: pytest.FixtureRequest) -> Iterator[Desk]:
     made = Desk(fleet, request.param)
     yield made
-    made.queue.close()
+    made.store.close()
 
 
 def steered(words: str) -> pytest.MarkDecorator:

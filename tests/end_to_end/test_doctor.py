@@ -8,11 +8,11 @@ from datetime import timedelta
 
 from builders import a_task
 from fleet.engine.single import Single
-from live_runs import Store, store
+from live_runs import Records, records
 from program import Program
 from repositories import make_repository
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 
 def found(fleet: Program, name: str, code: int | None = None) -> dict[str, str]:
@@ -25,13 +25,13 @@ def found(fleet: Program, name: str, code: int | None = None) -> dict[str, str]:
     return dict(min(checks, key=lambda check: order.index(check["state"])))
 
 
-def healthy(store: Store) -> None:
-    store.fleet.ok("config", "set", "coder=demo")
+def healthy(records: Records) -> None:
+    records.fleet.ok("config", "set", "coder=demo")
 
 
-def test_a_healthy_home_has_nothing_wrong(store: Store) -> None:
-    healthy(store)
-    done = store.fleet("doctor")
+def test_a_healthy_home_has_nothing_wrong(records: Records) -> None:
+    healthy(records)
+    done = records.fleet("doctor")
     assert done.code == 0 and done.err == "nothing is wrong\n"
     assert "\x1b" not in done.out
     for name in ("home", "file system", "sqlite", "schema", "integrity", "disk", "memory", "git", "coder", "claims"):
@@ -43,97 +43,99 @@ def test_without_a_home_it_says_how_to_make_one(fleet: Program) -> None:
     assert done.code == 1 and "there is no fleet home" in done.out and "fleet init" in done.out
 
 
-def test_a_coder_that_is_not_there(store: Store) -> None:
-    store.fleet.ok("config", "set", "coder=nowhere.at_all:Coder")
-    assert found(store.fleet, "coder", 1)["state"] == "wrong"
+def test_a_coder_that_is_not_there(records: Records) -> None:
+    records.fleet.ok("config", "set", "coder=nowhere.at_all:Coder")
+    assert found(records.fleet, "coder", 1)["state"] == "wrong"
 
 
-def test_broken_settings(store: Store) -> None:
-    (store.fleet.home / "runtime.toml").write_text("max_concurrent = 'many'\n")
-    assert "max_concurrent" in found(store.fleet, "settings", 1)["fact"]
+def test_broken_settings(records: Records) -> None:
+    (records.fleet.home / "runtime.toml").write_text("max_concurrent = 'many'\n")
+    assert "max_concurrent" in found(records.fleet, "settings", 1)["fact"]
 
 
-def test_a_damaged_database(store: Store) -> None:
-    healthy(store)
-    with store.queue.atomic():
+def test_a_damaged_database(records: Records) -> None:
+    healthy(records)
+    with records.store.atomic():
         for _ in range(50):
-            store.queue.add(a_task())
-    store.queue.close()  # the last one out writes the log into the file
-    path = store.fleet.home / "fleet.db"
+            records.store.tasks.add(a_task())
+    records.store.close()  # the last one out writes the log into the file
+    path = records.fleet.home / "fleet.db"
     data = bytearray(path.read_bytes())
     data[8192:16384] = b"\xff" * 8192
     path.write_bytes(data)
-    assert "restore" in found(store.fleet, "integrity", 1)["remedy"]
+    assert "restore" in found(records.fleet, "integrity", 1)["remedy"]
 
 
-def test_a_home_others_can_read(store: Store) -> None:
-    store.fleet.home.chmod(0o755)
-    assert "chmod 700" in found(store.fleet, "home")["remedy"]
-    store.fleet.home.chmod(0o777)
-    assert found(store.fleet, "home", 1)["state"] == "wrong"
+def test_a_home_others_can_read(records: Records) -> None:
+    records.fleet.home.chmod(0o755)
+    assert "chmod 700" in found(records.fleet, "home")["remedy"]
+    records.fleet.home.chmod(0o777)
+    assert found(records.fleet, "home", 1)["state"] == "wrong"
 
 
-def test_floors_of_disk_and_memory(store: Store) -> None:
-    store.fleet.ok("config", "set", "supervisor.min_free_disk_mb=999999999", "supervisor.min_free_memory_mb=999999999")
-    assert found(store.fleet, "disk", 1)["state"] == found(store.fleet, "memory", 1)["state"] == "wrong"
+def test_floors_of_disk_and_memory(records: Records) -> None:
+    records.fleet.ok(
+        "config", "set", "supervisor.min_free_disk_mb=999999999", "supervisor.min_free_memory_mb=999999999"
+    )
+    assert found(records.fleet, "disk", 1)["state"] == found(records.fleet, "memory", 1)["state"] == "wrong"
 
 
-def test_no_git(store: Store) -> None:
-    store.fleet.env["PATH"] = ""
-    assert found(store.fleet, "git", 1)["remedy"] == "install git."
+def test_no_git(records: Records) -> None:
+    records.fleet.env["PATH"] = ""
+    assert found(records.fleet, "git", 1)["remedy"] == "install git."
 
 
-def test_tmux_is_told_with_its_version_and_missed_where_it_is_not(store: Store) -> None:
-    healthy(store)
-    told = found(store.fleet, "tmux", 0)
+def test_tmux_is_told_with_its_version_and_missed_where_it_is_not(records: Records) -> None:
+    healthy(records)
+    told = found(records.fleet, "tmux", 0)
     assert told["state"] == "ok" and re.fullmatch(r"tmux [0-9a-z.-]+", told["fact"])
-    git = store.fleet.user / "git-only"
+    git = records.fleet.user / "git-only"
     git.mkdir()
     (git / "git").symlink_to(str(shutil.which("git")))
-    store.fleet.env["PATH"] = str(git)
-    told = found(store.fleet, "tmux")
+    records.fleet.env["PATH"] = str(git)
+    told = found(records.fleet, "tmux")
     assert told["state"] == "warning" and "run headless" in told["fact"] and "install tmux" in told["remedy"]
 
 
-def test_of_two_project_files_the_one_that_counts_is_named(store: Store) -> None:
-    healthy(store)
-    project = make_repository(store.fleet.user / "project")
+def test_of_two_project_files_the_one_that_counts_is_named(records: Records) -> None:
+    healthy(records)
+    project = make_repository(records.fleet.user / "project")
     for name in (".fleet", ".aifleet"):
         (project / name).mkdir()
         (project / name / "config.toml").write_text("")
-    done = store.fleet("doctor", cwd=project)
+    done = records.fleet("doctor", cwd=project)
     assert f"{project}/.aifleet/config.toml is ignored: {project}/.fleet/config.toml counts" in done.out
 
 
-def test_claims_that_ran_out_and_work_without_an_agent(store: Store) -> None:
-    healthy(store)
-    expired, idle = store.create("expired"), store.create("idle")
-    store.claim(expired)
-    store.claim(idle)
-    now = store.queue.now()
-    with store.queue.atomic():
-        store.queue.save(store.queue.get(expired).replace(claim_expires_at=now - timedelta(minutes=1)))
-        store.queue.save(store.queue.get(idle).replace(updated_at=now - timedelta(minutes=10)))
-    done = store.fleet("doctor")
+def test_claims_that_ran_out_and_work_without_an_agent(records: Records) -> None:
+    healthy(records)
+    expired, idle = records.create("expired"), records.create("idle")
+    records.claim(expired)
+    records.claim(idle)
+    now = records.store.now()
+    with records.store.atomic():
+        records.store.tasks.save(records.store.tasks.get(expired).replace(claim_expires_at=now - timedelta(minutes=1)))
+        records.store.tasks.save(records.store.tasks.get(idle).replace(updated_at=now - timedelta(minutes=10)))
+    done = records.fleet("doctor")
     assert done.code == 1
     assert f"expired: {expired}" in done.out and f"in progress without a live run: {idle}" in done.out
 
 
-def test_ready_work_and_no_supervisor(store: Store) -> None:
-    healthy(store)
-    store.create("a task")
-    assert "fleet run start" in found(store.fleet, "queue", 1)["remedy"]
+def test_ready_work_and_no_supervisor(records: Records) -> None:
+    healthy(records)
+    records.create("a task")
+    assert "fleet run start" in found(records.fleet, "queue", 1)["remedy"]
 
 
-def test_a_supervisor_that_died_and_one_that_lives(store: Store) -> None:
-    healthy(store)
-    assert found(store.fleet, "supervisor")["fact"] == "none runs"
-    (store.fleet.home / "supervisor.lock").write_text('{"pid": 4194305, "since": "yesterday"}')
-    assert "(pid 4194305) ended without a word" in found(store.fleet, "supervisor", 0)["fact"]
-    single = Single(store.home)
+def test_a_supervisor_that_died_and_one_that_lives(records: Records) -> None:
+    healthy(records)
+    assert found(records.fleet, "supervisor")["fact"] == "none runs"
+    (records.fleet.home / "supervisor.lock").write_text('{"pid": 4194305, "since": "yesterday"}')
+    assert "(pid 4194305) ended without a word" in found(records.fleet, "supervisor", 0)["fact"]
+    single = Single(records.home)
     single.take()
     try:
-        assert found(store.fleet, "supervisor")["fact"].startswith(f"pid {os.getpid()}")
-        assert found(store.fleet, "wake pipe", 1)["state"] == "wrong"  # nobody made it
+        assert found(records.fleet, "supervisor")["fact"].startswith(f"pid {os.getpid()}")
+        assert found(records.fleet, "wake pipe", 1)["state"] == "wrong"  # nobody made it
     finally:
         single.release()

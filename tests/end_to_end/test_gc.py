@@ -5,25 +5,25 @@ from datetime import timedelta
 from pathlib import Path
 
 from fleet.core.task import Caller, Status, Verdict
-from live_runs import Store, store
+from live_runs import Records, records
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 RAW = ("stdout", "stderr", "stdout.tail", "stderr.tail")
 
 
-def an_old_run(store: Store, *, days: float = 31) -> Path:
+def an_old_run(records: Records, *, days: float = 31) -> Path:
     """The folder of a run that ended so many days ago, with 4 × 1000 bytes of raw output."""
-    task = store.create("a task")
-    claim, run = store.begin(task)
-    folder = store.fleet.home / "tasks" / task / "runs" / str(run.number)
+    task = records.create("a task")
+    claim, run = records.begin(task)
+    folder = records.fleet.home / "tasks" / task / "runs" / str(run.number)
     folder.mkdir(parents=True)
     for name in RAW:
         (folder / name).write_bytes(b"x" * 1000)
     (folder / "exit.json").write_text("{}")
     (folder.parent.parent / "events.jsonl").write_text("{}\n")
-    store.history.end(run.replace(ended_at=store.queue.now() - timedelta(days=days), ending="finished"))
-    store.queue.settle(claim, Verdict(status=Status.CLOSED))
+    records.store.runs.end(run.replace(ended_at=records.store.now() - timedelta(days=days), ending="finished"))
+    records.store.claims.settle(claim, Verdict(status=Status.CLOSED))
     return folder
 
 
@@ -31,57 +31,57 @@ def names(folder: Path) -> set[str]:
     return {each.name for each in folder.iterdir()}
 
 
-def test_what_would_go_is_told_and_then_goes(store: Store) -> None:
-    old, young = an_old_run(store), an_old_run(store, days=29)
-    told = store.fleet.ok("gc", "--dry-run")
+def test_what_would_go_is_told_and_then_goes(records: Records) -> None:
+    old, young = an_old_run(records), an_old_run(records, days=29)
+    told = records.fleet.ok("gc", "--dry-run")
     assert told == "would remove the raw output of 1 runs: 4 files, 4.0 kB\n"
     assert names(old) == {*RAW, "exit.json"}
-    assert store.fleet.ok("gc") == "removed the raw output of 1 runs: 4 files, 4.0 kB\n"
+    assert records.fleet.ok("gc") == "removed the raw output of 1 runs: 4 files, 4.0 kB\n"
     assert names(old) == {"exit.json"} and names(young) == {*RAW, "exit.json"}
     assert (old.parent.parent / "events.jsonl").exists()
-    assert store.fleet.ok("gc") == "nothing to remove: raw output is kept for 30 days\n"
+    assert records.fleet.ok("gc") == "nothing to remove: raw output is kept for 30 days\n"
 
 
-def test_how_long_it_is_kept_is_a_setting(store: Store) -> None:
-    folder = an_old_run(store, days=2)
-    store.fleet.ok("config", "set", "supervisor.raw_days=1")
-    told = json.loads(store.fleet.ok("gc", "--json"))
+def test_how_long_it_is_kept_is_a_setting(records: Records) -> None:
+    folder = an_old_run(records, days=2)
+    records.fleet.ok("config", "set", "supervisor.raw_days=1")
+    told = json.loads(records.fleet.ok("gc", "--json"))
     assert {name: told[name] for name in ("dry_run", "raw_days", "runs", "files", "bytes", "failed")} == {
         **{"dry_run": False, "raw_days": 1, "runs": 1, "files": 4, "bytes": 4000, "failed": 0}
     }
     assert names(folder) == {"exit.json"}
-    assert store.fleet("config", "set", "supervisor.raw_days=0").code != 0
+    assert records.fleet("config", "set", "supervisor.raw_days=0").code != 0
 
 
-def test_a_task_folder_that_an_agent_made_a_link_is_left_alone_and_told(store: Store, tmp_path: Path) -> None:
-    folder = an_old_run(store)
+def test_a_task_folder_that_an_agent_made_a_link_is_left_alone_and_told(records: Records, tmp_path: Path) -> None:
+    folder = an_old_run(records)
     task = folder.parent.parent
     elsewhere = tmp_path / "elsewhere"
     task.rename(elsewhere)
     task.symlink_to(elsewhere)
-    done = store.fleet("gc")
+    done = records.fleet("gc")
     assert done.code == 1 and "1 could not be removed" in done.err and f"run {task.name}/1" in done.err
     assert names(elsewhere / "runs" / "1") == {*RAW, "exit.json"}
 
 
-def test_the_run_itself_stays_on_record_after_its_task_was_deleted(store: Store) -> None:
-    folder = an_old_run(store)
+def test_the_run_itself_stays_on_record_after_its_task_was_deleted(records: Records) -> None:
+    folder = an_old_run(records)
     task = folder.parent.parent.name
-    store.fleet.ok("bd", "delete", task, "--force")
-    assert "4 files" in store.fleet.ok("gc")
-    assert names(folder) == {"exit.json"} and [run.ending for run in store.history.runs(task)] == ["finished"]
+    records.fleet.ok("bd", "delete", task, "--force")
+    assert "4 files" in records.fleet.ok("gc")
+    assert names(folder) == {"exit.json"} and [run.ending for run in records.store.runs.of_task(task)] == ["finished"]
 
 
-def test_an_agent_may_not_remove_raw_output(store: Store) -> None:
-    folder = an_old_run(store)
-    claim, run = store.begin(store.create("mine"))
-    token = store.queue.admit(claim, Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch))
+def test_an_agent_may_not_remove_raw_output(records: Records) -> None:
+    folder = an_old_run(records)
+    claim, run = records.begin(records.create("mine"))
+    token = records.store.tokens.issue(claim, Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch))
     for words in (("gc",), ("gc", "--dry-run")):
-        done = store.fleet(*words, FLEET_RUN_TOKEN=token)
+        done = records.fleet(*words, FLEET_RUN_TOKEN=token)
         assert done.code == 1 and "an agent may not remove raw output" in done.err
     assert names(folder) == {*RAW, "exit.json"}
 
 
-def test_without_a_home_there_is_nothing_to_remove(store: Store) -> None:
-    done = store.fleet("gc", FLEET_HOME=str(store.fleet.home) + "-nope")
+def test_without_a_home_there_is_nothing_to_remove(records: Records) -> None:
+    done = records.fleet("gc", FLEET_HOME=str(records.fleet.home) + "-nope")
     assert done.code == 1 and "there is no fleet home" in done.err

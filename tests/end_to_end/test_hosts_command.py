@@ -5,12 +5,12 @@ from typing import Any
 
 from fleet.core.host import Host
 from fleet.core.task import Caller
-from live_runs import Store, store
+from live_runs import Records, records
 from program import Program, fleet
 from repositories import make_repository
 from supervised import Supervised, home, wait_for
 
-__all__ = ["fleet", "home", "store"]
+__all__ = ["fleet", "home", "records"]
 
 
 def hosts(fleet: Program) -> list[dict[str, Any]]:
@@ -97,34 +97,34 @@ def test_what_is_told_holds_over_a_restart_in_the_background(fleet: Program) -> 
         fleet.ok("run", "stop")
 
 
-def test_a_host_that_is_not_there_is_refused_with_those_that_are(store: Store) -> None:
-    assert "`fleet run` makes this machine one" in store.fleet("hosts", "drain", "x").err
+def test_a_host_that_is_not_there_is_refused_with_those_that_are(records: Records) -> None:
+    assert "`fleet run` makes this machine one" in records.fleet("hosts", "drain", "x").err
     for name in ("build1", "build2", "other"):
-        store.history.keep_host(a_row(store, f"fleet@{name}-1", name))
-    store.history.keep_host(a_row(store, "fleet@other-2", "other"))
+        records.store.hosts.keep(a_row(records, f"fleet@{name}-1", name))
+    records.store.hosts.keep(a_row(records, "fleet@other-2", "other"))
     for verb in ("drain", "undrain", "forget"):
-        done = store.fleet("hosts", verb, "biuld1")
+        done = records.fleet("hosts", verb, "biuld1")
         assert (done.code, done.out) == (2, "") and "no host 'biuld1'" in done.err
         assert "there are: build1, build2 …" in done.err
-    done = store.fleet("hosts", "drain", "other")
+    done = records.fleet("hosts", "drain", "other")
     assert done.code == 2 and "say which by its id: fleet@other-1, fleet@other-2." in done.err
-    assert "2 hosts are called other" in store.fleet("hosts").err
-    store.fleet.ok("hosts", "drain", "fleet@other-2")
-    assert {row["id"]: row["drained_at"] is not None for row in hosts(store.fleet)}["fleet@other-2"]
+    assert "2 hosts are called other" in records.fleet("hosts").err
+    records.fleet.ok("hosts", "drain", "fleet@other-2")
+    assert {row["id"]: row["drained_at"] is not None for row in hosts(records.fleet)}["fleet@other-2"]
 
 
-def test_agents_do_not_drain_hosts(store: Store) -> None:
-    store.history.keep_host(a_row(store, "fleet@build1-1", "build1"))
-    task = store.create("a task")
-    claim, run = store.begin(task)
-    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+def test_agents_do_not_drain_hosts(records: Records) -> None:
+    records.store.hosts.keep(a_row(records, "fleet@build1-1", "build1"))
+    task = records.create("a task")
+    claim, run = records.begin(task)
+    token = records.store.tokens.issue(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
     for verb in ("drain", "undrain", "forget"):
-        done = store.fleet("hosts", verb, "build1", FLEET_RUN_TOKEN=token)
+        done = records.fleet("hosts", verb, "build1", FLEET_RUN_TOKEN=token)
         assert done.code == 1 and f"an agent may not {verb} hosts" in done.err
-    assert hosts(store.fleet)[0]["drained_at"] is None
+    assert hosts(records.fleet)[0]["drained_at"] is None
 
 
-def test_what_cannot_be_required_is_refused_before_anything_is_made(store: Store) -> None:
+def test_what_cannot_be_required_is_refused_before_anything_is_made(records: Records) -> None:
     for words in (
         ("bd", "create", "x", "--requires", "a b"),
         ("bd", "create", "x", "--host", "a:b"),
@@ -133,10 +133,10 @@ def test_what_cannot_be_required_is_refused_before_anything_is_made(store: Store
         ("run", "--labels", "a b"),
         ("run", "start", "--name", "a b"),
     ):
-        done = store.fleet(*words)
+        done = records.fleet(*words)
         assert done.code == 1 and "a host" in done.err, words
-    assert json.loads(store.fleet.ok("bd", "list", "--json")) == []
+    assert json.loads(records.fleet.ok("bd", "list", "--json")) == []
 
 
-def a_row(store: Store, key: str, name: str) -> Host:
-    return Host(id=key, name=name, slots=1, seen_at=store.queue.now())
+def a_row(records: Records, key: str, name: str) -> Host:
+    return Host(id=key, name=name, slots=1, seen_at=records.store.now())

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.store.postgres import PostgresQueue
-from fleet.store.postgres_history import PostgresHistory
+from fleet.store.postgres import PostgresStore
 from postgres import server
 from program import Program
 from repositories import commit, make_repository, run_git
@@ -93,14 +92,15 @@ def test_what_is_trusted_moves_with_the_queue_there_and_back(fleet: Program, tmp
 
 
 def test_only_paths_are_told_apart() -> None:
-    queue = PostgresQueue(server().make_database(), make=True)
-    here, there = (PostgresHistory(queue, partial(str, mark)) for mark in ("aa", "bb"))
+    url = server().make_database()
+    here, there = (PostgresStore(url, make=True, mark=partial(str, mark)) for mark in ("aa", "bb"))
     for kind, key in (("project", "/r/.git"), ("project", "remote /r.git"), ("request", "t-1 origin")):
-        here.trust(kind, key, "here", "ada")
-        assert there.trusted(kind, key) == (None if key.startswith("/") else "here")
-        there.trust(kind, key, "there", "bob")
-        assert here.trusted(kind, key) == ("here" if key.startswith("/") else "there")
-    queue.close()
+        here.trust.set(kind, key, "here", "ada")
+        assert there.trust.get(kind, key) == (None if key.startswith("/") else "here")
+        there.trust.set(kind, key, "there", "bob")
+        assert here.trust.get(kind, key) == ("here" if key.startswith("/") else "there")
+    here.close()
+    there.close()
 
 
 def _folder(path: Path) -> Path:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fleet.core.task import Caller
-from live_runs import Store, store
+from live_runs import Records, records
 from program import Program
 from repositories import make_repository, run_git
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 LEGACY = """
 repo_root = "~/code/my-project"
@@ -209,13 +209,13 @@ def test_any_name_of_a_directory_makes_a_valid_file(fleet: Program, name: str) -
     assert said == (None if name in ("-x", "new\nline") else name)
 
 
-def test_an_agent_may_make_no_project_and_trust_none(store: Store) -> None:
-    repo = make_repository(store.fleet.cwd)
-    task = store.create("a task")
-    claim, run = store.begin(task)
-    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+def test_an_agent_may_make_no_project_and_trust_none(records: Records) -> None:
+    repo = make_repository(records.fleet.cwd)
+    task = records.create("a task")
+    claim, run = records.begin(task)
+    token = records.store.tokens.issue(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
     for words in (["init"], ["init", "--type", "go"], ["trust"]):
-        done = store.fleet(*words, FLEET_RUN_TOKEN=token)
+        done = records.fleet(*words, FLEET_RUN_TOKEN=token)
         assert done.code == 1 and "an agent may not" in done.err, words
     assert not (repo / ".fleet").exists()
-    assert store.history.trusted("repository", str(repo / ".git")) is None
+    assert records.store.trust.get("repository", str(repo / ".git")) is None

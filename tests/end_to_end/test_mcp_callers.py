@@ -15,7 +15,7 @@ from fleet.core.jsontext import encode
 from fleet.core.run import Ending, Run
 from fleet.core.task import Caller, Claim, Status, Verdict
 from fleet.mcp.server import TOOLS
-from live_runs import Store
+from live_runs import Records
 from mcp_client import Tools, serving, workshop
 from repositories import make_repository
 
@@ -25,7 +25,7 @@ OWN, OTHER = "fleet-own", "fleet-other"
 class Agent(NamedTuple):
     """A live run with its token, and a server that carries it."""
 
-    store: Store
+    records: Records
     repo: Path
     token: str
     tools: Tools
@@ -34,30 +34,30 @@ class Agent(NamedTuple):
         return {"repo_path": str(self.repo), "task_name": "part", "prompt": "do a part"} | given
 
 
-def admit(store: Store, task_id: str, *, depth: int = 0, **fields: str) -> tuple[str, Claim, Run]:
+def admit(records: Records, task_id: str, *, depth: int = 0, **fields: str) -> tuple[str, Claim, Run]:
     """A live run of a new task, with its token."""
-    store.queue.add(a_task(id=task_id, **fields))
-    claim, run = store.begin(task_id)
+    records.store.tasks.add(a_task(id=task_id, **fields))
+    claim, run = records.begin(task_id)
     caller = Caller(task_id=task_id, run_id=run.id, epoch=claim.epoch, depth=depth)
-    return store.queue.admit(claim, caller), claim, run
+    return records.store.tokens.issue(claim, caller), claim, run
 
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     base = tmp_path_factory.mktemp("callers")
     fleet, repo = workshop(base)
-    store = Store(fleet)
+    records = Records(fleet)
     rules, limits = {"depth": 1, "repos": [str(repo)]}, {"max_cost_usd": 2.5, "max_tokens": 900}
-    token, *_ = admit(store, OWN, rules=encode(rules), limits=encode(limits))
-    store.queue.add(a_task(id=OTHER))
+    token, *_ = admit(records, OWN, rules=encode(rules), limits=encode(limits))
+    records.store.tasks.add(a_task(id=OTHER))
     with serving(fleet, FLEET_RUN_TOKEN=token, FLEET_MAX_SPAWN_DEPTH="9", FLEET_ALLOWED_REPOS="") as tools:
-        yield Agent(store, repo, token, tools)
-    store.queue.close()
+        yield Agent(records, repo, token, tools)
+    records.store.close()
 
 
 def test_what_an_agent_makes_is_its_own_and_within_its_bounds(agent: Agent) -> None:
     key = agent.tools.ok("create_worker", **agent.order(parent_worker_id="w_of_another"))["worker_id"]
-    task = agent.store.queue.get(key)
+    task = agent.records.store.tasks.get(key)
     assert (task.made_by, task.origin) == (OWN, "mcp")
     assert json.loads(task.limits) == {
         "wall_seconds": 600.0,
@@ -99,8 +99,8 @@ def test_every_tool_that_changes_something_is_tried(agent: Agent) -> None:
 def theirs(agent: Agent) -> Theirs:
     """A person's task, what another agent made, and the agent's own task."""
     stages = [{"name": "one", "prompt_template": "x"}]
-    token, *_ = admit(agent.store, "fleet-another")
-    with serving(agent.store.fleet, FLEET_RUN_TOKEN=token) as tools:
+    token, *_ = admit(agent.records, "fleet-another")
+    with serving(agent.records.fleet, FLEET_RUN_TOKEN=token) as tools:
         flow = {"name": "f", "repo_path": str(agent.repo), "task_prompt": "x", "stages": stages}
         made = tools.ok("create_workflow", **flow)
         worker = tools.ok("create_worker", **agent.order())["worker_id"]
@@ -109,11 +109,11 @@ def theirs(agent: Agent) -> Theirs:
 
 @pytest.mark.parametrize("tool", ALIEN)
 def test_what_is_not_the_agents_own_it_cannot_touch(agent: Agent, theirs: Theirs, tool: str) -> None:
-    queue, history = agent.store.queue, agent.store.history
-    keys = (*theirs.tasks, *(stage.task_id for stage in history.stages(theirs.flow)))
+    store = agent.records.store
+    keys = (*theirs.tasks, *(stage.task_id for stage in store.workflows.stages(theirs.flow)))
 
     def state() -> list[object]:
-        return [*(queue.get(key) for key in keys), *history.messages(), history.workflow(theirs.flow)]
+        return [*(store.tasks.get(key) for key in keys), *store.messages.find(), store.workflows.get(theirs.flow)]
 
     before = state()
     for given in ALIEN[tool](theirs):
@@ -139,13 +139,13 @@ def test_an_agent_gives_a_coder_no_options(agent: Agent) -> None:
 def test_an_agents_server_starts_no_supervisor(agent: Agent) -> None:
     agent.tools.ok("create_worker", **agent.order())
     assert agent.tools.ok("healthcheck")["supervisor"]["running"] is False
-    assert not (agent.store.fleet.home / "logging" / "supervisor.out").exists(), "and none is about to start"
+    assert not (agent.records.fleet.home / "logging" / "supervisor.out").exists(), "and none is about to start"
 
 
 def test_who_is_deep_enough_makes_no_more(agent: Agent) -> None:
     """Its environment and what it says of its parent count for nothing."""
-    deep, *_ = admit(agent.store, "fleet-deep", depth=1, rules=encode({"depth": 1}))
-    with serving(agent.store.fleet, FLEET_RUN_TOKEN=deep, FLEET_MAX_SPAWN_DEPTH="9") as tools:
+    deep, *_ = admit(agent.records, "fleet-deep", depth=1, rules=encode({"depth": 1}))
+    with serving(agent.records.fleet, FLEET_RUN_TOKEN=deep, FLEET_MAX_SPAWN_DEPTH="9") as tools:
         for tool, given in (("create_worker", agent.order()), ("create_task", {"title": "x"})):
             assert tools.refused(tool, **given) == (
                 "IllegalMove: an agent of fleet-deep may not make tasks: it is 1 deep already, and 1 is the most"
@@ -155,17 +155,17 @@ def test_who_is_deep_enough_makes_no_more(agent: Agent) -> None:
 def test_a_question_outlives_the_server_and_the_wait(agent: Agent) -> None:
     first = agent.tools.ok("ask_human", question="Which colour?", timeout_seconds=0)
     assert (first["answered"], first["answer"]) == (False, None)
-    with serving(agent.store.fleet, FLEET_RUN_TOKEN=agent.token) as tools:
+    with serving(agent.records.fleet, FLEET_RUN_TOKEN=agent.token) as tools:
         told: list[str] = []
         asking = tools.start(tools.call("ask_human", {"question": " Which colour? "}, told))
         end = time.monotonic() + 30
         while not told and time.monotonic() < end:
             tools.ok("list_tasks")
-        (asked,) = json.loads(agent.store.fleet.ok("questions", "--json"))
+        (asked,) = json.loads(agent.records.fleet.ok("questions", "--json"))
         assert (asked["id"], asked["text"], asked["waits"]) == (first["question_id"], "Which colour?", True)
         assert told[0] == f"waiting for a person: `fleet answer {asked['id']} TEXT`"
         assert not asking.done()
-        agent.store.fleet.ok("answer", asked["id"], "green")
+        agent.records.fleet.ok("answer", asked["id"], "green")
         answer = asking.result(30)
     assert (answer["answered"], answer["answer"], answer["question_id"]) == (True, "green", first["question_id"])
     again = agent.tools.ok("ask_human", question="Which colour?")
@@ -173,33 +173,33 @@ def test_a_question_outlives_the_server_and_the_wait(agent: Agent) -> None:
 
 
 def test_a_question_that_was_withdrawn_is_asked_anew_by_the_next_run(agent: Agent) -> None:
-    store, question = agent.store, "Which database?"
-    token, claim, run = admit(store, "fleet-asks")
-    with serving(store.fleet, FLEET_RUN_TOKEN=token) as tools:
+    records, question = agent.records, "Which database?"
+    token, claim, run = admit(records, "fleet-asks")
+    with serving(records.fleet, FLEET_RUN_TOKEN=token) as tools:
         first = tools.ok("ask_human", question=question, timeout_seconds=0)["question_id"]
-        with open_fleet(store.home) as fleet:
+        with open_fleet(records.home) as fleet:
             workers.cancel(fleet, "fleet-asks")
         for _ in range(2):  # also where it asks once more before it has ended
             told = tools.ok("ask_human", question=question)
             assert (told["answered"], told["answer"], told["question_id"]) == (False, None, first)
             assert "was withdrawn" in told["hint"]
-    store.end(claim, run, Ending.CANCELLED, Verdict(status=Status.BLOCKED, reason="stopped by hand"))
-    store.fleet.ok("retry", "fleet-asks")
-    claim, run = store.begin("fleet-asks")
-    token = store.queue.admit(claim, Caller(task_id="fleet-asks", run_id=run.id, epoch=claim.epoch))
-    with serving(store.fleet, FLEET_RUN_TOKEN=token) as tools:
+    records.end(claim, run, Ending.CANCELLED, Verdict(status=Status.BLOCKED, reason="stopped by hand"))
+    records.fleet.ok("retry", "fleet-asks")
+    claim, run = records.begin("fleet-asks")
+    token = records.store.tokens.issue(claim, Caller(task_id="fleet-asks", run_id=run.id, epoch=claim.epoch))
+    with serving(records.fleet, FLEET_RUN_TOKEN=token) as tools:
         told = tools.ok("ask_human", question=question, timeout_seconds=0)
         assert not told["answered"] and told["question_id"] != first
-        (asked,) = json.loads(store.fleet.ok("questions", "--json"))
+        (asked,) = json.loads(records.fleet.ok("questions", "--json"))
         assert (asked["id"], asked["waits"]) == (told["question_id"], True)
-        store.fleet.ok("answer", asked["id"], "sqlite")
+        records.fleet.ok("answer", asked["id"], "sqlite")
         assert tools.ok("ask_human", question=question)["answer"] == "sqlite"
 
 
 def test_an_agent_whose_run_is_over_makes_nothing(agent: Agent) -> None:
-    token, claim, run = admit(agent.store, "fleet-over")
-    with serving(agent.store.fleet, FLEET_RUN_TOKEN=token) as tools:
-        agent.store.end(claim, run, Ending.FAILED, Verdict(status=Status.BLOCKED))
+    token, claim, run = admit(agent.records, "fleet-over")
+    with serving(agent.records.fleet, FLEET_RUN_TOKEN=token) as tools:
+        agent.records.end(claim, run, Ending.FAILED, Verdict(status=Status.BLOCKED))
         assert "IllegalMove" in tools.refused("create_worker", **agent.order())
         assert "IllegalMove" in tools.refused("create_task", title="x")
         assert "only the agent of a task that runs" in tools.refused("ask_human", question="?")

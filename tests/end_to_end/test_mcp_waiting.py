@@ -9,16 +9,16 @@ import pytest
 
 from builders import a_task
 from fleet.core.task import Caller, Status
-from live_runs import Store
+from live_runs import Records
 from mcp_client import Tools, serving, stop, workshop
 
 STAGES = [{"name": "one", "prompt_template": "x"}]
 
 
 class Shop(NamedTuple):
-    """A home whose agents do not start, its store, a repository, and a server with its client."""
+    """A home whose agents do not start, its records, a repository, and a server with its client."""
 
-    store: Store
+    records: Records
     repo: Path
     tools: Tools
 
@@ -40,18 +40,18 @@ class Shop(NamedTuple):
 
     def admit(self, task_id: str) -> str:
         """The token of a live run of a task."""
-        claim, run = self.store.begin(task_id)
-        return self.store.queue.admit(claim, Caller(task_id=task_id, run_id=run.id, epoch=claim.epoch))
+        claim, run = self.records.begin(task_id)
+        return self.records.store.tokens.issue(claim, Caller(task_id=task_id, run_id=run.id, epoch=claim.epoch))
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     fleet, repo = workshop(tmp_path)
     fleet.ok("pause")
-    store = Store(fleet)
+    records = Records(fleet)
     with serving(fleet) as tools:
-        yield Shop(store, repo, tools)
-    store.queue.close()
+        yield Shop(records, repo, tools)
+    records.store.close()
     stop(fleet)
 
 
@@ -84,7 +84,7 @@ def test_a_cursor_outlives_the_server_and_is_short(shop: Shop) -> None:
     _, looked = shop.look()
     for key in keys:
         shop.cancel(key)
-    with serving(shop.store.fleet) as tools:
+    with serving(shop.records.fleet) as tools:
         found, told = shop.look(looked["cursor"], tools, until="all")
         assert (found, told["timed_out"]) == (dict.fromkeys(keys, "cancelled"), False)
         assert len(told["cursor"]) < 80
@@ -96,10 +96,10 @@ def test_an_end_that_was_written_late_is_not_missed(shop: Shop) -> None:
     key = shop.make()
     shop.make()
     _, looked = shop.look()
-    with shop.store.queue.atomic():
-        task = shop.store.queue.get(key)
-        late = shop.store.queue.now() - timedelta(seconds=30)
-        shop.store.queue.save(task.replace(status=Status.BLOCKED, reason="x", updated_at=late))
+    with shop.records.store.atomic():
+        task = shop.records.store.tasks.get(key)
+        late = shop.records.store.now() - timedelta(seconds=30)
+        shop.records.store.tasks.save(task.replace(status=Status.BLOCKED, reason="x", updated_at=late))
     found, told = shop.look(looked["cursor"])
     assert found[key] == "failed"
     assert key not in shop.look(told["cursor"])[0]
@@ -132,10 +132,10 @@ def test_an_unknown_cursor_is_as_none(shop: Shop) -> None:
 
 def test_an_agent_waits_for_what_its_own_task_made_and_never_for_itself(shop: Shop) -> None:
     own, stage = "w_of_agent", shop.flow()["stage_summary"][0]["worker_id"]
-    shop.store.queue.add(a_task(id=own, origin="mcp"))
+    shop.records.store.tasks.add(a_task(id=own, origin="mcp"))
     others = shop.make()
     for task in (own, stage):
-        with serving(shop.store.fleet, FLEET_RUN_TOKEN=shop.admit(task)) as tools:
+        with serving(shop.records.fleet, FLEET_RUN_TOKEN=shop.admit(task)) as tools:
             assert shop.look(tools=tools, until="all")[1]["count"] == 0
             made, flow = shop.make(tools), shop.flow(tools)["workflow_id"]
             found, looked = shop.look(tools=tools, until="all")

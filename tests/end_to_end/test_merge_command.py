@@ -61,14 +61,14 @@ def test_a_batch_with_broken_and_colliding_branches_comes_home_green(home: Merge
     home.assert_sound()
     message = run_git(home.repo, "log", "-1", "--format=%B%n%an <%ae>", f"{before}^0..main", "--", "file1.txt")
     with home.open() as fleet:
-        receipt = fleet.history.receipts(ids["first"])[-1].hash
+        receipt = fleet.store.receipts.of_task(ids["first"])[-1].hash
     assert message.startswith("do first\n") and "An Agent <agent@example.invalid>" in message
     assert f"Fleet-Task: {ids['first']}\nFleet-Receipt: {receipt}" in message
     note = home.task(ids["first"]).metadata["merged"]
     assert note["tip"] == run_git(home.repo, "rev-parse", "first") and note["into"] == "main"
     assert note["commit"] in run_git(home.repo, "rev-list", "main").split()
     with home.open() as fleet:
-        assert note["commit"] in fleet.queue.comments([ids["first"]])[0].text
+        assert note["commit"] in fleet.store.comments.find([ids["first"]])[0].text
 
     # Once more: nothing is merged twice.
     again = home.merge("night")
@@ -114,7 +114,7 @@ def test_only_verified_work_is_merged_unasked(home: Merges) -> None:
     reasons[home.work("branch-live", status="open", closed_at=None)] = "its agent is at work"
     with home.open() as fleet:
         branch = Filter(branch="branch-live")
-        assert fleet.queue.claim("host", [Lane(room=1, where=branch)], room=1, ttl=timedelta(hours=1))
+        assert fleet.store.claims.acquire("host", [Lane(room=1, where=branch)], room=1, ttl=timedelta(hours=1))
     before = fingerprint(home.repo)
     told = home.merge("branch-*", "--yes", *(f"branch-{number}" for number in range(len(AGAINST))))
     assert merged(told) == [] and told["verifies"] == 0 and fingerprint(home.repo) == before
@@ -157,10 +157,10 @@ def lease(home: Merges, key: str, branch: str, path: Path) -> None:
             path=str(path),
             branch=branch,
             base_commit=run_git(home.repo, "rev-parse", "main"),
-            made_at=fleet.queue.now(),
-            ready_at=fleet.queue.now(),
+            made_at=fleet.store.now(),
+            ready_at=fleet.store.now(),
         )
-        fleet.history.lease(space)
+        fleet.store.workspaces.lease(space)
 
 
 def test_a_dry_run_says_what_would_land_and_what_collides_and_writes_no_ref(home: Merges) -> None:
@@ -281,7 +281,7 @@ def test_a_conflict_becomes_a_task_for_an_agent_with_both_sides_receipts(home: M
     home.fleet("run", "stop", "--stop-agents")
     assert merged(told) == [first]
     with home.open() as fleet:
-        (made,) = [task for task in fleet.queue.find(Filter(), sort="id") if task.origin == "merge"]
+        (made,) = [task for task in fleet.store.tasks.find(Filter(), sort="id") if task.origin == "merge"]
     assert made.id in left_out(told)[late] and "merge/two" in left_out(told)[late]
     assert (made.branch, made.base, made.metadata["resolves"]) == ("merge/two", tip, {"task": late, "tip": tip})
     assert "git merge --no-edit main" in made.description and "file1.txt" in made.description
@@ -336,8 +336,8 @@ def test_an_agent_may_not_merge(home: Merges) -> None:
     home.work("one")
     with home.open() as fleet:
         home.fleet.ok("bd", "create", "work")
-        (claim,) = fleet.queue.claim("host", [Lane(room=1)], room=1, ttl=timedelta(hours=1))
-        token = fleet.queue.admit(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
+        (claim,) = fleet.store.claims.acquire("host", [Lane(room=1)], room=1, ttl=timedelta(hours=1))
+        token = fleet.store.tokens.issue(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
     assert "an agent may not merge" in home.refused("one", FLEET_RUN_TOKEN=token).err
 
 

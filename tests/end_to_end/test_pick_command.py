@@ -182,13 +182,13 @@ def test_a_command_of_the_project_is_run_only_once_it_is_trusted(fleet: Program,
 
 def test_those_still_at_work_are_left_out(fleet: Program, three: Made) -> None:
     with open_fleet(Home(str(fleet.home))) as opened:
-        task = a_task(id="fleet-live", created_at=opened.queue.now(), batch="b1", workspace="worktree", branch="live")
-        opened.queue.add(task.replace(repo=str(three.repo)))
-        [claim] = opened.queue.claim("host", [Lane(room=1)], room=1, ttl=task.created_at - task.created_at)
+        task = a_task(id="fleet-live", created_at=opened.store.now(), batch="b1", workspace="worktree", branch="live")
+        opened.store.tasks.add(task.replace(repo=str(three.repo)))
+        [claim] = opened.store.claims.acquire("host", [Lane(room=1)], room=1, ttl=task.created_at - task.created_at)
         names: dict[str, Any] = {"id": "", "task_id": task.id, "number": 0, "epoch": 0, "owner": "host"}
-        run = opened.history.begin(claim, Run(**names, started_at=opened.queue.now()))
+        run = opened.store.runs.begin(claim, Run(**names, started_at=opened.store.now()))
         caller = Caller(task_id=task.id, run_id=run.id, epoch=claim.epoch)
-        token = opened.queue.admit(claim, caller)
+        token = opened.store.tokens.issue(claim, caller)
     assert picked(fleet, "b1")["left_out"] == [{"name": "live", "why": "its agent is still at work"}]
     result = fleet("pick", "b1", FLEET_RUN_TOKEN=token)
     assert (result.code, result.out) == (1, "") and "an agent may not pick" in result.err

@@ -18,7 +18,7 @@ from fleet.core.filter import Filter, Lane
 from fleet.core.task import Caller
 from fleet.home import Home
 from fleet.store import moving
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from postgres import server
 from program import Program
 from supervised import Supervised, wait_for
@@ -45,7 +45,7 @@ def home(fleet: Program) -> Program:
 
 def contents(home: Program, queue: str | None = None) -> dict[str, Any]:
     with open_fleet(Home(home.env["FLEET_HOME"]), queue=queue) as fleet:
-        return {name: found for name, found in moving.contents(fleet.queue.connection).items()}  # type: ignore[attr-defined]
+        return {name: found for name, found in moving.contents(fleet.store.connection).items()}  # type: ignore[attr-defined]
 
 
 def shown(home: Program) -> list[dict[str, Any]]:
@@ -83,13 +83,13 @@ def test_a_queue_goes_to_postgresql_and_back_whole(home: Program) -> None:
 
 def test_whoever_has_the_old_queue_open_cannot_write_to_it_any_more(home: Program) -> None:
     path = Home(home.env["FLEET_HOME"]).database
-    late = SqliteQueue(path)
+    late = SqliteStore(path)
     home.ok("queue", "migrate", server().make_database())
     with pytest.raises(QueueMoved):
-        late.set_config("x", "y")
-    (task, *_) = late.find(Filter())
+        late.config.set("x", "y")
+    (task, *_) = late.tasks.find(Filter())
     with pytest.raises(QueueMoved), late.atomic():
-        late.save(task.replace(title="late"))
+        late.tasks.save(task.replace(title="late"))
     late.close()
 
 
@@ -112,9 +112,9 @@ def test_a_queue_goes_to_beads_and_back_whole(home: Program, version: str) -> No
 
 def test_a_move_that_was_killed_goes_on(home: Program) -> None:
     url = server().make_database()
-    with open_fleet(Home(home.env["FLEET_HOME"])) as fleet, fleet.queue.atomic():
+    with open_fleet(Home(home.env["FLEET_HOME"])) as fleet, fleet.store.atomic():
         for number in range(3 * moving.PART):
-            fleet.queue.add(a_task(id=f"many-{number:05}"))
+            fleet.store.tasks.add(a_task(id=f"many-{number:05}"))
     before = contents(home)
     process = subprocess.Popen(
         [*home.argv, "queue", "migrate", url], env=home.env, cwd=home.cwd, stderr=subprocess.PIPE, text=True
@@ -165,9 +165,11 @@ def test_nothing_is_moved_while_somebody_works_or_over_what_is_there(home: Progr
 
 def test_an_agent_cannot_move_the_queue(home: Program) -> None:
     with open_fleet(Home(home.env["FLEET_HOME"])) as fleet:
-        fleet.queue.add(a_task(id="many-1"))
-        (claim,) = fleet.queue.claim("here", [Lane(room=1)], room=1, ttl=HOUR)
-        token = fleet.queue.admit(claim, Caller(task_id=claim.task.id, run_id=f"{claim.task.id}/1", epoch=claim.epoch))
+        fleet.store.tasks.add(a_task(id="many-1"))
+        (claim,) = fleet.store.claims.acquire("here", [Lane(room=1)], room=1, ttl=HOUR)
+        token = fleet.store.tokens.issue(
+            claim, Caller(task_id=claim.task.id, run_id=f"{claim.task.id}/1", epoch=claim.epoch)
+        )
     told = home("queue", "migrate", server().make_database(), FLEET_RUN_TOKEN=token)
     assert told.code != 0 and "move the queue" in told.err, told
     assert json.loads(home.ok("queue", "--json"))["kind"] == SQLITE

@@ -123,9 +123,9 @@ def test_a_move_does_not_wait_for_whoever_it_moves_from(home: Program) -> None:
 def test_another_host_that_has_the_queue_open_is_named(home: Program) -> None:
     url = begun(home, "postgresql")
     with open_fleet(moves.home_of(home), queue=url) as opened:
-        host = opened.history.keep_host(Host(id="far-1", name="far", slots=2, seen_at=opened.queue.now()))
+        host = opened.store.hosts.keep(Host(id="far-1", name="far", slots=2, seen_at=opened.store.now()))
     told = home("queue", "migrate", "sqlite")
     assert told.code != 0 and "other hosts have this queue open: far" in told.err, told
     with open_fleet(moves.home_of(home), queue=url) as opened:
-        opened.history.keep_host(host.replace(slots=0))
+        opened.store.hosts.keep(host.replace(slots=0))
     moves.move(home, "sqlite")

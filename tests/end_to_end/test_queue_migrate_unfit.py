@@ -52,7 +52,7 @@ def test_all_are_named_at_once_and_nothing_is_made(home: Program, first: str) ->
 def test_a_bd_that_has_something_else_is_told_with_what_it_is(home: Program) -> None:
     plain, liar = home.env["FLEET_BD"], home.user / "bd"
     with open_fleet(moves.home_of(home)) as fleet:
-        fleet.queue.add(a_task(id="odd-1", title="as it was", metadata={"n": 7}))
+        fleet.store.tasks.add(a_task(id="odd-1", title="as it was", metadata={"n": 7}))
     lies = r's/"as it was"/"otherwise"/; s/"n": 7/"n": 8/'
     liar.write_text(
         f'#!/bin/sh\nif [ "$1" = import ]; then sed \'{lies}\' | "{plain}" "$@"; else exec "{plain}" "$@"; fi\n'

@@ -18,7 +18,7 @@ from builders import a_task
 from fleet.core.errors import StoreFault
 from fleet.core.filter import Filter
 from fleet.core.task import Task
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 from needs import require
 
 WORKERS = Path(__file__).parent.parent / "workers"
@@ -39,9 +39,9 @@ def lines(acks: Path) -> list[list[str]]:
 
 def check_nothing_was_lost(database: Path, acks: Path) -> dict[str, Task]:
     """What holds whatever happened; the tasks for more."""
-    queue = SqliteQueue(str(database))
-    tasks = {task.id: task for task in queue.find(Filter())}
-    queue.close()
+    store = SqliteStore(str(database))
+    tasks = {task.id: task for task in store.tasks.find(Filter())}
+    store.close()
     said = lines(acks)
     assert {line[1] for line in said if line[0] == "made"} <= set(tasks)
     claims = Counter((line[1], int(line[2])) for line in said if line[0] == "claimed")
@@ -97,9 +97,9 @@ def kill_at_random(folder: Path, kills: int, at_once: int, seed: int) -> None:
             worker.kill()
             worker.wait()
     tasks = check_nothing_was_lost(database, acks)
-    queue = SqliteQueue(str(database))
-    queue.add(a_task())
-    queue.close()
+    store = SqliteStore(str(database))
+    store.tasks.add(a_task())
+    store.close()
     assert len(tasks) > 0
 
 
@@ -149,13 +149,13 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", folder], check=True)
 
 
-def fill(queue: SqliteQueue, size: int) -> list[str]:
+def fill(store: SqliteStore, size: int) -> list[str]:
     """Ids of the tasks that went in before the disk was full."""
     kept: list[str] = []
     while len(kept) < 10_000:
         task = a_task(description="x" * size)
         try:
-            queue.add(task)
+            store.tasks.add(task)
         except StoreFault as fault:
             assert "no room left on the disk" in str(fault)
             assert "free some space" in fault.hint
@@ -168,21 +168,21 @@ def test_a_full_disk_is_said_and_survived(tmp_path: Path) -> None:
     with small_disk(tmp_path, "3m") as folder:
         database = folder / "fleet.db"
         ballast = folder / "ballast"
-        queue = SqliteQueue(str(database), make=True)
+        store = SqliteStore(str(database), make=True)
         ballast.write_bytes(b"x" * 1_000_000)
-        kept = fill(queue, 20_000) + fill(queue, 10)
-        with pytest.raises(StoreFault, match="no room left"), queue.atomic():
-            queue.add(a_task(id="fleet-half", description="x" * 500_000))
-            queue.add(a_task(id="fleet-other-half", description="x" * 500_000))
-        assert [task.id for task in queue.find(Filter(), sort="id")] == sorted(kept)
-        other = SqliteQueue(str(database))
-        assert len(other.find(Filter())) == len(kept)
+        kept = fill(store, 20_000) + fill(store, 10)
+        with pytest.raises(StoreFault, match="no room left"), store.atomic():
+            store.tasks.add(a_task(id="fleet-half", description="x" * 500_000))
+            store.tasks.add(a_task(id="fleet-other-half", description="x" * 500_000))
+        assert [task.id for task in store.tasks.find(Filter(), sort="id")] == sorted(kept)
+        other = SqliteStore(str(database))
+        assert len(other.tasks.find(Filter())) == len(kept)
         other.close()
         ballast.unlink()
         more = a_task(description="x" * 20_000)
-        queue.add(more)
-        assert queue.get(more.id) == more
-        queue.close()
+        store.tasks.add(more)
+        assert store.tasks.get(more.id) == more
+        store.close()
         connection = apsw.Connection(str(database))
         assert connection.pragma("integrity_check") == "ok"
         connection.close()
@@ -195,16 +195,16 @@ def test_a_queue_cannot_be_made_on_a_full_disk_but_can_once_there_is_room(tmp_pa
         with suppress(OSError):
             ballast.write_bytes(b"x" * 2_000_000)
         with pytest.raises(StoreFault, match="no room left"):
-            SqliteQueue(str(folder / "fleet.db"), make=True)
+            SqliteStore(str(folder / "fleet.db"), make=True)
         ballast.unlink()
-        queue = SqliteQueue(str(folder / "fleet.db"), make=True)
-        queue.add(a_task())
-        queue.close()
+        store = SqliteStore(str(folder / "fleet.db"), make=True)
+        store.tasks.add(a_task())
+        store.close()
 
 
 def test_writers_wait_while_another_process_holds_the_database(tmp_path: Path) -> None:
     database = tmp_path / "fleet.db"
-    reader = SqliteQueue(str(database), make=True)
+    reader = SqliteStore(str(database), make=True)
     holder = started("lock.py", database, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert holder.stdin is not None and holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
@@ -214,10 +214,10 @@ def test_writers_wait_while_another_process_holds_the_database(tmp_path: Path) -
         assert writer.stdout.readline() == "trying\n"
     with pytest.raises(subprocess.TimeoutExpired):
         writers[0].wait(timeout=3)
-    assert reader.count(Filter()) == {"": 0}
+    assert reader.tasks.count(Filter()) == {"": 0}
     holder.stdin.close()
     assert [process.wait(timeout=30) for process in (holder, *writers)] == [0] * 4
-    assert reader.count(Filter()) == {"": 3}
+    assert reader.tasks.count(Filter()) == {"": 3}
     reader.close()
     for process in (holder, *writers):
         assert process.stdout is not None

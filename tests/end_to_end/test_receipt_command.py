@@ -23,13 +23,13 @@ __all__ = ["home"]
 def runs(fleet: Program) -> list[str]:
     """A task of two runs, the first of which failed its verify command, and another task; their runs."""
     with an_open_fleet(fleet.home) as opened:
-        task = a_task(id="fleet-aa", created_at=opened.queue.now(), branch="fix/1", workspace="worktree")
-        opened.queue.add(task)
+        task = a_task(id="fleet-aa", created_at=opened.store.now(), branch="fix/1", workspace="worktree")
+        opened.store.tasks.add(task)
         failed = pieces(verify={"status": 1, "tail": "E  assert 1 == 2\x1b]0;owned\x07\n1 failed"})
         found = [ended(opened, task=task, finding=Finding.FAILED_VERIFY, told=failed, status=Status.OPEN)]
         found.append(ended(opened, task=task))
-        other = a_task(id="fleet-bb", created_at=opened.queue.now())
-        opened.queue.add(other)
+        other = a_task(id="fleet-bb", created_at=opened.store.now())
+        opened.store.tasks.add(other)
         found.append(ended(opened, task=other, finding=Finding.FABRICATED))
         for run in found:
             write_file(opened, run)
@@ -121,7 +121,7 @@ def test_a_file_that_is_gone_or_a_link_is_said_and_not_followed(
 
 def test_what_has_no_receipt_is_said(fleet: Program, runs: list[str]) -> None:
     with an_open_fleet(fleet.home) as opened:
-        opened.queue.add(a_task(id="fleet-cc", created_at=opened.queue.now()))
+        opened.store.tasks.add(a_task(id="fleet-cc", created_at=opened.store.now()))
     for words, message in (
         (("cc",), "error: fleet-cc has no receipt yet"),
         (("aa", "--run", "7"), "error: fleet-aa has no run 7"),

@@ -201,7 +201,7 @@ def check_one(home: Terminals, task: str) -> None:
 def test_a_kill_while_a_run_is_settled_leaves_one_receipt_and_no_verdict_twice(home: Terminals, when: str) -> None:
     """The verify command is run again; what counts is written once, with the end of the run and its verdict."""
     home.fleet.env["PYTHONPATH"] = str(Path(__file__).parent.parent / "workers")
-    home.fleet.env["CRASH"] = f"fleet.store.sql_receipts:SqlReceipts:keep_receipt:{when}:1"
+    home.fleet.env["CRASH"] = f"fleet.store.sql.receipts:SqlReceipts:keep:{when}:1"
     words = ("bd", "create", "queued", "-d", orders("echo x > new.txt"), "--workspace", "worktree")
     task = json.loads(home.fleet.ok(*words, "--cwd", str(home.repo), "--json"))["id"]
     home.start()

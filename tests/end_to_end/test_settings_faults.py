@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from live_runs import Store, store
+from live_runs import Records, records
 from program import Result
 from supervised import Supervised, home
 
-__all__ = ["home", "store"]
+__all__ = ["home", "records"]
 
 #: What sermakarevich/fleet writes, at first and since it has more.
 OLD = """\
@@ -31,8 +31,8 @@ READING = (
 )
 
 
-def settings(store: Store) -> Path:
-    return Path(store.home.settings)
+def settings(records: Records) -> Path:
+    return Path(records.home.settings)
 
 
 def pipe(path: Path) -> None:
@@ -78,65 +78,67 @@ def warnings(result: Result) -> list[str]:
         OLD + "[supervisor]\nwarm_commands = false\n",
     ],
 )
-def test_command_ignores_foreign_keys_with_one_warning_when_the_home_is_an_old_one(store: Store, text: str) -> None:
-    task = store.create("a task")
-    settings(store).write_text(text)
+def test_command_ignores_foreign_keys_with_one_warning_when_the_home_is_an_old_one(records: Records, text: str) -> None:
+    task = records.create("a task")
+    settings(records).write_text(text)
     for words in READING:
-        result = store.fleet(*(word.format(task=task) for word in words))
+        result = records.fleet(*(word.format(task=task) for word in words))
         assert result.code == 0 and "error" not in result.err, (words, result)
         assert len(warnings(result)) <= 1
-    (warning,) = warnings(store.fleet("config", "get", "model"))
+    (warning,) = warnings(records.fleet("config", "get", "model"))
     assert "runtime.toml: ignored keys" in warning and "telegram_chat_id" in warning
-    assert store.fleet.ok("config", "get", "model") == "opus\n"
-    assert "telegram_chat_id = " in settings(store).read_text()
+    assert records.fleet.ok("config", "get", "model") == "opus\n"
+    assert "telegram_chat_id = " in settings(records).read_text()
 
 
-def test_validate_accepts_foreign_keys_when_the_home_is_an_old_one(store: Store) -> None:
-    settings(store).write_text(OLD + LATER)
-    assert "note: " in store.fleet.ok("config", "validate")
-    store.fleet.ok("config", "set", "max_concurrent=5")
-    assert 'telegram_allowed_ids = "1,2"' in settings(store).read_text()
+def test_validate_accepts_foreign_keys_when_the_home_is_an_old_one(records: Records) -> None:
+    settings(records).write_text(OLD + LATER)
+    assert "note: " in records.fleet.ok("config", "validate")
+    records.fleet.ok("config", "set", "max_concurrent=5")
+    assert 'telegram_allowed_ids = "1,2"' in settings(records).read_text()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_command_goes_on_with_the_last_good_settings_when_the_file_is_broken(
-    store: Store, fault: Callable[[Path], None]
+    records: Records, fault: Callable[[Path], None]
 ) -> None:
-    task = store.create("a task")
-    store.fleet.ok("config", "set", "model=opus", "max_concurrent=9")
-    fault(settings(store))
+    task = records.create("a task")
+    records.fleet.ok("config", "set", "model=opus", "max_concurrent=9")
+    fault(settings(records))
     for words in READING:
-        result = store.fleet(*(word.format(task=task) for word in words))
+        result = records.fleet(*(word.format(task=task) for word in words))
         assert result.code == 0 and "error" not in result.err, (words, result)
         assert len(warnings(result)) <= 1
-    told = store.fleet("config", "get", "max_concurrent")
+    told = records.fleet("config", "get", "max_concurrent")
     (warning,) = warnings(told)
     assert told.out == "9\n" and "runtime.toml" in warning and "the last settings that were good hold" in warning
-    checks = json.loads(store.fleet("doctor", "--json").out)
+    checks = json.loads(records.fleet("doctor", "--json").out)
     assert [check for check in checks if check["name"] == "settings" and check["state"] == "wrong"]
-    assert store.fleet("config", "validate").code == 1
+    assert records.fleet("config", "validate").code == 1
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_command_uses_the_defaults_when_no_settings_were_ever_good(store: Store, fault: Callable[[Path], None]) -> None:
-    store.fleet.ok("config", "set", "max_concurrent=9")
-    Path(store.home.good_settings).unlink(missing_ok=True)
-    fault(settings(store))
-    told = store.fleet("config", "get", "max_concurrent")
+def test_command_uses_the_defaults_when_no_settings_were_ever_good(
+    records: Records, fault: Callable[[Path], None]
+) -> None:
+    records.fleet.ok("config", "set", "max_concurrent=9")
+    Path(records.home.good_settings).unlink(missing_ok=True)
+    fault(settings(records))
+    told = records.fleet("config", "get", "max_concurrent")
     assert told.out == "3\n" and "the defaults hold" in told.err
 
 
 @pytest.mark.parametrize("fault", [pipe, huge, broken, folder])
-def test_config_set_refuses_when_the_file_cannot_be_read(store: Store, fault: Callable[[Path], None]) -> None:
-    fault(settings(store))
-    result = store.fleet("config", "set", "model=opus")
+def test_config_set_refuses_when_the_file_cannot_be_read(records: Records, fault: Callable[[Path], None]) -> None:
+    fault(settings(records))
+    result = records.fleet("config", "set", "model=opus")
     assert result.code == 1 and "runtime.toml" in result.err and "bug" not in result.err
 
 
-def test_kill_succeeds_when_the_settings_are_broken(store: Store) -> None:
-    task = store.create("a task")
-    broken(settings(store))
-    done = store.fleet("kill", task)
+def test_kill_succeeds_when_the_settings_are_broken(records: Records) -> None:
+    task = records.create("a task")
+    broken(settings(records))
+    done = records.fleet("kill", task)
     assert done.code == 0 and done.out == f"{task}: blocked (stopped by hand)\n"
 
 

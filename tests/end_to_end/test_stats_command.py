@@ -14,8 +14,8 @@ from receipted import an_open_fleet, ended
 @pytest.fixture(autouse=True)
 def runs(fleet: Program) -> None:
     with an_open_fleet(fleet.home) as opened:
-        task = a_task(created_at=opened.queue.now())
-        opened.queue.add(task)
+        task = a_task(created_at=opened.store.now())
+        opened.store.tasks.add(task)
         ended(opened, task=task, finding=Finding.FAILED_VERIFY, status=Status.OPEN, cost_usd=0.5)
         ended(opened, task=task, cost_usd=1.5)
         ended(opened, coder="codex", model="", finding=Finding.OUT_OF_SCOPE)

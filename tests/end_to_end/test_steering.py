@@ -15,10 +15,10 @@ from fleet.core.run import BY_TOOL, Message, Question, Run
 from fleet.core.task import Caller, Status, Verdict
 from fleet.engine.telling import AUTHOR
 from fleet.home import Home
-from live_runs import Store, in_background, store
+from live_runs import Records, in_background, records
 from supervised import Supervised, home, wait_for
 
-__all__ = ["home", "store"]
+__all__ = ["home", "records"]
 
 LISTENING, RESUMING, LATER = (f"workers.steered:{name}Coder" for name in ("Listening", "Resuming", "Later"))
 TEXT = 'use "blue",\nnot red 🎨'
@@ -97,8 +97,8 @@ def test_what_fleet_has_to_say_of_collisions_starts_nothing_again(home: Supervis
     talk = Talk(home, LATER)
     task = talk.begin()
     with open_fleet(Home(str(home.fleet.home))) as opened:
-        opened.history.say(
-            Message(id="c-1", task_id=task, author=AUTHOR, text="b collides", queued_at=opened.queue.now())
+        opened.store.messages.add(
+            Message(id="c-1", task_id=task, author=AUTHOR, text="b collides", queued_at=opened.store.now())
         )
     talk.finish(task)
     assert len(home.runs(task)) == 1 and not talk.message()["carried_at"]
@@ -110,12 +110,12 @@ def test_an_agent_that_waits_for_a_person_is_not_taken_for_silent(home: Supervis
     task = talk.begin()
     with open_fleet(Home(str(home.fleet.home))) as opened:
         asked = Question(
-            id="q-1", task_id=task, run_id=f"{task}/1", asked_at=opened.queue.now(), text="red?", source=BY_TOOL
+            id="q-1", task_id=task, run_id=f"{task}/1", asked_at=opened.store.now(), text="red?", source=BY_TOOL
         )
-        opened.history.ask(asked)
+        opened.store.questions.ask(asked)
         home.wait_status(home.create(f"wait until={talk.go}"), "blocked")  # it began later and waits for nobody
         assert home.runs(task)[0]["ended_at"] is None
-        opened.history.answer("q-1", "blue", by="ada")
+        opened.store.questions.answer("q-1", "blue", by="ada")
     wait_for(lambda: home.runs(task)[0]["ended_at"] is not None, "its end", home.describe)
     assert home.runs(task)[0]["ending"] in ("stalled", "timed_out"), "once it is answered, it is as any other"
 
@@ -251,74 +251,74 @@ def test_a_long_message_arrives_whole(home: Supervised) -> None:
     talk.finish(task)
 
 
-def blocked(store: Store, **said: Any) -> str:
+def blocked(records: Records, **said: Any) -> str:
     """A task that needs a person after its first run."""
-    task = store.create("a task")
-    claim, run = store.begin(task)
+    task = records.create("a task")
+    claim, run = records.begin(task)
     verdict = Verdict(status=Status.BLOCKED, reason="failed twice", failures=2)
-    store.end(claim, run, "failed", verdict, **said)
+    records.end(claim, run, "failed", verdict, **said)
     return task
 
 
-def messages(store: Store) -> list[Message]:
-    return store.history.messages()
+def messages(records: Records) -> list[Message]:
+    return records.store.messages.find()
 
 
-def test_a_blocked_task_is_opened_again_for_a_message(store: Store) -> None:
-    task = blocked(store)
-    out = store.fleet.ok("prompt", task.removeprefix("fleet-"), "try", "again", BEADS_ACTOR="ada")
+def test_a_blocked_task_is_opened_again_for_a_message(records: Records) -> None:
+    task = blocked(records)
+    out = records.fleet.ok("prompt", task.removeprefix("fleet-"), "try", "again", BEADS_ACTOR="ada")
     assert out == f"{task}: kept; it is open, and its next run gets it\n"
-    found = store.queue.get(task)
+    found = records.store.tasks.get(task)
     assert (found.status, found.failures) == (Status.OPEN, 0)
-    [message] = messages(store)
+    [message] = messages(records)
     assert (message.task_id, message.text, message.author) == (task, "try again", "ada")
     assert message.state == "queued" and not message.interrupts
 
 
-def test_a_task_that_asks_stays_blocked_and_the_message_is_kept(store: Store) -> None:
-    task = blocked(store)
-    store.ask(task, "Which colour?", "q7")
-    out = store.fleet.ok("prompt", task, "hurry")
+def test_a_task_that_asks_stays_blocked_and_the_message_is_kept(records: Records) -> None:
+    task = blocked(records)
+    records.ask(task, "Which colour?", "q7")
+    out = records.fleet.ok("prompt", task, "hurry")
     assert "`fleet answer q7 TEXT`" in out
-    assert store.queue.get(task).status == Status.BLOCKED and len(messages(store)) == 1
-    store.fleet.ok("answer", "q7", "blue")
-    assert store.queue.get(task).status == Status.OPEN and messages(store)[0].state == "queued"
+    assert records.store.tasks.get(task).status == Status.BLOCKED and len(messages(records)) == 1
+    records.fleet.ok("answer", "q7", "blue")
+    assert records.store.tasks.get(task).status == Status.OPEN and messages(records)[0].state == "queued"
 
 
-def test_who_cannot_hear_is_not_told(store: Store) -> None:
-    task = store.create("a task")
+def test_who_cannot_hear_is_not_told(records: Records) -> None:
+    task = records.create("a task")
     for words, said in (
         (("interrupt", task, "now"), "is not running"),
         (("interrupt", task), "is not running"),
         (("prompt", "nope", "hello"), "no task 'nope'"),
     ):
-        done = store.fleet(*words)
+        done = records.fleet(*words)
         assert done.code == 1 and said in done.err and "hint:" in done.err
-    store.fleet.ok("bd", "close", task)
-    done = store.fleet("prompt", task, "hello")
+    records.fleet.ok("bd", "close", task)
+    done = records.fleet("prompt", task, "hello")
     assert done.code == 1 and "is closed" in done.err and f"fleet retry {task}" in done.err
-    assert messages(store) == []
+    assert messages(records) == []
 
 
-def test_a_name_must_mean_one_task(store: Store) -> None:
-    store.create("one")
-    store.create("two")
-    done = store.fleet("prompt", "fleet-*", "hello")
-    assert done.code == 2 and "fits 2 tasks" in done.err and messages(store) == []
+def test_a_name_must_mean_one_task(records: Records) -> None:
+    records.create("one")
+    records.create("two")
+    done = records.fleet("prompt", "fleet-*", "hello")
+    assert done.code == 2 and "fits 2 tasks" in done.err and messages(records) == []
 
 
-def test_without_a_text_it_is_written_in_the_editor(store: Store) -> None:
-    task = blocked(store)
-    editor = store.fleet.user / "editor"
+def test_without_a_text_it_is_written_in_the_editor(records: Records) -> None:
+    task = blocked(records)
+    editor = records.fleet.user / "editor"
     editor.write_text('#!/bin/sh\n{ printf "written\\nby hand\\n"; cat "$1"; } > "$1.new"; mv "$1.new" "$1"\n')
     editor.chmod(0o755)
     ours, theirs = pty.openpty()
-    argv, env = [*store.fleet.argv, "prompt", task], store.fleet.env | {"EDITOR": str(editor)}
+    argv, env = [*records.fleet.argv, "prompt", task], records.fleet.env | {"EDITOR": str(editor)}
     done = subprocess.run(argv, env=env, stdin=theirs, capture_output=True, timeout=60)
     os.close(theirs)
     os.close(ours)
     assert done.returncode == 0, done
-    assert [message.text for message in messages(store)] == ["written\nby hand"]
+    assert [message.text for message in messages(records)] == ["written\nby hand"]
 
 
 @pytest.mark.parametrize(
@@ -330,31 +330,31 @@ def test_without_a_text_it_is_written_in_the_editor(store: Store) -> None:
         ("é" * 32 * 1024 + "x", "65537 bytes; 65536 are the most"),
     ],
 )
-def test_what_is_no_message_is_refused_and_changes_nothing(store: Store, text: str, said: str) -> None:
-    task = blocked(store)
-    done = store.fleet("prompt", task, stdin=text)
+def test_what_is_no_message_is_refused_and_changes_nothing(records: Records, text: str, said: str) -> None:
+    task = blocked(records)
+    done = records.fleet("prompt", task, stdin=text)
     assert done.code == 1 and said in done.err
-    assert messages(store) == [] and store.queue.get(task).status == Status.BLOCKED
+    assert messages(records) == [] and records.store.tasks.get(task).status == Status.BLOCKED
 
 
-def running(store: Store) -> tuple[str, Run, str]:
+def running(records: Records) -> tuple[str, Run, str]:
     """A task with a live run; and that run's token."""
-    task = store.create("a task")
-    claim, run = store.begin(task)
-    return task, run, store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+    task = records.create("a task")
+    claim, run = records.begin(task)
+    return task, run, records.store.tokens.issue(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
 
 
 @pytest.mark.parametrize("verb", ["prompt", "interrupt"])
-def test_an_agent_may_not_speak_to_another(store: Store, verb: str) -> None:
-    task, _, _ = running(store)
-    _, _, token = running(store)
-    done = store.fleet(verb, task, "stop that", FLEET_RUN_TOKEN=token)
-    assert done.code == 1 and "an agent may not" in done.err and messages(store) == []
+def test_an_agent_may_not_speak_to_another(records: Records, verb: str) -> None:
+    task, _, _ = running(records)
+    _, _, token = running(records)
+    done = records.fleet(verb, task, "stop that", FLEET_RUN_TOKEN=token)
+    assert done.code == 1 and "an agent may not" in done.err and messages(records) == []
 
 
-def test_what_is_told_is_on_record_before_anybody_waits(store: Store) -> None:
-    task, run, _ = running(store)
-    with in_background(store.fleet, "prompt", task, "hello", "--wait", "0", "--json") as program:
+def test_what_is_told_is_on_record_before_anybody_waits(records: Records) -> None:
+    task, run, _ = running(records)
+    with in_background(records.fleet, "prompt", task, "hello", "--wait", "0", "--json") as program:
         said = json.loads(program.communicate(timeout=30)[0])
-    [message] = messages(store)
+    [message] = messages(records)
     assert (said["id"], said["state"], said["run"], said["supervisor"]) == (message.id, "queued", run.id, False)

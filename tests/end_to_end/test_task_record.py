@@ -7,9 +7,9 @@ import pytest
 
 from fleet.actions.reading import LARGEST
 from fleet.core.task import Verdict
-from live_runs import Store, in_background, next_line, store
+from live_runs import Records, in_background, next_line, records
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 PARTS = {
     "log": "log.jsonl",
@@ -22,65 +22,65 @@ PARTS = {
 }
 
 
-def folder_of(store: Store, task: str) -> Path:
-    folder = store.fleet.home / "tasks" / task
+def folder_of(records: Records, task: str) -> Path:
+    folder = records.fleet.home / "tasks" / task
     (folder / "artifacts").mkdir(parents=True, exist_ok=True)
     return folder
 
 
 @pytest.mark.parametrize("what", PARTS)
-def test_every_part_is_printed_as_it_lies_there(store: Store, what: str) -> None:
-    task = store.create("a task")
-    (folder_of(store, task) / PARTS[what]).write_text(f"this is {what}\nünd more")
-    assert store.fleet.ok("task", task, what) == f"this is {what}\nünd more\n"
-    assert store.fleet.ok("task", task.removeprefix("fleet-"), what, "-n", "1") == "ünd more\n"
+def test_every_part_is_printed_as_it_lies_there(records: Records, what: str) -> None:
+    task = records.create("a task")
+    (folder_of(records, task) / PARTS[what]).write_text(f"this is {what}\nünd more")
+    assert records.fleet.ok("task", task, what) == f"this is {what}\nünd more\n"
+    assert records.fleet.ok("task", task.removeprefix("fleet-"), what, "-n", "1") == "ünd more\n"
 
 
-def test_what_is_not_there_is_said(store: Store) -> None:
-    task = store.create("a task")
-    done = store.fleet("task", task, "plan")
+def test_what_is_not_there_is_said(records: Records) -> None:
+    task = records.create("a task")
+    done = records.fleet("task", task, "plan")
     assert (done.code, done.out) == (1, "") and "PLAN_AND_STATUS.md yet" in done.err
-    assert store.fleet("task", "nope", "plan").code == 1
-    assert store.fleet("task", task, "nothing").code == 2
+    assert records.fleet("task", "nope", "plan").code == 1
+    assert records.fleet("task", task, "nothing").code == 2
 
 
-def test_text_is_made_safe_for_the_terminal(store: Store) -> None:
-    task = store.create("a task")
-    (folder_of(store, task) / PARTS["stderr"]).write_bytes(b"\x1b]0;owned\x07 and \xff\n")
-    out = store.fleet.ok("task", task, "stderr")
+def test_text_is_made_safe_for_the_terminal(records: Records) -> None:
+    task = records.create("a task")
+    (folder_of(records, task) / PARTS["stderr"]).write_bytes(b"\x1b]0;owned\x07 and \xff\n")
+    out = records.fleet.ok("task", task, "stderr")
     assert "\x1b" not in out and "\x07" not in out and "\\x1b]0;owned\\x07 and" in out
 
 
-def test_an_agent_cannot_have_other_files_shown(store: Store, tmp_path: Path) -> None:
-    task = store.create("a task")
+def test_an_agent_cannot_have_other_files_shown(records: Records, tmp_path: Path) -> None:
+    task = records.create("a task")
     (tmp_path / "secret").write_text("hunter2")
-    folder = folder_of(store, task)
+    folder = folder_of(records, task)
     (folder / PARTS["plan"]).symlink_to(tmp_path / "secret")
     os.mkfifo(folder / PARTS["knowledge"])
     for what in ("plan", "knowledge"):
-        done = store.fleet("task", task, what)
+        done = records.fleet("task", task, what)
         assert done.code == 1 and "hunter2" not in done.out
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "result.json").write_text("hunter2")
     (folder / "artifacts").rename(folder / "before")
     (folder / "artifacts").symlink_to(tmp_path / "elsewhere")
-    assert "hunter2" not in store.fleet("task", task, "result").out
+    assert "hunter2" not in records.fleet("task", task, "result").out
 
 
-def test_of_a_huge_file_the_end_is_shown(store: Store) -> None:
-    task = store.create("a task")
-    with (folder_of(store, task) / PARTS["events"]).open("wb") as file:
+def test_of_a_huge_file_the_end_is_shown(records: Records) -> None:
+    task = records.create("a task")
+    with (folder_of(records, task) / PARTS["events"]).open("wb") as file:
         file.truncate(3 * LARGEST)
         file.seek(0, os.SEEK_END)
         file.write(b"\nthe end\n")
-    assert store.fleet.ok("task", task, "events", "-n", "1") == "the end\n"
+    assert records.fleet.ok("task", task, "events", "-n", "1") == "the end\n"
 
 
-def test_following_prints_what_is_added_until_the_task_is_over(store: Store) -> None:
-    task = store.create("a task")
-    claim, run = store.begin(task)
-    place = folder_of(store, task) / PARTS["log"]
-    with in_background(store.fleet, "task", task, "log", "-f") as following:
+def test_following_prints_what_is_added_until_the_task_is_over(records: Records) -> None:
+    task = records.create("a task")
+    claim, run = records.begin(task)
+    place = folder_of(records, task) / PARTS["log"]
+    with in_background(records.fleet, "task", task, "log", "-f") as following:
         place.write_text("one\n")  # it may appear later
         assert next_line(following.stdout) == "one\n"
         with place.open("a") as file:
@@ -89,26 +89,26 @@ def test_following_prints_what_is_added_until_the_task_is_over(store: Store) -> 
         place.unlink()
         place.write_text("a new file\n")
         assert next_line(following.stdout) == "a new file\n"
-        store.end(claim, run, "finished", Verdict(status="closed"))
+        records.end(claim, run, "finished", Verdict(status="closed"))
         assert following.communicate(timeout=30) == ("", "")
         assert following.returncode == 0
 
 
-def test_the_newest_log_is_printed_whole_or_its_end(store: Store) -> None:
-    assert "there is no log yet" in store.fleet("log").err
-    logs = store.fleet.home / "logging"
+def test_the_newest_log_is_printed_whole_or_its_end(records: Records) -> None:
+    assert "there is no log yet" in records.fleet("log").err
+    logs = records.fleet.home / "logging"
     (logs / "fleet-2026-01-01.jsonl").write_text("old\n")
     os.utime(logs / "fleet-2026-01-01.jsonl", (1, 1))
     (logs / "fleet-2026-01-02.jsonl").write_text("".join(f"line {number}\n" for number in range(1, 100_000)))
-    assert store.fleet.ok("log").splitlines()[:1] == ["line 1"]
-    assert store.fleet.ok("log", "2") == "line 99998\nline 99999\n"
-    assert store.fleet.ok("log", "50000").count("\n") == 50_000
-    assert store.fleet("log", "0").code == store.fleet("log", "x").code == 2
+    assert records.fleet.ok("log").splitlines()[:1] == ["line 1"]
+    assert records.fleet.ok("log", "2") == "line 99998\nline 99999\n"
+    assert records.fleet.ok("log", "50000").count("\n") == 50_000
+    assert records.fleet("log", "0").code == records.fleet("log", "x").code == 2
 
 
-def test_a_reader_that_goes_away_is_no_error(store: Store) -> None:
-    (store.fleet.home / "logging" / "fleet-2026-01-01.jsonl").write_text("a line of text\n" * 200_000)
-    with in_background(store.fleet, "log") as reading:
+def test_a_reader_that_goes_away_is_no_error(records: Records) -> None:
+    (records.fleet.home / "logging" / "fleet-2026-01-01.jsonl").write_text("a line of text\n" * 200_000)
+    with in_background(records.fleet, "log") as reading:
         assert reading.stdout is not None and reading.stderr is not None
         reading.stdout.readline()
         reading.stdout.close()

@@ -5,16 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from live_runs import Store, store
+from live_runs import Records, records
 from program import Program
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 
-def test_nothing_under_way_is_said_and_no_failure(store: Store) -> None:
-    done = store.fleet("tasks")
+def test_nothing_under_way_is_said_and_no_failure(records: Records) -> None:
+    done = records.fleet("tasks")
     assert (done.code, done.out, done.err) == (0, "", "nothing is running or waiting\n")
-    assert json.loads(store.fleet.ok("tasks", "--json")) == []
+    assert json.loads(records.fleet.ok("tasks", "--json")) == []
 
 
 def test_without_a_home_it_gives_a_hint(fleet: Program) -> None:
@@ -23,14 +23,14 @@ def test_without_a_home_it_gives_a_hint(fleet: Program) -> None:
     assert "there is no fleet home" in done.err and "fleet init" in done.err
 
 
-def test_a_live_run_is_shown_with_what_it_took(store: Store) -> None:
-    task = store.create("count the stars", "--coder", "demo")
-    began = store.queue.now() - timedelta(hours=75, minutes=30)
-    claim, run = store.begin(task, started_at=began, model="m1")
+def test_a_live_run_is_shown_with_what_it_took(records: Records) -> None:
+    task = records.create("count the stars", "--coder", "demo")
+    began = records.store.now() - timedelta(hours=75, minutes=30)
+    claim, run = records.begin(task, started_at=began, model="m1")
     folded = run.replace(events=7, input_tokens=1500, output_tokens=1000, cost_usd=0.5)
     heard = {"context_peak": 50_000, "context_window": 200_000, "last_event_at": began + timedelta(seconds=15)}
-    store.history.fold(claim, folded.replace(**heard))
-    (row,) = json.loads(store.fleet.ok("tasks", "--json"))
+    records.store.runs.fold(claim, folded.replace(**heard))
+    (row,) = json.loads(records.fleet.ok("tasks", "--json"))
     seen = {key: row[key] for key in ("id", "run", "coder", "model", "events", "tokens", "cost_usd")}
     assert seen == {
         **{"id": task, "run": f"{task}/1", "coder": "demo", "model": "m1", "events": 7, "tokens": 2500},
@@ -39,81 +39,83 @@ def test_a_live_run_is_shown_with_what_it_took(store: Store) -> None:
     assert row["elapsed_seconds"] >= 75.5 * 3600
     assert row["elapsed_seconds"] - row["idle_seconds"] == pytest.approx(15, abs=1)
     assert row["context_percent"] == 25
-    drawn = store.fleet.ok("tasks")
-    for part in (task, "3d03h", "25%", "2.5k", "$0.5000", "demo", "m1", "count the stars", str(store.fleet.cwd)):
+    drawn = records.fleet.ok("tasks")
+    for part in (task, "3d03h", "25%", "2.5k", "$0.5000", "demo", "m1", "count the stars", str(records.fleet.cwd)):
         assert part in drawn
 
 
-def test_a_context_nobody_told_is_shown_as_an_estimate(store: Store) -> None:
-    claim, run = store.begin(store.create("guess"))
-    store.history.fold(claim, run.replace(context_peak=74_000, context_window=200_000, folded='{"estimated": true}'))
-    (row,) = json.loads(store.fleet.ok("tasks", "--json"))
+def test_a_context_nobody_told_is_shown_as_an_estimate(records: Records) -> None:
+    claim, run = records.begin(records.create("guess"))
+    records.store.runs.fold(
+        claim, run.replace(context_peak=74_000, context_window=200_000, folded='{"estimated": true}')
+    )
+    (row,) = json.loads(records.fleet.ok("tasks", "--json"))
     assert (row["context_percent"], row["context_estimated"]) == (37, True)
-    assert "≈37%" in store.fleet.ok("tasks")
+    assert "≈37%" in records.fleet.ok("tasks")
 
 
-def test_what_is_inherited_and_what_the_task_says_are_told_apart(store: Store) -> None:
-    own, plain = store.create("own", "--coder", "demo", "--model", "m2"), store.create("plain")
-    store.begin(own, model="m2")
-    store.queue.take(plain, "ada")
-    rows = {row["id"]: row for row in json.loads(store.fleet.ok("tasks", "--json"))}
+def test_what_is_inherited_and_what_the_task_says_are_told_apart(records: Records) -> None:
+    own, plain = records.create("own", "--coder", "demo", "--model", "m2"), records.create("plain")
+    records.begin(own, model="m2")
+    records.store.claims.take(plain, "ada")
+    rows = {row["id"]: row for row in json.loads(records.fleet.ok("tasks", "--json"))}
     assert (rows[own]["coder_inherited"], rows[own]["model_inherited"]) == (False, False)
     assert (rows[plain]["coder"], rows[plain]["coder_inherited"]) == ("claude", True)
     assert (rows[plain]["held_by"], rows[plain]["run"]) == ("ada", None)
 
 
-def test_what_is_put_off_is_not_passed_over_in_silence(store: Store) -> None:
-    store.create("tomorrow", "--defer", "+1d")
-    assert "0 running, 0 ready, 1 put off, 0 waiting for others, 0 blocked" in store.fleet("tasks").err
+def test_what_is_put_off_is_not_passed_over_in_silence(records: Records) -> None:
+    records.create("tomorrow", "--defer", "+1d")
+    assert "0 running, 0 ready, 1 put off, 0 waiting for others, 0 blocked" in records.fleet("tasks").err
 
 
-def test_narrow_screen_shows_fewer_columns_and_shorter_titles(store: Store) -> None:
-    store.begin(store.create("count the stars " * 10))
-    store.fleet.env["COLUMNS"] = "90"
-    heads, row = store.fleet.ok("tasks").splitlines()
+def test_narrow_screen_shows_fewer_columns_and_shorter_titles(records: Records) -> None:
+    records.begin(records.create("count the stars " * 10))
+    records.fleet.env["COLUMNS"] = "90"
+    heads, row = records.fleet.ok("tasks").splitlines()
     assert "Title" in heads and "Cwd" not in heads
     assert "count the stars" in row and row.endswith("…") and len(row) == 90
 
 
-def test_a_limit_is_kept_and_the_rest_counted(store: Store) -> None:
+def test_a_limit_is_kept_and_the_rest_counted(records: Records) -> None:
     for number in range(3):
-        store.begin(store.create(f"task {number}"))
-    done = store.fleet("tasks", "--limit", "1")
+        records.begin(records.create(f"task {number}"))
+    done = records.fleet("tasks", "--limit", "1")
     assert len([line for line in done.out.splitlines() if "task " in line]) == 1
     assert "2 more; --limit 0 shows all" in done.err
 
 
-def test_it_says_why_nothing_starts(store: Store) -> None:
-    blocker = store.create("first", "--coder", "demo")
-    store.create("second", "--deps", blocker)
-    store.fleet.ok("pause")
-    told = store.fleet("tasks").err
+def test_it_says_why_nothing_starts(records: Records) -> None:
+    blocker = records.create("first", "--coder", "demo")
+    records.create("second", "--deps", blocker)
+    records.fleet.ok("pause")
+    told = records.fleet("tasks").err
     assert "0 running, 1 ready, 1 waiting for others, 0 blocked" in told
     assert "no supervisor runs" in told and "paused; `fleet resume` goes on" in told
-    store.fleet.ok("resume")
-    assert "paused" not in store.fleet("tasks").err
+    records.fleet.ok("resume")
+    assert "paused" not in records.fleet("tasks").err
 
 
-def test_a_coder_that_is_not_there_and_a_full_disk_are_named(store: Store) -> None:
-    store.create("for nobody", "--coder", "nowhere.at_all:Coder")
-    store.create("for another", "--coder", "agy")
-    assert "nowhere.at_all:Coder cannot be used" in store.fleet("tasks").err
-    assert "agy cannot be used: no program 'agy' is on the PATH" in store.fleet("tasks").err
-    store.fleet.ok("config", "set", "supervisor.min_free_disk_mb=999999999")
-    assert "min_free_disk_mb is 999999999" in store.fleet("tasks").err
+def test_a_coder_that_is_not_there_and_a_full_disk_are_named(records: Records) -> None:
+    records.create("for nobody", "--coder", "nowhere.at_all:Coder")
+    records.create("for another", "--coder", "agy")
+    assert "nowhere.at_all:Coder cannot be used" in records.fleet("tasks").err
+    assert "agy cannot be used: no program 'agy' is on the PATH" in records.fleet("tasks").err
+    records.fleet.ok("config", "set", "supervisor.min_free_disk_mb=999999999")
+    assert "min_free_disk_mb is 999999999" in records.fleet("tasks").err
 
 
-def test_a_title_cannot_drive_the_terminal(store: Store) -> None:
-    task = store.create("plain")
-    with store.queue.atomic():
-        store.queue.save(store.queue.get(task).replace(title="a\x1b[31mb [bold]c[/bold]"))
-    store.begin(task)
-    out = store.fleet.ok("tasks")
+def test_a_title_cannot_drive_the_terminal(records: Records) -> None:
+    task = records.create("plain")
+    with records.store.atomic():
+        records.store.tasks.save(records.store.tasks.get(task).replace(title="a\x1b[31mb [bold]c[/bold]"))
+    records.begin(task)
+    out = records.fleet.ok("tasks")
     assert "\x1b" not in out and "\\x1b[31mb [bold]c[/bold]" in out
 
 
-def test_help_of_task_lists_what_runs(store: Store) -> None:
-    assert "Running now:\n  nothing" in store.fleet.ok("task", "--help")
-    task = store.create("count the stars", "--coder", "demo")
-    store.begin(task, model="m1")
-    assert f"{task}  [demo/m1] count the stars" in store.fleet.ok("task", "--help")
+def test_help_of_task_lists_what_runs(records: Records) -> None:
+    assert "Running now:\n  nothing" in records.fleet.ok("task", "--help")
+    task = records.create("count the stars", "--coder", "demo")
+    records.begin(task, model="m1")
+    assert f"{task}  [demo/m1] count the stars" in records.fleet.ok("task", "--help")

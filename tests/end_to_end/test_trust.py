@@ -73,7 +73,7 @@ class Place:
     def changed(self) -> list[str]:
         """As a supervisor asks."""
         with open_fleet(Home(str(self.fleet.home))) as fleet:
-            return changed_repository(fleet.history, find_repository(str(self.repo)))
+            return changed_repository(fleet.store, find_repository(str(self.repo)))
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ import needs
 from fleet.actions.updates import PIP, PIPX, UV, UV_TOOL, Installation, commands, installed_extras, judge
 from fleet.core.errors import FleetError
 from fleet.core.task import Caller
-from live_runs import Store, store
+from live_runs import Records, records
 from program import Program
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 ROOT = Path(__file__).parents[2]
 OLD, NEW = "8.0.1", "8.0.2"
@@ -103,7 +103,7 @@ def by_uv(installed: Installed) -> Installed:
     return installed
 
 
-def test_update_shows_the_command_of_uv_and_runs_it_when_told_to(by_uv: Installed, store: Store) -> None:
+def test_update_shows_the_command_of_uv_and_runs_it_when_told_to(by_uv: Installed, records: Records) -> None:
     fleet = by_uv.fleet
     for name in ("pip.py", "json.py", "subprocess.py", "sitecustomize.py", "uv.toml"):
         (fleet.cwd / name).write_text("import pathlib; pathlib.Path(__file__).with_name('obeyed').touch()\n")
@@ -117,9 +117,9 @@ def test_update_shows_the_command_of_uv_and_runs_it_when_told_to(by_uv: Installe
     refused = fleet("update")
     assert (refused.code, refused.out) == (1, shown) and "no terminal to ask on" in refused.err
     assert asked(fleet, "n") == 130
-    task = store.create("a task")
-    claim, run = store.begin(task)
-    token = store.queue.admit(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
+    task = records.create("a task")
+    claim, run = records.begin(task)
+    token = records.store.tokens.issue(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
     by_agent = fleet("update", "--yes", FLEET_RUN_TOKEN=token)
     assert by_agent.code == 1 and "an agent may not update fleet" in by_agent.err
     assert fleet.ok("--version") == f"fleet {OLD}\n"

@@ -1,49 +1,49 @@
 """`fleet wait`: ends when nothing more will happen by itself, and says how it went by its exit code."""
 
 from fleet.core.task import Verdict
-from live_runs import Store, in_background, next_line, store
+from live_runs import Records, in_background, next_line, records
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 
-def test_closed_tasks_need_no_waiting(store: Store) -> None:
-    task = store.create("a task")
-    store.fleet.ok("bd", "close", task, "-r", "all done")
-    done = store.fleet("wait", task)
+def test_closed_tasks_need_no_waiting(records: Records) -> None:
+    task = records.create("a task")
+    records.fleet.ok("bd", "close", task, "-r", "all done")
+    done = records.fleet("wait", task)
     assert (done.code, done.out) == (0, "")
     assert done.err == f"{task} closed: all done\n1 closed\n"
 
 
-def test_a_task_that_needs_a_person_is_told_by_the_exit_code(store: Store) -> None:
-    task = store.create("first")
-    after = store.create("second", "--deps", task)
-    last = store.create("third", "--deps", after)
-    store.fleet.ok("kill", task)
-    done = store.fleet("wait", "--all", "--timeout", "20")
+def test_a_task_that_needs_a_person_is_told_by_the_exit_code(records: Records) -> None:
+    task = records.create("first")
+    after = records.create("second", "--deps", task)
+    last = records.create("third", "--deps", after)
+    records.fleet.ok("kill", task)
+    done = records.fleet("wait", "--all", "--timeout", "20")
     assert done.code == 1
     assert "3 blocked" in done.err and f"{last} blocked: waits for one that needs a person" in done.err
 
 
-def test_time_runs_out(store: Store) -> None:
-    task = store.create("a task")
-    done = store.fleet("wait", task, "--timeout", "0.3")
+def test_time_runs_out(records: Records) -> None:
+    task = records.create("a task")
+    done = records.fleet("wait", task, "--timeout", "0.3")
     assert done.code == 124 and done.err == "1 waiting: out of time\n"
 
 
-def test_it_ends_when_the_last_one_does(store: Store) -> None:
-    first, second = store.create("first"), store.create("second")
-    claim, run = store.begin(first)
-    with in_background(store.fleet, "wait", first, second) as waiting:
-        store.end(claim, run, "finished", Verdict(status="closed", reason="verified"))
+def test_it_ends_when_the_last_one_does(records: Records) -> None:
+    first, second = records.create("first"), records.create("second")
+    claim, run = records.begin(first)
+    with in_background(records.fleet, "wait", first, second) as waiting:
+        records.end(claim, run, "finished", Verdict(status="closed", reason="verified"))
         assert next_line(waiting.stderr) == f"{first} closed: verified\n"
         assert waiting.poll() is None
-        store.fleet.ok("bd", "close", second)
+        records.fleet.ok("bd", "close", second)
         assert waiting.communicate(timeout=30)[1].endswith("2 closed\n")
         assert waiting.returncode == 0
 
 
-def test_it_wants_to_know_what_to_wait_for(store: Store) -> None:
-    assert store.fleet("wait").code == 2
-    assert store.fleet("wait", "--all", "x").code == 2
-    assert store.fleet("wait", "nope").code == 1
-    assert store.fleet("wait", "--all").code == 0
+def test_it_wants_to_know_what_to_wait_for(records: Records) -> None:
+    assert records.fleet("wait").code == 2
+    assert records.fleet("wait", "--all", "x").code == 2
+    assert records.fleet("wait", "nope").code == 1
+    assert records.fleet("wait", "--all").code == 0

@@ -10,12 +10,12 @@ import pytest
 
 from fleet.core.filter import Filter
 from fleet.core.task import Caller
-from live_runs import Store, store
+from live_runs import Records, records
 from mcp_client import serving
 from program import Program, Result
 from repositories import make_repository, run_git
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 PERSONS = {
     "fleet.coder": "demo",
@@ -28,15 +28,15 @@ PERSONS = {
 class Agent:
     """A live run of a person's task that is bounded, in a repository that it may work in."""
 
-    def __init__(self, store: Store) -> None:
-        self.store, self.fleet = store, store.fleet
-        self.repo = make_repository(store.fleet.cwd / "repo")
-        self.path = store.fleet.env["PATH"]
+    def __init__(self, records: Records) -> None:
+        self.records, self.fleet = records, records.fleet
+        self.repo = make_repository(records.fleet.cwd / "repo")
+        self.path = records.fleet.env["PATH"]
         said = json.dumps(PERSONS).replace("REPO", str(self.repo))
-        self.own = store.create("own", "--cwd", str(self.repo), "--metadata", said)
-        claim, run = store.begin(self.own, account="work")
+        self.own = records.create("own", "--cwd", str(self.repo), "--metadata", said)
+        claim, run = records.begin(self.own, account="work")
         caller = Caller(task_id=self.own, run_id=run.id, epoch=claim.epoch)
-        self.token = store.queue.admit(claim, caller)
+        self.token = records.store.tokens.issue(claim, caller)
         self.env = {"FLEET_RUN_TOKEN": self.token, "PATH": f"/evil:{self.path}", "FLEET_DEFAULT_EXECUTOR": "demo"}
 
     def __call__(self, *words: str, stdin: str = "") -> Result:
@@ -48,12 +48,12 @@ class Agent:
         return done.out
 
     def tasks(self) -> dict[str, Any]:
-        return {task.id: task for task in self.store.queue.find(Filter(), sort="id")}
+        return {task.id: task for task in self.records.store.tasks.find(Filter(), sort="id")}
 
 
 @pytest.fixture
-def agent(store: Store) -> Iterator[Agent]:
-    yield Agent(store)
+def agent(records: Records) -> Iterator[Agent]:
+    yield Agent(records)
 
 
 Way = Callable[[Agent, dict[str, Any]], Result]
@@ -201,16 +201,16 @@ def test_agent_changes_nothing_of_how_its_own_task_is_worked_on(agent: Agent) ->
     assert after == before.replace(title="new", updated_at=after.updated_at)
 
 
-def test_depth_is_capped_if_the_person_said_nothing(fleet: Program, store: Store) -> None:
+def test_depth_is_capped_if_the_person_said_nothing(fleet: Program, records: Records) -> None:
     """A person's task without rules may lead two deep, however deep its agent says that its tasks may lead."""
-    own = store.create("own")
+    own = records.create("own")
     for level in range(2):
-        claim, run = store.begin(own)
-        token = store.queue.admit(claim, Caller(task_id=own, run_id=run.id, epoch=claim.epoch))
+        claim, run = records.begin(own)
+        token = records.store.tokens.issue(claim, Caller(task_id=own, run_id=run.id, epoch=claim.epoch))
         rules = json.dumps({"fleet.rules": '{"depth": 99}'})
         made = fleet.ok("bd", "create", f"level-{level}", "--metadata", rules, "--json", FLEET_RUN_TOKEN=token)
         own = json.loads(made)["id"]
-    claim, run = store.begin(own)
-    token = store.queue.admit(claim, Caller(task_id=own, run_id=run.id, epoch=claim.epoch))
+    claim, run = records.begin(own)
+    token = records.store.tokens.issue(claim, Caller(task_id=own, run_id=run.id, epoch=claim.epoch))
     done = fleet("bd", "create", "deeper", FLEET_RUN_TOKEN=token)
     assert done.code != 0 and "2 is the most" in done.err, done

@@ -69,5 +69,7 @@ def test_task_that_resolves_a_conflict_is_not_judged_by_a_command_that_an_agent_
     home.merge("one", "agents", "persons", "--conflicts", "agent")
     home.fleet("run", "stop", "--stop-agents")
     with home.open() as fleet:
-        made = {task.branch: task.verify for task in fleet.queue.find(Filter(), sort="id") if task.origin == "merge"}
+        made = {
+            task.branch: task.verify for task in fleet.store.tasks.find(Filter(), sort="id") if task.origin == "merge"
+        }
     assert made == {"merge/agents": "", "merge/persons": "test -e file1.txt"}

@@ -11,10 +11,10 @@ from fleet.core.event import Event, Kind
 from fleet.core.jsontext import encode
 from fleet.core.task import Verdict
 from fleet.engine.folder import TaskFolder
-from live_runs import Store, store
+from live_runs import Records, records
 from repositories import make_repository
 
-__all__ = ["store"]
+__all__ = ["records"]
 
 HOSTILE = "a\x1b]0;owned\x07\x1b[2J\x9b31m\x9d0;x\x9c\x7f\u202egnp\u2066\u200f\u2028error: none\r\x85b\U000e0041c"
 #: All but what ends a line.
@@ -33,7 +33,7 @@ bd dep add ID BRANCH; bd children ID; bd prime
 """
 
 
-def plant(store: Store) -> str:
+def plant(records: Records) -> str:
     """Put the hostile text wherever an agent could have left it; the id of the task."""
     task = a_task(
         title=HOSTILE,
@@ -43,33 +43,33 @@ def plant(store: Store) -> str:
         labels=(HOSTILE,),
         metadata={HOSTILE: HOSTILE},
         branch=HOSTILE,
-        repo=str(store.fleet.cwd),
-        cwd=str(store.fleet.cwd),
+        repo=str(records.fleet.cwd),
+        cwd=str(records.fleet.cwd),
     )
-    store.queue.add(task)
-    store.queue.comment(a_comment(task, author=HOSTILE, text=HOSTILE))
-    claim, run = store.begin(task.id, model=HOSTILE, session=HOSTILE)
-    folder = TaskFolder(store.home, task.id)
+    records.store.tasks.add(task)
+    records.store.comments.add(a_comment(task, author=HOSTILE, text=HOSTILE))
+    claim, run = records.begin(task.id, model=HOSTILE, session=HOSTILE)
+    folder = TaskFolder(records.home, task.id)
     folder.make()
     kinds = (Kind.TEXT, Kind.TOOL_USE, Kind.RESULT)
-    folder.append_events([Event(kind=kind, text=HOSTILE, tool=HOSTILE) for kind in kinds], store.queue.now())
-    store.end(claim, run, "failed", Verdict(status="blocked", reason=HOSTILE), reason=HOSTILE)
-    store.ask(task.id, f"{HOSTILE}\nmore", key=f"{task.id}/q1")
-    logging = store.fleet.home / "logging"
+    folder.append_events([Event(kind=kind, text=HOSTILE, tool=HOSTILE) for kind in kinds], records.store.now())
+    records.end(claim, run, "failed", Verdict(status="blocked", reason=HOSTILE), reason=HOSTILE)
+    records.ask(task.id, f"{HOSTILE}\nmore", key=f"{task.id}/q1")
+    logging = records.fleet.home / "logging"
     logging.mkdir(exist_ok=True)
     (logging / "fleet-2999-01-01.jsonl").write_text(f"{HOSTILE}\n{encode({'text': HOSTILE})}\n")
-    (store.fleet.cwd / ".fleet").mkdir(exist_ok=True)
-    (store.fleet.cwd / ".fleet" / "config.toml").write_text(f"[verify]\ncommand = {json.dumps(HOSTILE)}\n")
+    (records.fleet.cwd / ".fleet").mkdir(exist_ok=True)
+    (records.fleet.cwd / ".fleet" / "config.toml").write_text(f"[verify]\ncommand = {json.dumps(HOSTILE)}\n")
     return task.id
 
 
-def test_no_command_prints_raw_what_an_agent_wrote(store: Store) -> None:
-    store.fleet.cwd = make_repository(store.fleet.cwd.parent / "repo")
-    task = plant(store)
+def test_no_command_prints_raw_what_an_agent_wrote(records: Records) -> None:
+    records.fleet.cwd = make_repository(records.fleet.cwd.parent / "repo")
+    task = plant(records)
     names = {"ID": task, "BRANCH": HOSTILE, "UNKNOWN": f"x{HOSTILE}"}
     raw, shown = [], 0
     for line in re.split(r"[;\n]", COMMANDS.strip()):
-        done = store.fleet(*(names.get(word, word) for word in line.split()))
+        done = records.fleet(*(names.get(word, word) for word in line.split()))
         found = RAW.search(done.out + done.err)
         if found:
             text = (done.out + done.err)[max(0, found.start() - 60) : found.end() + 20]
@@ -90,8 +90,8 @@ def test_every_command_writes_json_in_the_printable_way() -> None:
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "é🚀 plain", "\u200d\u0301"])
-def test_json_reads_back_as_it_was(store: Store, text: str) -> None:
+def test_json_reads_back_as_it_was(records: Records, text: str) -> None:
     task = a_task(title=text)
-    store.queue.add(task)
-    (shown,) = json.loads(store.fleet.ok("bd", "show", task.id, "--json"))
+    records.store.tasks.add(task)
+    (shown,) = json.loads(records.fleet.ok("bd", "show", task.id, "--json"))
     assert shown["title"] == text

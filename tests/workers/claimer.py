@@ -4,31 +4,31 @@ import sys
 from datetime import timedelta
 
 from fleet.core.filter import Lane
-from fleet.store.base import Queue
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.base import Store
+from fleet.store.sqlite import SqliteStore
 
 
 def main() -> None:
     """Open, wait for a line, claim, print."""
     database, name, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    queue = opened(database)
+    store = opened(database)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
     got = []
-    while claims := queue.claim(name, [Lane(room=batch)], room=batch, ttl=timedelta(hours=1)):
+    while claims := store.claims.acquire(name, [Lane(room=batch)], room=batch, ttl=timedelta(hours=1)):
         got += [claim.task.id for claim in claims]
-    queue.close()
+    store.close()
     sys.stdout.write(" ".join(got) + "\n")
 
 
-def opened(database: str) -> Queue:
+def opened(database: str) -> Store:
     """The queue in a file, or at an address."""
     if "://" not in database:
-        return SqliteQueue(database)
-    from fleet.store.postgres import PostgresQueue
+        return SqliteStore(database)
+    from fleet.store.postgres import PostgresStore
 
-    return PostgresQueue(database)
+    return PostgresStore(database)
 
 
 if __name__ == "__main__":

@@ -9,28 +9,26 @@ from datetime import timedelta
 from fleet.core.filter import Lane
 from fleet.core.run import Ending, Run
 from fleet.core.task import Status, Verdict
-from fleet.store.postgres import PostgresQueue
-from fleet.store.postgres_history import PostgresHistory
+from fleet.store.postgres import PostgresStore
 
 
 def main() -> None:
     """Open, wait for a line, work, print."""
     url, name, slots = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    queue = PostgresQueue(url)
-    history = PostgresHistory(queue)
+    store = PostgresStore(url)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
     done = []
-    while claims := queue.claim(name, [Lane(room=slots)], room=slots, ttl=timedelta(minutes=5)):
+    while claims := store.claims.acquire(name, [Lane(room=slots)], room=slots, ttl=timedelta(minutes=5)):
         for claim in claims:
-            started = Run(id="", task_id="", number=0, epoch=0, owner="", coder="demo", started_at=queue.now())
-            run = history.begin(claim, started)
-            with queue.atomic():
-                history.end(run.replace(ending=Ending.FINISHED))
-                queue.settle(claim, Verdict(status=Status.CLOSED, reason="done"))
+            started = Run(id="", task_id="", number=0, epoch=0, owner="", coder="demo", started_at=store.now())
+            run = store.runs.begin(claim, started)
+            with store.atomic():
+                store.runs.end(run.replace(ending=Ending.FINISHED))
+                store.claims.settle(claim, Verdict(status=Status.CLOSED, reason="done"))
             done.append(claim.task.id)
-    queue.close()
+    store.close()
     sys.stdout.write(" ".join(done) + "\n")
 
 

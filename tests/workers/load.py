@@ -11,7 +11,7 @@ from fleet.core import clock
 from fleet.core.errors import StoreHindered
 from fleet.core.filter import Lane
 from fleet.core.task import Claim, Task, Verdict
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 
 TTL = timedelta(hours=1)
 
@@ -30,7 +30,7 @@ class Worker:
     """One process's connection to the queue."""
 
     def __init__(self, database: str, acks: str, name: str) -> None:
-        self.queue = SqliteQueue(database, make=True)
+        self.store = SqliteStore(database, make=True)
         self.acknowledged = Acknowledged(acks)
         self.name = name
         self._numbers = count()
@@ -39,19 +39,19 @@ class Worker:
         """Add one task."""
         now = clock.now()
         key = f"fleet-{self.name}-{next(self._numbers)}"
-        self.queue.add(Task(id=key, title="load", created_at=now, updated_at=now))
+        self.store.tasks.add(Task(id=key, title="load", created_at=now, updated_at=now))
         self.acknowledged("made", key)
 
     def claim(self, room: int) -> list[Claim]:
         """Claim some."""
-        claims = self.queue.claim(self.name, [Lane(room=room)], room=room, ttl=TTL)
+        claims = self.store.claims.acquire(self.name, [Lane(room=room)], room=room, ttl=TTL)
         for claim in claims:
             self.acknowledged("claimed", claim.task.id, claim.epoch)
         return claims
 
     def settle(self, claim: Claim, status: str) -> None:
         """Send one back, or close it."""
-        self.queue.settle(claim, Verdict(status=status))
+        self.store.claims.settle(claim, Verdict(status=status))
         self.acknowledged(status, claim.task.id, claim.epoch)
 
 

@@ -2,14 +2,14 @@
 
 import sys
 
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 
 
 def main() -> None:
     """Hold, say so, wait."""
-    queue = SqliteQueue(sys.argv[1])
-    with queue.atomic():
-        queue.set_config("held", "yes")
+    store = SqliteStore(sys.argv[1])
+    with store.atomic():
+        store.config.set("held", "yes")
         sys.stdout.write("held\n")
         sys.stdout.flush()
         sys.stdin.read()

@@ -4,17 +4,17 @@ import sys
 
 from fleet.core import clock
 from fleet.core.task import Task
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.sqlite import SqliteStore
 
 
 def main() -> None:
     """Open, say so, add."""
-    queue = SqliteQueue(sys.argv[1])
+    store = SqliteStore(sys.argv[1])
     now = clock.now()
     sys.stdout.write("trying\n")
     sys.stdout.flush()
-    queue.add(Task(id=sys.argv[2], title="late", created_at=now, updated_at=now))
-    queue.close()
+    store.tasks.add(Task(id=sys.argv[2], title="late", created_at=now, updated_at=now))
+    store.close()
 
 
 if __name__ == "__main__":

@@ -97,12 +97,12 @@ def quota_view(quota: Quota, now: datetime) -> dict[str, Any]:
 def accounts(fleet: Fleet) -> list[Standing]:
     """Every account in the settings, in the order of its coder's, and every one or own login that was used besides."""
     settings = load(fleet.home, env={}, lenient=True)
-    with fleet.queue.snapshot():
-        known = fleet.history.accounts()
-        totals = fleet.history.account_totals()
-        live = fleet.history.live()
-        quotas = fleet.history.quotas()
-        now = fleet.queue.now()
+    with fleet.store.snapshot():
+        known = fleet.store.accounts.all()
+        totals = fleet.store.accounts.totals()
+        live = fleet.store.runs.live()
+        quotas = fleet.store.accounts.quotas()
+        now = fleet.store.now()
     found = standings(settings, known, totals, live, now)
     by_account: dict[Key, list[Quota]] = {}
     for quota in quotas:
@@ -135,14 +135,14 @@ def unpark(fleet: Fleet, name: str, *, caller: Caller | None = None) -> list[tup
     NAME means the account of that name, CODER all of a coder's, CODER/NAME exactly one. Raises FleetError, Usage.
     """
     refuse_agents(caller, "unpark accounts")
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         found = _meant(accounts(fleet), name)
         for each in found:
-            fleet.history.park(each.known.coder, each.known.name, until=None, reason="")
+            fleet.store.accounts.park(each.known.coder, each.known.name, until=None, reason="")
             if each.known.strikes:
-                fleet.history.note_account(each.known.coder, each.known.name, strikes=0)
+                fleet.store.accounts.note_strikes(each.known.coder, each.known.name, strikes=0)
     wake(fleet.home)
-    return [(each, is_parked(each.known, fleet.queue.now())) for each in found]
+    return [(each, is_parked(each.known, fleet.store.now())) for each in found]
 
 
 def _keys(settings: Settings, found: Sequence[Key]) -> list[Key]:

@@ -102,12 +102,12 @@ class Stopped(NamedTuple):
 
 def running(fleet: Fleet) -> list[Running]:
     """Every task under way, those that began first in front; also tasks that somebody holds by hand."""
-    with fleet.queue.snapshot():
-        live = {run.task_id: run for run in fleet.history.live()}
-        found = {task.id: task for task in fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")}
+    with fleet.store.snapshot():
+        live = {run.task_id: run for run in fleet.store.runs.live()}
+        found = {task.id: task for task in fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")}
         others = tuple(key for key in live if key not in found)
-        found |= {task.id: task for task in fleet.queue.find(Filter(ids=others), sort="id")} if others else {}
-        now = fleet.queue.now()
+        found |= {task.id: task for task in fleet.store.tasks.find(Filter(ids=others), sort="id")} if others else {}
+        now = fleet.store.now()
     chosen = Choice(fleet)
     rows = [Running(task, live.get(key), *chosen.of(task, live.get(key)), now) for key, task in found.items()]
     return sorted(rows, key=lambda row: (row.started_at or now, row.task.id))
@@ -143,9 +143,9 @@ def kill(fleet: Fleet, ids: Sequence[str], *, reason: str = BY_HAND, caller: Cal
 
     Raises TaskNotFound, IllegalMove for a task that is over."""
     refuse_agents(caller, "stop tasks")
-    with fleet.queue.atomic():
-        live = {run.task_id for run in fleet.history.live()}
-        done = [_stop(fleet, fleet.queue.get(key), key in live, reason) for key in ids]
+    with fleet.store.atomic():
+        live = {run.task_id for run in fleet.store.runs.live()}
+        done = [_stop(fleet, fleet.store.tasks.get(key), key in live, reason) for key in ids]
     wake(fleet.home)
     return done
 
@@ -153,8 +153,8 @@ def kill(fleet: Fleet, ids: Sequence[str], *, reason: str = BY_HAND, caller: Cal
 def done(fleet: Fleet, ids: Sequence[str], *, reason: str, by: str, caller: Caller | None = None) -> list[Task]:
     """Close these tasks by a person's word, all of them or none; their agents are ended. Raises IllegalMove."""
     refuse_agents(caller, "say that a task is done: `bd close` hands it in")
-    with fleet.queue.atomic():
-        closed = [close(fleet.queue, key, reason, actor=by, force=True) for key in ids]
+    with fleet.store.atomic():
+        closed = [close(fleet.store, key, reason, actor=by, force=True) for key in ids]
     wake(fleet.home)
     return closed
 
@@ -164,11 +164,11 @@ def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> 
 
     A stage takes those along that were stopped since it failed, and those behind it that were cancelled with it."""
     refuse_agents(caller, "send tasks again")
-    with fleet.queue.atomic():
-        live = {run.task_id for run in fleet.history.live()}
-        tasks = [_opened(fleet, fleet.queue.get(key), key in live) for key in ids]
+    with fleet.store.atomic():
+        live = {run.task_id for run in fleet.store.runs.live()}
+        tasks = [_opened(fleet, fleet.store.tasks.get(key), key in live) for key in ids]
         for task in tasks:
-            fleet.queue.save(task)
+            fleet.store.tasks.save(task)
             if task.workflow:
                 _open_stages(fleet, task)
     wake(fleet.home)
@@ -177,15 +177,15 @@ def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> 
 
 def _stop(fleet: Fleet, task: Task, live: bool, reason: str) -> Stopped:
     if live or task.is_supervised:
-        return Stopped(fleet.queue.request_cancel(task.id, reason), asked=True)
+        return Stopped(fleet.store.claims.request_cancel(task.id, reason), asked=True)
     if task.status == Status.CLOSED:
-        space = fleet.history.workspace(task.id)
+        space = fleet.store.workspaces.get(task.id)
         if space is not None and not space.is_gone:
             return Stopped(task, asked=False)  # it is its worktree that is to go
         gone = ", and its worktree is gone" if space is not None else ""
         raise IllegalMove(f"{task.id} is closed already{gone}", hint=f"`fleet retry {task.id}` opens it again.")
-    stopped = task.freed(fleet.queue.now(), status=Status.BLOCKED).replace(reason=reason, defer_until=None)
-    fleet.queue.save(stopped)
+    stopped = task.freed(fleet.store.now(), status=Status.BLOCKED).replace(reason=reason, defer_until=None)
+    fleet.store.tasks.save(stopped)
     return Stopped(stopped, asked=False)
 
 
@@ -197,7 +197,7 @@ def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
             f"{task.id} is held by {task.assignee or task.claim_owner or 'somebody'}",
             hint=f"`fleet kill {task.id}` takes it away first.",
         )
-    free = task.reopened(fleet.queue.now()).replace(assignee="", claim_owner="", run_id="")
+    free = task.reopened(fleet.store.now()).replace(assignee="", claim_owner="", run_id="")
     stops = {"cancel_requested_at": None, "cancel_reason": "", "hand_in_reason": ""}
     return free.replace(reason="", finding="", **dict.fromkeys(COUNTS, 0), **stops)
 
@@ -205,13 +205,13 @@ def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
 def _open_stages(fleet: Fleet, task: Task) -> None:
     """Let those stages of its workflow go on that were stopped since this one failed, or behind it with all others."""
     failed = tuple(f"{word} {task.stage} failed" for word in (NOT_BEGUN, CUT_SHORT))
-    stages = fleet.history.stages(task.workflow)
+    stages = fleet.store.workflows.stages(task.workflow)
     behind = _behind(stages, task.stage)
     blocked = Filter(ids=tuple(stage.task_id for stage in stages), statuses=(Status.BLOCKED,))
-    for other in fleet.queue.find(blocked, sort="id"):  # one whose task was deleted is not among them
+    for other in fleet.store.tasks.find(blocked, sort="id"):  # one whose task was deleted is not among them
         why = (*failed, STOPPED_WITH_ALL) if other.id in behind else failed
         if other.reason.startswith(why) and not other.is_supervised:
-            fleet.queue.save(_opened(fleet, other, live=False))
+            fleet.store.tasks.save(_opened(fleet, other, live=False))
 
 
 def _behind(stages: Iterable[StageOf], name: str) -> set[str]:

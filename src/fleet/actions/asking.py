@@ -37,8 +37,8 @@ def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
             "only the agent of a task that runs can ask a person this way", hint="ask the person that you talk to."
         )
     text = _checked(text)
-    with fleet.queue.atomic():
-        asked = fleet.history.questions(task_id=caller.task_id)
+    with fleet.store.atomic():
+        asked = fleet.store.questions.find(task_id=caller.task_id)
         counting = [each for each in asked if not each.is_withdrawn or each.run_id == caller.run_id]
         if same := [each for each in counting if each.text.strip() == text]:
             return same[-1]
@@ -46,25 +46,25 @@ def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
             id=f"q-{new_uuid()[:8]}",
             task_id=caller.task_id,
             run_id=caller.run_id,
-            asked_at=fleet.queue.now(),
+            asked_at=fleet.store.now(),
             text=text,
             source=BY_TOOL,
         )
-        fleet.history.ask(made)
+        fleet.store.questions.ask(made)
         return made
 
 
 def withdraw(fleet: Fleet, task_ids: Iterable[str]) -> None:
     """Take back whatever these tasks still ask: they are cancelled. That is no answer, and nothing is opened by it."""
     for task_id in task_ids:
-        for asked in fleet.history.questions(task_id=task_id, unanswered=True):
+        for asked in fleet.store.questions.find(task_id=task_id, unanswered=True):
             try:
-                fleet.history.answer(asked.id, None, by=BY)
+                fleet.store.questions.answer(asked.id, None, by=BY)
             except AlreadyAnswered:  # a person was quicker
                 continue
-            folder = TaskFolder(task_home(fleet, task_id), task_id, now=fleet.queue.now)
+            folder = TaskFolder(task_home(fleet, task_id), task_id, now=fleet.store.now)
             with contextlib.suppress(OSError):  # the record counts; the file is for whoever reads along
-                folder.withdraw_question(asked.text, fleet.queue.now())
+                folder.withdraw_question(asked.text, fleet.store.now())
 
 
 def _checked(text: str) -> str:

@@ -100,7 +100,7 @@ class _Making:
         """Put all of it in. The database comes first: what is copied later is never older than it says."""
         home, choice = self._home, chosen(self._home, os.environ)
         with open_fleet(home) as fleet:
-            spaces = here(fleet, fleet.history.workspaces(gone=True))
+            spaces = here(fleet, fleet.store.workspaces.find(gone=True))
         if choice.kind == POSTGRES:
             self._to_do.append(f"pg_dump --format=custom --file=fleet.dump {quoted(without_password(choice.url))}")
         if os.path.exists(home.database):  # noqa: PTH110

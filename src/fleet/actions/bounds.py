@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.config import Settings
     from fleet.core.task import Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 #: A person's task may lead to tasks made by its runs, and these to others; there it ends, where nobody said otherwise.
 DEEPEST = 2
@@ -243,7 +243,7 @@ def bounds_of(fleet: Fleet, caller: Caller) -> Bounds:
         why = "is over" if caller == Caller.over() else "is not known"
         raise IllegalMove(f"an agent may not make tasks: its run {why}", hint=caller.hint)
     try:
-        task = fleet.queue.get(caller.task_id)
+        task = fleet.store.tasks.get(caller.task_id)
         rules = rules_in(task.rules)
         limits_in(task.limits)
     except (TaskNotFound, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -252,7 +252,7 @@ def bounds_of(fleet: Fleet, caller: Caller) -> Bounds:
     found = Bounds(
         task=task, depth=0, rules=rules, settings=settings, is_family=lambda *place: _is_family(fleet, caller, *place)
     )
-    depth = max(caller.depth, _depth(fleet.queue, task, found.deepest))
+    depth = max(caller.depth, _depth(fleet.store, task, found.deepest))
     repos = tuple(tuple(real(each) for each in listed) for listed in (rules.repos, caller.repos) if listed)
     return found.replace(depth=depth, repos=repos, left=_left(fleet, task, settings))
 
@@ -282,11 +282,11 @@ def _top(place: str) -> str:
         return ""
 
 
-def _depth(queue: Queue, task: Task, deepest: int) -> int:
+def _depth(store: Store, task: Task, deepest: int) -> int:
     """How many runs led to a task. A deleted one could hide any number, and counts as the most."""
     made_by, depth = task.made_by, 0
     while made_by and depth < deepest:
-        found = queue.find(Filter(ids=(made_by,)), sort="id", limit=1)
+        found = store.tasks.find(Filter(ids=(made_by,)), sort="id", limit=1)
         if not found:
             return deepest
         made_by, depth = found[0].made_by, depth + 1
@@ -307,9 +307,9 @@ def _is_family(fleet: Fleet, caller: Caller, place: str, branch: str) -> bool:
     repository = find_repository(place)
     if branch_tip(repository, branch) is None:
         return True
-    spaces = fleet.history.workspaces(common=repository.common, gone=True)
+    spaces = fleet.store.workspaces.find(common=repository.common, gone=True)
     ids = tuple(space.task_id for space in spaces if space.branch == branch)
-    return any(caller.task_id in (task.id, task.made_by) for task in fleet.queue.find(Filter(ids=ids)) if ids)
+    return any(caller.task_id in (task.id, task.made_by) for task in fleet.store.tasks.find(Filter(ids=ids)) if ids)
 
 
 def _left(fleet: Fleet, task: Task, settings: Callable[[], Settings]) -> dict[str, float]:
@@ -318,4 +318,4 @@ def _left(fleet: Fleet, task: Task, settings: Callable[[], Settings]) -> dict[st
         return {}
     from fleet.engine.spending import left_of  # only for tasks that may have a budget
 
-    return left_of(fleet.queue, fleet.history, settings(), task)
+    return left_of(fleet.store, settings(), task)

@@ -120,16 +120,20 @@ def find_candidates(
 
 def is_glob(fleet: Fleet, name: str) -> bool:
     """Return True if a name is a glob over branches and ids, and not the exact name of a batch or a task."""
-    return is_pattern(fleet, name) and not fleet.queue.find(Filter(batch=name, workspace=WORKTREE), sort="id", limit=1)
+    return is_pattern(fleet, name) and not fleet.store.tasks.find(
+        Filter(batch=name, workspace=WORKTREE), sort="id", limit=1
+    )
 
 
 def _tasks(fleet: Fleet, name: str, scope: Scope) -> list[Task]:
     """The tasks that a name means, a batch's in the order they were made; none: it can only be a plain branch."""
-    batch = fleet.queue.find(Filter(batch=name, workspace=WORKTREE, repo=scope.repo), sort="oldest") if name else []
+    batch = (
+        fleet.store.tasks.find(Filter(batch=name, workspace=WORKTREE, repo=scope.repo), sort="oldest") if name else []
+    )
     if batch:
         return batch
     try:
-        return [fleet.queue.get(key) for key in find_tasks(fleet, [name], scope=scope, exact=True)]
+        return [fleet.store.tasks.get(key) for key in find_tasks(fleet, [name], scope=scope, exact=True)]
     except TaskNotFound:
         return []
 
@@ -184,13 +188,13 @@ class _Gathering:
 
 
 def _unfit(fleet: Fleet, task: Task) -> str:
-    if any(run.task_id == task.id for run in fleet.history.live()):
+    if any(run.task_id == task.id for run in fleet.store.runs.live()):
         return "its agent is still at work"
-    return "its turn has not come yet" if task.status == Status.OPEN and not fleet.history.runs(task.id) else ""
+    return "its turn has not come yet" if task.status == Status.OPEN and not fleet.store.runs.of_task(task.id) else ""
 
 
 def _of_task(fleet: Fleet, view: View, task: Task, branch: str, tip: str, base: str) -> Candidate:
-    receipts = fleet.history.receipts(task.id)
+    receipts = fleet.store.receipts.of_task(task.id)
     return Candidate(
         name=branch,
         branch=branch,
@@ -198,7 +202,7 @@ def _of_task(fleet: Fleet, view: View, task: Task, branch: str, tip: str, base: 
         base=base,
         size=shortstat(view, base, tip),
         task=task,
-        runs=tuple(fleet.history.runs(task.id)),
+        runs=tuple(fleet.store.runs.of_task(task.id)),
         receipt=receipts[-1] if receipts else None,
     )
 

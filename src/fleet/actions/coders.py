@@ -112,9 +112,11 @@ def coders(
     Programs are asked for their versions, all at once; `tell` hears how many have answered, of how many.
     """
     settings = load(fleet.home, env={}, lenient=True)
-    with fleet.queue.snapshot():
-        known, live = fleet.history.accounts(), fleet.history.live()
-        wanted = {settings.coder, *fleet.queue.waiting_coders(), *(each.coder for each in settings.accounts)} - {""}
+    with fleet.store.snapshot():
+        known, live = fleet.store.accounts.all(), fleet.store.runs.live()
+        wanted = {settings.coder, *fleet.store.claims.waiting_coders(), *(each.coder for each in settings.accounts)} - {
+            ""
+        }
         used = wanted | {each.coder for each in known} | {run.coder for run in live}
         names = [*registry.CODERS, *sorted({*described_coders(settings), *used} - {*registry.CODERS, ""})]
         first = {name: first_request(fleet, name) for name in names if name in used}
@@ -134,12 +136,12 @@ def first_request(fleet: Fleet, coder: str) -> int | None:
 
     An account knows when a run last began with it: only what ended since is looked at, and of that a bounded part.
     """
-    used = [each.used_at for each in fleet.history.accounts() if each.coder == coder and each.used_at]
-    found = [run for run in fleet.history.live() if run.coder == coder and _first(run)]
+    used = [each.used_at for each in fleet.store.accounts.all() if each.coder == coder and each.used_at]
+    found = [run for run in fleet.store.runs.live() if run.coder == coder and _first(run)]
     if used and not found:
         after = (max(used), "")
         for _ in range(MOST_PARTS):
-            part = fleet.history.ended(before=fleet.queue.now(), after=after, limit=PART)
+            part = fleet.store.runs.ended(before=fleet.store.now(), after=after, limit=PART)
             found += [run for run in part if run.coder == coder and _first(run)]
             if found or len(part) < PART:
                 break

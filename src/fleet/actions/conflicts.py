@@ -68,16 +68,18 @@ class Found(NamedTuple):
 
 def conflicts(fleet: Fleet, scope: Scope) -> Found:
     """The branches that collide now, of a repository or of all; git is asked, and what it says is kept for `list`."""
-    spaces = standing(here(fleet, fleet.history.workspaces()))
+    spaces = standing(here(fleet, fleet.store.workspaces.find()))
     wanted = {space.common: space for space in spaces if scope.repo in (None, space.repo)}
     unsure = []
     for common, space in wanted.items():
         unsure += _look(fleet, space, [each for each in spaces if each.common == common])
-    with fleet.queue.snapshot():
-        known = {space.task_id: space for space in standing(fleet.history.workspaces())}
-        seen = [each for each in fleet.history.collisions() if each.common in wanted and known.keys() >= {*each.pair}]
+    with fleet.store.snapshot():
+        known = {space.task_id: space for space in standing(fleet.store.workspaces.find())}
+        seen = [
+            each for each in fleet.store.collisions.find() if each.common in wanted and known.keys() >= {*each.pair}
+        ]
         ids = tuple({key for each in seen for key in each.pair})
-        tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
+        tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=ids), sort="id")} if ids else {}
     made = [
         Conflict(
             Side(tasks.get(each.task_id), known[each.task_id], each.tip),
@@ -91,7 +93,7 @@ def conflicts(fleet: Fleet, scope: Scope) -> Found:
 
 def _look(fleet: Fleet, space: Workspace, spaces: list[Workspace]) -> list[str]:
     """Have git look at one repository; what is to be told of that."""
-    watch, landed = Watch(fleet.home, space), landed_tips(fleet.queue, spaces)
+    watch, landed = Watch(fleet.home, space), landed_tips(fleet.store, spaces)
     try:
         found = watch.look(spaces, landed)
         for _ in range(MOST_LOOKS):
@@ -102,5 +104,5 @@ def _look(fleet: Fleet, space: Workspace, spaces: list[Workspace]) -> list[str]:
         return [f"{space.repo} could not be looked at: {error}"]
     if found is None:
         return []
-    keep(fleet.history, space.common, found, fleet.queue.now())
+    keep(fleet.store, space.common, found, fleet.store.now())
     return [] if found.is_complete else [f"not every pair of branches in {space.repo} was tried: there are too many"]

@@ -45,7 +45,7 @@ def status(home: Home) -> dict[str, Any]:
     stopped = why_stopped(home) if note is None else ""
     try:
         with open_fleet(home) as fleet:
-            agents, paused = len(fleet.history.live(owner_of(home, settings))), fleet.queue.config().get(PAUSED)
+            agents, paused = len(fleet.store.runs.live(owner_of(home, settings))), fleet.store.config.all().get(PAUSED)
     except DatabaseRefused as error:
         told = f"{stopped}; {error}" if stopped else str(error)
         raise DatabaseRefused(told, hint=error.hint) from error
@@ -71,7 +71,7 @@ def pause(home: Home, *, caller: Caller | None = None) -> None:
     """Have no new agents started until `resume`; those that run go on."""
     refuse_agents(caller, "pause the fleet")
     with open_fleet(home) as fleet:
-        fleet.queue.set_config(PAUSED, fleet.queue.now().isoformat(timespec="seconds"))
+        fleet.store.config.set(PAUSED, fleet.store.now().isoformat(timespec="seconds"))
     wake(home)
 
 
@@ -79,8 +79,8 @@ def resume(home: Home, *, caller: Caller | None = None) -> bool:
     """Have agents started again; whether that was off."""
     refuse_agents(caller, "resume the fleet")
     with open_fleet(home) as fleet:
-        was_paused = PAUSED in fleet.queue.config()
-        fleet.queue.set_config(PAUSED, None)
+        was_paused = PAUSED in fleet.store.config.all()
+        fleet.store.config.set(PAUSED, None)
     wake(home)
     return was_paused
 
@@ -190,7 +190,7 @@ def _refuse_moved(home: Home) -> None:
     """Raise QueueMoved, DatabaseRefused or ForeignDatabase if nothing can be claimed; the supervisor mends the rest."""
     try:
         with open_fleet(home) as fleet:
-            is_moved = fleet.queue.was_moved()
+            is_moved = fleet.store.was_moved()
     except (DatabaseRefused, ForeignDatabase):
         raise
     except (SchemaMismatch, StoreFault):
@@ -204,7 +204,7 @@ def _is_for_others(home: Home) -> bool:
     if not home.names_queue(os.environ):
         return False
     with open_fleet(home) as fleet:
-        return fleet.queue.is_shared and is_served(fleet) and not is_wanted(fleet)
+        return fleet.store.is_shared and is_served(fleet) and not is_wanted(fleet)
 
 
 def _place(listen: str) -> str:

@@ -85,18 +85,18 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
     Raises Usage, BranchTaken, NoRepository, FleetError where the project's commands are not trusted.
     """
     repository = find_repository(directory)
-    settings = settings_in(fleet.home, fleet.history, repository.top)
+    settings = settings_in(fleet.home, fleet.store, repository.top)
     check_names(wishes)
     with _typed():
         for wish in wishes:
             _check(wish, settings)
-    refuse_untrusted(fleet.history, repository, settings, quick=terms.quick)
+    refuse_untrusted(fleet.store, repository, settings, quick=terms.quick)
     _refuse_taken(fleet, repository, wishes)
     view = View(fleet.home, repository)
     base, reused = _resolved(repository, view, directory, terms.base, [wish.branch for wish in wishes])
     usual, notes = _mode(settings, terms)
     modes = [_mode_of(wish, settings, usual, notes) for wish in wishes]
-    batch = batch_name(maker.origin, fleet.queue.now())
+    batch = batch_name(maker.origin, fleet.store.now())
     ticket = travelling.ticket(fleet, repository, base, terms.requires, settings=settings)
     common = {
         "cwd": repository.top,
@@ -111,12 +111,12 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
         "path": os.environ.get("PATH", ""),
         "metadata": {"quick": True} if terms.quick else {},
     }
-    queue = as_seen_by(fleet, maker.caller)
+    store = as_seen_by(fleet, maker.caller)
     fields = [_fields(wish, settings, mode) for wish, mode in zip(wishes, modes, strict=True)]
     drafts = [Draft(fields=common | each | _kept_here(fleet, each, reused, ticket)) for each in fields]
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         _refuse_taken(fleet, repository, wishes)  # by now for good
-        made = [tasks.create(queue, draft, actor=maker.by)[0] for draft in drafts]
+        made = [tasks.create(store, draft, actor=maker.by)[0] for draft in drafts]
     wake(fleet.home)
     notes += [f"branch {branch} was there already and is gone on with" for branch in reused]
     notes += [f"the work {note}" for note in ticket.notes]
@@ -130,7 +130,7 @@ def _kept_here(fleet: Fleet, fields: dict[str, str], reused: list[str], ticket: 
     talks = fields["mode"] == INTERACTIVE and not named
     if not ticket.remote or not (talks or fields["branch"] in reused):
         return {}
-    return {"remote": "", "requires": travelling.stay(fleet.home, ticket.requires, fleet.history.hosts())}
+    return {"remote": "", "requires": travelling.stay(fleet.home, ticket.requires, fleet.store.hosts.all())}
 
 
 def batch_name(origin: str, now: datetime) -> str:
@@ -253,11 +253,11 @@ def _resolved(
 def _refuse_taken(fleet: Fleet, repository: Repository, wishes: list[Wish]) -> None:
     branches = tuple(wish.branch for wish in wishes)
     under_way = Filter(branches=branches, repo=repository.top, not_statuses=(Status.CLOSED, Status.BLOCKED))
-    for task in fleet.queue.find(under_way, sort="id", limit=1):
+    for task in fleet.store.tasks.find(under_way, sort="id", limit=1):
         raise BranchTaken(task.branch, task.id, hint="" if task.is_claimed else _instead(task))
-    for workspace in fleet.history.workspaces(common=repository.common):
+    for workspace in fleet.store.workspaces.find(common=repository.common):
         if workspace.branch in branches:
-            found = fleet.queue.find(Filter(ids=(workspace.task_id,)), sort="id")
+            found = fleet.store.tasks.find(Filter(ids=(workspace.task_id,)), sort="id")
             raise BranchTaken(workspace.branch, workspace.task_id, hint=_instead(found[0]) if found else "")
 
 
@@ -298,7 +298,7 @@ def _mode_of(wish: Wish, settings: Settings, usual: str, notes: list[str]) -> st
 def _lacks(fleet: Fleet, wish: Wish, settings: Settings) -> str:
     """Why this host cannot start its agent; where others share the queue, one of them may."""
     name = _coder_of(wish) or settings.coder
-    why = "" if fleet.queue.is_shared else not_installed(name, settings)
+    why = "" if fleet.store.is_shared else not_installed(name, settings)
     return f"{name} is not installed: {why}" if why else ""
 
 

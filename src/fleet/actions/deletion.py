@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from fleet.core.dependency import Edge
     from fleet.core.task import Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 TEXTS = ("description", "design", "acceptance", "notes")
 
@@ -33,16 +33,16 @@ class Deletion(Record):
         return sum(len(task.labels) for task in self.tasks)
 
 
-def plan(queue: Queue, task_ids: Iterable[str], *, cascade: bool = False) -> Deletion:
+def plan(store: Store, task_ids: Iterable[str], *, cascade: bool = False) -> Deletion:
     """What deleting these tasks would do. Raises TaskNotFound."""
     asked = tuple(dict.fromkeys(task_ids))
-    going = {key: queue.get(key) for key in asked}
+    going = {key: store.tasks.get(key) for key in asked}
     if cascade:
-        going |= {task.id: task for task in _dependents(queue, asked)}
-    up = queue.edges(going, up=True)
-    edges = {(edge.task, edge.needs): edge for edge in [*queue.edges(going), *up]}
+        going |= {task.id: task for task in _dependents(store, asked)}
+    up = store.edges.find(going, up=True)
+    edges = {(edge.task, edge.needs): edge for edge in [*store.edges.find(going), *up]}
     near = {end for pair in edges for end in pair if end not in going and not end.startswith(EXTERNAL)}
-    changed = [_without_mentions(task, going) for task in _tasks(queue, near)]
+    changed = [_without_mentions(task, going) for task in _tasks(store, near)]
     return Deletion(
         asked=asked,
         tasks=tuple(going.values()),
@@ -70,15 +70,15 @@ def check(deletion: Deletion, *, cascade: bool = False) -> None:
             )
 
 
-def delete(queue: Queue, task_ids: Iterable[str], *, cascade: bool = False) -> Deletion:
+def delete(store: Store, task_ids: Iterable[str], *, cascade: bool = False) -> Deletion:
     """Delete tasks for good, all or none; texts around them that name one say so. Raises TaskNotFound."""
-    with queue.atomic():
-        done = plan(queue, task_ids, cascade=cascade)
-        now = queue.now()
+    with store.atomic():
+        done = plan(store, task_ids, cascade=cascade)
+        now = store.now()
         for task in done.mentioning:
-            queue.save(task.replace(updated_at=now))
+            store.tasks.save(task.replace(updated_at=now))
         for task in done.tasks:
-            queue.remove(task.id)
+            store.tasks.remove(task.id)
         return done
 
 
@@ -94,20 +94,20 @@ def struck(text: str, key: str) -> str:
     return "".join([*parts, text[start:]])
 
 
-def _dependents(queue: Queue, asked: Sequence[str]) -> list[Task]:
+def _dependents(store: Store, asked: Sequence[str]) -> list[Task]:
     # Only along edges that hold or contain work: what is merely related has a life of its own.
     seen = set(asked)
     frontier = list(asked)
     while frontier:
         kinds = (*BLOCKING, PARENT_CHILD)
-        frontier = list({edge.task for edge in queue.edges(frontier, up=True) if edge.type in kinds} - seen)
+        frontier = list({edge.task for edge in store.edges.find(frontier, up=True) if edge.type in kinds} - seen)
         seen |= set(frontier)
-    return _tasks(queue, seen - set(asked))
+    return _tasks(store, seen - set(asked))
 
 
-def _tasks(queue: Queue, keys: Iterable[str]) -> list[Task]:
+def _tasks(store: Store, keys: Iterable[str]) -> list[Task]:
     wanted = tuple(keys)
-    return queue.find(Filter(ids=wanted), sort="id") if wanted else []
+    return store.tasks.find(Filter(ids=wanted), sort="id") if wanted else []
 
 
 def _without_mentions(task: Task, going: Iterable[str]) -> Task | None:

@@ -110,13 +110,13 @@ class Demo:
         fields = {"title": title, "description": f"{title}.\n\ndemo: {steering}", "priority": priority}
         ties = tuple(("blocks", self.ids[name], "{}") for name in needs)
         draft = Draft(fields={**fields, "coder": "demo", "cwd": self.repo}, needs=ties)
-        return create(fleet.queue, draft, actor="demo")[0].id
+        return create(fleet.store, draft, actor="demo")[0].id
 
     def _look(self, fleet: Fleet) -> Look:
-        with fleet.queue.snapshot():
-            found = {task.id: task for task in fleet.queue.find(Filter(ids=tuple(self.ids.values())), sort="id")}
-            last = {key: runs[-1] if (runs := fleet.history.runs(key)) else None for key in found}
-            answered = [each for each in fleet.history.questions() if each.answered_at]
+        with fleet.store.snapshot():
+            found = {task.id: task for task in fleet.store.tasks.find(Filter(ids=tuple(self.ids.values())), sort="id")}
+            last = {key: runs[-1] if (runs := fleet.store.runs.of_task(key)) else None for key in found}
+            answered = [each for each in fleet.store.questions.find() if each.answered_at]
         return Look(
             tasks=[(found[key], last[key]) for key in self.ids.values() if key in found],
             at_once=sum(run is not None and run.is_live for run in last.values()),
@@ -129,12 +129,12 @@ class Demo:
 
     def _summary(self, fleet: Fleet, look: Look, seconds: float, at_once: int) -> Summary:
         faults = [f"{task.id} is {task.status}: {task.reason}" for task, _ in look.tasks if task.status != "closed"]
-        endings = [run.ending for run in fleet.history.runs(self.ids[FAILS])]
+        endings = [run.ending for run in fleet.store.runs.of_task(self.ids[FAILS])]
         if endings[:2] != [Ending.FAILED, Ending.FINISHED]:
             faults.append(f"{self.ids[FAILS]} should have failed and been run again, but: {', '.join(endings)}")
         if look.answered is None:
             faults.append(f"{self.ids[ASKS]} should have asked something")
-        runs = [run for key in self.ids.values() for run in fleet.history.runs(key)]
+        runs = [run for key in self.ids.values() for run in fleet.store.runs.of_task(key)]
         closed = sum(task.status == Status.CLOSED for task, _ in look.tasks)
         return Summary(faults, seconds, closed, runs, at_once, look.answered)
 

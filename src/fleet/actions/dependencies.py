@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fleet.core.task import Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
     Ahead = dict[str, list[tuple[str, str]]]  # what each task leads to, with the type of the edge
 
@@ -52,47 +52,47 @@ def check_external(text: str) -> str:
     return text
 
 
-def add(queue: Queue, task_id: str, needs: str, kind: str = BLOCKS, *, actor: str) -> None:
+def add(store: Store, task_id: str, needs: str, kind: str = BLOCKS, *, actor: str) -> None:
     """Make one task wait for another, or tie them in another way. Raises DependencyRefused."""
-    queue.link(Edge(task=task_id, needs=needs, type=kind, created_at=queue.now(), created_by=actor))
+    store.edges.add(Edge(task=task_id, needs=needs, type=kind, created_at=store.now(), created_by=actor))
 
 
-def add_all(queue: Queue, ties: Iterable[tuple[str, str, str]], *, actor: str, check_each: bool = True) -> None:
+def add_all(store: Store, ties: Iterable[tuple[str, str, str]], *, actor: str, check_each: bool = True) -> None:
     """Add (task, needs, type) ties, all or none; circles are looked for at each, or once at the end."""
     wanted = list(ties)
-    with queue.atomic():
-        now = queue.now()
+    with store.atomic():
+        now = store.now()
         for task_id, needs, kind in wanted:
             edge = Edge(task=task_id, needs=needs, type=kind, created_at=now, created_by=actor)
-            queue.link(edge, check_cycles=check_each)
-        if not check_each and _makes_a_circle(queue, wanted):
+            store.edges.add(edge, check_cycles=check_each)
+        if not check_each and _makes_a_circle(store, wanted):
             raise CycleRefused(
                 "adding dependency would create a cycle", hint="`bd dep tree` shows what waits for what."
             )
 
 
-def relate(queue: Queue, one: str, other: str, *, actor: str) -> None:
+def relate(store: Store, one: str, other: str, *, actor: str) -> None:
     """Note on both tasks that they have to do with each other."""
     if one == other:
         raise BadInput("cannot relate an issue to itself")
-    add_all(queue, [(one, other, RELATES_TO), (other, one, RELATES_TO)], actor=actor)
+    add_all(store, [(one, other, RELATES_TO), (other, one, RELATES_TO)], actor=actor)
 
 
-def unrelate(queue: Queue, one: str, other: str) -> None:
+def unrelate(store: Store, one: str, other: str) -> None:
     """Take such notes back; ties of other types stay."""
-    with queue.atomic():
-        for edge in queue.edges([one, other]):
+    with store.atomic():
+        for edge in store.edges.find([one, other]):
             if edge.type == RELATES_TO and {edge.task, edge.needs} == {one, other}:
-                queue.unlink(edge.task, edge.needs)
+                store.edges.remove(edge.task, edge.needs)
 
 
-def tree(queue: Queue, root: str, *, up: bool = False, max_depth: int = 50) -> list[Branch]:
+def tree(store: Store, root: str, *, up: bool = False, max_depth: int = 50) -> list[Branch]:
     """What a task leads to, or with `up` what leads to it: depth first, each task once, of bounded size."""
     deepest = min(max_depth, DEEPEST_TREE)
-    with queue.snapshot():
-        ahead = _surroundings(queue, root, up, deepest)
+    with store.snapshot():
+        ahead = _surroundings(store, root, up, deepest)
         reached = {root, *(key for steps in ahead.values() for key, _ in steps)}
-        tasks = {task.id: task for task in queue.find(Filter(ids=tuple(reached)), sort="id")}
+        tasks = {task.id: task for task in store.tasks.find(Filter(ids=tuple(reached)), sort="id")}
     seen: set[str] = set()
     found: list[Branch] = []
     stack = [(root, 0, "", "")]
@@ -117,36 +117,36 @@ def only_status(branches: list[Branch], status: str) -> list[Branch]:
     return [branch for branch in branches if branch.task.id in kept]
 
 
-def circles(queue: Queue) -> list[list[str]]:
+def circles(store: Store) -> list[list[str]]:
     """Tasks that wait for each other in a circle: the shortest one through the first task of each tangle."""
-    ahead = _scheduling(queue)
+    ahead = _scheduling(store)
     return sorted(_circle_through(min(tangle), ahead, tangle) for tangle in _tangles(ahead))
 
 
-def _surroundings(queue: Queue, root: str, up: bool, deepest: int) -> Ahead:
+def _surroundings(store: Store, root: str, up: bool, deepest: int) -> Ahead:
     ahead: Ahead = {}
     frontier = [root]
     for _ in range(deepest):
         if not frontier or len(ahead) > LARGEST_TREE:
             break
         ahead |= {key: [] for key in frontier}
-        for edge in queue.edges(frontier, up=up):
+        for edge in store.edges.find(frontier, up=up):
             near, far = (edge.needs, edge.task) if up else (edge.task, edge.needs)
             ahead[near].append((far, edge.type))
         frontier = list({far: None for key in frontier for far, _ in ahead[key] if far not in ahead})
     return ahead
 
 
-def _scheduling(queue: Queue) -> dict[str, list[str]]:
+def _scheduling(store: Store) -> dict[str, list[str]]:
     ahead: dict[str, list[str]] = {}
-    for edge in queue.edges():
+    for edge in store.edges.find():
         if edge.type in SCHEDULING and not edge.needs.startswith(EXTERNAL):
             ahead.setdefault(edge.task, []).append(edge.needs)
     return ahead
 
 
-def _makes_a_circle(queue: Queue, ties: list[tuple[str, str, str]]) -> bool:
-    tangle_of = {key: at for at, tangle in enumerate(_tangles(_scheduling(queue))) for key in tangle}
+def _makes_a_circle(store: Store, ties: list[tuple[str, str, str]]) -> bool:
+    tangle_of = {key: at for at, tangle in enumerate(_tangles(_scheduling(store))) for key in tangle}
     return any(
         kind in SCHEDULING and task in tangle_of and tangle_of[task] == tangle_of.get(needs)
         for task, needs, kind in ties

@@ -18,7 +18,7 @@ YES, NO = "yes", "no"
 
 def unanswered(fleet: Fleet, *, env: Mapping[str, str]) -> list[str]:
     """The coders that would ask, are in use here, and about which the user was not asked yet."""
-    return [name for name in CODERS if _would_ask(load(name), env) and not fleet.history.trusted(KIND, name)]
+    return [name for name in CODERS if _would_ask(load(name), env) and not fleet.store.trust.get(KIND, name)]
 
 
 def answer(
@@ -29,7 +29,7 @@ def answer(
     coder = load(name)
     if yes:
         trust_folder(coder, coder.config_folder(env), fleet.home.worktrees)
-    fleet.history.trust(KIND, name, YES if yes else NO, by)
+    fleet.store.trust.set(KIND, name, YES if yes else NO, by)
 
 
 def _would_ask(coder: Coder, env: Mapping[str, str]) -> bool:

@@ -142,7 +142,7 @@ def _tmux() -> Iterator[Check]:
 def _coders(home: Home) -> Iterator[Check]:
     settings: Settings = load(home, env={}, lenient=True)
     with open_fleet(home) as fleet:
-        waiting = {name for name in fleet.queue.waiting_coders() if name}
+        waiting = {name for name in fleet.store.claims.waiting_coders() if name}
     for name in sorted({settings.coder, *settings.coders, *waiting}):
         fault = unusable(name, settings, home)
         needed = name == settings.coder or name in waiting

@@ -82,13 +82,13 @@ def containment() -> Iterator[Found]:
 
 def tasks(fleet: Fleet) -> Iterator[Found]:
     """Claims that ran out, work without an agent, and a queue that stands still."""
-    now = fleet.queue.now()
+    now = fleet.store.now()
     supervised = holder(fleet.home) is not None or is_served(fleet)
-    held = fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
+    held = fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
     expired = [task.id for task in held if task.claim_expires_at is not None and task.claim_expires_at < now]
-    live = {run.task_id for run in fleet.history.live()}
+    live = {run.task_id for run in fleet.store.runs.live()}
     idle = [task.id for task in held if task.is_supervised and task.id not in live | set(expired)]
-    idle = [key for key in idle if now - fleet.queue.get(key).updated_at > SETTLING]
+    idle = [key for key in idle if now - fleet.store.tasks.get(key).updated_at > SETTLING]
     back = "a running supervisor gives them back by itself" + ("" if supervised else f"; {START}")
     if expired:
         yield "claims", "wrong", f"expired: {_some(expired)}", back
@@ -102,14 +102,14 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
         error = RepositoryGone(place)
         yield "repository", "wrong", f"{error}; {number} tasks need it", error.hint
     yield from _given_back(fleet)
-    ready = fleet.queue.count(READY)[""]
-    if fleet.queue.was_moved():
+    ready = fleet.store.tasks.count(READY)[""]
+    if fleet.store.was_moved():
         moved = QueueMoved()
         yield "queue", "wrong", str(moved), moved.hint
     elif ready and not supervised:
         yield "queue", "wrong", f"{ready} ready, and no supervisor runs", START
-    elif PAUSED in fleet.queue.config():
-        yield "queue", "warning", f"paused since {fleet.queue.config()[PAUSED]}", "`fleet resume` goes on."
+    elif PAUSED in fleet.store.config.all():
+        yield "queue", "warning", f"paused since {fleet.store.config.all()[PAUSED]}", "`fleet resume` goes on."
     else:
         yield "queue", "ok", f"{ready} ready", ""
 
@@ -117,7 +117,7 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
 def _given_back(fleet: Fleet) -> Iterator[Found]:
     """Tasks that could not be started: some wait for what ends by itself, those without a coder's program do not."""
     groups: dict[str, list[str]] = {}
-    for task in waiting(fleet.queue, fleet.history):
+    for task in waiting(fleet.store):
         groups.setdefault(task.reason, []).append(task.id)
     for reason, ids in groups.items():
         is_wrong = NOT_INSTALLED in reason

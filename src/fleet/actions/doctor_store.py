@@ -22,5 +22,5 @@ def database(home: Home) -> Iterator[tuple[str, str, str, str]]:
         return
     with fleet:
         yield "schema", "ok", "the one this fleet knows", ""
-        for vital in fleet.queue.health():
+        for vital in fleet.store.health():
             yield vital.name, vital.state, vital.fact, vital.remedy

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 def is_elsewhere(fleet: Fleet, owner: str) -> bool:
     """Whether somebody's claims are those of another host."""
-    return fleet.queue.is_shared and bool(owner) and owner != owner_of(fleet.home, settings_here(fleet.home))
+    return fleet.store.is_shared and bool(owner) and owner != owner_of(fleet.home, settings_here(fleet.home))
 
 
 def here(fleet: Fleet, spaces: Iterable[Workspace]) -> list[Workspace]:
     """Those workspaces that are on the disk of this host."""
-    if not fleet.queue.is_shared:
+    if not fleet.store.is_shared:
         return list(spaces)
     own = owner_of(fleet.home, settings_here(fleet.home))
     return [space for space in spaces if space.lies_on(own)]
@@ -34,7 +34,7 @@ def here(fleet: Fleet, spaces: Iterable[Workspace]) -> list[Workspace]:
 
 def host_of(fleet: Fleet, owner: str) -> Host | None:
     """The host whose claims these are."""
-    return next((host for host in fleet.history.hosts() if host.id == owner), None)
+    return next((host for host in fleet.store.hosts.all() if host.id == owner), None)
 
 
 def name_of(fleet: Fleet, owner: str) -> str:
@@ -45,7 +45,7 @@ def name_of(fleet: Fleet, owner: str) -> str:
 
 def whereabouts(fleet: Fleet, task: Task) -> str:
     """Whether the work of a task that travels has come to its remote, in words; empty where there is nothing to say."""
-    space = fleet.history.workspace(task.id) if task.remote else None
+    space = fleet.store.workspaces.get(task.id) if task.remote else None
     if space is None:
         return ""
     told, name = space.made, name_of(fleet, space.host)
@@ -61,14 +61,14 @@ def ask_to_go(fleet: Fleet, space: Workspace, *, with_branch: bool, without_igno
     """
     host, name = host_of(fleet, space.host), name_of(fleet, space.host)
     seconds = settings_here(fleet.home).supervisor.claim_seconds
-    is_back = host is not None and is_seen(host, fleet.queue.now(), seconds)
+    is_back = host is not None and is_seen(host, fleet.store.now(), seconds)
     if space.is_mirrored:
         return f"host {name} removes its worktree {'' if is_back else 'when it is back, '}once its branch is pushed", ""
-    epoch = fleet.queue.get(space.task_id).epoch
+    epoch = fleet.store.tasks.get(space.task_id).epoch
     wish = Wish(epoch=epoch, with_branch=with_branch, without_ignored=without_ignored)
     refused = space.made.get(STAYS) or {}
     words = {**space.made, TO_GO: wish.as_dict(), STAYS: None}
-    fleet.history.keep_workspace(space.replace(notes=encode(words)))
+    fleet.store.workspaces.save(space.replace(notes=encode(words)))
     later = f"host {name} saves what only its worktree holds and removes it {'soon' if is_back else 'when it is back'}"
     why = str(refused.get("why") or "") if refused.get("wish") == wish.as_dict() else ""
     return later, f"host {name} could not remove it: {why}" if why else ""

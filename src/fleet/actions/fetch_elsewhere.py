@@ -56,10 +56,10 @@ def last_events(fleet: Fleet, run: Run) -> Part:
     why = "it does not listen ([host] listen)" if host is not None else "nobody knows its host"
     if host is not None and host.address:
         try:
-            return Part(ask(host.address, hosts_key(fleet.queue), run.id))
+            return Part(ask(host.address, hosts_key(fleet.store), run.id))
         except HostAway as error:
             why = str(error)
-    kept = fleet.history.tail(run.id)
+    kept = fleet.store.tails.get(run.id)
     if kept is None:
         return Part(b"", None, why)
     return Part(kept[0].encode(), kept[1], why)
@@ -70,7 +70,7 @@ def elsewhere_events(fleet: Fleet, task_id: str, what: str) -> str | None:
 
     Raises FleetError for any other part of its record, which only that host has.
     """
-    runs = fleet.history.runs(task_id) if fleet.queue.is_shared else []
+    runs = fleet.store.runs.of_task(task_id) if fleet.store.is_shared else []
     if not runs or not is_elsewhere(fleet, runs[-1].owner):
         return None
     if what != "events":
@@ -107,7 +107,7 @@ def workspace_here(fleet: Fleet, task: Task) -> Workspace | None:
 
     Raises FleetError where that cannot be.
     """
-    space = fleet.history.workspace(task.id)
+    space = fleet.store.workspaces.get(task.id)
     if space is None or not space.remote or not is_elsewhere(fleet, space.host):
         return space
     try:
@@ -126,5 +126,5 @@ def workspace_here(fleet: Fleet, task: Task) -> Workspace | None:
             f"commit {space.base_commit[:12]}, at which it began, is not here", hint="`git fetch` brings it."
         )
     mirror.catch_up(fleet.home, repository, space.branch, tip, space.base_commit)
-    gone = space.removed_at or fleet.queue.now()
+    gone = space.removed_at or fleet.store.now()
     return space.replace(repo=repository.top, common=repository.common, path="", removing_at=gone, removed_at=gone)

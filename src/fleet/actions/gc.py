@@ -40,9 +40,9 @@ def gc(fleet: Fleet, *, dry_run: bool = False, finished: bool = False, caller: C
     """Remove raw output of runs that ended more than `raw_days` ago, worktrees that nobody needs, old saved work."""
     refuse_agents(caller, "remove raw output or worktrees")
     days = load(fleet.home, env={}, lenient=True).supervisor.raw_days
-    before = due_before(fleet.queue.now(), days)
-    removed = sweep_all(fleet.home, fleet.queue, fleet.history, before=before, dry_run=dry_run)
+    before = due_before(fleet.store.now(), days)
+    removed = sweep_all(fleet.home, fleet.store, before=before, dry_run=dry_run)
     old = collect(fleet, dry_run=dry_run, finished=finished)
     if not dry_run:
-        tidy(fleet.home, here(fleet, fleet.history.workspaces(gone=True)))
+        tidy(fleet.home, here(fleet, fleet.store.workspaces.find(gone=True)))
     return Collected(removed, days, before, dry_run, old)

@@ -56,10 +56,10 @@ def collect(fleet: Fleet, *, dry_run: bool, finished: bool = False) -> list[Old]
 
 
 def _worktrees(fleet: Fleet, *, finished: bool) -> list[Old]:
-    spaces = here(fleet, fleet.history.workspaces())
+    spaces = here(fleet, fleet.store.workspaces.find())
     ids = tuple(space.task_id for space in spaces)
-    tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
-    live = {run.task_id for run in fleet.history.live()}
+    tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=ids), sort="id")} if ids else {}
+    live = {run.task_id for run in fleet.store.runs.live()}
     found = []
     for space in spaces:
         task = tasks.get(space.task_id)
@@ -84,8 +84,8 @@ def _why(fleet: Fleet, task: Task, space: Workspace) -> str:
 
 def _saved(fleet: Fleet) -> list[Old]:
     days = load(fleet.home, env={}, lenient=True).saving.days
-    before = fleet.queue.now() - timedelta(days=days)
-    repositories = {space.common: space for space in here(fleet, fleet.history.workspaces(gone=True))}
+    before = fleet.store.now() - timedelta(days=days)
+    repositories = {space.common: space for space in here(fleet, fleet.store.workspaces.find(gone=True))}
     found: list[Old] = []
     for space in repositories.values():
         try:
@@ -104,7 +104,7 @@ def _saved(fleet: Fleet) -> list[Old]:
 def _deleted(fleet: Fleet, space: Workspace, before: datetime, days: int) -> Iterator[Old]:
     """Tips of branches that were deleted long ago: with their last worktree, since a ref says nothing of when."""
     last: dict[str, Workspace] = {
-        each.branch: each for each in fleet.history.workspaces(common=space.common, gone=True)
+        each.branch: each for each in fleet.store.workspaces.find(common=space.common, gone=True)
     }
     for ref, branch in deleted_refs(Work(fleet.home, space).view):
         gone = last.get(branch)

@@ -24,13 +24,13 @@ def take_hand_edits(fleet: Fleet, tasks: Sequence[Task]) -> tuple[list[Task], di
     Return the tasks as they are then, and by task why a change is not used.
     """
     waiting = [task for task in tasks if not task.is_supervised and task.status != Status.CLOSED]
-    last = fleet.history.last_runs([task.id for task in waiting])
+    last = fleet.store.runs.last([task.id for task in waiting])
     changed: dict[str, Task] = {}
     problems: dict[str, str] = {}
     for task in waiting:
-        folder = TaskFolder(home_of(fleet.home, last.get(task.id)), task.id, now=fleet.queue.now)
+        folder = TaskFolder(home_of(fleet.home, last.get(task.id)), task.id, now=fleet.store.now)
         try:
-            edits = take_edits(fleet.queue, folder, lambda: load(fleet.home, env={}, lenient=True).coders)
+            edits = take_edits(fleet.store, folder, lambda: load(fleet.home, env={}, lenient=True).coders)
         except StoreFault as error:  # a database that takes nothing now can still be read
             edits = Edits({}, str(error))
         if edits.fields:

@@ -67,8 +67,8 @@ def hosts(fleet: Fleet) -> list[Seen]:
     """Every host that was seen and not forgotten, by name."""
     settings = settings_here(fleet.home)
     this, seconds = owner_of(fleet.home, settings), settings.supervisor.claim_seconds
-    with fleet.queue.snapshot():
-        now, known = fleet.queue.now(), fleet.history.hosts()
+    with fleet.store.snapshot():
+        now, known = fleet.store.now(), fleet.store.hosts.all()
         claims = _claims(fleet)
     is_served = holder(fleet.home) is not None
     found = []
@@ -88,7 +88,7 @@ def is_wanted(fleet: Fleet) -> bool:
     """Whether something waits for this host alone."""
     ours = offers(settings_here(fleet.home), pin_here(fleet.home))
     waiting = Filter(requires=True, statuses=(Status.OPEN, Status.DEFERRED))
-    return any(pin_of(task.requires) in ours for task in fleet.queue.find(waiting, sort="id"))
+    return any(pin_of(task.requires) in ours for task in fleet.store.tasks.find(waiting, sort="id"))
 
 
 def bound_to(fleet: Fleet, task: Task) -> str:
@@ -96,14 +96,14 @@ def bound_to(fleet: Fleet, task: Task) -> str:
 
     Where hosts share a queue, a task that is bound by its directory requires its host.
     """
-    if fleet.queue.is_shared or pin_of(task.requires) or not (task.repo or task.cwd):
+    if fleet.store.is_shared or pin_of(task.requires) or not (task.repo or task.cwd):
         return "".join(in_names(fleet, [pin_of(task.requires)])).removeprefix(PIN)
     return name_here(fleet.home)
 
 
 def in_names(fleet: Fleet, words: Sequence[str]) -> list[str]:
     """What a task requires as people know it: a home's host by what it is called now."""
-    known = fleet.history.hosts() if any(map(is_of_home, words)) else []
+    known = fleet.store.hosts.all() if any(map(is_of_home, words)) else []
     return [named(word, known) for word in words]
 
 
@@ -122,7 +122,7 @@ def undrain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Seen:
 def forget(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Host:
     """Take a host off the list. Raises IllegalMove while it is at work or holds tasks, Usage when it is not there."""
     refuse_agents(caller, "forget hosts")
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         found = _meant(hosts(fleet), name)
         if found.held:
             several = f"{', '.join(found.held[:5])}{' …' if len(found.held) > 5 else ''}"
@@ -131,15 +131,15 @@ def forget(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Host:
         if found.state != State.GONE:
             hint = "end its supervisor first: `fleet run stop` there."
             raise IllegalMove(f"host {name} is at work, and would be back at once", hint=hint)
-        fleet.history.forget_host(found.host.id)
+        fleet.store.hosts.forget(found.host.id)
     return found.host
 
 
 def _claims(fleet: Fleet) -> dict[str, list[str]]:
     """The tasks that supervisors hold, by owner; a run that asked something is blocked, and still held."""
-    live = tuple(run.task_id for run in fleet.history.live())
-    tasks = fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
-    tasks += fleet.queue.find(Filter(ids=live, not_statuses=(Status.IN_PROGRESS,)), sort="id") if live else []
+    live = tuple(run.task_id for run in fleet.store.runs.live())
+    tasks = fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
+    tasks += fleet.store.tasks.find(Filter(ids=live, not_statuses=(Status.IN_PROGRESS,)), sort="id") if live else []
     found: dict[str, list[str]] = {}
     for task in tasks:
         if task.is_supervised:
@@ -156,10 +156,10 @@ def _state(host: Host, seen: bool, held: Sequence[str]) -> str:
 
 
 def _set(fleet: Fleet, name: str, *, drained: bool) -> Seen:
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         found = _meant(hosts(fleet), name)
         if (found.host.drained_at is not None) is not drained:
-            fleet.history.drain_host(found.host.id, fleet.queue.now() if drained else None)
+            fleet.store.hosts.drain(found.host.id, fleet.store.now() if drained else None)
         again = _meant(hosts(fleet), found.host.id)
     wake(fleet.home)
     return again

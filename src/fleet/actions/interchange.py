@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fleet.core.dependency import Edge
     from fleet.core.task import Comment, Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 PAGE = 500
 #: From this many on, circles are looked for once for all edges and not once for each.
@@ -57,25 +57,25 @@ class _Undone(Exception):
 class _Import:
     """One import under way."""
 
-    def __init__(self, queue: Queue, actor: str, allow_stale: bool) -> None:
-        self.queue, self.actor, self.allow_stale = queue, actor, allow_stale
-        self.config, self.now = queue.config(), queue.now()
+    def __init__(self, store: Store, actor: str, allow_stale: bool) -> None:
+        self.store, self.actor, self.allow_stale = store, actor, allow_stale
+        self.config, self.now = store.config.all(), store.now()
         self.done = Imported()
         self.edges: list[Edge] = []
         self.commented: dict[str, str] | None = None
         self.titles: set[str] = set()
 
 
-def pages(queue: Queue, where: Filter, *, size: int = PAGE) -> Iterator[list[Task]]:
+def pages(store: Store, where: Filter, *, size: int = PAGE) -> Iterator[list[Task]]:
     """The tasks that fit, in the order of their ids, some at a time. Call it inside `snapshot` or `atomic`."""
     last = ""
-    while found := queue.find(where.replace(id_after=last), sort="id", limit=size):
+    while found := store.tasks.find(where.replace(id_after=last), sort="id", limit=size):
         yield found
         last = found[-1].id
 
 
 def import_lines(
-    queue: Queue,
+    store: Store,
     lines: Iterable[bytes],
     *,
     actor: str,
@@ -84,11 +84,11 @@ def import_lines(
     rehearse: bool = False,
 ) -> Imported:
     """Take every line in, or none. A line that is wrong is named by its number. Raises BadInput."""
-    work = _Import(queue, actor, allow_stale)
+    work = _Import(store, actor, allow_stale)
     try:
-        with queue.atomic():
+        with store.atomic():
             if dedup:
-                work.titles = {t.title.lower() for page in pages(queue, Filter(unfinished=True)) for t in page}
+                work.titles = {t.title.lower() for page in pages(store, Filter(unfinished=True)) for t in page}
             for number, line in enumerate(lines, 1):
                 _take(work, line, number)
             _link(work)
@@ -115,13 +115,13 @@ def _take(work: _Import, line: bytes, number: int) -> None:
 
 
 def _put(work: _Import, row: Row) -> None:
-    queue, done = work.queue, work.done
+    store, done = work.store, work.done
     if not row.task.id:
         row = row.named(_new_id(work, row.task))
-        queue.save(row.task)
+        store.tasks.save(row.task)
         done.made.append(row.task.id)
-    elif (local := _local(queue, row.task.id)) is None:
-        queue.add(row.task)
+    elif (local := _local(store, row.task.id)) is None:
+        store.tasks.add(row.task)
         done.made.append(row.task.id)
     elif not _update(work, row.task, local):
         return
@@ -141,12 +141,12 @@ def _update(work: _Import, task: Task, local: Task) -> bool:
         return False
     labels = tuple(sorted({*local.labels, *task.labels}))
     if newer or work.allow_stale:
-        work.queue.save(_merged(local, task).replace(labels=labels))
+        work.store.tasks.save(_merged(local, task).replace(labels=labels))
         if changes and not work.allow_stale:
             done.updated[task.id] = changes
     else:
         if labels != local.labels:
-            work.queue.save(local.replace(labels=labels))
+            work.store.tasks.save(local.replace(labels=labels))
         if changes:
             done.ties.append(task.id)
     done.kept.append(task.id)
@@ -174,13 +174,13 @@ def _changes(local: Task, task: Task) -> str:
 
 def _new_id(work: _Import, task: Task) -> str:
     draft = tasks.Draft(fields={"title": task.title, "description": task.description})
-    made, _ = tasks.create(work.queue, draft, actor=work.actor)
+    made, _ = tasks.create(work.store, draft, actor=work.actor)
     return made.id
 
 
-def _local(queue: Queue, key: str) -> Task | None:
+def _local(store: Store, key: str) -> Task | None:
     try:
-        return queue.get(key)
+        return store.tasks.get(key)
     except TaskNotFound:
         return None
 
@@ -188,13 +188,13 @@ def _local(queue: Queue, key: str) -> Task | None:
 def _comment(work: _Import, comment: Comment) -> None:
     """Keep a comment that is not here yet. Old files number theirs, so two tasks may have the same number."""
     if work.commented is None:
-        all_pages = pages(work.queue, Filter())
-        said = (each for page in all_pages for each in work.queue.comments([task.id for task in page]))
+        all_pages = pages(work.store, Filter())
+        said = (each for page in all_pages for each in work.store.comments.find([task.id for task in page]))
         work.commented = {each.id: each.task_id for each in said}
     if work.commented.get(comment.id, comment.task_id) != comment.task_id:
         comment = comment.replace(id=f"{comment.task_id}:{comment.id}")
     if comment.id not in work.commented:
-        work.queue.comment(comment)
+        work.store.comments.add(comment)
         work.commented[comment.id] = comment.task_id
 
 
@@ -206,7 +206,7 @@ def _link(work: _Import) -> None:
         try:
             if edge.task == edge.needs:
                 raise DependencyRefused(f"cannot add self-dependency: {edge.task} cannot depend on itself")
-            work.queue.link(edge, check_cycles=(edge.task, edge.needs) in doubtful)
+            work.store.edges.add(edge, check_cycles=(edge.task, edge.needs) in doubtful)
         except TaskNotFound as error:
             which = "target" if error.task_id == edge.needs else "issue"
             work.done.unlinked.append(f"{edge.task} -> {edge.needs}: {which} not found")
@@ -219,7 +219,7 @@ def _doubtful(work: _Import) -> set[tuple[str, str]]:
     new = {(edge.task, edge.needs) for edge in work.edges if edge.type in SCHEDULING}
     if len(new) < MANY_EDGES:
         return new
-    old = {(edge.task, edge.needs) for edge in work.queue.edges() if edge.type in SCHEDULING}
+    old = {(edge.task, edge.needs) for edge in work.store.edges.find() if edge.type in SCHEDULING}
     ahead = _peeled(old | new)
     back = _peeled({(needs, task) for task, needs in ahead})
     return {(task, needs) for needs, task in back} & new

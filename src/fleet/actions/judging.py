@@ -93,10 +93,10 @@ def judge(fleet: Fleet, view: View, tied: Sequence[Entry], *, coder: str, seed: 
     if not over:
         agents.kill(fleet, [task_id], reason="the judge took too long")
         return found._replace(failed=f"it did not end in {seconds:g} s")
-    runs = fleet.history.runs(task_id)
+    runs = fleet.store.runs.of_task(task_id)
     answer = _answer(fleet, runs[-1] if runs else None, letters)
-    reason = fleet.queue.get(task_id).reason[:LONGEST_REASON]
-    if fleet.queue.get(task_id).status != Status.CLOSED:  # nobody need look after it: what it said was read
+    reason = fleet.store.tasks.get(task_id).reason[:LONGEST_REASON]
+    if fleet.store.tasks.get(task_id).status != Status.CLOSED:  # nobody need look after it: what it said was read
         agents.done(fleet, [task_id], reason=reason or "judged", by=by)
     if isinstance(answer, str):
         return found._replace(failed=f"{answer}: {reason}" if not runs or runs[-1].ending not in DONE else answer)
@@ -136,14 +136,14 @@ def _make(fleet: Fleet, coder: str, text: str, by: str) -> str:
         "rules": Rules(no_changes=True).text(),
         "path": os.environ.get("PATH", ""),
     }
-    return tasks.create(fleet.queue, Draft(fields=fields), actor=by)[0].id
+    return tasks.create(fleet.store, Draft(fields=fields), actor=by)[0].id
 
 
 def _answer(fleet: Fleet, run: Run | None, letters: Mapping[str, str]) -> tuple[str, str] | str:
     """What a judge's run came to: its choice, or why there is none."""
     if run is None or run.ending not in DONE:
         return "it did not get to an end"
-    since = shown_here(run.started_at, fleet.queue.now())
+    since = shown_here(run.started_at, fleet.store.now())
     result = TaskFolder(home_of(fleet.home, run), run.task_id).result_json(since=since)
     said = str(run.notes.get("said") or run.notes.get("text") or "")
     for text in (result.summary if result else "", said):

@@ -158,24 +158,26 @@ def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
 
     With `everything` also those that are long gone. The oldest first.
     """
-    with fleet.queue.snapshot():
-        spaces = {space.task_id: space for space in fleet.history.workspaces()}
-        live = {run.task_id: run for run in fleet.history.live()}
-        asked = {question.task_id for question in fleet.history.questions(unanswered=True)}
+    with fleet.store.snapshot():
+        spaces = {space.task_id: space for space in fleet.store.workspaces.find()}
+        live = {run.task_id: run for run in fleet.store.runs.live()}
+        asked = {question.task_id for question in fleet.store.questions.find(unanswered=True)}
         where = Filter(workspace=WORKTREE, repo=scope.repo)
-        found = fleet.queue.find(where if everything else where.replace(unfinished=True), sort="created", reverse=True)
+        found = fleet.store.tasks.find(
+            where if everything else where.replace(unfinished=True), sort="created", reverse=True
+        )
         if not everything:
             known = {task.id for task in found}
             kept = tuple(key for key in spaces if key not in known)
-            found += fleet.queue.find(where.replace(ids=kept), sort="created", reverse=True) if kept else []
-        ended = fleet.history.last_runs([task.id for task in found if task.id not in live])
+            found += fleet.store.tasks.find(where.replace(ids=kept), sort="created", reverse=True) if kept else []
+        ended = fleet.store.runs.last([task.id for task in found if task.id not in live])
         unheard = {
             each.id: state
             for state in (Delivery.QUEUED, Delivery.SENT)
-            for each in fleet.history.messages(state=state)
+            for each in fleet.store.messages.find(state=state)
             if each.is_prompt
         }
-        now, clashes = fleet.queue.now(), _clashes(fleet, spaces, {task.id: task for task in found})
+        now, clashes = fleet.store.now(), _clashes(fleet, spaces, {task.id: task for task in found})
         last = ended | live
         made = []
         for task in found:
@@ -189,7 +191,7 @@ def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
 def _clashes(fleet: Fleet, spaces: Mapping[str, Workspace], tasks: Mapping[str, Task]) -> dict[str, list[Clash]]:
     """What each task collides with, as long as both worktrees are there and neither was merged."""
     found: dict[str, list[Clash]] = {}
-    for each in fleet.history.collisions():
+    for each in fleet.store.collisions.find():
         sides = ((each.task_id, each.tip), (each.other_id, each.other_tip))
         if any(key not in spaces or _landed(tasks.get(key), tip) for key, tip in sides):
             continue

@@ -39,8 +39,8 @@ class Seen(NamedTuple):
 
 def seen(fleet: Fleet, task_id: str) -> Seen:
     """A task and its last run."""
-    task = fleet.queue.get(task_id)
-    runs = fleet.history.runs(task_id)
+    task = fleet.store.tasks.get(task_id)
+    runs = fleet.store.runs.of_task(task_id)
     run = runs[-1] if runs else None
     home = Home(run.home) if run and run.home else fleet.home
     return Seen(task, run, home.task(task_id))
@@ -89,7 +89,7 @@ def _read(path: Path) -> str:
 
 def difference(fleet: Fleet, task_id: str, *, stat: bool = False, names: bool = False) -> str:
     """What the work of a task changes against its base, what is not committed included. Raises FleetError."""
-    space = fetch_elsewhere.workspace_here(fleet, fleet.queue.get(task_id))
+    space = fetch_elsewhere.workspace_here(fleet, fleet.store.tasks.get(task_id))
     if space is None:
         raise FleetError(f"{task_id} has no worktree", hint="only tasks with a branch have one.")
     work = Work(fleet.home, space)

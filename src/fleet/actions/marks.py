@@ -62,18 +62,18 @@ def mark_in(text: str) -> Mark | None:
 
 def mark(fleet: Fleet, caller: Caller | None, state: str = "") -> Mark:
     """A mark of this moment: whatever is at rest by now counts as heard of."""
-    with fleet.queue.snapshot():
-        now = fleet.queue.now()
+    with fleet.store.snapshot():
+        now = fleet.store.now()
         ends = sorted(_ends(fleet, caller, now - LATE), key=lambda end: end[1], reverse=True)
     return Mark(now, state, frozenset(_digest(*end) for end in ends[:MOST_ENDS]))
 
 
 def unfinished(fleet: Fleet, caller: Caller | None) -> list[str]:
     """The tasks and workflows that were made here and are not at rest; for a run those that its own task made."""
-    with fleet.queue.snapshot():
+    with fleet.store.snapshot():
         tasks, stages = _found(fleet, caller, UNFINISHED, "created")
         # An agent that ended its task before itself: more will happen.
-        if live := tuple(run.task_id for run in fleet.history.live()):
+        if live := tuple(run.task_id for run in fleet.store.runs.live()):
             more = _found(fleet, caller, Filter(statuses=AT_REST, ids=live), "created")
             tasks, stages = tasks + more[0], stages + more[1]
         going = (flow for flow in _flows(fleet, stages) if not flow.rests())
@@ -82,8 +82,8 @@ def unfinished(fleet: Fleet, caller: Caller | None) -> list[str]:
 
 def ended_since(fleet: Fleet, caller: Caller | None, mark: Mark) -> list[str]:
     """The tasks and workflows that were made here and came to rest since then, and are there still."""
-    with fleet.queue.snapshot():
-        after = min(mark.at, fleet.queue.now()) - LATE  # a mark from the future: somebody set the clock
+    with fleet.store.snapshot():
+        after = min(mark.at, fleet.store.now()) - LATE  # a mark from the future: somebody set the clock
         return [key for key, end in _ends(fleet, caller, after) if _digest(key, end) not in mark.ends]
 
 
@@ -99,7 +99,7 @@ def _found(fleet: Fleet, caller: Caller | None, where: Filter, sort: str) -> tup
     """Tasks by themselves, and stages of workflows."""
     where = where if caller is None else where.replace(made_by=caller.task_id)
     found = (where.replace(origins=(origin,)) for origin in (worker_making.ORIGIN, workflow_making.ORIGIN))
-    tasks, stages = (fleet.queue.find(each, sort=sort, limit=MOST_TASKS) for each in found)
+    tasks, stages = (fleet.store.tasks.find(each, sort=sort, limit=MOST_TASKS) for each in found)
     return tasks, stages
 
 

@@ -70,7 +70,7 @@ def items_of(fleet: Fleet, task_ids: Sequence[str]) -> list[Task]:
     """The tasks, oldest first. Raises Usage for more than can be merged at once."""
     if len(task_ids) > MOST:
         raise Usage(f"{len(task_ids)} tasks are too many to merge at once", hint=f"{MOST} are the most.")
-    return fleet.queue.find(Filter(ids=tuple(task_ids)), sort="oldest")
+    return fleet.store.tasks.find(Filter(ids=tuple(task_ids)), sort="oldest")
 
 
 def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
@@ -93,9 +93,9 @@ def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
 
 def look(fleet: Fleet, view: View, tasks: Sequence[Task], onto: str) -> list[Item]:
     """What is known of each, and what speaks against it; `onto` is the commit that they are to be merged into."""
-    live = {run.task_id for run in fleet.history.live()}
+    live = {run.task_id for run in fleet.store.runs.live()}
     spaces = [workspace_here(fleet, task) for task in tasks]
-    receipts = [next(reversed(fleet.history.receipts(task.id)), None) for task in tasks]
+    receipts = [next(reversed(fleet.store.receipts.of_task(task.id)), None) for task in tasks]
     names = [f"refs/heads/{task.branch}" if task.branch else "refs/heads/fleet/none" for task in tasks]
     tips = view.resolve(*names)
     rows = zip(tasks, spaces, receipts, tips, strict=True)
@@ -140,10 +140,10 @@ def _decided(item: Item, exact: Collection[str], unverified: bool) -> Item:
 
 def _batch(fleet: Fleet, name: str, scope: Scope) -> list[str]:
     """The tasks of a batch, unless an id or a branch is called so."""
-    if fleet.queue.find(Filter(ids=(name,)), sort="id", limit=1):
+    if fleet.store.tasks.find(Filter(ids=(name,)), sort="id", limit=1):
         return []
-    members = fleet.queue.find(Filter(batch=name), sort="oldest") if name else []
-    if not members or fleet.queue.find(Filter(branch=name, repo=scope.repo), sort="id", limit=1):
+    members = fleet.store.tasks.find(Filter(batch=name), sort="oldest") if name else []
+    if not members or fleet.store.tasks.find(Filter(branch=name, repo=scope.repo), sort="id", limit=1):
         return []
     return [task.id for task in members]
 

@@ -40,17 +40,17 @@ def hand_over(fleet: Fleet, view: View, item: Item, files: Sequence[str], *, tar
         made = creating.create(fleet, view.repository.top, [wish], terms, Maker(origin=MERGE, by=by)).tasks[0]
     except FleetError as error:
         return f"no agent could be asked to resolve it: {error}"
-    with fleet.queue.atomic():
-        task = fleet.queue.get(made.id)
+    with fleet.store.atomic():
+        task = fleet.store.tasks.get(made.id)
         note = {"task": item.task.id, "tip": item.tip}
         title = f"resolve the conflict of {item.task.branch}"
-        fleet.queue.save(task.replace(title=title, metadata=dict(task.metadata) | {RESOLVES: note}))
+        fleet.store.tasks.save(task.replace(title=title, metadata=dict(task.metadata) | {RESOLVES: note}))
     return f"{made.id} is to resolve it, on branch {made.branch}"
 
 
 def _known(fleet: Fleet, item: Item) -> Task | None:
     """The task that already is about this conflict, if there is one that may come to something."""
-    for task in fleet.queue.find(Filter(metadata_key=RESOLVES, origins=(MERGE,)), sort="created"):
+    for task in fleet.store.tasks.find(Filter(metadata_key=RESOLVES, origins=(MERGE,)), sort="created"):
         told = task.metadata.get(RESOLVES)
         if isinstance(told, dict) and (told.get("task"), told.get("tip")) == (item.task.id, item.tip):
             return task
@@ -72,9 +72,9 @@ def _other_side(fleet: Fleet, view: View, item: Item, files: Sequence[str], targ
     words = ("log", f"--max-count={MOST_COMMITS}", "--format=%(trailers:key=Fleet-Task,valueonly)", onto, f"^{base}")
     told = view.git(*words, "--", *files[:MOST_FILES], env={"GIT_LITERAL_PATHSPECS": "1"}).decode(errors="replace")
     ids = tuple(dict.fromkeys(line.strip() for line in told.splitlines() if line.strip()))
-    return fleet.queue.find(Filter(ids=ids), sort="oldest") if ids else []
+    return fleet.store.tasks.find(Filter(ids=ids), sort="oldest") if ids else []
 
 
 def _receipt(fleet: Fleet, task: Task) -> Receipt | None:
-    found = fleet.history.receipts(task.id)
+    found = fleet.store.receipts.of_task(task.id)
     return found[-1] if found else None

@@ -192,8 +192,8 @@ class Job:
         )
 
     def _in_use(self) -> set[str]:
-        live = {run.task_id for run in self._fleet.history.live()}
-        spaces = self._fleet.history.workspaces(common=self._view.repository.common)
+        live = {run.task_id for run in self._fleet.store.runs.live()}
+        spaces = self._fleet.store.workspaces.find(common=self._view.repository.common)
         return {space.path for space in spaces if space.task_id in live}
 
     def _told(self, onto: Onto, commit: str, pile: Pile | None, left: list[LeftOut]) -> Merging:

@@ -27,7 +27,7 @@ def record(fleet: Fleet, entry: Entry) -> None:
     """Note in each task that its work landed, and take the move out of the journal. Twice does no harm."""
     if entry.ref.startswith("refs/heads/"):
         note_move(fleet.home, entry)
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         for row in entry.landing:
             _note(fleet, entry, row)
     drop(fleet.home, entry)
@@ -65,7 +65,7 @@ def repair_merges(fleet: Fleet, scope: Scope) -> Iterator[str]:
 
 def _note(fleet: Fleet, entry: Entry, row: Mapping[str, Any]) -> None:
     try:
-        task = fleet.queue.get(row["task"])
+        task = fleet.store.tasks.get(row["task"])
     except TaskNotFound:
         return
     told = {"commit": row["commit"], "tip": row["tip"], "into": entry.branch, "strategy": row["strategy"]}
@@ -77,13 +77,13 @@ def _note(fleet: Fleet, entry: Entry, row: Mapping[str, Any]) -> None:
 
 def _keep(fleet: Fleet, task_id: str, told: Mapping[str, str], by: str) -> None:
     try:
-        task = fleet.queue.get(task_id)
+        task = fleet.store.tasks.get(task_id)
     except TaskNotFound:
         return
     if merged_of(task).get("commit") == told["commit"]:
         return
-    now = fleet.queue.now()
+    now = fleet.store.now()
     note = dict(told) | {"at": now.isoformat(timespec="seconds")}
-    fleet.queue.save(task.replace(metadata=dict(task.metadata) | {MERGED: note}, updated_at=now))
+    fleet.store.tasks.save(task.replace(metadata=dict(task.metadata) | {MERGED: note}, updated_at=now))
     text = f"merged into {told['into']} as {told['commit']}"
-    fleet.queue.comment(Comment(id=new_uuid(), task_id=task_id, author=by, text=text, created_at=now))
+    fleet.store.comments.add(Comment(id=new_uuid(), task_id=task_id, author=by, text=text, created_at=now))

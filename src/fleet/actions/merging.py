@@ -49,7 +49,7 @@ def merge(
     terms = terms or Terms()
     tasks = items_of(fleet, task_ids)
     repository = repository_of(fleet, tasks)
-    settings = settings_in(fleet.home, fleet.history, repository.top)
+    settings = settings_in(fleet.home, fleet.store, repository.top)
     target = target_of(repository, settings, terms)
     job = Job(fleet, repository, target, terms, settings, Asked(by, tell))
     if terms.dry_run:
@@ -62,7 +62,7 @@ def unproven(fleet: Fleet, task_ids: Sequence[str], terms: Terms) -> list[Item]:
     """Those that nothing speaks against but that nothing has proven their work."""
     tasks = items_of(fleet, task_ids)
     repository = repository_of(fleet, tasks)
-    target = target_of(repository, settings_in(fleet.home, fleet.history, repository.top), terms)
+    target = target_of(repository, settings_in(fleet.home, fleet.store, repository.top), terms)
     view = View(fleet.home, repository)
     onto = tip_of(view, target)
     return [item for item in look(fleet, view, tasks, onto) if item.asks and not item.why_not]

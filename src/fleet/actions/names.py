@@ -106,7 +106,7 @@ def _fitting(fleet: Fleet, pattern: str, among: Filter, scope: Scope) -> list[st
         spelled = plain.startswith(task.id[: task.id.rfind("-") + 1] or task.id)
         return spelled and fnmatchcase(task.id, pattern) and (not task.repo or scope.has(task))
 
-    return [task.id for task in by_branch(filter(fits, fleet.queue.find(among, sort="id")))]
+    return [task.id for task in by_branch(filter(fits, fleet.store.tasks.find(among, sort="id")))]
 
 
 def by_branch(tasks: Iterable[Task]) -> list[Task]:
@@ -125,7 +125,7 @@ def shown(fleet: Fleet, ids: Sequence[str]) -> str:
 
 def _with_branches(fleet: Fleet, ids: Sequence[str]) -> list[str]:
     """Ids with their branches, where they have one."""
-    branches = {task.id: task.branch for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")}
+    branches = {task.id: task.branch for task in fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id")}
     return [f"{key} ({branches[key]})" if branches.get(key) else key for key in ids]
 
 
@@ -136,25 +136,25 @@ def _one(fleet: Fleet, name: str, scope: Scope, *, exact: bool) -> str:
         if task := _by_branch(fleet, branch, scope):
             return task.id
     try:
-        return find_id(fleet.queue, name, guess=not exact)
+        return find_id(fleet.store, name, guess=not exact)
     except AmbiguousId as error:
         candidates = shown(fleet, error.candidates)
         raise Usage(f"ambiguous id {name!r} fits {candidates}", hint="type more of the id.") from error
     except TaskNotFound as error:
         error.hint = HINT if error.hint == TaskNotFound.hint else error.hint
-        near = fleet.queue.find(Filter(id_has=name), sort="id", limit=MOST_SHOWN + 1) if exact and name else []
+        near = fleet.store.tasks.find(Filter(id_has=name), sort="id", limit=MOST_SHOWN + 1) if exact and name else []
         if near:
             error.hint = f"name a whole id or branch: did you mean {shown(fleet, [task.id for task in near])}?"
         raise
 
 
 def _by_id(fleet: Fleet, name: str) -> list[Task]:
-    return fleet.queue.find(Filter(ids=(name,)), sort="id", limit=1)
+    return fleet.store.tasks.find(Filter(ids=(name,)), sort="id", limit=1)
 
 
 def _by_branch(fleet: Fleet, branch: str, scope: Scope) -> Task | None:
     """The task whose branch this is: of several in one repository the newest that is not over, else the newest."""
-    found = fleet.queue.find(Filter(branch=branch, repo=scope.repo), sort="created")
+    found = fleet.store.tasks.find(Filter(branch=branch, repo=scope.repo), sort="created")
     alive = [task for task in found if task.status not in OVER or task.is_supervised] or found
     newest = list({task.repo: task for task in reversed(alive)}.values())
     if len(newest) > 1:

@@ -34,40 +34,40 @@ class Outlook(NamedTuple):
 
 def outlook(fleet: Fleet) -> Outlook:
     """What waits, and what is in its way: judged as the supervisor judges it."""
-    queue = fleet.queue
-    with queue.snapshot():
-        ready = queue.count(READY)[""]
-        put_off = Filter(statuses=(Status.OPEN, Status.DEFERRED), defer_after=queue.now(), blocked=False)
-        later = queue.count(put_off)[""]
-        waiting = queue.count(Filter(blocked=True, statuses=(Status.OPEN,)))[""]
-        blocked = queue.count(Filter(statuses=(Status.BLOCKED,)))[""]
-        if live := tuple(run.task_id for run in fleet.history.live()):
-            blocked -= queue.count(Filter(statuses=(Status.BLOCKED,), ids=live))[""]
-        reasons = [_moved()] if queue.was_moved() else _reasons(fleet) if ready else []
+    store = fleet.store
+    with store.snapshot():
+        ready = store.tasks.count(READY)[""]
+        put_off = Filter(statuses=(Status.OPEN, Status.DEFERRED), defer_after=store.now(), blocked=False)
+        later = store.tasks.count(put_off)[""]
+        waiting = store.tasks.count(Filter(blocked=True, statuses=(Status.OPEN,)))[""]
+        blocked = store.tasks.count(Filter(statuses=(Status.BLOCKED,)))[""]
+        if live := tuple(run.task_id for run in fleet.store.runs.live()):
+            blocked -= store.tasks.count(Filter(statuses=(Status.BLOCKED,), ids=live))[""]
+        reasons = [_moved()] if store.was_moved() else _reasons(fleet) if ready else []
         reasons += given_back(fleet) if later else []
     return Outlook(ready, later, waiting, blocked, reasons)
 
 
 def situation(fleet: Fleet, settings: Settings) -> Situation:
     """What the supervisor would look at now, but for what only it can remember."""
-    live, owner = fleet.history.live(), owner_of(fleet.home, settings)
-    named = {name or settings.coder for name in fleet.queue.waiting_coders()}
+    live, owner = fleet.store.runs.live(), owner_of(fleet.home, settings)
+    named = {name or settings.coder for name in fleet.store.claims.waiting_coders()}
     return Situation(
-        now=fleet.queue.now(),
+        now=fleet.store.now(),
         default_coder=settings.coder,
         coders={name: unusable(name, settings, fleet.home) for name in sorted(named)},
         running=Counter((run.coder, HEADLESS) for run in live if run.owner == owner),
         busy=Counter((run.coder, run.account) for run in live),
-        accounts=fleet.history.accounts(),
+        accounts=fleet.store.accounts.all(),
         free_disk_mb=free_disk_mb(fleet.home.root),
         free_memory_mb=free_memory_mb(),
-        paused=PAUSED in fleet.queue.config(),
+        paused=PAUSED in fleet.store.config.all(),
     )
 
 
 def given_back(fleet: Fleet) -> list[str]:
     """Return why tasks wait that could not be started, the most frequent reason first."""
-    reasons = Counter(task.reason for task in waiting(fleet.queue, fleet.history))
+    reasons = Counter(task.reason for task in waiting(fleet.store))
     return [f"{reason} ({count_waiting(count)})" for reason, count in reasons.most_common(MOST_REASONS)]
 
 

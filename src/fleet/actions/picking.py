@@ -80,7 +80,7 @@ def plan_for(fleet: Fleet, field: Field, command: str = "") -> Plan:
 
     Raises Usage where they do not.
     """
-    settings = settings_in(fleet.home, fleet.history, field.view.repository.top)
+    settings = settings_in(fleet.home, fleet.store, field.view.repository.top)
     if command:
         usual = Wanted(
             command=command,

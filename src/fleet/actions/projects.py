@@ -79,11 +79,11 @@ def _place(top: str) -> str:
 
 def _trust(fleet: Fleet, repository: Repository, top: str, by: str) -> tuple[list[str], list[str]]:
     """Trust the commands by this name, if there is one; what was trusted, and what is not."""
-    lines = trusting.untrusted_commands(trusting.settings_in(fleet.home, fleet.history, top, {}))
-    notes = [f"git's {change}: not trusted" for change in trusting.changed_repository(fleet.history, repository)]
+    lines = trusting.untrusted_commands(trusting.settings_in(fleet.home, fleet.store, top, {}))
+    notes = [f"git's {change}: not trusted" for change in trusting.changed_repository(fleet.store, repository)]
     if by:
-        trusting.keep_trusted(fleet.history, repository, lines, by=by)
-        trusting.recall(fleet.home, fleet.history, top)
+        trusting.keep_trusted(fleet.store, repository, lines, by=by)
+        trusting.recall(fleet.home, fleet.store, top)
         return [f"trusted {line}" for line in lines], notes
     return [], [*(f"not trusted: {line}" for line in lines), *notes]
 

@@ -67,22 +67,22 @@ class Answered(NamedTuple):
 
 def questions(fleet: Fleet, *, everything: bool = False) -> list[Asked]:
     """The questions that wait for a person, oldest first; with `everything` also the ones that are over."""
-    for task_id in {each.task_id for each in fleet.history.questions(unanswered=True)}:
+    for task_id in {each.task_id for each in fleet.store.questions.find(unanswered=True)}:
         _take_answers(fleet, task_id)
-    found = _with_tasks(fleet, fleet.history.questions(unanswered=not everything))
+    found = _with_tasks(fleet, fleet.store.questions.find(unanswered=not everything))
     return found if everything else [each for each in found if each.waits]
 
 
 def which(fleet: Fleet, name: str) -> Asked:
     """The question meant by its own id, or by that of the task that asks. Raises QuestionNotFound, Usage."""
     try:
-        return _with_tasks(fleet, [fleet.history.question(name)])[0]
+        return _with_tasks(fleet, [fleet.store.questions.get(name)])[0]
     except QuestionNotFound as error:
         try:
-            task_id = find_id(fleet.queue, name)
+            task_id = find_id(fleet.store, name)
         except TaskNotFound:
             raise error from None
-    asked = _with_tasks(fleet, fleet.history.questions(task_id=task_id, unanswered=True))
+    asked = _with_tasks(fleet, fleet.store.questions.find(task_id=task_id, unanswered=True))
     waiting = [each for each in asked if each.waits]
     if not waiting:
         raise FleetError(f"{task_id} asks nothing", hint=QuestionNotFound.hint)
@@ -100,35 +100,35 @@ def answer(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None
     refuse_agents(caller, "answer questions")
     text = _checked(text)
     _take_answers(fleet, which(fleet, name).question.task_id)  # the first answer wins
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         asked = which(fleet, name)
         task_id = asked.question.task_id
-        answered = fleet.history.answer(asked.question.id, text, by=by)
+        answered = fleet.store.questions.answer(asked.question.id, text, by=by)
         _write(fleet, answered, text)
-        answer_same(fleet.history, answered, text, by=by)
-        task = open_answered(fleet.queue, fleet.history, fleet.queue.get(task_id), answered.text)
-        left = _with_tasks(fleet, fleet.history.questions(task_id=task_id, unanswered=True))
+        answer_same(fleet.store, answered, text, by=by)
+        task = open_answered(fleet.store, fleet.store.tasks.get(task_id), answered.text)
+        left = _with_tasks(fleet, fleet.store.questions.find(task_id=task_id, unanswered=True))
         waiting = sum(each.waits for each in left)
     wake(fleet.home)
     return Answered(answered, task, waiting)
 
 
 def _write(fleet: Fleet, question: Question, text: str) -> None:
-    folder = TaskFolder(task_home(fleet, question.task_id), question.task_id, now=fleet.queue.now)
+    folder = TaskFolder(task_home(fleet, question.task_id), question.task_id, now=fleet.store.now)
     try:
         folder.make()
-        folder.append_answer(question.text, text, fleet.queue.now())
+        folder.append_answer(question.text, text, fleet.store.now())
     except OSError as error:
         raise FleetError(f"cannot write the answer: {error.strerror}", hint=f"look at {folder.artifacts}.") from error
 
 
 def _take_answers(fleet: Fleet, task_id: str) -> None:
-    take_answers(fleet.queue, fleet.history, TaskFolder(task_home(fleet, task_id), task_id, now=fleet.queue.now))
+    take_answers(fleet.store, TaskFolder(task_home(fleet, task_id), task_id, now=fleet.store.now))
 
 
 def _with_tasks(fleet: Fleet, found: list[Question]) -> list[Asked]:
     ids = tuple({question.task_id for question in found})
-    tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
+    tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=ids), sort="id")} if ids else {}
     pages = {key: str(part(task_home(fleet, key), key, "qa")) for key in ids}
     return [Asked(each, tasks.get(each.task_id), pages[each.task_id]) for each in found]
 

@@ -223,7 +223,7 @@ def _room(home: Home, kinds: tuple[str, str], into: str, name: str, there: Fleet
 
 
 def _stamp(there: Fleet) -> str:
-    return there.queue.now().strftime("%Y%m%d%H%M%S")
+    return there.store.now().strftime("%Y%m%d%H%M%S")
 
 
 def _rename(home: Home, stamp: str) -> str:
@@ -243,7 +243,7 @@ def _switch(home: Home, target: str) -> None:
 
 def _refuse_busy(fleet: Fleet) -> None:
     """Raise IllegalMove while agents work, or a host is about to let some: asked again with the queue's lock."""
-    live = fleet.history.live()
+    live = fleet.store.runs.live()
     if live:
         raise IllegalMove(
             f"{len(live)} agents are at work, the first on {live[0].task_id}",
@@ -259,7 +259,7 @@ def _refuse_busy(fleet: Fleet) -> None:
 
 def _refuse_unfit(fleet: Fleet) -> None:
     """Raise BadInput for all tasks that bd cannot hold."""
-    if unfit := {task.id: found for task in fleet.queue.find(Filter(), sort="id") if (found := faults(task))}:
+    if unfit := {task.id: found for task in fleet.store.tasks.find(Filter(), sort="id") if (found := faults(task))}:
         raise refusal(unfit)
 
 
@@ -273,7 +273,7 @@ def _compare(before: dict[str, Contents], after: dict[str, Contents], names: tup
 
 
 def _connection(fleet: Fleet) -> SqlConnection:
-    found: SqlConnection | None = getattr(fleet.queue, "connection", None)
+    found: SqlConnection | None = getattr(fleet.store, "connection", None)
     if found is None:
         raise FleetError("this queue has no rows to move")
     return found

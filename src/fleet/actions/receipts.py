@@ -65,26 +65,26 @@ def find_receipt(fleet: Fleet, name: str, number: int | None = None, scope: Scop
     Raises as `find_task`, and FleetError where nothing was recorded.
     """
     key, number = _meant(fleet, name, number, scope)
-    found = fleet.history.receipts(key)
+    found = fleet.store.receipts.of_task(key)
     if number is None:
         if not found:
             raise FleetError(f"{key} has no receipt yet", hint="a receipt is made when a run ends: `fleet runs` lists.")
         chosen = found[-1]
     else:
         run_id = f"{key}/{number}"
-        if fleet.history.run(run_id) is None:
+        if fleet.store.runs.get(run_id) is None:
             raise FleetError(f"{key} has no run {number}", hint=f"`fleet runs {key}` lists its runs.")
-        made = fleet.history.receipt(run_id)
+        made = fleet.store.receipts.get(run_id)
         if made is None:
             raise FleetError(f"run {number} of {key} has no receipt", hint="a receipt is made when a run ends.")
         chosen = made
-    return Shown(fleet.queue.get(key), fleet.history.run(chosen.run_id), chosen, len(found) - 1)
+    return Shown(fleet.store.tasks.get(key), fleet.store.runs.get(chosen.run_id), chosen, len(found) - 1)
 
 
 def check(fleet: Fleet, shown: Shown) -> Checked:
     """Whether a receipt, the chain it stands in, its run and its file agree with each other."""
     receipt, run = shown.receipt, shown.run
-    chain = fleet.history.receipt_chain(receipt.owner)
+    chain = fleet.store.receipts.chain(receipt.owner)
     faults = [f"{receipt.run_id}: {flaw}" for flaw in flaws(receipt)]
     faults += _breaks(chain, receipt)
     if run is None:
@@ -99,7 +99,7 @@ def check(fleet: Fleet, shown: Shown) -> Checked:
 
 def _meant(fleet: Fleet, name: str, number: int | None, scope: Scope) -> tuple[str, int | None]:
     """The task and perhaps the number of a run; a branch may look like a run, and a run on record comes first."""
-    if run := fleet.history.run(name):
+    if run := fleet.store.runs.get(name):
         return run.task_id, run.number
     try:
         return find_task(fleet, name, scope=scope), number

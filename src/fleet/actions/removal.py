@@ -80,11 +80,11 @@ def wait_for_end(fleet: Fleet, ids: Sequence[str], seconds: float) -> list[str]:
     """Wait until no agent of these tasks lives and nobody holds them; the ids of those that do after so long."""
     began, pauses = time.monotonic(), growing_pauses(0.01, 0.2, 1.1)
     while True:
-        with fleet.queue.snapshot():
-            live = {run.task_id for run in fleet.history.live()}
+        with fleet.store.snapshot():
+            live = {run.task_id for run in fleet.store.runs.live()}
             held = [
                 task.id
-                for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")
+                for task in fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id")
                 if task.id in live or task.is_supervised
             ]
         waited = time.monotonic() - began
@@ -100,10 +100,10 @@ def remove(
 
     Raises IllegalMove for a task that is at work. `sweep` afterwards deletes what they held from the disk.
     """
-    relocate(fleet.home, fleet.queue, fleet.history)
+    relocate(fleet.home, fleet.store)
     settings = load(fleet.home, env={}, lenient=True).saving
     wished = {"with_branch": with_branch, "without_ignored": without_ignored}
-    with fleet.queue.atomic():  # one write for all of them
+    with fleet.store.atomic():  # one write for all of them
         left = [each for key in ids if (each := _left_elsewhere(fleet, key, wished))]
         plans = [_plan(fleet, key) for key in ids if key not in {each.workspace.task_id for each in left}]
 
@@ -112,7 +112,7 @@ def remove(
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         done = list(pool.map(work, plans))
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         for each in done:
             _record(fleet, each)
     return left + [_without_branch(fleet, each) if with_branch and each.removed else each for each in done]
@@ -120,7 +120,7 @@ def remove(
 
 def _left_elsewhere(fleet: Fleet, task_id: str, wished: dict[str, bool]) -> Removal | None:
     """A worktree on another host is for that host to remove, which is asked to."""
-    space = fleet.history.workspace(task_id)
+    space = fleet.store.workspaces.get(task_id)
     if space is None or not is_elsewhere(fleet, space.host):
         return None
     name = name_of(fleet, space.host)
@@ -165,11 +165,11 @@ class _Plan(NamedTuple):
 
 
 def _plan(fleet: Fleet, task_id: str) -> _Plan:
-    space = fleet.history.begin_removal(task_id)
-    number = len(fleet.history.runs(task_id))
+    space = fleet.store.workspaces.begin_removal(task_id)
+    number = len(fleet.store.runs.of_task(task_id))
     try:
-        settings = settings_in(fleet.home, fleet.history, space.repo, {}, lenient=True)
-        task = fleet.queue.get(task_id)
+        settings = settings_in(fleet.home, fleet.store, space.repo, {}, lenient=True)
+        task = fleet.store.tasks.get(task_id)
     except FleetError as error:
         log.warning("no teardown of %s: %s", space.branch, error)
         return _Plan(space, number)
@@ -199,9 +199,9 @@ def _tear_down(home: Home, plan: _Plan) -> None:
 
 def _record(fleet: Fleet, done: Removal) -> None:
     if done.removed:
-        fleet.history.end_removal(done.workspace.task_id, encode(list(done.saved.refs)))
+        fleet.store.workspaces.end_removal(done.workspace.task_id, encode(list(done.saved.refs)))
     else:
-        fleet.history.stop_removal(done.workspace.task_id)
+        fleet.store.workspaces.stop_removal(done.workspace.task_id)
 
 
 def _without_branch(fleet: Fleet, done: Removal) -> Removal:

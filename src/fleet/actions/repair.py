@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[str]:
     """Bring everything in line for one repository, or for all; what was done, a line each."""
     refuse_agents(caller, "repair worktrees")
-    moved = relocate(fleet.home, fleet.queue, fleet.history)
+    moved = relocate(fleet.home, fleet.store)
     done = [moved] if moved else []
     found = strays(fleet)
     done += [in_words(fleet, stray) for stray in found]
     done += _repositories(fleet, scope)
     done += [*repair_merges(fleet, scope), *_workspaces(fleet, scope), *_branches(fleet, scope)]
     done += [*_strangers(fleet, scope, found), *_sessions(fleet, scope), *_runs(fleet)]
-    tidy(fleet.home, here(fleet, fleet.history.workspaces(gone=True)))
+    tidy(fleet.home, here(fleet, fleet.store.workspaces.find(gone=True)))
     return done
 
 
@@ -80,7 +80,7 @@ def _workspaces(fleet: Fleet, scope: Scope) -> Iterator[str]:
 
 def _spaces(fleet: Fleet, scope: Scope) -> list[Workspace]:
     """The worktrees of this host that are not gone, as far as their repositories are at their places."""
-    found = [space for space in here(fleet, fleet.history.workspaces()) if scope.repo in (None, space.repo)]
+    found = [space for space in here(fleet, fleet.store.workspaces.find()) if scope.repo in (None, space.repo)]
     return [space for space in found if not is_gone(space.common)]
 
 
@@ -111,7 +111,7 @@ def _restored(fleet: Fleet, work: Work) -> str:
         return (
             f"{gone}, and is not what is checked out; `git branch {space.branch} COMMIT` in {space.path} makes it again"
         )
-    known = [space.base_commit, *(run.leftover or "" for run in fleet.history.runs(space.task_id))]
+    known = [space.base_commit, *(run.leftover or "" for run in fleet.store.runs.of_task(space.task_id))]
     found = restore_branch(work.view, space.branch, work.admin, known)
     if len(found) == 1:
         return f"{gone}, made it again at {found[0][:12]}, where its worktree is"
@@ -121,12 +121,12 @@ def _restored(fleet: Fleet, work: Work) -> str:
 
 def _held(fleet: Fleet) -> set[str]:
     """The tasks that somebody is at work on."""
-    live = {run.task_id for run in fleet.history.live()} | {task_id for task_id, _ in living(fleet.home)}
+    live = {run.task_id for run in fleet.store.runs.live()} | {task_id for task_id, _ in living(fleet.home)}
     return live | {task.id for task in _claimed(fleet)}
 
 
 def _claimed(fleet: Fleet) -> list[Task]:
-    claimed = fleet.queue.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
+    claimed = fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
     return [task for task in claimed if task.is_supervised]
 
 
@@ -149,7 +149,7 @@ def _remove(fleet: Fleet, space: Workspace, why: str) -> Iterator[str]:
 def _undone(fleet: Fleet, space: Workspace) -> str:
     """A worktree that was never made ready: no agent was in it, so nothing of it need be kept."""
     work = Work(fleet.home, space)
-    begun = fleet.history.begin_removal(space.task_id)
+    begun = fleet.store.workspaces.begin_removal(space.task_id)
     undo(
         fleet.home,
         work.repository,
@@ -158,7 +158,7 @@ def _undone(fleet: Fleet, space: Workspace) -> str:
         base_commit=begun.base_commit,
         made=begun.made_branch,
     )
-    fleet.history.end_removal(space.task_id, "[]")
+    fleet.store.workspaces.end_removal(space.task_id, "[]")
     return f"{space.branch}: took back its worktree, which was never finished"
 
 
@@ -167,9 +167,9 @@ def _strangers(fleet: Fleet, scope: Scope, alive: list[Stray]) -> Iterator[str]:
     if any(not stray.cwd for stray in alive):
         return
     used = {os.path.realpath(stray.cwd) for stray in alive}
-    known = {os.path.realpath(space.path) for space in fleet.history.workspaces()}
+    known = {os.path.realpath(space.path) for space in fleet.store.workspaces.find()}
     choice = Choice(fleet)
-    spaces = here(fleet, [*fleet.history.workspaces(), *fleet.history.workspaces(gone=True)])
+    spaces = here(fleet, [*fleet.store.workspaces.find(), *fleet.store.workspaces.find(gone=True)])
     seen = {space.common: space for space in spaces}
     for space in seen.values():
         if scope.repo not in (None, space.repo) or is_gone(space.common):
@@ -193,7 +193,7 @@ def _roots(home: Home, repository: Repository, settings: Settings) -> tuple[str,
 
 def _sessions(fleet: Fleet, scope: Scope) -> Iterator[str]:
     """Sessions whose agent has ended, or is not on record."""
-    runs = [run for run in fleet.history.live() if run.session_name]
+    runs = [run for run in fleet.store.runs.live() if run.session_name]
     sockets = {run.launcher.partition(":")[2] for run in runs} | {load(fleet.home, env={}, lenient=True).tmux.socket}
     prefix = Choice(fleet).settings(scope.repo or "").tmux.prefix
     starting = {session_name(prefix, task.branch) for task in _claimed(fleet) if task.branch}
@@ -217,12 +217,12 @@ def _runs(fleet: Fleet) -> Iterator[str]:
     """Runs that are on record as live, and have no agent, or one whose task is closed: a supervisor settles them."""
     if holder(fleet.home) is not None:
         return
-    runs = [run for run in fleet.history.live() if not is_elsewhere(fleet, run.owner)]
+    runs = [run for run in fleet.store.runs.live() if not is_elsewhere(fleet, run.owner)]
     lost = [run.task_id for run in runs if not _lives(fleet, run)]
     if lost:
         yield f"{', '.join(lost)}: no agent any more; `fleet run start` settles what it left"
     ids = tuple(run.task_id for run in runs if run.task_id not in lost)
-    for task in fleet.queue.find(Filter(ids=ids, statuses=(Status.CLOSED,)), sort="id") if ids else ():
+    for task in fleet.store.tasks.find(Filter(ids=ids, statuses=(Status.CLOSED,)), sort="id") if ids else ():
         yield f"{task.branch or task.id}: closed, and its agent goes on; `fleet run start` ends it, and keeps its work"
 
 

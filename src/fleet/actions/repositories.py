@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def gone_repositories(fleet: Fleet) -> dict[str, int]:
     """Where a repository should be and is not, each with how many tasks need it."""
-    waiting = fleet.queue.find(Filter(workspace=WORKTREE, unfinished=True), sort="id")
+    waiting = fleet.store.tasks.find(Filter(workspace=WORKTREE, unfinished=True), sort="id")
     needed = {task.id: task.repo for task in waiting if task.repo and not task.remote}
-    needed |= {space.task_id: space.repo for space in here(fleet, fleet.history.workspaces())}
+    needed |= {space.task_id: space.repo for space in here(fleet, fleet.store.workspaces.find())}
     return {place: number for place, number in Counter(needed.values()).items() if is_gone(place)}

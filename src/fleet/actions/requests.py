@@ -121,23 +121,23 @@ def request(
     if not gh.is_there:
         return Requested(made, Did.PREPARED, command=_command(fleet, made), said=said)
     did, url = _told(fleet, made, gh)
-    fleet.history.trust(KIND, _key(made), json.dumps({"url": url, "told": made.mark}), by)
+    fleet.store.trust.set(KIND, _key(made), json.dumps({"url": url, "told": made.mark}), by)
     return Requested(made, did, url, said=said)
 
 
 def prepare(fleet: Fleet, key: str, wish: Wish) -> Request:
     """All that there is to know before anything is pushed. Raises BadInput, IllegalMove, FleetError."""
-    task = fleet.queue.get(key)
+    task = fleet.store.tasks.get(key)
     space = workspace_here(fleet, task)
     if space is None:
         raise FleetError(f"{key} has no branch", hint="only tasks with a branch of their own have something to push.")
     repository = Repository(top=space.repo, common=space.common)
-    if changes := changed_repository(fleet.history, repository):
+    if changes := changed_repository(fleet.store, repository):
         raise FleetError(
             f"{space.repo} is not as it was trusted: {'; '.join(changes[:3])}",
             hint="`fleet trust` in it, once you have looked: a push obeys its settings.",
         )
-    runs, receipts = fleet.history.runs(key), fleet.history.receipts(key)
+    runs, receipts = fleet.store.runs.of_task(key), fleet.store.receipts.of_task(key)
     if runs and runs[-1].is_live and not wish.draft:
         raise IllegalMove(
             f"{key} is still at work on {space.branch}", hint=f"`fleet wait {key}`, or --draft for what there is."
@@ -201,7 +201,7 @@ def _told(fleet: Fleet, made: Request, gh: Gh) -> tuple[str, str]:
 
 def _known(fleet: Fleet, made: Request) -> dict[str, str]:
     """What was last said about the task, and where."""
-    found = json.loads(fleet.history.trusted(KIND, _key(made)) or "{}")
+    found = json.loads(fleet.store.trust.get(KIND, _key(made)) or "{}")
     return found if isinstance(found, dict) else {}
 
 

@@ -6,6 +6,7 @@ This is the one place that judges. A face hands its verbs `as_seen_by(fleet, cal
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
 from fleet.actions.bounds import BOUND, bounds_of
 from fleet.core.errors import IllegalMove
@@ -14,39 +15,17 @@ from fleet.descent import descents, is_same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Mapping
+    from typing import Any, ClassVar
 
     from fleet.actions.bounds import Bounds
     from fleet.assembly import Fleet
     from fleet.core.dependency import Edge
     from fleet.core.task import Comment, Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
-#: What a run may call as it is: reading, and whatever changes no task.
-FREE = frozenset(
-    {
-        "close",
-        "is_shared",
-        "listening",
-        "health",
-        "confirm",
-        "now",
-        "atomic",
-        "snapshot",
-        "get",
-        "find",
-        "count",
-        "size",
-    }
-    | {"next_child", "tallies", "edges", "ancestors", "comments", "labels", "waiting_coders", "caller"}
-    | {"config", "caller_in", "gave_out", "expired", "was_moved"}
-)
-#: What only a supervisor does, or a person.
-REFUSED = {
-    **dict.fromkeys(("claim", "renew", "settle", "release", "adopt", "reap", "admit"), "supervise tasks"),
-    "request_cancel": "stop tasks",
-    "set_config": "change the queue's settings",
-}
+#: What a run may use of the store as it is.
+FREE = frozenset({"close", "is_shared", "listening", "health", "confirm", "now", "atomic", "snapshot", "was_moved"})
 
 #: What is not a run's to say about any task: who made it and how, what its receipt shows and why it is where it is.
 _NOT_ITS_WORD = ("made_by", "origin", "finding", "reason", "path")
@@ -65,16 +44,16 @@ def caller_of(fleet: Fleet, token: str | None) -> Caller | None:
 
     One whose run is over may change nothing any more, nor may one whose run is not known.
     """
-    queue = fleet.queue
-    if token and (found := queue.caller(token) or (Caller.over() if queue.gave_out(token) else None)):
+    store = fleet.store
+    if token and (found := store.tokens.caller(token) or (Caller.over() if store.tokens.was_issued(token) else None)):
         return found
     for home, run in reversed(descents()):  # from above: what an agent starts can pretend to be a shim
-        if run and (found := queue.caller_in(run)):
+        if run and (found := store.tokens.caller_in(run)):
             return found
         if is_same(home, fleet.home.root):
             return Caller.over() if run else Caller.unknown()
     said = os.environ.get("FLEET_RUN_ID")  # of a live run here, which it does not prove to be
-    return Caller.unknown() if said and queue.caller_in(said) else None
+    return Caller.unknown() if said and store.tokens.caller_in(said) else None
 
 
 def may_change(caller: Caller, task: Task) -> bool:
@@ -82,96 +61,192 @@ def may_change(caller: Caller, task: Task) -> bool:
     return caller.task_id in (task.id, task.made_by)
 
 
-def as_seen_by(fleet: Fleet, caller: Caller | None) -> Queue:
-    """The queue as this caller may use it: for a person the queue itself, for a run one that raises IllegalMove."""
-    seen: Any = fleet.queue if caller is None else Restricted(fleet, caller)
+def as_seen_by(fleet: Fleet, caller: Caller | None) -> Store:
+    """The store as this caller may use it: for a person the store itself, for a run one that raises IllegalMove."""
+    seen: Any = fleet.store if caller is None else RestrictedStore(fleet, caller)
     return seen  # type: ignore[no-any-return]
 
 
-class Restricted:
-    """A queue that lets a run change what is its own. A method that is not named here is refused."""
+class RestrictedStore:
+    """A store that lets a run change what is its own. A port or method that is not named here is refused."""
 
     def __init__(self, fleet: Fleet, caller: Caller) -> None:
-        self._fleet = fleet
-        self._queue = fleet.queue
-        self._caller = caller
-        self._bound: Bounds | None = None
+        self._store = fleet.store
+        self._judge = _Judge(fleet, caller)
+
+    @cached_property
+    def tasks(self) -> RestrictedTasks:
+        return RestrictedTasks(self._store.tasks, self._judge)
+
+    @cached_property
+    def edges(self) -> RestrictedEdges:
+        return RestrictedEdges(self._store.edges, self._judge)
+
+    @cached_property
+    def comments(self) -> RestrictedComments:
+        return RestrictedComments(self._store.comments, self._judge)
+
+    @cached_property
+    def claims(self) -> RestrictedClaims:
+        return RestrictedClaims(self._store.claims, self._judge)
+
+    @cached_property
+    def tokens(self) -> RestrictedTokens:
+        return RestrictedTokens(self._store.tokens, self._judge)
+
+    @cached_property
+    def config(self) -> RestrictedConfig:
+        return RestrictedConfig(self._store.config, self._judge)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FREE:
+            return getattr(self._store, name)
+        raise AttributeError(name)
+
+
+class RestrictedPort:
+    """A port that lets a run read, and change what is its own."""
+
+    #: What a run may call as it is: reading, and whatever changes no task.
+    free: frozenset[str] = frozenset()
+    #: What only a supervisor does, or a person.
+    refused: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, port: Any, judge: _Judge) -> None:
+        self._port = port
+        self._judge = judge
 
     def __getattr__(self, name: str) -> Any:
         """Reading is free."""
-        if name in FREE:
-            return getattr(self._queue, name)
-        if name in REFUSED:
-            refuse_agents(self._caller, REFUSED[name])
+        if name in self.free:
+            return getattr(self._port, name)
+        if name in self.refused:
+            refuse_agents(self._judge.caller, self.refused[name])
         raise AttributeError(name)
+
+
+class RestrictedTasks(RestrictedPort):
+    """Tasks, of which a run adds, changes and removes its own."""
+
+    free = frozenset({"get", "find", "count", "size", "next_child", "tallies", "labels"})
 
     def add(self, task: Task) -> None:
         """Put a task in that says who made it, within what its maker leaves to it."""
-        bounds = self._bounds()
+        bounds = self._judge.bounds()
         bounds.check()
-        task = bounds.applied(task).replace(made_by=self._caller.task_id, finding="", reason="")
-        self._queue.add(task.replace(metadata=_metadata(task, None)))
+        task = bounds.applied(task).replace(made_by=self._judge.caller.task_id, finding="", reason="")
+        self._port.add(task.replace(metadata=_metadata(task, None)))
 
     def save(self, task: Task) -> None:
         """Keep a changed task, but for what is not the run's to say."""
-        kept = self._judged(task.id)
+        kept = self._judge.judged(task.id)
         if kept.is_supervised and task.claim_owner != kept.claim_owner:
             raise IllegalMove(
                 f"an agent may not give {task.id} back", hint="end: what is not handed in goes back by itself."
             )
-        own = task.id == self._caller.task_id
+        own = task.id == self._judge.caller.task_id
         if own:
             _check_own(kept, task)
         elif any(getattr(kept, name) != getattr(task, name) for name in BOUND):
-            task = self._bounds().applied(task, kept)
+            task = self._judge.bounds().applied(task, kept)
         names = _NOT_OF_ITS_OWN if own else _NOT_ITS_WORD
         held = {name: getattr(kept, name) for name in names}
-        self._queue.save(task.replace(**held, metadata=_metadata(task, kept)))
+        self._port.save(task.replace(**held, metadata=_metadata(task, kept)))
 
     def remove(self, task_id: str) -> None:
         """Take a task out that nobody works on."""
-        task = self._judged(task_id)
-        if task_id == self._caller.task_id or task.is_supervised:
+        task = self._judge.judged(task_id)
+        if task_id == self._judge.caller.task_id or task.is_supervised:
             raise IllegalMove(
                 f"an agent may not delete {task_id}: it is being worked on", hint=f"`bd close {task_id}` ends it."
             )
-        if self._bounds().left and self._fleet.history.runs(task_id):
+        if self._judge.bounds().left and self._judge.store.runs.of_task(task_id):
             raise IllegalMove(
                 f"an agent may not delete {task_id}: what it took counts", hint=f"`bd close {task_id}` ends it."
             )
-        self._queue.remove(task_id)
+        self._port.remove(task_id)
 
-    def link(self, edge: Edge, *, check_cycles: bool = True) -> None:
+
+class RestrictedEdges(RestrictedPort):
+    """Dependencies, of which a run changes those of its own tasks."""
+
+    free = frozenset({"find", "ancestors"})
+
+    def add(self, edge: Edge, *, check_cycles: bool = True) -> None:
         """Add an edge: it changes the task that waits or belongs, not the one that is waited for."""
-        self._judged(edge.task)
-        self._queue.link(edge, check_cycles=check_cycles)
+        self._judge.judged(edge.task)
+        self._port.add(edge, check_cycles=check_cycles)
 
-    def unlink(self, task_id: str, needs: str) -> bool:
+    def remove(self, task_id: str, needs: str) -> bool:
         """Remove an edge of a task of the run's own."""
-        self._judged(task_id)
-        return self._queue.unlink(task_id, needs)
+        self._judge.judged(task_id)
+        removed: bool = self._port.remove(task_id, needs)
+        return removed
+
+
+class RestrictedComments(RestrictedPort):
+    """Comments, which every run may add."""
+
+    free = frozenset({"find"})
+
+    def add(self, comment: Comment) -> None:
+        """Keep a comment on any task; it bears the name of the run, whatever it says of its author."""
+        self._port.add(comment.replace(author=self._judge.caller.run_id))
+
+
+class RestrictedClaims(RestrictedPort):
+    """Claims, which are a supervisor's but for those made by hand."""
+
+    free = frozenset({"waiting_coders", "expired"})
+    refused: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("acquire", "renew", "settle", "release", "adopt", "reap"), "supervise tasks"),
+        "request_cancel": "stop tasks",
+    }
 
     def take(self, task_id: str, actor: str) -> Task:
         """Claim one by hand."""
-        self._judged(task_id, "claim")
-        return self._queue.take(task_id, actor)
+        self._judge.judged(task_id, "claim")
+        task: Task = self._port.take(task_id, actor)
+        return task
 
-    def comment(self, comment: Comment) -> None:
-        """Keep a comment on any task; it bears the name of the run, whatever it says of its author."""
-        self._queue.comment(comment.replace(author=self._caller.run_id))
 
-    def _judged(self, task_id: str, doing: str = "change") -> Task:
-        task = self._queue.get(task_id)
-        if may_change(self._caller, task):
+class RestrictedTokens(RestrictedPort):
+    """Tokens, which only a supervisor issues."""
+
+    free = frozenset({"caller", "caller_in", "was_issued"})
+    refused: ClassVar[Mapping[str, str]] = {"issue": "supervise tasks"}
+
+
+class RestrictedConfig(RestrictedPort):
+    """The queue's settings, which a run reads."""
+
+    free = frozenset({"all"})
+    refused: ClassVar[Mapping[str, str]] = {"set": "change the queue's settings"}
+
+
+class _Judge:
+    """Says which tasks are a run's own, and what it has left."""
+
+    def __init__(self, fleet: Fleet, caller: Caller) -> None:
+        self._fleet = fleet
+        self.store = fleet.store
+        self.caller = caller
+        self._bound: Bounds | None = None
+
+    def judged(self, task_id: str, doing: str = "change") -> Task:
+        """Return a task of the run's own. Raises IllegalMove, TaskNotFound."""
+        task = self.store.tasks.get(task_id)
+        if may_change(self.caller, task):
             return task
         raise IllegalMove(
-            f"an agent may not {doing} {task_id}: it neither works on it ({self._caller.task_id}) nor made it",
+            f"an agent may not {doing} {task_id}: it neither works on it ({self.caller.task_id}) nor made it",
             hint=f"`bd comment {task_id} TEXT` tells whoever does; `bd create` makes a task of your own.",
         )
 
-    def _bounds(self) -> Bounds:
+    def bounds(self) -> Bounds:
+        """Return what the run may still have, read once."""
         if self._bound is None:
-            self._bound = bounds_of(self._fleet, self._caller)
+            self._bound = bounds_of(self._fleet, self.caller)
         return self._bound
 
 

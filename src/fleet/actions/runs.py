@@ -32,12 +32,12 @@ COMPARED = (
 def runs(fleet: Fleet, name: str, scope: Scope = ANYWHERE) -> tuple[str, list[dict[str, Any]]]:
     """A task's id and what every face shows of each of its runs, oldest first."""
     key = find_task(fleet, name, scope=scope)
-    return key, [view(fleet, run) for run in fleet.history.runs(key)]
+    return key, [view(fleet, run) for run in fleet.store.runs.of_task(key)]
 
 
 def task_home(fleet: Fleet, task_id: str) -> Home:
     """The home in which a task's folder lies: supervisors of several homes may share one queue."""
-    found = fleet.history.runs(task_id)
+    found = fleet.store.runs.of_task(task_id)
     return home_of(fleet.home, found[-1] if found else None)
 
 
@@ -58,7 +58,7 @@ def last_runs(fleet: Fleet, names: Sequence[str], scope: Scope = ANYWHERE) -> li
         key, found = runs(fleet, name, scope)
         if not found:
             raise FleetError(f"{key} has not been run yet", hint="`fleet tasks` says why nothing starts.")
-        usd, basis = total_cost(fleet.history.runs(key))
+        usd, basis = total_cost(fleet.store.runs.of_task(key))
         together = {"tokens": sum(run["tokens"] for run in found), "cost_usd": usd, "cost_basis": basis or None}
         rows.append({**found[-1], "runs": len(found), **{f"all_{what}": value for what, value in together.items()}})
     return rows
@@ -66,7 +66,7 @@ def last_runs(fleet: Fleet, names: Sequence[str], scope: Scope = ANYWHERE) -> li
 
 def view(fleet: Fleet, run: Run) -> dict[str, Any]:
     """What every face shows of a run, as plain data."""
-    until = run.ended_at or fleet.queue.now()
+    until = run.ended_at or fleet.store.now()
     return {
         "run": run.id,
         "task": run.task_id,

@@ -100,14 +100,14 @@ def _with_reason(start: Start, lacking: Mapping[str, str]) -> Start:
 
 def look(fleet: Fleet, ids: Sequence[str]) -> list[Start]:
     """How far these tasks are now, in the order named."""
-    with fleet.queue.snapshot():
-        tasks = {task.id: task for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")}
-        live = {run.task_id: run for run in fleet.history.live()}
+    with fleet.store.snapshot():
+        tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id")}
+        live = {run.task_id: run for run in fleet.store.runs.live()}
         return [_start(fleet, tasks[key], live.get(key)) for key in ids if key in tasks]
 
 
 def _start(fleet: Fleet, task: Task, run: Run | None) -> Start:
-    space = fleet.history.workspace(task.id)
+    space = fleet.store.workspaces.get(task.id)
     if run is not None:
         home = Home(run.home) if run.home else fleet.home
         folder = f"{home.task(task.id)}/runs/{run.number}"
@@ -115,7 +115,7 @@ def _start(fleet: Fleet, task: Task, run: Run | None) -> Start:
         return Start(task, run, space, State.RUNNING if alive or run.first_event_at else State.SETTING_UP)
     if task.status == Status.IN_PROGRESS:
         return Start(task, None, space, State.SETTING_UP)
-    runs = fleet.history.runs(task.id)
+    runs = fleet.store.runs.of_task(task.id)
     if runs and runs[-1].first_event_at:
         return Start(task, runs[-1], space, State.ENDED)
     if task.status in (Status.BLOCKED, Status.CLOSED) or task.failures:

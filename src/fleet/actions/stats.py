@@ -108,7 +108,7 @@ class Standing(Record):
 
 def standings(fleet: Fleet, *, since: datetime | None = None, coder: str = "") -> list[Standing]:
     """What the runs that ended since then came to, by coder and model; the most proven first."""
-    counts = fleet.history.finding_counts(since=since)
+    counts = fleet.store.receipts.finding_counts(since=since)
     found = summed(each for each in counts if coder in ("", each.coder))
     return sorted(found, key=lambda row: (-row.verified, -row.runs, row.coder, row.model))
 

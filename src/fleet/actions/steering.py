@@ -104,8 +104,8 @@ def prompt(
     """
     refuse_agents(caller, "tell other agents what to do")
     text, key = checked(text), find_task(fleet, name, scope=scope)
-    with fleet.queue.atomic():
-        task, run = fleet.queue.get(key), _live(fleet, key)
+    with fleet.store.atomic():
+        task, run = fleet.store.tasks.get(key), _live(fleet, key)
         if task.status == Status.CLOSED:
             raise IllegalMove(f"{key} is closed: nobody would hear it", hint=f"`fleet retry {key}` opens it again.")
         question = ""
@@ -125,8 +125,8 @@ def interrupt(
     """
     refuse_agents(caller, "interrupt other agents")
     text, key = checked(text) if text else "", find_task(fleet, name, scope=scope, exact=True)
-    with fleet.queue.atomic():
-        task, run = fleet.queue.get(key), _live(fleet, key)
+    with fleet.store.atomic():
+        task, run = fleet.store.tasks.get(key), _live(fleet, key)
         if run is None:
             waits = f"`fleet prompt {key} TEXT` is for its next run; `fleet kill {key}` keeps it from starting."
             raise IllegalMove(
@@ -166,7 +166,7 @@ def checked(text: str) -> str:
 
 
 def _live(fleet: Fleet, key: str) -> Run | None:
-    return next((run for run in fleet.history.live() if run.task_id == key), None)
+    return next((run for run in fleet.store.runs.live() if run.task_id == key), None)
 
 
 def _waits_for(fleet: Fleet, key: str) -> str:
@@ -176,9 +176,9 @@ def _waits_for(fleet: Fleet, key: str) -> str:
 
 
 def _kept(fleet: Fleet, key: str, text: str, by: str, *, interrupts: bool = False) -> Message:
-    now = fleet.queue.now()
+    now = fleet.store.now()
     message = Message(id=new_uuid(), task_id=key, author=by, text=text, interrupts=interrupts, queued_at=now)
-    fleet.history.say(message)
+    fleet.store.messages.add(message)
     return message
 
 
@@ -200,11 +200,11 @@ def _steering(fleet: Fleet, task: Task, run: Run | None) -> str:
 
 def _look(fleet: Fleet, told: Told) -> Told:
     key = told.message.id
-    with fleet.queue.snapshot():
-        message = next((each for each in fleet.history.messages(told.task.id) if each.id == key), told.message)
-        run = fleet.history.run(told.run.id) if told.run else None
+    with fleet.store.snapshot():
+        message = next((each for each in fleet.store.messages.find(told.task.id) if each.id == key), told.message)
+        run = fleet.store.runs.get(told.run.id) if told.run else None
         try:
-            task = fleet.queue.get(told.task.id)
+            task = fleet.store.tasks.get(told.task.id)
         except FleetError:  # deleted meanwhile
             task = told.task
     return told._replace(message=message, run=run or told.run, task=task)

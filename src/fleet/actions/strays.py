@@ -20,7 +20,7 @@ def strays(fleet: Fleet) -> list[Stray]:
 
     One whose run has just ended may need a moment to be gone.
     """
-    found = strays_among(fleet.home, fleet.history, living(fleet.home))
+    found = strays_among(fleet.home, fleet.store, living(fleet.home))
     return [each for each in found if each.known is None or each.number in _left(fleet, each)]
 
 

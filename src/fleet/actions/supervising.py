@@ -63,7 +63,7 @@ def supervise(
         keep_queue(home, os.environ)
         keep_name(home, said.name)
         with _opened(home, report) as fleet, git.with_readings():
-            if fleet.queue.was_moved():
+            if fleet.store.was_moved():
                 raise QueueMoved
             single.add(**file_of(fleet))
             try:
@@ -110,8 +110,7 @@ def office_of(fleet: Fleet, said: Said) -> Office:
     home = fleet.home
     return Office(
         home,
-        fleet.queue,
-        fleet.history,
+        fleet.store,
         open_launcher(lasting=True),
         owner=owner_of(home, said.over(load(home, env={}, lenient=True))),
         said=said,

@@ -59,7 +59,7 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> 
     """Put a task into the queue; what could not be tied to it is told. Raises BadInput, IllegalMove."""
     cwd = _directory(order.cwd)
     rules = rules_for(fleet, cwd, terms, maker.caller)
-    settings = settings_in(fleet.home, fleet.history, cwd) if cwd else load(fleet.home)
+    settings = settings_in(fleet.home, fleet.store, cwd) if cwd else load(fleet.home)
     if order.branch:
         names.check_branch(order.branch)
         names.check_pattern(order.branch, settings.project.branch_pattern)
@@ -100,17 +100,17 @@ def listed(fleet: Fleet, *, statuses: tuple[str, ...] | None, text: str, limit: 
     if not 1 <= limit <= MOST_LISTED:
         raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
     where = Filter(statuses=statuses, text=text or None, unfinished=True if statuses is None else None)
-    return [view(task) for task in fleet.queue.find(where, sort="created", limit=limit)]
+    return [view(task) for task in fleet.store.tasks.find(where, sort="created", limit=limit)]
 
 
 def shown(fleet: Fleet, name: str) -> dict[str, Any]:
     """One task with all that is known of it, as plain data. Raises TaskNotFound, Usage."""
     key = find_task(fleet, name)
-    with fleet.queue.snapshot():
-        task = fleet.queue.get(key)
-        asked = fleet.history.questions(task_id=key, unanswered=True)
-        kept = fleet.history.results([key]).get(key)
-        needs = [edge.needs for edge in fleet.queue.edges([key])]
+    with fleet.store.snapshot():
+        task = fleet.store.tasks.get(key)
+        asked = fleet.store.questions.find(task_id=key, unanswered=True)
+        kept = fleet.store.results.find([key]).get(key)
+        needs = [edge.needs for edge in fleet.store.edges.find([key])]
         return {
             **view(task),
             "prompt": task.description,
@@ -119,7 +119,7 @@ def shown(fleet: Fleet, name: str) -> dict[str, Any]:
             "needs": needs,
             "questions": [{"id": each.id, "text": each.text} for each in asked],
             "result": kept.told if kept else None,
-            "runs": [runs.view(fleet, run) for run in fleet.history.runs(key)],
+            "runs": [runs.view(fleet, run) for run in fleet.store.runs.of_task(key)],
         }
 
 
@@ -145,7 +145,7 @@ def view(task: Task) -> dict[str, Any]:
 def tell_agent(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None) -> dict[str, Any]:
     """Tell a task's agent something; a run may tell those whose tasks it made. Raises IllegalMove, BadInput."""
     key = find_task(fleet, name)
-    own(fleet.queue.get(key), caller, "tell anything to the agent of")
+    own(fleet.store.tasks.get(key), caller, "tell anything to the agent of")
     return steering.prompt(fleet, key, text, by=by).view()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.core.patch import Patch
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 DEFAULT_PREFIX = "fleet"
 
@@ -39,16 +39,16 @@ class GuardMismatch(FleetError):
     exit_code = 13
 
 
-def find_id(queue: Queue, text: str, *, guess: bool = True) -> str:
+def find_id(store: Store, text: str, *, guess: bool = True) -> str:
     """The id meant: exact; with `guess` also without the queue's prefix, or a unique part of it."""
-    prefix = queue.config().get("issue_prefix", DEFAULT_PREFIX)
+    prefix = store.config.all().get("issue_prefix", DEFAULT_PREFIX)
     for candidate in (text, f"{prefix}-{text}") if guess else (text,):
-        found = queue.find(Filter(ids=(candidate,)), sort="id", limit=1)
+        found = store.tasks.find(Filter(ids=(candidate,)), sort="id", limit=1)
         if found:
             return candidate
     if guess and text:
         part = text.removeprefix(prefix + "-")
-        candidates = [task.id for task in queue.find(Filter(id_has=part), sort="id", limit=6)] if part else []
+        candidates = [task.id for task in store.tasks.find(Filter(id_has=part), sort="id", limit=6)] if part else []
         if len(candidates) > 1:
             raise AmbiguousId(text, candidates)
         if candidates:
@@ -56,89 +56,93 @@ def find_id(queue: Queue, text: str, *, guess: bool = True) -> str:
     raise TaskNotFound(text)
 
 
-def create(queue: Queue, draft: Draft, *, actor: str) -> tuple[Task, list[str]]:
+def create(store: Store, draft: Draft, *, actor: str) -> tuple[Task, list[str]]:
     """Make a task with all its ties, or nothing; what could not be tied is told, not fatal."""
-    with queue.atomic():
-        now = queue.now()
-        parent = queue.get(find_id(queue, draft.parent)) if draft.parent else None
+    with store.atomic():
+        now = store.now()
+        parent = store.tasks.get(find_id(store, draft.parent)) if draft.parent else None
         fields = dict(draft.fields)
         if parent is not None and draft.inherit_labels:
             fields["labels"] = tuple(sorted({*fields.get("labels", ()), *parent.labels}))
-        key = _new_id(queue, draft, parent)
+        key = _new_id(store, draft, parent)
         task = Task(id=key, created_at=now, created_by=actor, updated_at=now, **fields)
-        queue.add(task.replace(started_at=now) if task.status == Status.IN_PROGRESS else task)
+        store.tasks.add(task.replace(started_at=now) if task.status == Status.IN_PROGRESS else task)
         if parent is not None:
-            queue.link(Edge(task=key, needs=parent.id, type=PARENT_CHILD, created_at=now, created_by=actor))
-        warnings = _tie(queue, key, draft, actor, now)
-        return queue.get(key), warnings
+            store.edges.add(Edge(task=key, needs=parent.id, type=PARENT_CHILD, created_at=now, created_by=actor))
+        warnings = _tie(store, key, draft, actor, now)
+        return store.tasks.get(key), warnings
 
 
-def update(queue: Queue, task_id: str, patch: Patch, *, guard: Callable[[Task], None] | None = None) -> Task:
+def update(store: Store, task_id: str, patch: Patch, *, guard: Callable[[Task], None] | None = None) -> Task:
     """Apply a change to one task, if its guard agrees with what the task is by then."""
-    with queue.atomic():
-        task = queue.get(task_id)
+    with store.atomic():
+        task = store.tasks.get(task_id)
         if guard is not None:
             guard(task)
-        queue.save(patch.on(task, queue.now()))
-        return queue.get(task_id)
+        store.tasks.save(patch.on(task, store.now()))
+        return store.tasks.get(task_id)
 
 
-def move_under(queue: Queue, task_id: str, parent: str, *, actor: str) -> None:
+def move_under(store: Store, task_id: str, parent: str, *, actor: str) -> None:
     """Give a task another parent, or with "" none."""
-    with queue.atomic():
-        for edge in queue.edges([task_id]):
+    with store.atomic():
+        for edge in store.edges.find([task_id]):
             if edge.type == PARENT_CHILD:
-                queue.unlink(task_id, edge.needs)
+                store.edges.remove(task_id, edge.needs)
         if parent:
-            target = find_id(queue, parent)
-            queue.link(Edge(task=task_id, needs=target, type=PARENT_CHILD, created_at=queue.now(), created_by=actor))
+            target = find_id(store, parent)
+            store.edges.add(
+                Edge(task=task_id, needs=target, type=PARENT_CHILD, created_at=store.now(), created_by=actor)
+            )
 
 
-def close(queue: Queue, task_id: str, reason: str, *, actor: str, force: bool, session: str = "") -> Task:
+def close(store: Store, task_id: str, reason: str, *, actor: str, force: bool, session: str = "") -> Task:
     """End a task, unless something open depends on it staying so."""
-    with queue.atomic():
-        task = queue.get(task_id)
+    with store.atomic():
+        task = store.tasks.get(task_id)
         if task.status != Status.CLOSED and not force:
-            _refuse_to_close(queue, task, actor)
-        queue.save(task.closed(reason, queue.now(), session))
-        return queue.get(task_id)
+            _refuse_to_close(store, task, actor)
+        store.tasks.save(task.closed(reason, store.now(), session))
+        return store.tasks.get(task_id)
 
 
-def hand_in(queue: Queue, task_id: str, reason: str) -> Task:
+def hand_in(store: Store, task_id: str, reason: str) -> Task:
     """Note a live run's word that its task is done, and answer with the task as if it were closed."""
-    with queue.atomic():
-        now = queue.now()
-        task = queue.get(task_id).handed_in(reason, now)
-        queue.save(task)
+    with store.atomic():
+        now = store.now()
+        task = store.tasks.get(task_id).handed_in(reason, now)
+        store.tasks.save(task)
         return task.replace(status=Status.CLOSED, closed_at=now, close_reason=reason)
 
 
-def reopen(queue: Queue, task_id: str) -> Task:
+def reopen(store: Store, task_id: str) -> Task:
     """Open a task again."""
-    with queue.atomic():
-        task = queue.get(task_id)
-        queue.save(task.reopened(queue.now()))
-        return queue.get(task_id)
+    with store.atomic():
+        task = store.tasks.get(task_id)
+        store.tasks.save(task.reopened(store.now()))
+        return store.tasks.get(task_id)
 
 
-def claim_first(queue: Queue, where: Filter, actor: str, *, sort: str = "urgent") -> Task | None:
+def claim_first(store: Store, where: Filter, actor: str, *, sort: str = "urgent") -> Task | None:
     """Take the first ready task that fits and is nobody's, in one step."""
-    with queue.atomic():
-        for task in queue.find(where.replace(unassigned=True), sort=sort, limit=1):
-            return queue.take(task.id, actor)
+    with store.atomic():
+        for task in store.tasks.find(where.replace(unassigned=True), sort=sort, limit=1):
+            return store.claims.take(task.id, actor)
     return None
 
 
-def unblocked_by(queue: Queue, task_id: str) -> list[Task]:
+def unblocked_by(store: Store, task_id: str) -> list[Task]:
     """The tasks that waited for this one and can start now."""
-    waiting = [edge.task for edge in queue.edges([task_id], up=True) if edge.type != PARENT_CHILD]
-    return queue.find(READY.replace(ids=tuple(waiting))) if waiting else []
+    waiting = [edge.task for edge in store.edges.find([task_id], up=True) if edge.type != PARENT_CHILD]
+    return store.tasks.find(READY.replace(ids=tuple(waiting))) if waiting else []
 
 
-def open_blockers(queue: Queue, task: Task) -> list[str]:
+def open_blockers(store: Store, task: Task) -> list[str]:
     """What a task still waits for."""
-    needed = tuple(edge.needs for edge in queue.edges([task.id]) if edge.type in HARD)
-    return [each.id for each in queue.find(Filter(ids=needed, not_statuses=RESOLVED), sort="id")] if needed else []
+    needed = tuple(edge.needs for edge in store.edges.find([task.id]) if edge.type in HARD)
+    return (
+        [each.id for each in store.tasks.find(Filter(ids=needed, not_statuses=RESOLVED), sort="id")] if needed else []
+    )
 
 
 def parse_dependency(spec: str) -> tuple[str, str, bool]:
@@ -157,51 +161,53 @@ def parse_dependency(spec: str) -> tuple[str, str, bool]:
     return kind, other, False
 
 
-def _new_id(queue: Queue, draft: Draft, parent: Task | None) -> str:
+def _new_id(store: Store, draft: Draft, parent: Task | None) -> str:
     if draft.id:
-        return _chosen_id(queue, draft)
+        return _chosen_id(store, draft)
     if parent is not None:
-        return f"{parent.id}.{queue.next_child(parent.id)}"
-    prefix = queue.config().get("issue_prefix", DEFAULT_PREFIX)
-    for length in range(ids.name_length(queue.size(prefix)), ids.LONGEST + 1):
+        return f"{parent.id}.{store.tasks.next_child(parent.id)}"
+    prefix = store.config.all().get("issue_prefix", DEFAULT_PREFIX)
+    for length in range(ids.name_length(store.tasks.size(prefix)), ids.LONGEST + 1):
         for _ in range(10):
             key = ids.new_id(prefix, length)
-            if not queue.find(Filter(ids=(key,)), sort="id", limit=1):
+            if not store.tasks.find(Filter(ids=(key,)), sort="id", limit=1):
                 return key
     raise FleetError("no free id was found", hint="try again, or choose one with --id.")
 
 
-def _chosen_id(queue: Queue, draft: Draft) -> str:
+def _chosen_id(store: Store, draft: Draft) -> str:
     key = checks.task_id(draft.id)
-    prefix = queue.config().get("issue_prefix", DEFAULT_PREFIX)
+    prefix = store.config.all().get("issue_prefix", DEFAULT_PREFIX)
     if not key.startswith(prefix + "-") and not draft.force:
         raise BadInput(
             f"prefix mismatch: database uses '{prefix}-' but ID '{key}' doesn't match (use --force to override)"
         )
-    if queue.find(Filter(ids=(key,)), sort="id", limit=1):
+    if store.tasks.find(Filter(ids=(key,)), sort="id", limit=1):
         raise TaskExists(f"{key} already exists; use bd update, or bd import for upsert semantics")
     return key
 
 
-def _tie(queue: Queue, key: str, draft: Draft, actor: str, now: datetime) -> list[str]:
+def _tie(store: Store, key: str, draft: Draft, actor: str, now: datetime) -> list[str]:
     warnings = []
     for kind, other, metadata in draft.needs:
-        warnings += _link(queue, key, other, kind, metadata, actor, now)
+        warnings += _link(store, key, other, kind, metadata, actor, now)
     for kind, other in draft.holds:
-        warnings += _link(queue, other, key, kind, "{}", actor, now)
+        warnings += _link(store, other, key, kind, "{}", actor, now)
     return warnings
 
 
-def _link(queue: Queue, task: str, needs: str, kind: str, metadata: str, actor: str, now: datetime) -> list[str]:
+def _link(store: Store, task: str, needs: str, kind: str, metadata: str, actor: str, now: datetime) -> list[str]:
     try:
-        ends = [end if end.startswith(EXTERNAL) else find_id(queue, end) for end in (task, needs)]
-        queue.link(Edge(task=ends[0], needs=ends[1], type=kind, metadata=metadata, created_at=now, created_by=actor))
+        ends = [end if end.startswith(EXTERNAL) else find_id(store, end) for end in (task, needs)]
+        store.edges.add(
+            Edge(task=ends[0], needs=ends[1], type=kind, metadata=metadata, created_at=now, created_by=actor)
+        )
     except TaskNotFound as error:
         return [f"failed to add dependency {task} -> {needs}: {error}"]
     return []
 
 
-def _refuse_to_close(queue: Queue, task: Task, actor: str) -> None:
+def _refuse_to_close(store: Store, task: Task, actor: str) -> None:
     if task.pinned or task.status == Status.PINNED:
         raise IllegalMove(f"cannot close {task.id}: it is pinned", hint="use --force to override.")
     if task.is_template:
@@ -211,14 +217,14 @@ def _refuse_to_close(queue: Queue, task: Task, actor: str) -> None:
             f'cannot close {task.id}: assignee is "{task.assignee}", actor is "{actor}"',
             hint="reclaim it, or use --force to override.",
         )
-    blockers = open_blockers(queue, task)
+    blockers = open_blockers(store, task)
     if blockers:
         raise IllegalMove(
             f"cannot close blocked issue: {task.id} is blocked by [{' '.join(blockers)}]",
             hint="use --force to override.",
         )
     if task.type == "epic":
-        children = queue.count(Filter(parent=task.id, not_statuses=RESOLVED))[""]
+        children = store.tasks.count(Filter(parent=task.id, not_statuses=RESOLVED))[""]
         if children:
             raise IllegalMove(
                 f"cannot close {task.id}: {children} open child issue(s)",

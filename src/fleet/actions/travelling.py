@@ -58,7 +58,7 @@ def ticket(
 
     What is trusted of the project's commands holds on the other hosts too.
     """
-    if not fleet.queue.is_shared:
+    if not fleet.store.is_shared:
         return Ticket(requires=requires)
     try:
         remote = remote_of(repository)
@@ -66,7 +66,7 @@ def ticket(
             raise FleetError(f"{repository.top} has no remote")
         _put_there(fleet.home, repository, remote, commit)
     except FleetError as error:
-        pinned = stay(fleet.home, requires, fleet.history.hosts())
+        pinned = stay(fleet.home, requires, fleet.store.hosts.all())
         return Ticket(requires=pinned, notes=(f"stays on this host, {name_here(fleet.home)}: {error}",))
     if settings is not None:
         _pass_trust(fleet, repository, remote.url, settings)
@@ -78,15 +78,15 @@ def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tup
 
     Nothing where there is one host, or the task is about no place at all. Raises FleetError for a base that is none.
     """
-    if not fleet.queue.is_shared:
+    if not fleet.store.is_shared:
         return {}, ()
     place, requires = str(fields.get("repo") or fields.get("cwd") or ""), str(fields.get("requires") or "")
     if fields.get("workspace") != WORKTREE:
-        return ({"requires": stay(fleet.home, requires, fleet.history.hosts())}, ()) if place else ({}, ())
+        return ({"requires": stay(fleet.home, requires, fleet.store.hosts.all())}, ()) if place else ({}, ())
     repository = find_repository(place)
     commit = bases.commit(fleet.home, repository, str(fields.get("base") or ""), cwd=place)
     found = ticket(
-        fleet, repository, commit, requires, settings=settings_in(fleet.home, fleet.history, repository.top, {})
+        fleet, repository, commit, requires, settings=settings_in(fleet.home, fleet.store, repository.top, {})
     )
     if not found.remote:
         return {"requires": found.requires}, found.notes
@@ -110,5 +110,5 @@ def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) 
 def _pass_trust(fleet: Fleet, repository: Repository, url: str, settings: Settings) -> None:
     """Have other hosts trust what is trusted here: of the project file, and of the files of coders."""
     trusted = [digest(line) for line in settings.demands if line not in settings.untrusted]
-    trusted += trusted_digests(fleet.history, repository)
-    keep_digests(fleet.history, of_remote(url), trusted, by="its maker")
+    trusted += trusted_digests(fleet.store, repository)
+    keep_digests(fleet.store, of_remote(url), trusted, by="its maker")

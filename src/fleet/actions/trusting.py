@@ -83,14 +83,14 @@ class Standing(NamedTuple):
 
 def standing(fleet: Fleet, cwd: str) -> Standing:
     """What is trusted here, and what is not. Changes nothing. Raises NoRepository, BadInput."""
-    settings = trusting.settings_in(fleet.home, fleet.history, cwd, {})
+    settings = trusting.settings_in(fleet.home, fleet.store, cwd, {})
     files = _files(fleet, cwd, settings)
     repository = _around(fleet.home, cwd, is_any=bool(files))
     lines = [Line(text, text not in settings.untrusted) for text in settings.demands]
     found = Standing(repository, settings.project_file, lines, {}, True, [], settings.project_digest, files)
     if is_gone(repository.common):  # a folder outside of git
         return found
-    known, now = trusting.known_snapshot(fleet.history, repository), snapshot(repository)
+    known, now = trusting.known_snapshot(fleet.store, repository), snapshot(repository)
     changes = what_changed(known, now) if known is not None else []
     return found._replace(snapshot=now, is_known=known is not None, changes=changes)
 
@@ -110,14 +110,14 @@ def _files(fleet: Fleet, cwd: str, settings: Settings) -> list[FileLine]:
 def trust(fleet: Fleet, cwd: str, found: Standing, *, by: str, caller: Caller | None = None) -> None:
     """Put on record that all that was found in a directory is all right, and nothing that changed since."""
     refuse_agents(caller, "trust a repository")
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         files = [line.file.line for line in found.files]
-        trusting.keep_trusted(fleet.history, found.repository, [*(line.text for line in found.lines), *files], by=by)
+        trusting.keep_trusted(fleet.store, found.repository, [*(line.text for line in found.lines), *files], by=by)
         if not is_gone(found.repository.common):
-            trusting.keep_snapshot(fleet.history, found.repository, found.snapshot, by=by)
+            trusting.keep_snapshot(fleet.store, found.repository, found.snapshot, by=by)
             View(fleet.home, found.repository).adopt()
     keep_files(fleet.home, [*([found.digest] if found.lines else []), *map(digest, files)])
-    trusting.recall(fleet.home, fleet.history, cwd)
+    trusting.recall(fleet.home, fleet.store, cwd)
 
 
 def refuse_unexpected(found: Standing, expected: str) -> None:

@@ -23,7 +23,7 @@ _NO_WORDS = "nobody can offer what is no list of words: see `fleet.requires` in 
 
 def unmet(fleet: Fleet, known: Sequence[Seen]) -> list[str]:
     """Why ready tasks wait that require something of a host, the most frequent reason first."""
-    waiting = fleet.queue.find(READY.replace(requires=True), sort="id", limit=MOST_TASKS)
+    waiting = fleet.store.tasks.find(READY.replace(requires=True), sort="id", limit=MOST_TASKS)
     reasons = Counter(why_not(task.requires, known) for task in waiting)
     found = [(reason, count) for reason, count in reasons.most_common() if reason]
     return [f"{reason} ({count_waiting(count)})" for reason, count in found[:MOST_REASONS]]

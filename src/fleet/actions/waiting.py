@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fleet.assembly import Fleet
     from fleet.core.task import Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 PAUSE_SECONDS = 0.2
 UNDER_WAY = (Status.IN_PROGRESS, Status.HOOKED)
@@ -46,9 +46,9 @@ def wait(
     wake(fleet.home)
     deadline = None if timeout is None else time.monotonic() + timeout
     if ids is None:
-        ids = [task.id for task in fleet.queue.find(Filter(unfinished=True), sort="id")]
+        ids = [task.id for task in fleet.store.tasks.find(Filter(unfinished=True), sort="id")]
     while True:
-        progress = look(fleet.queue, ids)
+        progress = look(fleet.store, ids)
         tell(progress)
         left = PAUSE_SECONDS if deadline is None else min(PAUSE_SECONDS, deadline - time.monotonic())
         if progress.is_over or left <= 0:
@@ -56,14 +56,14 @@ def wait(
         time.sleep(left)
 
 
-def look(queue: Queue, ids: Sequence[str]) -> Progress:
+def look(store: Store, ids: Sequence[str]) -> Progress:
     """Where these tasks are now."""
-    found = queue.find(Filter(ids=tuple(ids)), sort="id") if ids else []
+    found = store.tasks.find(Filter(ids=tuple(ids)), sort="id") if ids else []
     ended = [task for task in found if task.is_at_rest]
     going = [task for task in found if not task.is_at_rest]
     running = [task for task in going if task.status in UNDER_WAY or task.is_supervised]
     rest = [task for task in going if task.status not in UNDER_WAY and not task.is_supervised]
-    stuck = _stuck(queue, rest) if rest and not running else set()
+    stuck = _stuck(store, rest) if rest and not running else set()
     here = {task.id for task in found}
     return Progress(
         closed=[task for task in ended if task.status in RESOLVED],
@@ -74,13 +74,13 @@ def look(queue: Queue, ids: Sequence[str]) -> Progress:
     )
 
 
-def _stuck(queue: Queue, tasks: list[Task]) -> set[str]:
+def _stuck(store: Store, tasks: list[Task]) -> set[str]:
     """The tasks that wait, however indirectly, for one that needs a person. Only asked when nothing runs."""
-    step = {task.id for task in queue.find(Filter(statuses=(Status.BLOCKED,)), sort="id")}
+    step = {task.id for task in store.tasks.find(Filter(statuses=(Status.BLOCKED,)), sort="id")}
     held: set[str] = set()
     kinds: tuple[str, ...] = HARD
     while step:
-        step = {edge.task for edge in queue.edges(step, up=True) if edge.type in kinds} - held
+        step = {edge.task for edge in store.edges.find(step, up=True) if edge.type in kinds} - held
         held |= step
         kinds = SCHEDULING
     return {task.id for task in tasks if task.is_blocked and task.id in held}

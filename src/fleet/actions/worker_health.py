@@ -85,7 +85,7 @@ def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble:
 def guide(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str]) -> dict[str, Any]:
     """Which coder suits what, and what the receipts of this home say of each."""
     proven: dict[str, Standing] = {}
-    for count in fleet.history.finding_counts():
+    for count in fleet.store.receipts.finding_counts():
         proven[count.coder] = proven.get(count.coder, Standing(coder=count.coder)).plus(count)
     told: dict[str, Any] = {}
     for name, advice in ADVICE.items():

@@ -100,8 +100,8 @@ def make(
     """
     repository = _repository(repo_path)
     rules = rules_for(fleet, repository.top, terms, maker.caller)
-    settings = settings_in(fleet.home, fleet.history, repository.top)
-    refuse_untrusted(fleet.history, repository, settings)
+    settings = settings_in(fleet.home, fleet.store, repository.top)
+    refuse_untrusted(fleet.store, repository, settings)
     commits = bases.commits(fleet.home, repository, [order.base_ref for order in orders], cwd=real(repo_path))
     starts = [_start(order, commits[order.base_ref]) for order in orders]
     tickets = {
@@ -109,13 +109,13 @@ def make(
         for start in dict.fromkeys(starts)
         if isinstance(start, _Start)
     }
-    site = _Site(repository, settings, terms, rules, maker.by, fleet.queue.now(), tickets)
+    site = _Site(repository, settings, terms, rules, maker.by, fleet.store.now(), tickets)
     made = [_drafted(order, start, site) for order, start in zip(orders, starts, strict=True)]
-    queue = as_seen_by(fleet, maker.caller)
-    with fleet.queue.atomic():
+    store = as_seen_by(fleet, maker.caller)
+    with fleet.store.atomic():
         for task in made:
             if isinstance(task, Task):
-                queue.add(task)
+                store.tasks.add(task)
     wake(fleet.home)
     return made
 

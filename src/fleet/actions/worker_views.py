@@ -72,7 +72,7 @@ class Places:
 
 def views(fleet: Fleet, workers: Sequence[Worker]) -> list[dict[str, Any]]:
     """Workers as plain data; instants are seconds since 1970, as codefleet has them."""
-    places, now = Places(fleet.home), fleet.queue.now().timestamp()
+    places, now = Places(fleet.home), fleet.store.now().timestamp()
     found, waits = [], reasons(fleet, workers)
     for each in workers:
         told = {
@@ -153,7 +153,7 @@ def collected(fleet: Fleet, worker: Worker, lines: int) -> dict[str, Any]:
 
 def result(fleet: Fleet, worker: Worker) -> dict[str, Any]:
     """What a worker handed on: kept at its end, or as its agent left it; `result_error` says why there is none."""
-    kept = fleet.history.results([worker.task.id]).get(worker.task.id)
+    kept = fleet.store.results.find([worker.task.id]).get(worker.task.id)
     if kept is not None:
         return {"result": kept.told, "result_made_by": kept.made_by}
     place = reading.part(home_of(fleet.home, worker.run), worker.task.id, "result")

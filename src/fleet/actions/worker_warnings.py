@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def why_waiting(fleet: Fleet, names: Collection[str]) -> dict[str, str]:
     """Of each of these coders, why none of its agents starts here now; those that can start are left out."""
-    if not names or fleet.queue.is_shared:  # others may have what is missing here
+    if not names or fleet.store.is_shared:  # others may have what is missing here
         return {}
     settings = settings_here(fleet.home)
-    paused = "paused; `fleet resume` goes on" if PAUSED in fleet.queue.config() else ""
+    paused = "paused; `fleet resume` goes on" if PAUSED in fleet.store.config.all() else ""
     told = {name: paused or _unusable(name, settings) for name in names}
     return {name: why for name, why in told.items() if why}
 
@@ -67,6 +67,6 @@ def _asks(fleet: Fleet, name: str, settings: Settings) -> bool:
         coder = coders.load(name, settings)
     except FleetError:
         return False
-    now = fleet.queue.now()
+    now = fleet.store.now()
     order = Order(task=Task(id="task", title="task", created_at=now, updated_at=now), prompt="")
     return coder.command(order) != coder.command(order.replace(permissions="skip"))

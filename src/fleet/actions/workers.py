@@ -106,17 +106,17 @@ class Cleaned(NamedTuple):
 
 def worker(fleet: Fleet, worker_id: str) -> Worker:
     """One worker; any task that has a worktree is one too. Raises WorkerNotFound."""
-    with fleet.queue.snapshot():
+    with fleet.store.snapshot():
         try:
-            return _seen(fleet, [fleet.queue.get(worker_id)])[0]
+            return _seen(fleet, [fleet.store.tasks.get(worker_id)])[0]
         except TaskNotFound as error:
             raise WorkerNotFound(worker_id) from error
 
 
 def some(fleet: Fleet, ids: Sequence[str]) -> list[Worker]:
     """These workers in the order of their ids. Raises WorkerNotFound for the first that is not there."""
-    with fleet.queue.snapshot():
-        found = fleet.queue.find(Filter(ids=tuple(ids)), sort="id") if ids else []
+    with fleet.store.snapshot():
+        found = fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id") if ids else []
         if missing := sorted(set(ids) - {task.id for task in found}):
             raise WorkerNotFound(missing[0])
         return _seen(fleet, found)
@@ -129,9 +129,9 @@ def workers(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int =
         raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
     if not 1 <= limit <= MOST_LISTED:
         raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
-    with fleet.queue.snapshot():
+    with fleet.store.snapshot():
         where = Filter(origins=(ORIGIN,), metadata_key=KEY, statuses=_task_statuses(wanted))
-        tasks = fleet.queue.find(where, sort="created", limit=limit if wanted is None else MOST_READ)
+        tasks = fleet.store.tasks.find(where, sort="created", limit=limit if wanted is None else MOST_READ)
         if wanted is not None and WorkerStatus.RUNNING in wanted:
             tasks = _with_live(fleet, tasks, where)
         if wanted is None:
@@ -157,7 +157,7 @@ def cancel(fleet: Fleet, worker_id: str, *, caller: Caller | None = None) -> Wor
 
     One whose agent lives is asked to stop, and is over as soon as it has.
     """
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         found = worker(fleet, worker_id)
         own(found.task, caller, "cancel")
         if found.is_over:
@@ -203,10 +203,10 @@ def cleanup(
 def _seen(fleet: Fleet, tasks: Sequence[Task]) -> list[Worker]:
     found = []
     for task in tasks:
-        runs = fleet.history.runs(task.id)
-        asked = fleet.history.questions(task_id=task.id, unanswered=True) if _may_ask(task) else []
+        runs = fleet.store.runs.of_task(task.id)
+        asked = fleet.store.questions.find(task_id=task.id, unanswered=True) if _may_ask(task) else []
         found.append(
-            Worker(task, runs[-1] if runs else None, fleet.history.workspace(task.id), asked[0] if asked else None)
+            Worker(task, runs[-1] if runs else None, fleet.store.workspaces.get(task.id), asked[0] if asked else None)
         )
     return found
 
@@ -214,8 +214,8 @@ def _seen(fleet: Fleet, tasks: Sequence[Task]) -> list[Worker]:
 def _with_live(fleet: Fleet, tasks: list[Task], where: Filter) -> list[Task]:
     """Add the tasks whose agents live whatever their status says, newest first."""
     known = {task.id for task in tasks}
-    live = tuple(run.task_id for run in fleet.history.live() if run.task_id not in known)
-    more = fleet.queue.find(where.replace(statuses=None, ids=live), sort="id") if live else []
+    live = tuple(run.task_id for run in fleet.store.runs.live() if run.task_id not in known)
+    more = fleet.store.tasks.find(where.replace(statuses=None, ids=live), sort="id") if live else []
     return sorted([*tasks, *more], key=lambda task: (task.created_at, task.id), reverse=True) if more else tasks
 
 

@@ -72,15 +72,15 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
     except NoRepository as error:
         raise NoRepository(str(error), hint="go into one, or name one with --repo (repo_path in a call).") from error
     rules = rules_for(fleet, repository.top, terms, maker.caller)
-    settings = settings_in(fleet.home, fleet.history, repository.top)
-    refuse_untrusted(fleet.history, repository, settings)
+    settings = settings_in(fleet.home, fleet.store, repository.top)
+    refuse_untrusted(fleet.store, repository, settings)
     prompt = _prompt(asked.prompt or plan.task_prompt)
     if not prompt.strip() and (asking := [stage.stage for stage in plan.stages if ABOUT in stage.prompt]):
         raise BadInput(
             f"nothing is said of what the workflow is about, and stage {asking[0]!r} asks for {ABOUT}",
             hint='say it: -p "…" on the command line, task_prompt in the file or the call.',
         )
-    now = fleet.queue.now()
+    now = fleet.store.now()
     workflow = Workflow(
         id=new_workflow_id(),
         name=plan.name,
@@ -95,15 +95,15 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
     ticket = travelling.ticket(fleet, repository, base, settings=settings)
     site = _Site(workflow, repository, settings, terms, rules, base, now, ticket)
     tasks = [_task(stage, site, maker.by) for stage in plan.stages]
-    queue = as_seen_by(fleet, maker.caller)
-    with fleet.queue.atomic():
+    store = as_seen_by(fleet, maker.caller)
+    with fleet.store.atomic():
         for task in tasks:
-            queue.add(task)
+            store.tasks.add(task)
         for stage, task in zip(plan.stages, tasks, strict=True):
             for need in stage.needs:
                 edge = Edge(task=task.id, needs=task_of(workflow.id, need), created_at=now, created_by=maker.by)
-                queue.link(edge, check_cycles=False)  # the plan has none
-        fleet.history.add_workflow(workflow, _stages(workflow, plan))
+                store.edges.add(edge, check_cycles=False)  # the plan has none
+        fleet.store.workflows.add(workflow, _stages(workflow, plan))
     wake(fleet.home)
     return workflow
 

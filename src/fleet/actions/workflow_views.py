@@ -35,7 +35,7 @@ LABELS = worker_views.LABELS | {"skipped": "SKIPPED"}
 
 def view(fleet: Fleet, flow: Flow) -> dict[str, Any]:
     """One workflow as plain data; instants are seconds since 1970, as codefleet has them."""
-    made, now = flow.workflow, fleet.queue.now().timestamp()
+    made, now = flow.workflow, fleet.store.now().timestamp()
     ended = _ended(flow)
     stages = [_stage(fleet, index, seen, now) for index, seen in enumerate(flow.stages)]
     elapsed = span((ended or now) - made.made_at.timestamp())

@@ -155,14 +155,14 @@ BECAUSE = "because "
 
 def flow(fleet: Fleet, workflow_id: str) -> Flow:
     """One workflow and how far it is. Raises WorkflowNotFound."""
-    with fleet.queue.snapshot():
-        return _seen(fleet, fleet.history.workflow(workflow_id))
+    with fleet.store.snapshot():
+        return _seen(fleet, fleet.store.workflows.get(workflow_id))
 
 
 def meant(fleet: Fleet, said: str) -> Flow:
     """The workflow of this id, or the only one whose id begins so. Raises WorkflowNotFound, Usage for several."""
     if not is_workflow(said):
-        kept = fleet.history.workflows(limit=MOST_LISTED)
+        kept = fleet.store.workflows.newest(limit=MOST_LISTED)
         fitting = [each.id for each in kept if said and each.id.startswith(said)]
         if len(fitting) > 1:
             shown = ", ".join(fitting[:MOST_SHOWN]) + (" …" if len(fitting) > MOST_SHOWN else "")
@@ -178,8 +178,8 @@ def flows(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 2
         raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
     if not 1 <= limit <= MOST_LISTED:
         raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
-    with fleet.queue.snapshot():
-        kept = fleet.history.workflows(limit=limit if wanted is None else MOST_LISTED)
+    with fleet.store.snapshot():
+        kept = fleet.store.workflows.newest(limit=limit if wanted is None else MOST_LISTED)
         found = (_seen(fleet, workflow) for workflow in kept)
         return list(islice((flow for flow in found if wanted is None or flow.status in wanted), limit))
 
@@ -190,7 +190,7 @@ def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flo
     while True:
         found = flow(fleet, workflow_id)
         tell(found)
-        if found.rests({each.task_id for each in fleet.history.questions(unanswered=True)}):
+        if found.rests({each.task_id for each in fleet.store.questions.find(unanswered=True)}):
             return found
         if time.monotonic() - looked > HOLDER_SECONDS:
             looked = time.monotonic()
@@ -216,7 +216,7 @@ def results_view(found: Flow) -> dict[str, Any]:
 
 def cancel(fleet: Fleet, workflow_id: str, *, caller: Caller | None = None) -> Flow:
     """Stop all that is not over; what was done stays. Raises WorkflowNotFound, IllegalMove for one that is over."""
-    with fleet.queue.atomic():
+    with fleet.store.atomic():
         found = flow(fleet, workflow_id)
         own(found.workflow, caller, "cancel")
         if found.is_over:
@@ -227,7 +227,7 @@ def cancel(fleet: Fleet, workflow_id: str, *, caller: Caller | None = None) -> F
         going = [seen.task_id for seen in found.stages if seen.state == State.NEEDS_YOU or _goes_on(seen.task)]
         agents.kill(fleet, going, reason=STOPPED_WITH_ALL)
         asking.withdraw(fleet, going)
-        fleet.history.stop_workflow(workflow_id, STOPPED_WITH_ALL, fleet.queue.now())
+        fleet.store.workflows.stop(workflow_id, STOPPED_WITH_ALL, fleet.store.now())
     return flow(fleet, workflow_id)
 
 
@@ -248,7 +248,7 @@ def cleanup(fleet: Fleet, workflow_id: str, *, with_branches: bool, caller: Call
     done = removal.remove(fleet, ids, with_branch=with_branches)
     removal.sweep(done, fleet)
     if all(each.removed for each in done):
-        fleet.history.clean_workflow(workflow_id, fleet.queue.now())
+        fleet.store.workflows.mark_cleaned(workflow_id, fleet.store.now())
     return done
 
 
@@ -262,7 +262,7 @@ def own(workflow: Workflow, caller: Caller | None, doing: str) -> None:
 
 
 def _has_worktree(fleet: Fleet, seen: Seen) -> bool:
-    space = fleet.history.workspace(seen.task_id)
+    space = fleet.store.workspaces.get(seen.task_id)
     return space is not None and not space.is_gone
 
 
@@ -271,12 +271,12 @@ def _goes_on(task: Task | None) -> bool:
 
 
 def _seen(fleet: Fleet, workflow: Workflow) -> Flow:
-    plan, stages = plan_in(workflow.plan), fleet.history.stages(workflow.id)
+    plan, stages = plan_in(workflow.plan), fleet.store.workflows.stages(workflow.id)
     ids = tuple(stage.task_id for stage in stages)
-    tasks = {task.id: task for task in fleet.queue.find(Filter(ids=ids), sort="id")} if ids else {}
-    asked = {each.task_id for each in fleet.history.questions(unanswered=True)}
-    live = {run.task_id: run for run in fleet.history.live()}
-    results = fleet.history.results(ids)
+    tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=ids), sort="id")} if ids else {}
+    asked = {each.task_id for each in fleet.store.questions.find(unanswered=True)}
+    live = {run.task_id: run for run in fleet.store.runs.live()}
+    results = fleet.store.results.find(ids)
     by_name = {stage.name: stage for stage in plan.stages}
     found: dict[str, Seen] = {}
     for stage in stages:  # those that it needs come before it

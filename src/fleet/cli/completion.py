@@ -64,8 +64,8 @@ def answer(root: click.Command, instruction: str) -> int:
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Branches and tasks: those of the repository one is in, else of all."""
     with open_fleet(find()) as fleet:
-        worktrees = fleet.queue.find(Filter(workspace=WORKTREE), sort="updated", limit=MOST)
-        others = fleet.queue.find(Filter(unfinished=True), limit=MOST)
+        worktrees = fleet.store.tasks.find(Filter(workspace=WORKTREE), sort="updated", limit=MOST)
+        others = fleet.store.tasks.find(Filter(unfinished=True), limit=MOST)
     return _offered(_here([*worktrees, *others]), incomplete)
 
 

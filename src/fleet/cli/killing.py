@@ -54,7 +54,7 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
             if not is_sure(fleet, fitting, "stop", "it" if len(ids) == 1 else f"these {len(ids)}"):
                 return 1
         stopped = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
-        known = [space for key in ids if (space := fleet.history.workspace(key))]
+        known = [space for key in ids if (space := fleet.store.workspaces.get(key))]
         spaces = [space for space in known if not space.is_gone or is_elsewhere(fleet, space.host)]
         held = [space.task_id for space in spaces]
         if any(each.asked for each in stopped) and here(fleet, spaces):
@@ -71,12 +71,12 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
 def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> tuple[list[str], list[str]]:
     """All the tasks that are meant, and those of them that only a glob or a batch has."""
     exact, fitting = find_exactly(fleet, names, scope=scope)
-    left = {task.id for task in fleet.queue.find(agents.STOPPABLE, sort="id")}
-    left |= {space.task_id for space in fleet.history.workspaces()}
+    left = {task.id for task in fleet.store.tasks.find(agents.STOPPABLE, sort="id")}
+    left |= {space.task_id for space in fleet.store.workspaces.find()}
     fitting = [key for key in fitting if key in left]
     ids = [*exact, *fitting]
     if batch:
-        tasks = fleet.queue.find(Filter(batch=batch), sort="id")
+        tasks = fleet.store.tasks.find(Filter(batch=batch), sort="id")
         if not tasks:
             raise FleetError(f"there is no batch {batch!r}", hint="`fleet list --grouped` shows them.")
         # One that names a day has agents of every repository.
@@ -92,14 +92,14 @@ def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> tu
 
 def _tell_outlook(fleet: Fleet, ids: list[str], *, with_branch: bool) -> None:
     """Show a person what would happen to each."""
-    tasks = {task.id: task for task in fleet.queue.find(Filter(ids=tuple(ids)), sort="id")}
+    tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id")}
     for key in ids:
         click.echo(_outlook(fleet, tasks[key], with_branch=with_branch), err=True)
 
 
 def _outlook(fleet: Fleet, task: Task, *, with_branch: bool) -> str:
     """What would happen to a task, in a line."""
-    space = fleet.history.workspace(task.id)
+    space = fleet.store.workspaces.get(task.id)
     parts = [] if task.status == Status.CLOSED else ["its agent ends" if task.is_supervised else "it does not start"]
     if space is not None and not space.is_gone:
         parts.append("its worktree is removed, after what only it holds was saved")

@@ -26,8 +26,8 @@ def queue(ctx: click.Context, as_json: bool) -> None:
         return
     home = find()
     with open_fleet(home) as fleet:
-        counts = fleet.queue.count(Filter(), by="status")
-        shared, moved = fleet.queue.is_shared, fleet.queue.was_moved()
+        counts = fleet.store.tasks.count(Filter(), by="status")
+        shared, moved = fleet.store.is_shared, fleet.store.was_moved()
     kind = chosen(home, os.environ).kind
     told = {"kind": kind, "shared": shared, "moved": moved, "tasks": sum(counts.values()), "statuses": counts}
     if as_json:

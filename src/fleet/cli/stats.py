@@ -27,7 +27,7 @@ def stats(since: str | None, coder: str, as_json: bool) -> None:
     verified task cost includes all that came to nothing.
     """
     with open_fleet(find()) as fleet:
-        after = counting.moment(since, now=fleet.queue.now().astimezone()) if since else None
+        after = counting.moment(since, now=fleet.store.now().astimezone()) if since else None
         found = counting.standings(fleet, since=after, coder=coder)
     if as_json:
         told = {"since": after.isoformat() if after else None, "rows": [row.view() for row in found]}

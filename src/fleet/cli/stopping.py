@@ -48,8 +48,8 @@ def done(names: tuple[str, ...], reason: str, sure: bool) -> int:
         ids = [*exact, *fitting]
         for task in agents.done(fleet, ids, reason=reason, by=person.name(), caller=person.caller(fleet)):
             click.echo(f"{task.branch or task.id}: closed ({clean(reason)})")
-        live = {run.task_id for run in fleet.history.live()}
-        if here(fleet, [space for key in ids if key in live and (space := fleet.history.workspace(key))]):
+        live = {run.task_id for run in fleet.store.runs.live()}
+        if here(fleet, [space for key in ids if key in live and (space := fleet.store.workspaces.get(key))]):
             see_to_supervisor(find())  # it ends their agents, and commits what they left
     return 0
 

@@ -60,5 +60,5 @@ def write(pieces: Iterable[str]) -> None:
 
 
 def _is_over(fleet: Fleet, key: str) -> bool:
-    found = fleet.queue.get(key)
+    found = fleet.store.tasks.get(key)
     return found.is_at_rest

@@ -33,7 +33,7 @@ REQUIRES = "fleet.requires"
 def ready(limit: int, as_json: bool) -> int:
     """List the tasks that can start now, most urgent first."""
     with open_fleet(find()) as fleet:
-        found, _ = take_hand_edits(fleet, fleet.queue.find(READY, sort="urgent", limit=limit))
+        found, _ = take_hand_edits(fleet, fleet.store.tasks.find(READY, sort="urgent", limit=limit))
     if as_json:
         return bd(["ready", "--json", "--limit", str(limit)])
     for task in found:
@@ -53,9 +53,9 @@ def show(task_id: str, as_json: bool) -> int:
     home = find()
     with open_fleet(home) as fleet:
         key = find_task(fleet, task_id, scope=person.scope())
-        (task,), problems = take_hand_edits(fleet, [fleet.queue.get(key)])
+        (task,), problems = take_hand_edits(fleet, [fleet.store.tasks.get(key)])
         sent = whereabouts(fleet, task)
-        usd, basis = total_cost(fleet.history.runs(key))
+        usd, basis = total_cost(fleet.store.runs.of_task(key))
         requires = plain(in_names(fleet, required(task.requires) or (task.requires,))) if task.requires else ""
         if as_json:
             write_json([as_fleets(fleet, task)])
@@ -95,7 +95,7 @@ def _status(task: Task) -> str:
 
 def as_fleets(fleet: Fleet, task: Task) -> dict[str, Any]:
     """A task in bd's JSON as fleet knows it, the same wherever it is kept: that it is bound to a host is told apart."""
-    found = details(fleet.queue, task)
+    found = details(fleet.store, task)
     for row in (found, *found.get("dependencies", ())):
         told = row.get("metadata", {})
         if REQUIRES in told:

@@ -220,7 +220,7 @@ def _what_next(workflow_id: str) -> str:
 
 def _tell_questions(fleet: Fleet, flow: Flow) -> None:
     names = {seen.task_id: seen.stage.name for seen in flow.stages}
-    for each in fleet.history.questions(unanswered=True):
+    for each in fleet.store.questions.find(unanswered=True):
         if each.task_id in names:
             first = (each.text.strip().splitlines() or [""])[0]
             click.echo(clean(f"{names[each.task_id]} asks: {first}"), err=True)

@@ -75,7 +75,7 @@ class Situation(Record):
 
 
 class Room(Record):
-    """What `Queue.claim` may take now, and what keeps it from taking more."""
+    """What `Claims.acquire` may take now, and what keeps it from taking more."""
 
     lanes: list[Lane]
     room: int

@@ -77,13 +77,13 @@ async def arrive(office: Office, task: Task, folder: TaskFolder) -> None:
     """
     if not travels(task):
         return
-    known = await office.ask(office.history.workspace, task.id)
+    known = await office.ask(office.store.workspaces.get, task.id)
     if known is not None and not known.is_gone:
         if known.host in ("", office.owner) and known.is_ready and is_there(known.path):
             return
         if known.host not in ("", office.owner):
             await _take_over(office, known)
-    earlier = await office.ask(office.history.runs, task.id)
+    earlier = await office.ask(office.store.runs.of_task, task.id)
     left = await office.ask(_left_behind, office, task.id) if earlier else []
     elsewhere = any(run.owner != office.owner for run in earlier)
     try:
@@ -103,11 +103,11 @@ async def arrive(office: Office, task: Task, folder: TaskFolder) -> None:
 
 def taken_on(office: Office, task_id: str) -> Workspace | None:
     """The workspace of a run that is gone on with; one that another supervisor of this machine had is ours then."""
-    space = office.history.workspace(task_id)
+    space = office.store.workspaces.get(task_id)
     if space is None or space.lies_on(office.owner) or space.is_gone or not is_there(space.path):
         return space
     ours = space.replace(notes=encode(space.made | {"host": office.owner}))
-    office.history.keep_workspace(ours)
+    office.store.workspaces.save(ours)
     return ours
 
 
@@ -142,15 +142,15 @@ def clear_away(home: Home, space: Workspace, run_number: int) -> list[str]:
 
 def _left_behind(office: Office, task_id: str) -> list[Workspace]:
     """Worktrees of a task on this disk that another host went on without, and that nobody else has by now."""
-    gone = [space for space in office.history.workspaces_of(task_id) if space.is_gone and space.host]
+    gone = [space for space in office.store.workspaces.of_task(task_id) if space.is_gone and space.host]
     here = [space for space in gone if is_there(space.path)]
-    standing = {space.path for space in office.history.workspaces()} if here else set()
+    standing = {space.path for space in office.store.workspaces.find()} if here else set()
     return [space for space in here if space.path not in standing]
 
 
 async def _take_over(office: Office, known: Workspace) -> None:
     """Go on with what another host worked on, once that has sent its work on or is gone."""
-    rows = await office.ask(office.history.hosts)
+    rows = await office.ask(office.store.hosts.all)
     host = next((row for row in rows if row.id == known.host), None)
     seconds = office.settings.supervisor.claim_seconds * PATIENCE
     if host is not None and is_seen(host, office.now(), seconds):
@@ -160,7 +160,7 @@ async def _take_over(office: Office, known: Workspace) -> None:
             seconds=min(WAITS.longer(f"{known.task_id} {known.host}"), office.settings.supervisor.claim_seconds),
         )
     WAITS.over(f"{known.task_id} {known.host}")
-    await office.ask(office.history.leave_workspace, known.task_id)
+    await office.ask(office.store.workspaces.leave, known.task_id)
     log.warning("%s goes on here: its host %s is gone, with what it had not pushed", known.task_id, known.host)
 
 
@@ -201,6 +201,6 @@ def _unpack(home: Home, task: Task, repository: Repository, folder: TaskFolder) 
 def _trust(office: Office, task: Task, repository: Repository) -> None:
     """What its maker trusted of the project's commands holds for the mirror too: they are known by what they are."""
     if repository == mirror.mirror_of(office.home, task.remote):
-        known = trusted_digests(office.history, of_remote(task.remote))
-        keep_digests(office.history, repository, known, by="its maker")
+        known = trusted_digests(office.store, of_remote(task.remote))
+        keep_digests(office.store, repository, known, by="its maker")
         keep_trusted(office.home, mirror.project_folder(office.home, task.remote, task.base), known)

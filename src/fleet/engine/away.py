@@ -47,7 +47,7 @@ class Away:
 
     async def serve(self) -> None:
         """Do it until cancelled."""
-        if not self._office.queue.is_shared:
+        if not self._office.store.is_shared:
             return
         works = {"tails": self._keep_tails(), "departures": self._see_off()}
         beside = [asyncio.create_task(work, name=name) for name, work in works.items()]
@@ -78,7 +78,7 @@ class Away:
         place = self._office.settings.host.listen
         if not place or self._desk is not None:
             return
-        desk = Desk(self._office, await self._office.ask(hosts_key, self._office.queue))
+        desk = Desk(self._office, await self._office.ask(hosts_key, self._office.store))
         self._office.address = await desk.open(place)
         self._desk = desk
         log.info("other hosts are answered at %s", self._office.address)

@@ -9,16 +9,16 @@ from fleet.workspaces.commits import is_ancestor
 if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
-    from fleet.store.base import History
+    from fleet.store.base import Store
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
 
-def own_beginning(history: History, repository: Repository, task: Task, last: Workspace | None) -> str:
+def own_beginning(store: Store, repository: Repository, task: Task, last: Workspace | None) -> str:
     """Where the task itself once began on its branch, if nobody else had that since its last worktree; else nothing."""
     if last is None or last.branch != task.branch:
         return ""
-    others = history.workspaces(common=repository.common, gone=True)
+    others = store.workspaces.find(common=repository.common, gone=True)
     since = (each for each in others if each.task_id != task.id and each.made_at > last.made_at)
     return "" if any(each.branch == task.branch for each in since) else last.base_commit
 

@@ -21,34 +21,34 @@ DEEPEST = 100
 def briefed(office: Office, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
     """A token for the run, what it is to be told, and what was asked about its task."""
     token = admitted(office, claim, run)
-    return token, _waiting(office, run.task_id), office.history.questions(task_id=run.task_id)
+    return token, _waiting(office, run.task_id), office.store.questions.find(task_id=run.task_id)
 
 
 def admitted(office: Office, claim: Claim, run: Run) -> str:
     """A token for the run, which tells how many runs led to its task and in which repositories it may make tasks."""
     depth, made_by = 0, claim.task.made_by
     while made_by and depth < DEEPEST:
-        found = office.queue.find(Filter(ids=(made_by,)), sort="id", limit=1)
+        found = office.store.tasks.find(Filter(ids=(made_by,)), sort="id", limit=1)
         made_by, depth = (found[0].made_by, depth + 1) if found else ("", DEEPEST)
     repos = rules_of(claim.task).repos
     caller = Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch, depth=depth, repos=repos)
-    return office.queue.admit(claim, caller)
+    return office.store.tokens.issue(claim, caller)
 
 
 def keep_prompt(office: Office, run: Run, text: str) -> None:
     """Keep the prompt of a run in a terminal as its first message; those of earlier runs are over."""
-    with office.queue.atomic():
-        for each in office.history.messages(run.task_id):
+    with office.store.atomic():
+        for each in office.store.messages.find(run.task_id):
             if each.is_prompt:
-                office.history.mark_message(each.id, Delivery.CARRIED, office.now(), run.id)
-        office.history.say(
-            Message(id=run.id, task_id=run.task_id, run_id=run.id, text=text, queued_at=office.queue.now())
+                office.store.messages.mark(each.id, Delivery.CARRIED, office.now(), run.id)
+        office.store.messages.add(
+            Message(id=run.id, task_id=run.task_id, run_id=run.id, text=text, queued_at=office.store.now())
         )
 
 
 def _waiting(office: Office, task_id: str) -> list[Message]:
     """What the agent of a task has not heard, also as part of a prompt that it never got."""
-    found = office.history.messages(task_id)
+    found = office.store.messages.find(task_id)
     unheard = {each.id for each in found if each.is_prompt and each.delivered_at is None}
     return [
         each
@@ -61,4 +61,4 @@ def _waiting(office: Office, task_id: str) -> list[Message]:
 def carry(office: Office, messages: list[Message], run: Run) -> None:
     """Note that these messages went into the prompt of a run."""
     for message in messages:
-        office.history.mark_message(message.id, Delivery.CARRIED, office.now(), run.id)
+        office.store.messages.mark(message.id, Delivery.CARRIED, office.now(), run.id)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.workspace import Workspace
     from fleet.home import Home
-    from fleet.store.base import History
+    from fleet.store.base import Store
 
 #: Those of programs that fleet has no coder for, for coders of the user's own that name none.
 OTHERS = (
@@ -102,11 +102,11 @@ def every_pattern() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(pattern for each in known for pattern in each), *OTHERS)))
 
 
-def trusted_in(history: History, workspace: Workspace | None) -> set[str]:
+def trusted_in(store: Store, workspace: Workspace | None) -> set[str]:
     """Return the digests that the database has of what is trusted in the repository of a worktree."""
     if workspace is None:
         return set()
-    return set(trusted_digests(history, Repository(top=workspace.repo, common=workspace.common)))
+    return set(trusted_digests(store, Repository(top=workspace.repo, common=workspace.common)))
 
 
 def left_by(run: Run) -> set[str]:

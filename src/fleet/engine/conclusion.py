@@ -98,7 +98,7 @@ async def _of_directory(
     if tree.view is not None:
         for each in await asyncio.to_thread(_planted, tree.view, live.began_here.timestamp()):
             _flag(live, each)
-    task = await office.ask(office.queue.get, task_id)
+    task = await office.ask(office.store.tasks.get, task_id)
     found = await asyncio.to_thread(compared, found, live, task, tree)
     found = found.replace(not_verified=IN_A_DIRECTORY)
     outcome = outcome_of(seen_of(live, task, *end, found))
@@ -117,7 +117,7 @@ async def _of_worktree(
         live.run = live.run.replace(diff_files=None, diff_added=None, diff_removed=None)
         return found.replace(missing=f"its worktree {live.workspace.path} is gone")
     found = found.replace(strayed=(*found.strayed, *await _look(office, live, work)))
-    task = await office.ask(office.queue.get, task_id)
+    task = await office.ask(office.store.tasks.get, task_id)
     outcome = outcome_of(seen_of(live, task, *end, found))
     # On a host where nobody looks for it, what was begun is sent on with the branch: another may go on with it.
     goes_on = outcome.ending in UNDER_WAY and not work.workspace.is_mirrored and not is_cut_short(outcome)
@@ -147,7 +147,7 @@ async def _keep_screen(live: Live) -> None:
 async def _note_coder_files(office: Office, live: Live) -> None:
     """Flag files from which its coder runs commands, and which were not so when the user trusted them."""
     run, cwd = live.run, live.run.workspace
-    known = await office.ask(trusted_in, office.history, live.workspace)
+    known = await office.ask(trusted_in, office.store, live.workspace)
     patterns = patterns_of(live.coder, live.settings)
     left = await asyncio.to_thread(untrusted_files, office.home, cwd, patterns, known)
     if not left:
@@ -176,7 +176,7 @@ async def take_leave(live: Live) -> None:
 async def _look(office: Office, live: Live, work: Work) -> list[str]:
     """Note what the agent should not have touched; of that, what is surely its own doing."""
     before = spawn_of(live.run)
-    changed = await office.ask(changed_repository, office.history, work.repository)
+    changed = await office.ask(changed_repository, office.store, work.repository)
     mark, began = str(before.get("primary") or ""), live.began_here.timestamp()
     tampered, since, now = await office.look(_touched, work, mark, began)
     for each in (*changed, *tampered, *since):

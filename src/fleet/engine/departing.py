@@ -50,22 +50,22 @@ class Departures:
 
     def _wanted(self) -> list[tuple[Workspace, Wish, int]]:
         office, found = self._office, []
-        for space in office.history.workspaces():
+        for space in office.store.workspaces.find():
             wish = wish_of(space) if space.host == office.owner else None
             if wish is not None and holds(wish, self._task(space)):
-                found.append((space, wish, len(office.history.runs(space.task_id))))
+                found.append((space, wish, len(office.store.runs.of_task(space.task_id))))
         return found
 
     def _task(self, space: Workspace) -> Task | None:
         try:
-            return self._office.queue.get(space.task_id)
+            return self._office.store.tasks.get(space.task_id)
         except TaskNotFound:
             return None
 
     async def _depart(self, space: Workspace, wish: Wish, number: int) -> None:
         office = self._office
         try:
-            await office.ask(office.history.begin_removal, space.task_id)
+            await office.ask(office.store.workspaces.begin_removal, space.task_id)
         except (IllegalMove, WorkspaceNotFound):  # somebody works on it after all, or removed it
             return
         try:
@@ -76,11 +76,11 @@ class Departures:
             raise
         except (FleetError, OSError) as error:
             log.warning("the worktree of %s stays, which another host wants gone: %s", space.task_id, error)
-            await office.ask(office.history.stop_removal, space.task_id)
+            await office.ask(office.store.workspaces.stop_removal, space.task_id)
             await note(office, space, {TO_GO: None, STAYS: {"wish": wish.as_dict(), "why": str(error)[:300]}})
             return
         await note(office, space, {BRANCH_KEPT: tip})
-        await office.ask(office.history.end_removal, space.task_id, encode(list(saved.refs)))
+        await office.ask(office.store.workspaces.end_removal, space.task_id, encode(list(saved.refs)))
         log.info("removed the worktree of %s, which another host wanted gone", space.task_id)
 
 

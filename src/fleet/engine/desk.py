@@ -113,7 +113,7 @@ class Desk:
     async def _events(self, question: Question) -> tuple[bytes, int]:
         """The events of the task of a run of this host, from an offset on; nothing of any other."""
         office = self._office
-        run = await office.ask(office.history.run, question.run)
+        run = await office.ask(office.store.runs.get, question.run)
         if run is None or run.owner != office.owner:
             return b"", 0
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Run
     from fleet.core.task import Claim, Task
-    from fleet.store.base import History, Queue
+    from fleet.store.base import Store
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 20.0
 #: So many tasks that were given back are looked for.
@@ -22,21 +22,21 @@ MOST_TASKS = 100
 TOO_MANY = "as many agents work as its caller allows"
 
 
-def put_off(queue: Queue, history: History, task: Task, reason: str, seconds: float = SHORTEST_SECONDS) -> Task:
+def put_off(store: Store, task: Task, reason: str, seconds: float = SHORTEST_SECONDS) -> Task:
     """Have a task that was just given back wait, for `seconds` at first. Call within the transaction that freed it."""
     if task.status != Status.OPEN:
         return task
-    wait = timedelta(seconds=pause(times_given_back(task, history.runs(task.id)), seconds))
-    task = task.replace(defer_until=queue.now() + wait, reason=reason)
-    queue.save(task)
+    wait = timedelta(seconds=pause(times_given_back(task, store.runs.of_task(task.id)), seconds))
+    task = task.replace(defer_until=store.now() + wait, reason=reason)
+    store.tasks.save(task)
     return task
 
 
-def release(queue: Queue, history: History, claims: Sequence[Claim]) -> None:
+def release(store: Store, claims: Sequence[Claim]) -> None:
     """Give back claims for whose tasks too many agents work already."""
-    with queue.atomic():
+    with store.atomic():
         for claim in claims:
-            put_off(queue, history, queue.release(claim), claim.task.reason or TOO_MANY)
+            put_off(store, store.claims.release(claim), claim.task.reason or TOO_MANY)
 
 
 def times_given_back(task: Task, runs: Sequence[Run]) -> int:
@@ -55,9 +55,9 @@ def pause(times: int, seconds: float) -> float:
     return min(max(LONGEST_SECONDS, seconds), seconds * (1 << min(max(times - 1, 0), 16)))
 
 
-def waiting(queue: Queue, history: History) -> list[Task]:
+def waiting(store: Store) -> list[Task]:
     """Return tasks that were given back and wait, with the reason in each; only the first hundred are looked at."""
-    put_off = Filter(statuses=(Status.OPEN,), defer_after=queue.now(), blocked=False)
-    found = [task for task in queue.find(put_off, sort="id", limit=MOST_TASKS) if task.reason]
-    last = history.last_runs([task.id for task in found]) if found else {}
+    put_off = Filter(statuses=(Status.OPEN,), defer_after=store.now(), blocked=False)
+    found = [task for task in store.tasks.find(put_off, sort="id", limit=MOST_TASKS) if task.reason]
+    last = store.runs.last([task.id for task in found]) if found else {}
     return [task for task in found if times_given_back(task, [last[task.id]] if task.id in last else [])]

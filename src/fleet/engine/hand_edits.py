@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from fleet.core.task import Task
     from fleet.engine.folder import TaskFolder
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 
 def take_edits(
-    queue: Queue, folder: TaskFolder, described: Callable[[], Collection[str]], *, is_ours: bool = False
+    store: Store, folder: TaskFolder, described: Callable[[], Collection[str]], *, is_ours: bool = False
 ) -> Edits:
     """Take what a person changed in `task.json` into the task, for this run and every later one.
 
@@ -34,15 +34,15 @@ def take_edits(
     if not found.fields:
         return found
     try:
-        with queue.atomic():
-            task = queue.get(folder.task_id)
+        with store.atomic():
+            task = store.tasks.get(folder.task_id)
             if (task.is_supervised and not is_ours) or task.status == Status.CLOSED or living_runs(folder.path):
                 return Edits({})
             fields = {name: value for name, value in found.fields.items() if value != getattr(task, name)}
             _check(task, fields, described)
             if fields:
-                task = task.replace(**fields, updated_at=queue.now())
-                queue.save(task)
+                task = task.replace(**fields, updated_at=store.now())
+                store.tasks.save(task)
     except BadInput as error:
         return Edits({}, str(error))
     if fields:

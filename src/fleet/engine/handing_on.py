@@ -64,7 +64,7 @@ def keep(office: Office, live: Live, outcome: Outcome, found: Gathered, *, faile
         made_by=AGENT if found.result is not None else FLEET,
         body=encode(body),
     )
-    office.history.keep_result(result)
+    office.store.results.keep(result)
 
 
 def skipped(task_id: str, office: Office, *, no_item: bool = False) -> Result:

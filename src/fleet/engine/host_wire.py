@@ -23,7 +23,7 @@ from fleet.core.record import Record
 if TYPE_CHECKING:
     from typing import Any
 
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 VERSION = 1
 LONGEST_LINE = 4096
@@ -49,14 +49,14 @@ class Question(Record):
         return signed(key, "ask", challenge, self.nonce, self.run, str(self.offset), str(self.most))
 
 
-def hosts_key(queue: Queue) -> str:
+def hosts_key(store: Store) -> str:
     """The key of the hosts that share a queue, made by the first that needs it."""
-    found = queue.config().get(HOSTS_KEY)
+    found = store.config.all().get(HOSTS_KEY)
     if found:
         return found
-    with queue.atomic():
-        found = queue.config().get(HOSTS_KEY) or os.urandom(32).hex()
-        queue.set_config(HOSTS_KEY, found)
+    with store.atomic():
+        found = store.config.all().get(HOSTS_KEY) or os.urandom(32).hex()
+        store.config.set(HOSTS_KEY, found)
     return found
 
 

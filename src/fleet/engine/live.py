@@ -230,7 +230,7 @@ class Live:
     async def has_waited(self) -> None:
         """Find out how long it has waited for answers to what it asked by a tool: that is no silence of its own."""
         office, run = self._office, self.run
-        asked = await office.ask(office.history.questions, task_id=run.task_id)
+        asked = await office.ask(office.store.questions.find, task_id=run.task_id)
         now = office.now()
         waits = [
             (each.asked_at, each.answered_at or now)

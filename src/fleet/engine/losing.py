@@ -69,12 +69,12 @@ async def is_gone(office: Office, run: Run) -> bool:
 def record(office: Office, run: Run) -> None:
     """Put on record that a run was lost, and why; one that is over stays so. Raises ClaimLost if it was adopted."""
     try:
-        end_task_json(office, office.queue.get(run.task_id), run)
+        end_task_json(office, office.store.tasks.get(run.task_id), run)
         reason = "its claim was lost"
     except TaskNotFound:
         reason = "its task was deleted"
     lost = {"ending": Ending.LOST, "reason": reason, "finding": Finding.INFRA_ERROR}
-    office.history.end(run.replace(ended_at=office.now(), **lost))
+    office.store.runs.end(run.replace(ended_at=office.now(), **lost))
 
 
 def end_task_json(office: Office, task: Task, run: Run) -> None:
@@ -87,7 +87,7 @@ def end_task_json(office: Office, task: Task, run: Run) -> None:
 
 def _begun(office: Office, claim: Claim) -> Run | None:
     """The live run that was begun with a claim."""
-    live = [run for run in office.history.runs(claim.task.id) if run.is_live]
+    live = [run for run in office.store.runs.of_task(claim.task.id) if run.is_live]
     return next((run for run in live if (run.owner, run.epoch) == (claim.owner, claim.epoch)), None)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Claim, Task
     from fleet.home import Home
     from fleet.launchers.base import Launcher
-    from fleet.store.base import History, Queue
+    from fleet.store.base import Store
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -59,15 +59,14 @@ class Office:
     def __init__(
         self,
         home: Home,
-        queue: Queue,
-        history: History,
+        store: Store,
         launcher: Launcher,
         *,
         owner: str,
         said: Said | None = None,
         terminals: Callable[[str], Launcher] | None = None,
     ) -> None:
-        self.home, self.queue, self.history = home, queue, history
+        self.home, self.store = home, store
         self.launcher = launcher  # of agents without a terminal, and of setup and verify commands
         self.confirm_home: Callable[[], None] = lambda: None  # raises HomeReplaced
         self._terminals = terminals  # makes the launcher of agents in tmux, by the name of its socket
@@ -87,7 +86,7 @@ class Office:
         # Where the settings are wrong the last good ones hold; without any, nothing is begun by mere defaults.
         self.settings: Settings = self._load(lenient=os.path.exists(home.good_settings))  # noqa: PTH110
         self._stamp = self._settings_stamp()
-        self.fence = Fence(is_on=queue.is_shared)
+        self.fence = Fence(is_on=store.is_shared)
         self._back = asyncio.Event()  # set: the store can be reached, as far as we know
         self._back.set()
         self.why_lost: FleetError | None = None  # why nothing may be done any more for this home
@@ -144,7 +143,7 @@ class Office:
         except HomeReplaced as error:
             self.lose(error)
         else:
-            await self.ask(self.queue.confirm)
+            await self.ask(self.store.confirm)
 
     def lose(self, error: FleetError) -> None:
         """Note that the home or its database is another by now: nothing more may be done for it from here."""
@@ -185,7 +184,7 @@ class Office:
 
     def now(self) -> datetime:
         """The queue's clock."""
-        return self.queue.now()
+        return self.store.now()
 
     def steady(self) -> datetime:
         """A clock that nobody sets: only its differences mean something. Watchdogs go by it."""
@@ -215,7 +214,7 @@ class Office:
         if not where:
             return self.settings
         try:
-            settings = await self.ask(settings_in, self.home, self.history, where, self._env)
+            settings = await self.ask(settings_in, self.home, self.store, where, self._env)
         except BadInput as error:
             log.warning("project settings of %s not used: %s", task.id, error)
             return self.settings

@@ -26,15 +26,15 @@ class Pages:
         """Take the answers from every file that changed, and stayed as it is since the last look: nobody types now."""
         office, seen = self._office, self._seen
         self._seen = {}
-        asking = tuple({each.task_id for each in office.history.questions(unanswered=True)})
+        asking = tuple({each.task_id for each in office.store.questions.find(unanswered=True)})
         if not asking:
             return
-        for task in office.queue.find(Filter(statuses=(Status.BLOCKED,), ids=asking), sort="id"):
+        for task in office.store.tasks.find(Filter(statuses=(Status.BLOCKED,), ids=asking), sort="id"):
             folder = TaskFolder(office.home, task.id, redactor=office.redactor, now=office.now)
             stamp = None if task.is_supervised else folder.questions_stamp()
             if stamp is None:
                 continue
             before, was_read = seen.get(task.id, (None, False))
             if stamp == before and not was_read:
-                take_answers(office.queue, office.history, folder)
+                take_answers(office.store, folder)
             self._seen[task.id] = (stamp, stamp == before)

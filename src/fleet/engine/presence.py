@@ -39,10 +39,10 @@ class Presence:
         It tells again then. If it does not, it was this one before it was started anew, or one that is gone.
         """
         office = self._office
-        if not office.queue.is_shared:
+        if not office.store.is_shared:
             return 0.0  # there is one machine only
-        with office.queue.atomic():  # of two that come at once, the second sees the first
-            row = next((row for row in office.history.hosts() if row.id == office.owner), None)
+        with office.store.atomic():  # of two that come at once, the second sees the first
+            row = next((row for row in office.store.hosts.all() if row.id == office.owner), None)
             wait = 0.0 if row is None else self._wait_for(row)
             if not wait:
                 if row is not None:
@@ -53,16 +53,16 @@ class Presence:
     def tell(self, agents: int) -> None:
         """Keep the row as it is now."""
         office = self._office
-        rows = office.history.hosts()
+        rows = office.store.hosts.all()
         self._look_for_twin(next((row for row in rows if row.id == office.owner), None))
         self._look_for_namesakes(rows)
         row = self._row(agents, office.settings.max_concurrent)
         self._told = [*self._told[-1:], row.seen_at]
-        office.history.keep_host(row)
+        office.store.hosts.keep(row)
 
     def leave(self, agents: int) -> None:
         """Say goodbye: a host without slots takes nothing more. Its agents may go on."""
-        self._office.history.keep_host(self._row(agents, 0))
+        self._office.store.hosts.keep(self._row(agents, 0))
 
     def look(self, own: Host | None, agents: int) -> list[str]:
         """Why this host may take nothing now, by its row; and tell at once when it has become another."""

@@ -44,12 +44,12 @@ class Purse:
             return None
 
     def _over(self) -> Outcome | None:
-        queue, history = self._office.queue, self._office.history
-        budgets = budgets_of(queue, self._task)
+        store = self._office.store
+        budgets = budgets_of(store, self._task)
         self._may_have = bool(budgets)
         settings = self._office.settings
         for budget in budgets:
-            took = self._office.books.read(budget.task.id, partial(spent, queue, history, budget.task, settings))
+            took = self._office.books.read(budget.task.id, partial(spent, store, budget.task, settings))
             if COST in budget.amounts and took.unpriced:
                 return Outcome(ending=Ending.OVER_BUDGET, reason=no_price(took.unpriced))
             for name, most in budget.amounts.items():

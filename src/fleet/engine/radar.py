@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.home import Home
-    from fleet.store.base import History, Queue
+    from fleet.store.base import Store
     from fleet.workspaces.collisions import Clash, Seen
 
 log = logging.getLogger(__name__)
@@ -103,20 +103,20 @@ class Radar:
 
     async def _look(self, common: str) -> None:
         office = self._office
-        known = await office.ask(office.history.workspaces, common=common)
+        known = await office.ask(office.store.workspaces.find, common=common)
         spaces = standing(each for each in known if each.lies_on(office.owner))
         if not spaces:
             self._watches.pop(common, None)
-            await office.ask(office.history.keep_collisions, common, [])
+            await office.ask(office.store.collisions.keep, common, [])
             return
         watch = self._watches.setdefault(common, Watch(office.home, spaces[0]))
-        landed = await office.ask(landed_tips, office.queue, spaces)
+        landed = await office.ask(landed_tips, office.store, spaces)
         found = await asyncio.to_thread(watch.look, spaces, landed)
         if found is None:
             return
         if not found.is_complete:
             self._stirred.setdefault(common, asyncio.get_running_loop().time())
-        await office.ask(keep, office.history, common, found, office.now())
+        await office.ask(keep, office.store, common, found, office.now())
         await self._tell(common, spaces)
 
     async def _tell(self, common: str, spaces: list[Workspace]) -> None:
@@ -124,7 +124,7 @@ class Radar:
         hearers = {space.task_id for space in spaces if wants_to_hear(self._at_work(space.task_id))}
         if not hearers:
             return
-        if await office.ask(tell, office.queue, office.history, common, hearers):
+        if await office.ask(tell, office.store, common, hearers):
             self._told()
 
 
@@ -157,10 +157,10 @@ def standing(spaces: Iterable[Workspace]) -> list[Workspace]:
     return [each for each in spaces if each.base_commit and each.removing_at is None and not each.is_gone]
 
 
-def landed_tips(queue: Queue, spaces: Iterable[Workspace]) -> dict[str, str]:
+def landed_tips(store: Store, spaces: Iterable[Workspace]) -> dict[str, str]:
     """The tip of each of these tasks that was merged: what is in another branch collides with nobody any more."""
     ids = tuple(space.task_id for space in spaces)
-    found = {task.id: landed_tip(task) for task in queue.find(Filter(ids=ids, metadata_key=MERGED), sort="id")}
+    found = {task.id: landed_tip(task) for task in store.tasks.find(Filter(ids=ids, metadata_key=MERGED), sort="id")}
     return {key: tip for key, tip in found.items() if tip}
 
 
@@ -170,12 +170,12 @@ def landed_tip(task: Task) -> str:
     return str(told.get("tip") or "") if isinstance(told, dict) else ""
 
 
-def keep(history: History, common: str, found: Seen, now: datetime) -> None:
+def keep(store: Store, common: str, found: Seen, now: datetime) -> None:
     """Keep what a look found; of pairs that it did not come to, what was known before."""
     seen = [_collision(clash, common, now) for clash in found.clashes]
     pairs = {each.pair for each in seen}
-    before = [] if found.is_complete else history.collisions(common=common)
-    history.keep_collisions(common, [*seen, *(each for each in before if each.pair not in pairs)])
+    before = [] if found.is_complete else store.collisions.find(common=common)
+    store.collisions.keep(common, [*seen, *(each for each in before if each.pair not in pairs)])
 
 
 def _collision(clash: Clash, common: str, now: datetime) -> Collision:

@@ -55,7 +55,7 @@ class Recovery:
     async def runs(self, followed: Collection[str]) -> AsyncIterator[Work]:
         """Every run of ours to go on with, each with the work to do; tasks claimed but never started are given back."""
         office = self._office
-        live = await office.ask(office.history.live, office.owner)
+        live = await office.ask(office.store.runs.live, office.owner)
         for run in live:
             if run.task_id not in followed and (work := await self._adopt(run)):
                 yield work
@@ -68,10 +68,10 @@ class Recovery:
         still. Raises FleetError while an agent whose folder was deleted or moved does not end.
         """
         office = self._office
-        live = await office.ask(office.history.live, office.owner)
+        live = await office.ask(office.store.runs.live, office.owner)
         await asyncio.to_thread(_end_lost, office.home, [self._place(run) for run in live])
         found = await asyncio.to_thread(living, office.home)
-        for stray in await office.ask(strays_among, office.home, office.history, found):
+        for stray in await office.ask(strays_among, office.home, office.store, found):
             try:
                 work = await self._take_in(stray)
             except StoreFault:
@@ -85,7 +85,7 @@ class Recovery:
     async def end_left(self) -> None:
         """End the agents of our runs, whoever followed them; the next supervisor settles what these came to."""
         office = self._office
-        for run in await office.ask(office.history.live, office.owner):
+        for run in await office.ask(office.store.runs.live, office.owner):
             await losing.is_gone(office, run)
 
     async def reap(self, followed: Iterable[str]) -> tuple[list[Work], list[Task]]:
@@ -94,7 +94,7 @@ class Recovery:
         A task whose agent lives here is never given back, whoever follows it.
         """
         office, own = self._office, set(followed)
-        expired = await office.ask(office.queue.expired)
+        expired = await office.ask(office.store.claims.expired)
         if not expired:
             return [], []
         left = await office.ask(self._left, expired)
@@ -125,22 +125,22 @@ class Recovery:
         office, run, space = self._office, stray.run, stray.workspace
         assert run is not None
         try:
-            with office.queue.atomic():
+            with office.store.atomic():
                 now, ttl = office.now(), timedelta(seconds=office.settings.supervisor.claim_seconds)
-                task = office.queue.get(run.task_id)
+                task = office.store.tasks.get(run.task_id)
                 is_held = task.is_claimed and task.claim_owner != office.owner
                 if stray.known is not None or is_held or task.status == Status.CLOSED or self._is_behind(run):
                     return None
                 task = task.claimed(office.owner, now, now + ttl)
-                office.queue.save(task)
+                office.store.tasks.save(task)
                 claim = Claim(task=task, owner=office.owner, epoch=task.epoch, expires_at=now + ttl)
                 if space is not None:
-                    leased = office.history.lease(space)
+                    leased = office.store.workspaces.lease(space)
                     if leased.path != run.workspace:
                         raise BranchTaken(space.branch, task.id, path=leased.path)
-                    office.history.keep_workspace(leased.replace(ready_at=space.ready_at, notes=space.notes))
+                    office.store.workspaces.save(leased.replace(ready_at=space.ready_at, notes=space.notes))
                 # All of its output is read again: what was noted of it before does not count twice.
-                run = office.history.begin(claim, run.replace(spawn=begun_now(office.home, run)))
+                run = office.store.runs.begin(claim, run.replace(spawn=begun_now(office.home, run)))
                 admitted(office, claim, run)
                 return claim, run
         except (TaskNotFound, IllegalMove) as error:
@@ -149,7 +149,7 @@ class Recovery:
 
     def _is_behind(self, run: Run) -> bool:
         """Whether its task has a later run, or an earlier one whose agent lives."""
-        earlier = self._office.history.runs(run.task_id)
+        earlier = self._office.store.runs.of_task(run.task_id)
         alive = living_runs(self._office.home.task(run.task_id))
         return any(each.number >= run.number or (each.is_live and each.number in alive) for each in earlier)
 
@@ -159,7 +159,7 @@ class Recovery:
         log.warning("%s is not on record as live: its agent is ended", stray.run_id)
         launcher = office.launcher_of(stray.launcher)
         await asyncio.to_thread(launcher.freeze, [stray.place])
-        space = stray.workspace or await office.ask(office.history.workspace, stray.task_id)
+        space = stray.workspace or await office.ask(office.store.workspaces.get, stray.task_id)
         if space is not None and is_there(space.path):
             save = partial(save_all, office.home, space, stray.number, office.settings.saving, with_ignored=True)
             try:
@@ -193,10 +193,10 @@ class Recovery:
         return runner, runner.adopt(run.replace(epoch=claim.epoch, owner=claim.owner), agent)
 
     def _give_back_expired(self, spared: list[str]) -> list[Task]:
-        queue = self._office.queue
-        with queue.atomic():
-            reaped = queue.reap(spare=spared)
-            return [put_off(queue, self._office.history, task, task.reason or EXPIRED) for task in reaped]
+        store = self._office.store
+        with store.atomic():
+            reaped = store.claims.reap(spare=spared)
+            return [put_off(store, task, task.reason or EXPIRED) for task in reaped]
 
     def _is_here(self, run: Run) -> bool:
         """Whether the agent of a run lives on this host, or left its exit here."""
@@ -209,30 +209,30 @@ class Recovery:
     def _left(self, expired: list[str]) -> list[Run]:
         """The live runs of tasks whose claim has expired."""
         office = self._office
-        with office.queue.snapshot():
-            named = {task.run_id for task in office.queue.find(Filter(ids=tuple(expired)), sort="id")}
-            runs = office.history.last_runs(expired).values()
+        with office.store.snapshot():
+            named = {task.run_id for task in office.store.tasks.find(Filter(ids=tuple(expired)), sort="id")}
+            runs = office.store.runs.last(expired).values()
         return [run for run in runs if run.is_live and run.id in named]
 
     def _claim_again(self, run: Run) -> Claim | None:
         office = self._office
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
         try:
-            task = office.queue.get(run.task_id)
+            task = office.store.tasks.get(run.task_id)
             if task.run_id != run.id:  # claimed again since, and not yet begun: that claim is not this run's
                 raise ClaimLost(run.task_id, run.epoch)
-            return office.queue.adopt(run.task_id, office.owner, epoch=task.epoch, ttl=ttl)
+            return office.store.claims.adopt(run.task_id, office.owner, epoch=task.epoch, ttl=ttl)
         except (ClaimLost, TaskNotFound):
             return None
 
     def _give_back_unstarted(self, known: set[str]) -> None:
         office = self._office
-        for task in office.queue.find(Filter(statuses=("in_progress",), assignee=office.owner), sort="id"):
+        for task in office.store.tasks.find(Filter(statuses=("in_progress",), assignee=office.owner), sort="id"):
             if task.claim_owner == office.owner and task.id not in known and task.is_supervised:
-                with office.queue.atomic():
-                    freed = office.queue.get(task.id).freed(office.now())
-                    office.queue.save(freed)
-                    put_off(office.queue, office.history, freed, freed.reason or "it was claimed but never started")
+                with office.store.atomic():
+                    freed = office.store.tasks.get(task.id).freed(office.now())
+                    office.store.tasks.save(freed)
+                    put_off(office.store, freed, freed.reason or "it was claimed but never started")
                 log.info("gave back %s: it was claimed but never started", task.id)
 
 

@@ -23,7 +23,7 @@ from fleet.workspaces.worktree import follow
 
 if TYPE_CHECKING:
     from fleet.core.workspace import Workspace
-    from fleet.store.base import History, Queue
+    from fleet.store.base import Store
 
 log = logging.getLogger(__name__)
 
@@ -40,53 +40,53 @@ class Place(Record):
     links: tuple[str, ...] = ()  # what leads agents here from where the home was when they were started
 
 
-def relocate(home: Home, queue: Queue, history: History) -> str:
+def relocate(home: Home, store: Store) -> str:
     """Take in, for a command, that a home was moved since its supervisor ran last. Returns what was done.
 
     Raises HomeRefused for a copy whose original still exists, and IllegalMove while the supervisor of the old place
     runs.
     """
     pin = pin_of(home)
-    found = queue.config().get(PLACE + pin) if pin else None
-    known = _place_in(found) if found else _place_before(home, history)
+    found = store.config.all().get(PLACE + pin) if pin else None
+    known = _place_in(found) if found else _place_before(home, store)
     if known is None or known.real == os.path.realpath(home.root):
         return ""
     if holder(home) is not None:
         hint = "`fleet run restart` has it go on from here."
         raise IllegalMove(f"the home was moved from {known.root} while its supervisor runs", hint=hint)
-    return take_place(home, queue, history, owner_of(home, settings_here(home)))
+    return take_place(home, store, owner_of(home, settings_here(home)))
 
 
-def take_place(home: Home, queue: Queue, history: History, owner: str) -> str:
+def take_place(home: Home, store: Store, owner: str) -> str:
     """Put on record where a home is, and have everything follow that is on record elsewhere. Returns what was done.
 
     Raises HomeRefused for a copy whose original still exists.
     """
     key = PLACE + pin_here(home)
-    found = queue.config().get(key)
+    found = store.config.all().get(key)
     place = Place(root=home.root, real=os.path.realpath(home.root), owner=owner)
-    known = _place_in(found) if found else _place_before(home, history)
+    known = _place_in(found) if found else _place_before(home, store)
     if known is None:
-        queue.set_config(key, encode(place.as_dict()))
+        store.config.set(key, encode(place.as_dict()))
         return ""
     if known.real == place.real:
         place = place.replace(root=known.root, links=known.links)
     else:
         _refuse_copy(home, known)
-        place = place.replace(links=(*known.links, *_linked(home, history, known)))
+        place = place.replace(links=(*known.links, *_linked(home, store, known)))
     moved = Relocation(before=(known.root, known.real), after=place.root, owner_before=known.owner, owner=place.owner)
-    followed = [_followed(home, space, moved) for space in history.workspaces() if space.lies_on(known.owner)]
-    if not (history.live(known.owner) or history.live(owner)):
+    followed = [_followed(home, space, moved) for space in store.workspaces.find() if space.lies_on(known.owner)]
+    if not (store.runs.live(known.owner) or store.runs.live(owner)):
         place = place.replace(links=_without_links(place))
     if place == known:
         return ""
-    with queue.atomic():
+    with store.atomic():
         if (known.real, known.owner) != (place.real, place.owner):
-            history.relocate(moved)
-            for task in queue.find(Filter(unfinished=True), sort="id"):
+            store.workspaces.relocate(moved)
+            for task in store.tasks.find(Filter(unfinished=True), sort="id"):
                 if moved.task(task) != task:
-                    queue.save(moved.task(task))
-        queue.set_config(key, encode(place.as_dict()))
+                    store.tasks.save(moved.task(task))
+        store.config.set(key, encode(place.as_dict()))
     write_programs(home)
     if known.real == place.real:
         return ""
@@ -100,7 +100,7 @@ def _place_in(text: str) -> Place:
     return Place(**{**said, "links": tuple(said["links"])})
 
 
-def _place_before(home: Home, history: History) -> Place | None:
+def _place_before(home: Home, store: Store) -> Place | None:
     """Return where a home was that an older fleet moved or copied in silence.
 
     Its worktrees or live runs are on record there. They are here and not there, or there is the same home.
@@ -110,7 +110,7 @@ def _place_before(home: Home, history: History) -> Place | None:
     def place(root: str) -> Place:
         return Place(root=root, real=os.path.realpath(root), owner=owner_of(Home(root), settings))
 
-    for space in history.workspaces():
+    for space in store.workspaces.find():
         root, found, rest = space.path.partition("/worktrees/")
         while found:
             moved = not os.path.lexists(space.path) and os.path.isdir(f"{home.worktrees}/{rest}")  # noqa: PTH112
@@ -118,7 +118,7 @@ def _place_before(home: Home, history: History) -> Place | None:
                 return place(root)
             more, found, rest = rest.partition("/worktrees/")
             root = f"{root}/worktrees/{more}"
-    for run in history.live():
+    for run in store.runs.live():
         if run.home and run.owner == place(run.home).owner:
             moved = not os.path.lexists(run.home) and os.path.isdir(home.task(run.task_id))  # noqa: PTH112
             if moved or _is_same(home, run.home):
@@ -156,9 +156,9 @@ def _followed(home: Home, space: Workspace, moved: Relocation) -> bool:
     return True
 
 
-def _linked(home: Home, history: History, known: Place) -> tuple[str, ...]:
+def _linked(home: Home, store: Store, known: Place) -> tuple[str, ...]:
     """Have the old path lead here where agents live that know no other. Returns the link that was made."""
-    live = [f"{home.task(run.task_id)}/runs/{run.number}" for run in history.live(known.owner)]
+    live = [f"{home.task(run.task_id)}/runs/{run.number}" for run in store.runs.live(known.owner)]
     if not any(is_locked(folder) for folder in live):
         return ()
     try:

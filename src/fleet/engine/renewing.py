@@ -35,9 +35,9 @@ class Renewals:
         asked = office.fence.now()
         claims: list[Claim] = []
         if held:
-            claims = await office.ask(office.queue.renew, [runner.claim for runner in held.values()], ttl=ttl)
+            claims = await office.ask(office.store.claims.renew, [runner.claim for runner in held.values()], ttl=ttl)
         elif office.is_away:
-            await office.ask(office.queue.config)  # whoever holds nothing is asked all the same whether he is there
+            await office.ask(office.store.config.all)  # whoever holds nothing is asked all the same whether he is there
         kept = {claim.task.id: claim for claim in claims}
         for key, claim in kept.items():
             held[key].claim = claim

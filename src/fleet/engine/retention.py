@@ -17,7 +17,7 @@ from fleet.home import Home
 if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.engine.office import Office
-    from fleet.store.base import History, Queue
+    from fleet.store.base import Store
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Mark(Record):
 
     @property
     def place(self) -> tuple[datetime, str] | None:
-        """Where to go on in the order of `History.ended`."""
+        """Where to go on in the order of `Store.ended`."""
         return None if self.ended_at is None else (self.ended_at, self.run_id)
 
     def after(self, part: list[Run], now: datetime) -> Mark:
@@ -92,31 +92,31 @@ def sweep(office: Office) -> int:
     While more is due it goes on with each call, a bounded part at a time. Call it where the store is asked.
     """
     now = office.now()
-    name = f"{SWEPT}.{office.owner}" if office.queue.is_shared else SWEPT  # each host removes its own
-    mark = read_mark(office.queue.config().get(name, ""))
+    name = f"{SWEPT}.{office.owner}" if office.store.is_shared else SWEPT  # each host removes its own
+    mark = read_mark(office.store.config.all().get(name, ""))
     if not mark.is_due(now):
         return 0
     before = due_before(now, office.settings.supervisor.raw_days)
-    part = office.history.ended(before=before, after=mark.place, limit=PART)
+    part = office.store.runs.ended(before=before, after=mark.place, limit=PART)
     removed = remove(office.home, part)
     if len(part) < PART:
-        office.history.forget_tails(before)
-    office.queue.set_config(name, mark.after(part, now).text())
+        office.store.tails.forget(before)
+    office.store.config.set(name, mark.after(part, now).text())
     if removed.files or removed.failed:
         log.info("raw output of %s runs removed: %s bytes; %s files left", removed.runs, removed.bytes, removed.failed)
     return removed.runs
 
 
-def sweep_all(home: Home, queue: Queue, history: History, *, before: datetime, dry_run: bool = False) -> Removed:
+def sweep_all(home: Home, store: Store, *, before: datetime, dry_run: bool = False) -> Removed:
     """Remove the raw output of all runs that ended before, also what a sweep had to leave; or only count it."""
-    now = queue.now()
+    now = store.now()
     mark, total = Mark(), Removed()
     while mark.looked_at is None:
-        part = history.ended(before=before, after=mark.place, limit=PART)
+        part = store.runs.ended(before=before, after=mark.place, limit=PART)
         total = total.plus(remove(home, part, dry_run=dry_run))
         mark = mark.after(part, now)
     if not dry_run:
-        queue.set_config(SWEPT, mark.text())
+        store.config.set(SWEPT, mark.text())
     return total
 
 

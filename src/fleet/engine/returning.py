@@ -114,10 +114,10 @@ class Returns:
     def _waiting(self, followed: frozenset[str]) -> list[tuple[Workspace, Run]]:
         """The worktrees of this host whose work is not where it belongs, each with the last run in it."""
         office = self._office
-        mine = [space for space in office.history.workspaces() if space.host == office.owner and space.remote]
+        mine = [space for space in office.store.workspaces.find() if space.host == office.owner and space.remote]
         busy = self._busy({space.task_id for space in mine} - followed) | followed if mine else set()
         idle = [space for space in mine if space.task_id not in busy]
-        last = office.history.last_runs([space.task_id for space in idle]) if idle else {}
+        last = office.store.runs.last([space.task_id for space in idle]) if idle else {}
         found = []
         for space in idle:
             run = last.get(space.task_id)
@@ -130,9 +130,9 @@ class Returns:
     def _busy(self, keys: set[str]) -> set[str]:
         """Those of these tasks whose last run is not over. A run that its task does not know any more was lost."""
         office, busy = self._office, set()
-        live = [run for run in office.history.live() if run.task_id in keys]
+        live = [run for run in office.store.runs.live() if run.task_id in keys]
         ids = tuple(run.task_id for run in live)
-        named = {task.run_id for task in office.queue.find(Filter(ids=ids), sort="id")} if ids else set()
+        named = {task.run_id for task in office.store.tasks.find(Filter(ids=ids), sort="id")} if ids else set()
         for run in live:
             if run.id in named or run.owner != office.owner or self._is_alive(run):
                 busy.add(run.task_id)
@@ -146,7 +146,7 @@ class Returns:
 
     async def _return(self, space: Workspace, run: Run) -> None:
         office = self._office
-        receipts = await office.ask(office.history.receipts, space.task_id)
+        receipts = await office.ask(office.store.receipts.of_task, space.task_id)
         try:
             place = ""
             if run.number:
@@ -186,7 +186,7 @@ def _no_run(space: Workspace) -> Run:
 
 def _check_held(office: Office, run: Run) -> None:
     """Raise ClaimLost unless the task of a run is held here by the claim that it goes by."""
-    task = office.queue.get(run.task_id)
+    task = office.store.tasks.get(run.task_id)
     if (task.claim_owner, task.epoch) != (run.owner, run.epoch):
         raise ClaimLost(run.task_id, run.epoch)
 
@@ -226,10 +226,10 @@ async def note(office: Office, space: Workspace, words: Mapping[str, object]) ->
     """Note something about a worktree of this host; on one that is gone meanwhile there is nothing to note."""
 
     def write() -> None:
-        with office.queue.atomic():
-            kept = office.history.workspace(space.task_id)
+        with office.store.atomic():
+            kept = office.store.workspaces.get(space.task_id)
             if kept is not None and kept.made_at == space.made_at and not kept.is_gone:
-                office.history.keep_workspace(kept.replace(notes=encode({**kept.made, **words})))
+                office.store.workspaces.save(kept.replace(notes=encode({**kept.made, **words})))
 
     try:
         await office.ask(write)
@@ -239,7 +239,7 @@ async def note(office: Office, space: Workspace, words: Mapping[str, object]) ->
 
 async def _take_down(office: Office, space: Workspace, run: Run) -> None:
     """Remove a worktree whose branch has arrived, after what its project has to say. Raises IllegalMove, FleetError."""
-    await office.ask(office.history.begin_removal, space.task_id)
+    await office.ask(office.store.workspaces.begin_removal, space.task_id)
     try:
         saved = []
         if is_there(space.path) and space.ready_at is not None:
@@ -248,15 +248,15 @@ async def _take_down(office: Office, space: Workspace, run: Run) -> None:
         elif is_there(space.path):  # no agent was ever in it
             await asyncio.to_thread(remove, office.home, Work(office.home, space).repository, space.path)
     except (FleetError, OSError):
-        await office.ask(office.history.stop_removal, space.task_id)
+        await office.ask(office.store.workspaces.stop_removal, space.task_id)
         raise
-    await office.ask(office.history.end_removal, space.task_id, encode(saved))
+    await office.ask(office.store.workspaces.end_removal, space.task_id, encode(saved))
 
 
 async def tear_down(office: Office, space: Workspace) -> None:
     """Run what its project wants done before a worktree goes; what fails is told, and keeps nothing from going."""
     try:
-        task = await office.ask(office.queue.get, space.task_id)
+        task = await office.ask(office.store.tasks.get, space.task_id)
     except TaskNotFound:  # somebody deleted it, and with it what its project says
         return
     settings = await office.settings_for(task)

@@ -220,7 +220,7 @@ class Runner:
         """The claim is somebody else's now: an agent that they follow is left to them, any other is ended."""
         if self.live is None or self._lost:
             return
-        run = await self._office.ask_once(self._office.history.run, self.live.run.id)
+        run = await self._office.ask_once(self._office.store.runs.get, self.live.run.id)
         if run is not None and run.is_live and run.owner != self._office.owner:
             log.warning("%s is followed by %s now: it is left to them", run.id, run.owner)
             self._left = True
@@ -268,7 +268,7 @@ class Runner:
     async def _take_messages(self, live: Live) -> None:
         """Take the prompt that the agent is to hear, and what was sent to it and not seen to arrive."""
         with contextlib.suppress(FleetError):  # a store that cannot answer now costs a message told twice, not a run
-            for each in await self._office.ask(self._office.history.messages, live.run.task_id):
+            for each in await self._office.ask(self._office.store.messages.find, live.run.task_id):
                 if each.run_id != live.run.id or each.state not in (Delivery.QUEUED, Delivery.SENT):
                     continue
                 if each.is_prompt:
@@ -359,7 +359,7 @@ class Runner:
 
     async def _mark(self, message: Message, state: str, live: Live) -> None:
         office = self._office
-        await office.ask(office.history.mark_message, message.id, state, office.now(), live.run.id)
+        await office.ask(office.store.messages.mark, message.id, state, office.now(), live.run.id)
 
     async def _stop(self, live: Live, agent: Agent, ended: asyncio.Future[Exit | None]) -> Exit | None:
         steps = TERMINAL_STEPS if live.interactive else live.coder.stop_steps

@@ -55,7 +55,7 @@ async def settle(
     pieces = await asyncio.to_thread(lambda: live.folder.cleaned(found.pieces(live.run, exit)))
 
     def write() -> tuple[Task, Outcome]:
-        with office.queue.atomic():
+        with office.store.atomic():
             task = _claimed(office, claim)
             outcome = outcome_of(seen.replace(task=task))
             evidence = found.evidence(outcome, task)
@@ -73,7 +73,7 @@ async def settle(
                     office, task, live, [*seen.asked, *left, *([live.folder.clean(last)] if last else [])]
                 )
             if live.quotas:
-                office.history.note_quotas(list(live.quotas.values()))
+                office.store.accounts.note_quotas(list(live.quotas.values()))
             rules = _rules(task, found)
             settled = _write(office, claim, live, outcome, judgement, pieces, rules)
             end_task_json(office, settled, live.run)
@@ -122,7 +122,7 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
     """Record that a run could not even be started. Raises ClaimLost."""
 
     def write() -> Task:
-        with office.queue.atomic():
+        with office.store.atomic():
             task = _claimed(office, claim)
             verdict = decide(
                 task,
@@ -132,10 +132,12 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
                 jitter=office.jitter(),
                 rules=rules_of(task),
             )
-            run = office.history.run(task.run_id)
+            run = office.store.runs.get(task.run_id)
             if run is not None and run.is_live:
                 receipt = _unstarted(office, run, outcome)
-                office.history.end(_ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash))
+                office.store.runs.end(
+                    _ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash)
+                )
                 _note_account(office, run, outcome, rules_of(task))
             settled = _settled(office, claim, task, outcome, verdict)
             if run is not None:
@@ -149,13 +151,13 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
     """Put a task back for a while, for a reason that is not its own; nothing is counted. Raises ClaimLost."""
 
     def write() -> Task:
-        with office.queue.atomic():
-            run = office.history.run(_claimed(office, claim).run_id)
+        with office.store.atomic():
+            run = office.store.runs.get(_claimed(office, claim).run_id)
             if run is not None and run.is_live:
-                office.history.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), office))
-                end_task_json(office, office.queue.get(run.task_id), run)
-            freed = office.queue.settle(claim, Verdict(status=Status.OPEN))
-            return put_off(office.queue, office.history, freed, office.redactor.redact(reason), seconds)
+                office.store.runs.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), office))
+                end_task_json(office, office.store.tasks.get(run.task_id), run)
+            freed = office.store.claims.settle(claim, Verdict(status=Status.OPEN))
+            return put_off(office.store, freed, office.redactor.redact(reason), seconds)
 
     return await insist(office.ask, f"the end of {claim.task.id}", write)
 
@@ -163,7 +165,7 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
 def _claimed(office: Office, claim: Claim) -> Task:
     """The claimed task as it is now. Raises ClaimLost where it was deleted: nobody holds it any more."""
     try:
-        return office.queue.get(claim.task.id)
+        return office.store.tasks.get(claim.task.id)
     except TaskNotFound:
         raise ClaimLost(claim.task.id, claim.epoch) from None
 
@@ -191,12 +193,12 @@ def _write(
     receipt = receipts.keep(office, live.folder, run, judgement, pieces)
     ended = _ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash)
     if outcome.ending == Ending.RELEASED:
-        office.history.end(ended)
-        freed = office.queue.release(claim)
+        office.store.runs.end(ended)
+        freed = office.store.claims.release(claim)
         if outcome.reason == BY_ORDER:
             return freed
-        return put_off(office.queue, office.history, freed, freed.reason or ended.reason)
-    task = office.queue.get(claim.task.id)
+        return put_off(office.store, freed, freed.reason or ended.reason)
+    task = office.store.tasks.get(claim.task.id)
     verdict = decide(
         task,
         outcome,
@@ -207,7 +209,7 @@ def _write(
         rules=rules,
     )
     verdict = _with_messages(office, run, outcome, verdict)
-    office.history.end(ended)
+    office.store.runs.end(ended)
     _note_account(office, run, outcome, rules)
     return _settled(office, claim, task, outcome, verdict)
 
@@ -215,8 +217,8 @@ def _write(
 def _settled(office: Office, claim: Claim, task: Task, outcome: Outcome, verdict: Verdict) -> Task:
     """Give the task back where the verdict says; a stage's failing may mean something to the rest of its workflow."""
     if not task.workflow:
-        return office.queue.settle(claim, verdict)
-    settled = office.queue.settle(claim, staging.judged(office, task, outcome, verdict))
+        return office.store.claims.settle(claim, verdict)
+    settled = office.store.claims.settle(claim, staging.judged(office, task, outcome, verdict))
     staging.after(office, settled)
     return settled
 
@@ -231,18 +233,18 @@ def _unstarted(office: Office, run: Run, outcome: Outcome) -> Receipt:
 
 def _note_account(office: Office, run: Run, outcome: Outcome, rules: Rules) -> None:
     """Keep what the run showed about its account."""
-    known = {(each.coder, each.name): each for each in office.history.accounts()}
+    known = {(each.coder, each.name): each for each in office.store.accounts.all()}
     before = known.get((run.coder, run.account)) or Account(coder=run.coder, name=run.account)
     now, limits = office.now(), limits_for(office.settings.limits, rules)
     after = after_run(before, outcome, started_at=run.started_at, now=now, limits=limits)
     if after.parked_until != before.parked_until:
         reason = office.redactor.redact(after.parked_reason)
-        office.history.park(run.coder, run.account, until=after.parked_until, reason=reason)
+        office.store.accounts.park(run.coder, run.account, until=after.parked_until, reason=reason)
         log.warning("%s %s is parked until %s: %s", run.coder, run.account, after.parked_until, reason)
     if outcome.limit == "auth":
         office.secrets.forget(run.coder, run.account)
     if after.strikes != before.strikes:
-        office.history.note_account(run.coder, run.account, strikes=after.strikes)
+        office.store.accounts.note_strikes(run.coder, run.account, strikes=after.strikes)
 
 
 def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict) -> Verdict:
@@ -250,11 +252,13 @@ def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict)
 
     What fleet itself has to say of collisions waits for the next run, if there is one.
     """
-    waiting = [each for each in office.history.messages(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)]
+    waiting = [
+        each for each in office.store.messages.find(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)
+    ]
     unheard = [each for each in waiting if each.author != telling.AUTHOR and not each.is_prompt]
     orders = [each for each in unheard if not each.text]
     for each in orders:
-        office.history.mark_message(each.id, Delivery.DELIVERED, office.now(), run.id)
+        office.store.messages.mark(each.id, Delivery.DELIVERED, office.now(), run.id)
     if len(unheard) > len(orders):
         goes_on = verdict.status == Status.CLOSED or outcome.ending == Ending.INTERRUPTED
         told = Verdict(status=Status.OPEN, reason="there is a message for its agent", finding=verdict.finding)
@@ -295,7 +299,7 @@ def _record_questions(office: Office, task: Task, live: Live, asked: list[str]) 
             "permissions = skip (fleet init), and answer what it shall do."
         )
     for text in texts:
-        office.history.ask(
+        office.store.questions.ask(
             Question(
                 id=new_uuid()[:8], task_id=task.id, run_id=run.id, asked_at=office.now(), text=text, source="agent"
             )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fleet.config import Settings
     from fleet.core.run import Run
     from fleet.core.task import Task
-    from fleet.store.base import History, Queue
+    from fleet.store.base import Store
 
 #: How far up it is looked whose budget holds, and how many tasks of a family are counted.
 MOST_ABOVE, MOST_TASKS = 100, 10_000
@@ -38,13 +38,13 @@ class Budget(NamedTuple):
     amounts: dict[str, float]
 
 
-def budgets_of(queue: Queue, task: Task) -> list[Budget]:
+def budgets_of(store: Store, task: Task) -> list[Budget]:
     """The budgets that a task's runs are under: its own, and those of the tasks that led to it."""
     found, above = [], MOST_ABOVE
     while True:
         if amounts := budgets_in(task.limits):
             found.append(Budget(task, amounts))
-        makers = queue.find(Filter(ids=(task.made_by,)), sort="id", limit=1) if task.made_by and above else []
+        makers = store.tasks.find(Filter(ids=(task.made_by,)), sort="id", limit=1) if task.made_by and above else []
         if not makers:
             return found
         task, above = makers[0], above - 1
@@ -57,11 +57,11 @@ class Spent(NamedTuple):
     unpriced: str = ""
 
 
-def spent(queue: Queue, history: History, task: Task, settings: Settings) -> Spent:
+def spent(store: Store, task: Task, settings: Settings) -> Spent:
     """What the last run of a task and all runs of the tasks that came of it took so far."""
-    runs = history.runs(task.id)[-1:]
-    for key in _family(queue, task):
-        runs += history.runs(key)
+    runs = store.runs.of_task(task.id)[-1:]
+    for key in _family(store, task):
+        runs += store.runs.of_task(key)
     # What is on record was computed by the prices of its day; the runs of earlier fleets have no basis.
     costs = [(run, Cost(run.cost_usd, run.cost_basis) if run.cost_basis else cost_of(settings, run)) for run in runs]
     unpriced = next(
@@ -71,14 +71,14 @@ def spent(queue: Queue, history: History, task: Task, settings: Settings) -> Spe
     return Spent(amounts, unpriced)
 
 
-def left_of(queue: Queue, history: History, settings: Settings, task: Task) -> dict[str, float]:
+def left_of(store: Store, settings: Settings, task: Task) -> dict[str, float]:
     """What is left, by the budgets that a task's runs are under; empty where there is none.
 
     Where the cost of a run is not known, no dollar is left: a budget that nobody can count is used up.
     """
     left: dict[str, float] = {}
-    for budget in budgets_of(queue, task):
-        took = spent(queue, history, budget.task, settings)
+    for budget in budgets_of(store, task):
+        took = spent(store, budget.task, settings)
         for name, most in budget.amounts.items():
             rest = 0.0 if name == COST and took.unpriced else most - took.amounts[name]
             left[name] = min(left.get(name, rest), rest)
@@ -111,12 +111,12 @@ class Books:
         return self._kept[key][1]
 
 
-def _family(queue: Queue, task: Task) -> list[str]:
+def _family(store: Store, task: Task) -> list[str]:
     """The tasks that runs of a task made, and runs of theirs."""
     found: list[str] = []
     makers, known = [task.id], {task.id}
     while makers and len(found) < MOST_TASKS:
-        made = queue.find(Filter(made_by=makers.pop()), sort="id")
+        made = store.tasks.find(Filter(made_by=makers.pop()), sort="id")
         new = [each.id for each in made if each.id not in known]
         known.update(new)
         found += new

@@ -68,9 +68,9 @@ async def skip(office: Office, claim: Claim, skipped: Skipped) -> Task:
     """Close the task of a stage that is not to run, with what it hands on. Raises ClaimLost."""
 
     def write() -> Task:
-        with office.queue.atomic():
-            office.history.keep_result(handing_on.skipped(claim.task.id, office, no_item=skipped.no_item))
-            return office.queue.settle(claim, Verdict(status=Status.CLOSED, reason=f"skipped: {skipped}"))
+        with office.store.atomic():
+            office.store.results.keep(handing_on.skipped(claim.task.id, office, no_item=skipped.no_item))
+            return office.store.claims.settle(claim, Verdict(status=Status.CLOSED, reason=f"skipped: {skipped}"))
 
     return await office.ask(write)
 
@@ -84,7 +84,7 @@ def judged(office: Office, task: Task, outcome: Outcome, verdict: Verdict) -> Ve
         return verdict
     if outcome.says_blocked or _asks(office, task):
         return verdict
-    found = office.history.stage_of(task.id)
+    found = office.store.workflows.stage_of(task.id)
     if found is None or not stage_in(found.spec).may_fail:
         return verdict
     return verdict.replace(status=Status.CLOSED, reason=f"{MAY_FAIL}{verdict.reason}")
@@ -112,59 +112,59 @@ def after(office: Office, task: Task) -> None:
     if on_failure == CONTINUE:
         return
     why = f"{task.stage} failed: {task.reason}"
-    ids = tuple(stage.task_id for stage in office.history.stages(task.workflow) if stage.task_id != task.id)
-    for other in office.queue.find(Filter(ids=ids, statuses=GOING), sort="id") if ids else ():
+    ids = tuple(stage.task_id for stage in office.store.workflows.stages(task.workflow) if stage.task_id != task.id)
+    for other in office.store.tasks.find(Filter(ids=ids, statuses=GOING), sort="id") if ids else ():
         if other.status != Status.IN_PROGRESS and not other.is_claimed and not _has_begun(office, other):
             stopped = other.freed(office.now(), status=Status.BLOCKED)
-            office.queue.save(stopped.replace(reason=f"{NOT_BEGUN} {why}", defer_until=None))
+            office.store.tasks.save(stopped.replace(reason=f"{NOT_BEGUN} {why}", defer_until=None))
         elif on_failure == CANCEL:
             _cut_short(office, other, f"{CUT_SHORT} {why}")
 
 
 def _on_failure(office: Office, task: Task) -> str:
     """What a stage's own plan says; the whole plan is read only where an earlier fleet made it."""
-    found = office.history.stage_of(task.id)
+    found = office.store.workflows.stage_of(task.id)
     said = stage_in(found.spec).on_failure if found else CONTINUE
-    return said or plan_in(office.history.workflow(task.workflow).plan).on_failure
+    return said or plan_in(office.store.workflows.get(task.workflow).plan).on_failure
 
 
 def _cut_short(office: Office, task: Task, why: str) -> None:
     """Have the agent of a stage end, as `fleet kill` does; one that waits for another try does not get it."""
-    if task.is_supervised or any(run.is_live for run in office.history.runs(task.id)):
-        office.queue.request_cancel(task.id, why)
+    if task.is_supervised or any(run.is_live for run in office.store.runs.of_task(task.id)):
+        office.store.claims.request_cancel(task.id, why)
     else:
-        office.queue.save(task.freed(office.now(), status=Status.BLOCKED).replace(reason=why, defer_until=None))
+        office.store.tasks.save(task.freed(office.now(), status=Status.BLOCKED).replace(reason=why, defer_until=None))
 
 
 def _has_begun(office: Office, task: Task) -> bool:
-    return task.started_at is not None and bool(office.history.runs(task.id))
+    return task.started_at is not None and bool(office.store.runs.of_task(task.id))
 
 
 def _asks(office: Office, task: Task) -> bool:
-    return bool(office.history.questions(task_id=task.id, unanswered=True))
+    return bool(office.store.questions.find(task_id=task.id, unanswered=True))
 
 
 def _looked_up(office: Office, task: Task) -> tuple[Stage, str, dict[str, Mapping[str, Any]]]:
-    found = office.history.stage_of(task.id)
+    found = office.store.workflows.stage_of(task.id)
     if found is None:
         raise FleetError(f"{task.id} is no stage of {task.workflow}", hint="its workflow is not on record here.")
     stage = stage_in(found.spec)
     names = {task_of(found.workflow_id, name): name for name in stage.sources}
-    kept = office.history.results(names)
+    kept = office.store.results.find(names)
     results: dict[str, Mapping[str, Any]] = {
         names[key]: {**result.told, MADE_BY: result.made_by} for key, result in kept.items()
     }
-    return stage, office.history.task_prompt(found.workflow_id), results
+    return stage, office.store.workflows.task_prompt(found.workflow_id), results
 
 
 def _kept(office: Office, task_id: str, stage: Stage, said: str, base: str) -> Task:
     """Put into the task what its agent is told, unless a person wrote something else into it."""
-    with office.queue.atomic():
-        task = office.queue.get(task_id)
+    with office.store.atomic():
+        task = office.store.tasks.get(task_id)
         told = {"description": said} if task.description == stage.prompt else {}
         started = task.replace(**told, **({"base": base} if base else {}))
         if started != task:
-            office.queue.save(started)
+            office.store.tasks.save(started)
         return started
 
 

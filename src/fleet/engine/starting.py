@@ -119,14 +119,14 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
 
     Raises FleetError, OSError: no agent of it lives. Raises StillLives: one may.
     """
-    earlier = await office.ask(office.history.runs, claim.task.id)
+    earlier = await office.ask(office.store.runs.of_task, claim.task.id)
     last = earlier[-1] if earlier else None
     folder = TaskFolder(home_of(office.home, last), claim.task.id, redactor=office.redactor)
     folder.make()
     await be_alone(folder)
     task = await staged(office, claim) if claim.task.workflow and last is None else claim.task
     settings = office.settings
-    edits = await office.ask(take_edits, office.queue, folder, lambda: settings.coders, is_ours=True)
+    edits = await office.ask(take_edits, office.store, folder, lambda: settings.coders, is_ours=True)
     if edits.problem:
         log.warning("task.json of %s is not used: %s", task.id, office.redactor.text(edits.problem))
     task = task.replace(**edits.fields)
@@ -156,7 +156,7 @@ async def _check_files(office: Office, plan: Plan) -> None:
     What the run before left there is its own agent's doing, which may go on with it if it may run anything anyway.
     """
     coder, cwd = plan.coder, plan.place.cwd
-    known = await office.ask(trusted_in, office.history, plan.place.workspace)
+    known = await office.ask(trusted_in, office.store, plan.place.workspace)
     if plan.last is not None and permissions_for(plan.settings, coder.name) == "skip":
         known |= left_by(plan.last)
     found = await asyncio.to_thread(untrusted_files, office.home, cwd, patterns_of(coder, plan.settings), known)
@@ -181,7 +181,7 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     env = await environment(office, plan.task, run, plan.coder, plan.settings) | plan.place.env
     check_login(plan.coder, env)
     folder = folder_of(office, run, redactor_for(env))
-    await office.ask(take_answers, office.queue, office.history, folder, is_ours=True)
+    await office.ask(take_answers, office.store, folder, is_ours=True)
     token, messages, questions = await office.ask(briefed, office, claim, run)
     run, command = _ordered(plan, run, folder, messages, questions)
     spec = _spec(office, plan, run, command, env | {"FLEET_RUN_TOKEN": token})
@@ -193,7 +193,7 @@ async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
     if plan.interactive:
         await asyncio.to_thread(_answer_dialogs, office, plan, run, env)
     run = run.replace(spawn=await _spawned(office, plan, run, spec))
-    await office.ask(office.history.fold, claim, run)
+    await office.ask(office.store.runs.fold, claim, run)
     if command.typed:
         await office.ask(keep_prompt, office, run, command.typed)
     keep_record(folder.home, run, plan.place.workspace)
@@ -300,7 +300,7 @@ def folder_of(office: Office, run: Run, redactor: Redactor | None = None) -> Tas
 
 async def take_seat(office: Office, coder: str, named: str) -> str:
     """Take an account of a coder for a run: the one that is named, else the first with room. Raises NotNow."""
-    known = await office.ask(office.history.accounts)
+    known = await office.ask(office.store.accounts.all)
     found = seats(office.settings, coder, known, office.busy, office.now())
     fitting = [seat for seat in found if not named or seat.account == named]
     for seat in fitting:
@@ -334,7 +334,7 @@ def _dollars(office: Office, plan: Plan) -> float | None:
     """
     own = watchdog_for(plan.settings, plan.task).max_cost_usd
     may_have = plan.task.made_by or plan.task.limits
-    left = left_of(office.queue, office.history, plan.settings, plan.task).get(COST) if may_have else None
+    left = left_of(office.store, plan.settings, plan.task).get(COST) if may_have else None
     budgets = [each for each in (own, left) if each is not None]
     if not budgets:
         return None
@@ -368,14 +368,14 @@ async def _new_run(office: Office, claim: Claim, plan: Plan, account: str) -> Ru
     )
     if last is not None and session_to_resume(plan.coder, run, last):
         run = going_on(run, last)
-    return await office.ask(office.history.begin, claim, run)
+    return await office.ask(office.store.runs.begin, claim, run)
 
 
 async def _session_name(office: Office, plan: Plan) -> str:
     """What the terminal of a run is called: after its branch, marked where another repository has such a branch."""
     prefix, branch = plan.settings.tmux.prefix, plan.task.branch or plan.task.id
     name = session_name(prefix, branch)
-    others = await office.ask(office.history.live)
+    others = await office.ask(office.store.runs.live)
     taken = any(run.session_name == name and run.task_id != plan.task.id for run in others)
     return session_name(prefix, branch, plan.task.repo or plan.task.id) if taken else name
 

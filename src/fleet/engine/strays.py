@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fleet.core.record import Record
     from fleet.home import Home
-    from fleet.store.base import History
+    from fleet.store.base import Store
 
     R = TypeVar("R", bound=Record)
 
@@ -87,11 +87,11 @@ def left_after_a_while(folder: str) -> list[int]:
     return alive
 
 
-def strays_among(home: Home, history: History, found: Iterable[tuple[str, int]]) -> list[Stray]:
+def strays_among(home: Home, store: Store, found: Iterable[tuple[str, int]]) -> list[Stray]:
     """Those of the living whose run the database does not have as live."""
     strays = []
     for task_id, number in found:
-        known = history.run(f"{task_id}/{number}")
+        known = store.runs.get(f"{task_id}/{number}")
         if known is not None and known.is_live:
             continue
         run, workspace = _read_record(home, task_id, number)

@@ -93,7 +93,7 @@ class Supervisor:
             await self._persist(self._begin, refuses=True)
             await self._persist(self._recover)
             await self._guarded(self._tidy)
-            with self._office.queue.listening(Hints(self._hear)):
+            with self._office.store.listening(Hints(self._hear)):
                 while not self._stopping.is_set():
                     await self._guarded(self._claim_more)
                     await self._pause()
@@ -165,7 +165,7 @@ class Supervisor:
     async def _begin(self) -> None:
         """Take the home's place, and read and write the database once."""
         office = self._office
-        await office.ask(take_place, office.home, office.queue, office.history, office.owner)
+        await office.ask(take_place, office.home, office.store, office.owner)
         await self._show_host()
         await office.ask(self._looked, ())
         self._report.serves()
@@ -179,7 +179,7 @@ class Supervisor:
 
     async def _tidy(self) -> None:
         office = self._office
-        spaces = await office.ask(office.history.workspaces, gone=True)
+        spaces = await office.ask(office.store.workspaces.find, gone=True)
         own = [space for space in spaces if space.lies_on(office.owner)]
         if own:
             await asyncio.to_thread(tidy, office.home, own)
@@ -205,9 +205,9 @@ class Supervisor:
     def _looked(self, ids: tuple[str, ...]) -> tuple[list[Message], list[Task], Situation]:
         """What there is for agents that work, how their tasks stand, and whether others may start."""
         office = self._office
-        messages = office.history.messages(state=Delivery.QUEUED) if ids else []
-        held = office.queue.find(Filter(ids=ids), sort="id") if ids else []
-        seen = office.history.glance(office.owner, PAUSED)
+        messages = office.store.messages.find(state=Delivery.QUEUED) if ids else []
+        held = office.store.tasks.find(Filter(ids=ids), sort="id") if ids else []
+        seen = office.store.hosts.glance(office.owner, PAUSED)
         return messages, held, self._watch.look(seen, self._presence.look(seen.host, len(ids)))
 
     def _running(self) -> list[tuple[str, str]]:
@@ -237,12 +237,12 @@ class Supervisor:
         office = self._office
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
         asked = office.fence.now()
-        claims = await office.ask(office.queue.claim, office.owner, room.lanes, room=room.room, ttl=ttl)
+        claims = await office.ask(office.store.claims.acquire, office.owner, room.lanes, room=room.room, ttl=ttl)
         office.fence.confirm([claim.task.id for claim in claims], asked, ttl.total_seconds())
         taken = len(claims)
         claims, too_many = pool.fitting(claims, len(self._pooled()))
         if too_many:
-            await office.ask(release, office.queue, office.history, too_many)
+            await office.ask(release, office.store, too_many)
         self._watch.started(len(claims))
         for claim in claims:
             log.info("claimed %s (epoch %s): %s", claim.task.id, claim.epoch, claim.task.title)
@@ -334,9 +334,9 @@ class Supervisor:
             self._radar.stir(runner.live)
             pairs.append((runner.claim, runner.live.run))
         try:
-            lost = await self._office.ask(self._office.history.fold_all, pairs)
+            lost = await self._office.ask(self._office.store.runs.fold_all, pairs)
             if quotas:
-                await self._office.ask(self._office.history.note_quotas, quotas)
+                await self._office.ask(self._office.store.accounts.note_quotas, quotas)
         except StoreFault:
             for runner in dirty:
                 assert runner.live is not None

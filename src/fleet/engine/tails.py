@@ -39,12 +39,12 @@ class Tails:
 
 async def keep_tail(office: Office, live: Live) -> None:
     """Keep the end of a run's events, which are without secrets; where no other host could read it nothing is kept."""
-    if not office.queue.is_shared:
+    if not office.store.is_shared:
         return
     with contextlib.suppress(OSError):
         data, _ = live.folder.events_part(-LONGEST, LONGEST)
         text = data.decode("utf-8", "replace").replace("\0", "")
         try:
-            await office.ask(office.history.keep_tail, live.run.id, text, office.now())
+            await office.ask(office.store.tails.keep, live.run.id, text, office.now())
         except FleetError as error:  # the next one tries again; nothing but a view of it is lost
             log.warning("the end of %s is not kept: %s", live.run.id, error)

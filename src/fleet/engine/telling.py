@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fleet.core.collision import Collision
     from fleet.engine.live import Live
-    from fleet.store.base import History, Queue
+    from fleet.store.base import Store
 
 #: Who such a message is from.
 AUTHOR = "fleet (conflict radar)"
@@ -33,20 +33,20 @@ def wants_to_hear(live: Live | None) -> bool:
     return live.interactive or (live.coder.steering == STDIN and live.run.result_at is None)
 
 
-def tell(queue: Queue, history: History, common: str, hearers: Collection[str]) -> bool:
+def tell(store: Store, common: str, hearers: Collection[str]) -> bool:
     """Leave a message for each of these whose branch collides with an earlier one and who was not told yet.
 
     Whether there was one to leave.
     """
-    with queue.atomic():
-        branches = {space.task_id: space.branch for space in history.workspaces(common=common)}
+    with store.atomic():
+        branches = {space.task_id: space.branch for space in store.workspaces.find(common=common)}
         told = False
-        for each in history.collisions(common=common):
+        for each in store.collisions.find(common=common):
             known = each.task_id in branches and each.other_id in branches
-            if each.other_id in hearers and known and history.tell_collision(each, queue.now()):
+            if each.other_id in hearers and known and store.collisions.mark_told(each, store.now()):
                 text = text_of(each, branches[each.task_id], branches[each.other_id])
-                message = Message(id=new_uuid(), task_id=each.other_id, author=AUTHOR, text=text, queued_at=queue.now())
-                history.say(message)
+                message = Message(id=new_uuid(), task_id=each.other_id, author=AUTHOR, text=text, queued_at=store.now())
+                store.messages.add(message)
                 told = True
         return told
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fleet.config import Settings
     from fleet.home import Home
-    from fleet.store.base import History
+    from fleet.store.base import Store
 
 #: The kinds of what is on record.
 PROJECT, REPOSITORY = "project", "repository"
@@ -31,21 +31,21 @@ STAMP = "repository bytes"
 
 
 def settings_in(
-    home: Home, history: History, directory: str, env: Mapping[str, str] | None = None, *, lenient: bool = False
+    home: Home, store: Store, directory: str, env: Mapping[str, str] | None = None, *, lenient: bool = False
 ) -> Settings:
     """What holds in a directory. What the database knows to be trusted there is put on record in the home first."""
     settings = load(home, directory, env, lenient=lenient)
-    if settings.untrusted and recall(home, history, directory):
+    if settings.untrusted and recall(home, store, directory):
         return load(home, directory, env, lenient=lenient)
     return settings
 
 
-def recall(home: Home, history: History, directory: str) -> bool:
+def recall(home: Home, store: Store, directory: str) -> bool:
     """Put on record in the home what the database knows to be trusted in a directory. Return True if any is new."""
     project = find_project(directory, home)
     if project is None:
         return False
-    known = trusted_digests(history, project_in(project))
+    known = trusted_digests(store, project_in(project))
     return bool(known) and trusted.keep_trusted(home, project, known)
 
 
@@ -70,42 +70,42 @@ def _is_command(line: str) -> bool:
     return line.partition(": ")[0] in {dotted(path) for path in trusted.COMMANDS}
 
 
-def changed_repository(history: History, repository: Repository) -> list[str]:
+def changed_repository(store: Store, repository: Repository) -> list[str]:
     """What of the repository's settings and hooks differs from what is on record, in words; none: git may be run.
 
     A repository that is used for the first time is taken as it is.
     """
     mark = stamp(repository)
-    if mark is not None and history.trusted(STAMP, repository.common) == mark:
+    if mark is not None and store.trust.get(STAMP, repository.common) == mark:
         return []
-    now, known = snapshot(repository), known_snapshot(history, repository)
+    now, known = snapshot(repository), known_snapshot(store, repository)
     if known is None:
-        keep_snapshot(history, repository, now, by="first use")
+        keep_snapshot(store, repository, now, by="first use")
     elif changed := what_changed(known, now):
         return changed
     if mark is not None and stamp(repository) == mark:  # nobody changed it while it was looked at
-        history.trust(STAMP, repository.common, mark, "fleet")
+        store.trust.set(STAMP, repository.common, mark, "fleet")
     return []
 
 
-def trusted_digests(history: History, repository: Repository) -> list[str]:
+def trusted_digests(store: Store, repository: Repository) -> list[str]:
     """What was trusted of its project file."""
-    text = history.trusted(PROJECT, repository.common)
+    text = store.trust.get(PROJECT, repository.common)
     found = json.loads(text) if text else []
     return found if isinstance(found, list) else []
 
 
-def keep_trusted(history: History, repository: Repository, lines: Iterable[str], *, by: str) -> None:
+def keep_trusted(store: Store, repository: Repository, lines: Iterable[str], *, by: str) -> None:
     """Put on record that these may be run, besides what may be already."""
-    keep_digests(history, repository, map(digest, lines), by=by)
+    keep_digests(store, repository, map(digest, lines), by=by)
 
 
-def keep_digests(history: History, repository: Repository, digests: Iterable[str], *, by: str) -> None:
+def keep_digests(store: Store, repository: Repository, digests: Iterable[str], *, by: str) -> None:
     """The same of commands that are known by their digests."""
-    known = trusted_digests(history, repository)
+    known = trusted_digests(store, repository)
     new = [found for found in digests if found not in known]
     if new:
-        history.trust(PROJECT, repository.common, json.dumps([*known, *new]), by)
+        store.trust.set(PROJECT, repository.common, json.dumps([*known, *new]), by)
 
 
 def of_remote(url: str) -> Repository:
@@ -113,23 +113,23 @@ def of_remote(url: str) -> Repository:
     return Repository(top=url, common=f"remote {url}")
 
 
-def known_snapshot(history: History, repository: Repository) -> dict[str, str] | None:
+def known_snapshot(store: Store, repository: Repository) -> dict[str, str] | None:
     """The settings and hooks that were trusted; none of a repository that was never used."""
-    text = history.trusted(REPOSITORY, repository.common)
+    text = store.trust.get(REPOSITORY, repository.common)
     found = json.loads(text) if text else None
     return found if isinstance(found, dict) else None
 
 
-def keep_snapshot(history: History, repository: Repository, now: dict[str, str], *, by: str) -> None:
+def keep_snapshot(store: Store, repository: Repository, now: dict[str, str], *, by: str) -> None:
     """Put on record that these settings and hooks are all right."""
     # ASCII: the name of a setting may be no UTF-8, which a database does not take.
-    if known_snapshot(history, repository) != now:
-        history.trust(REPOSITORY, repository.common, json.dumps(now), by)
+    if known_snapshot(store, repository) != now:
+        store.trust.set(REPOSITORY, repository.common, json.dumps(now), by)
 
 
-def refuse_untrusted(history: History, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
+def refuse_untrusted(store: Store, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
     """Refuse what no agent could be started with. The first use of a repository records what its git obeys."""
-    if changed := changed_repository(history, repository):
+    if changed := changed_repository(store, repository):
         raise FleetError(
             f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
             hint="look at them; `fleet trust` there accepts them.",

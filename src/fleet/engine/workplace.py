@@ -160,12 +160,12 @@ class _Opening:
         self._is_new = leased.made_at == wanted.made_at
         furnished = await asyncio.to_thread(self._make, repository, tip, leased)
         leased = await self._set_up(repository, leased, furnished)
-        await office.ask(office.history.keep_workspace, leased)
+        await office.ask(office.store.workspaces.save, leased)
         return Place(leased.path, leased)
 
     async def _lease(self, wanted: Workspace) -> Workspace:
         try:
-            return await self._office.ask(self._office.history.lease, wanted, ports=self._free_ports)
+            return await self._office.ask(self._office.store.workspaces.lease, wanted, ports=self._free_ports)
         except BranchTaken as error:
             raise NotReady(str(error), hint=error.hint) from error
         except IllegalMove as error:  # somebody is just removing it
@@ -177,11 +177,11 @@ class _Opening:
         Then also where the task once began on its branch, if it did.
         """
         task, office = self._placed(repository), self._office
-        known = office.history.workspace(task.id)
+        known = office.store.workspaces.get(task.id)
         if known is not None and not known.is_gone and known.is_ready and is_there(known.path):
             return task, known, ""
         self._check_trust(repository)
-        return task, None, own_beginning(office.history, repository, task, known)
+        return task, None, own_beginning(office.store, repository, task, known)
 
     def _placed(self, repository: Repository) -> Task:
         """The task with its repository and branch, which one that was made with `bd create` does not name."""
@@ -192,13 +192,13 @@ class _Opening:
         named = {"repo": task.repo if task.remote else repository.top, "branch": branch_of(task)}
         if named == {"repo": task.repo, "branch": task.branch}:
             return task
-        with office.queue.atomic():
-            office.queue.save(office.queue.get(task.id).replace(**named))
+        with office.store.atomic():
+            office.store.tasks.save(office.store.tasks.get(task.id).replace(**named))
         return task.replace(**named)
 
     def _check_trust(self, repository: Repository) -> None:
-        history = self._office.history
-        changed = changed_repository(history, repository)
+        store = self._office.store
+        changed = changed_repository(store, repository)
         if changed:
             raise NotReady(
                 f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
@@ -238,7 +238,7 @@ class _Opening:
     def _whereabouts(self, repository: Repository) -> dict[str, Any]:
         """Where it lies, for those that look from other hosts; nothing where there are none."""
         office, remote = self._office, self._task.remote
-        if not office.queue.is_shared:
+        if not office.store.is_shared:
             return {}
         mirrored = bool(remote) and repository == mirror_of(office.home, remote)
         return {"host": office.owner, "remote": remote, "mirror": mirrored}

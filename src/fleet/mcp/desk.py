@@ -91,7 +91,7 @@ class Desk:
                 await self._starting
         self._threads.shutdown(wait=True, cancel_futures=True)
         for fleet in self._opened:
-            fleet.queue.close()
+            fleet.store.close()
 
     async def _start(self) -> None:
         try:
@@ -121,10 +121,10 @@ class Desk:
         fleet: Fleet | None = getattr(self._own, "fleet", None)
         if fleet is not None:
             try:
-                fleet.queue.confirm()
+                fleet.store.confirm()
             except DatabaseReplaced:  # what others work on now is opened again
                 self._opened.remove(fleet)
-                fleet.queue.close()
+                fleet.store.close()
                 fleet = self._own.fleet = None
         if fleet is None:
             fleet = self._own.fleet = open_fleet(self.home)

@@ -139,7 +139,7 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
 
 def _all(desk: Desk, given: Wait, fleet: Fleet) -> Aim:
     """All that was made here and is not over, or ended since the cursor."""
-    with fleet.queue.snapshot():
+    with fleet.store.snapshot():
         caller = desk.caller(fleet)
         mark = marks.mark_in(given.cursor) or marks.mark(fleet, caller)
         ids = marks.unfinished(fleet, caller) + marks.ended_since(fleet, caller, mark)
@@ -147,7 +147,7 @@ def _all(desk: Desk, given: Wait, fleet: Fleet) -> Aim:
 
 
 def _answer(aim: Aim, fleet: Fleet) -> Answer:
-    with fleet.queue.snapshot():
+    with fleet.store.snapshot():
         # Something may have been made and have ended while others were waited for.
         ended = marks.ended_since(fleet, aim.caller, aim.mark) if aim.mark else []
         look = _look(fleet, list(dict.fromkeys(aim.ids + ended)))
@@ -168,11 +168,11 @@ def _answer(aim: Aim, fleet: Fleet) -> Answer:
 
 def _look(fleet: Fleet, ids: list[str]) -> Look:
     keys = tuple(key for key in ids if not is_workflow(key))
-    with fleet.queue.snapshot():
-        found = fleet.queue.find(Filter(ids=keys), sort="id") if keys else []
-        live = {run.task_id for run in fleet.history.live()}
+    with fleet.store.snapshot():
+        found = fleet.store.tasks.find(Filter(ids=keys), sort="id") if keys else []
+        live = {run.task_id for run in fleet.store.runs.live()}
         # What an earlier run asked holds up no agent that works; one that asks by a tool waits.
-        waiting = fleet.history.questions(unanswered=True)
+        waiting = fleet.store.questions.find(unanswered=True)
         asked = {each.task_id: each for each in waiting if each.source == BY_TOOL or each.task_id not in live}
         flows = [workflows.flow(fleet, key) for key in ids if is_workflow(key)]
     here = {task.id for task in found}
@@ -234,7 +234,7 @@ async def _ask(desk: Desk, given: AskHuman, tell: Tell) -> Answer:
 
 
 def _again(fleet: Fleet, key: str) -> Question:
-    return fleet.history.question(key)
+    return fleet.store.questions.get(key)
 
 
 TOOLS = (

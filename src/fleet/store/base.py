@@ -1,4 +1,4 @@
-"""The ports of the store: what a queue promises, whatever keeps it."""
+"""The ports of the store: what each promises, whatever keeps it."""
 
 from __future__ import annotations
 
@@ -24,41 +24,8 @@ if TYPE_CHECKING:
     from fleet.core.workspace import Workspace
 
 
-class Queue(Protocol):
-    """Where tasks live. Safe to share between processes, and between supervisors.
-
-    Every writing method is one transaction, or part of the one that `atomic` opened.
-    Blocked state is up to date in the same transaction that changes it.
-    """
-
-    is_shared: bool
-    """Whether hosts other than this one may use it."""
-
-    def close(self) -> None:
-        """Let go of the database; safe to call twice."""
-
-    def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
-        """While inside, `call` is called from another thread when somebody wrote something: a hint, and no promise."""
-
-    def health(self) -> list[Vital]:
-        """What this queue says of its own health; reads all of it, never raises, and changes nothing."""
-
-    def confirm(self) -> None:
-        """Raise DatabaseReplaced if commands that start now would work on another database than this one."""
-
-    def was_moved(self) -> bool:
-        """Whether all of it was moved to another queue: what is here can be read, and each write raises QueueMoved."""
-
-    def now(self) -> datetime:
-        """The queue's clock, the only one that claims are judged by."""
-
-    def atomic(self) -> AbstractContextManager[None]:
-        """All of the writes inside, or none; nested ones join. Reads inside see them."""
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Reads inside see one moment."""
-
-    # Tasks
+class Tasks(Protocol):
+    """Tasks. What is blocked is up to date in the transaction that changes it."""
 
     def add(self, task: Task) -> None:
         """Put a new task in. Raises TaskExists."""
@@ -87,32 +54,40 @@ class Queue(Protocol):
     def tallies(self, task_ids: Sequence[str]) -> Mapping[str, Tally]:
         """How many dependencies, dependents and comments each has."""
 
-    # Dependencies and comments
+    def labels(self) -> dict[str, int]:
+        """Every label in use and how many tasks have it."""
 
-    def link(self, edge: Edge, *, check_cycles: bool = True) -> None:
+
+class Edges(Protocol):
+    """Dependencies: which task needs, or belongs to, which."""
+
+    def add(self, edge: Edge, *, check_cycles: bool = True) -> None:
         """Add an edge. Raises TaskNotFound, DependencyRefused, CycleRefused."""
 
-    def unlink(self, task_id: str, needs: str) -> bool:
+    def remove(self, task_id: str, needs: str) -> bool:
         """Remove the edge between two tasks; whether there was one."""
 
-    def edges(self, task_ids: Iterable[str] | None = None, *, up: bool = False) -> list[Edge]:
+    def find(self, task_ids: Iterable[str] | None = None, *, up: bool = False) -> list[Edge]:
         """The edges from these tasks, or with `up` the edges to them; all edges when none are named."""
 
     def ancestors(self, task_id: str) -> list[str]:
         """What the task belongs to, nearest first."""
 
-    def comment(self, comment: Comment) -> None:
+
+class Comments(Protocol):
+    """What was said of tasks."""
+
+    def add(self, comment: Comment) -> None:
         """Keep a comment. Raises TaskNotFound."""
 
-    def comments(self, task_ids: Sequence[str]) -> list[Comment]:
+    def find(self, task_ids: Sequence[str]) -> list[Comment]:
         """The comments on these tasks, oldest first for each."""
 
-    def labels(self) -> dict[str, int]:
-        """Every label in use and how many tasks have it."""
 
-    # Claims
+class Claims(Protocol):
+    """Who works on a task, and until when."""
 
-    def claim(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
+    def acquire(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
         """Take ready tasks that fit these lanes, at most `room` in all, for this owner alone, each with a new epoch."""
 
     def waiting_coders(self) -> list[str]:
@@ -145,7 +120,11 @@ class Queue(Protocol):
     def request_cancel(self, task_id: str, reason: str) -> Task:
         """Ask whoever holds the task to stop."""
 
-    def admit(self, claim: Claim, caller: Caller) -> str:
+
+class Tokens(Protocol):
+    """What tells the calls of a run from those of others."""
+
+    def issue(self, claim: Claim, caller: Caller) -> str:
         """A token for the run of this claim; it is worth nothing once the claim is gone. Raises ClaimLost."""
 
     def caller(self, token: str) -> Caller | None:
@@ -154,23 +133,24 @@ class Queue(Protocol):
     def caller_in(self, run_id: str) -> Caller | None:
         """The live run of this id: for whoever knows it otherwise than by the caller's word."""
 
-    def gave_out(self, token: str) -> bool:
+    def was_issued(self, token: str) -> bool:
         """Whether this token was ever given to a run here, be it worth something still or not."""
 
-    # The queue's own settings
 
-    def config(self) -> dict[str, str]:
+class Config(Protocol):
+    """bd's settings of this queue."""
+
+    def all(self) -> dict[str, str]:
         """All of bd's settings that were made."""
 
-    def set_config(self, key: str, value: str | None) -> None:
+    def set(self, key: str, value: str | None) -> None:
         """Make or, with None, forget a setting."""
 
 
-class History(Protocol):
-    """What is on record about running tasks: runs, questions, messages, accounts, workspaces, and what is trusted.
+class Runs(Protocol):
+    """Every attempt at a task.
 
-    It shares the queue's transactions.
-    A run bears the owner and epoch of its claim. `Queue.adopt` raises both epochs at once, so that an adopted run goes
+    A run bears the owner and epoch of its claim. `Claims.adopt` raises both epochs at once, so that an adopted run goes
     on under its id and an earlier holder can no longer write about it; read the run again, or take the claim's epoch.
     """
 
@@ -195,13 +175,13 @@ class History(Protocol):
         Raises ClaimLost when the run was adopted since, or never begun.
         """
 
-    def run(self, run_id: str) -> Run | None:
+    def get(self, run_id: str) -> Run | None:
         """One run, if there is one."""
 
-    def runs(self, task_id: str) -> list[Run]:
+    def of_task(self, task_id: str) -> list[Run]:
         """Every attempt at a task, oldest first."""
 
-    def last_runs(self, task_ids: Sequence[str]) -> dict[str, Run]:
+    def last(self, task_ids: Sequence[str]) -> dict[str, Run]:
         """The newest run of each of these tasks that has one, asked for at once."""
 
     def live(self, owner: str | None = None) -> list[Run]:
@@ -213,6 +193,10 @@ class History(Protocol):
         `after` is the end and the id of the last run of the part before: the work grows with the part, not the history.
         """
 
+
+class Questions(Protocol):
+    """Questions of agents, and their answers."""
+
     def ask(self, question: Question) -> None:
         """Record a question; the same text asked again by the same task while open is one question."""
 
@@ -220,22 +204,26 @@ class History(Protocol):
         """Record an answer, or with None that there will be none: it is withdrawn. The first wins: a second raises
         AlreadyAnswered. Raises QuestionNotFound."""
 
-    def question(self, question_id: str) -> Question:
+    def get(self, question_id: str) -> Question:
         """One question. Raises QuestionNotFound."""
 
-    def questions(self, *, task_id: str | None = None, unanswered: bool = False) -> list[Question]:
+    def find(self, *, task_id: str | None = None, unanswered: bool = False) -> list[Question]:
         """Questions, oldest first."""
 
-    def accounts(self) -> list[Account]:
+
+class Accounts(Protocol):
+    """Accounts: whether they may be used, what runs took of them, what is left of their quotas."""
+
+    def all(self) -> list[Account]:
         """Every account that something is known about."""
 
     def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
         """Keep an account from being used until a moment; None takes that back. The last word counts."""
 
-    def note_account(self, coder: str, name: str, *, strikes: int) -> None:
+    def note_strikes(self, coder: str, name: str, *, strikes: int) -> None:
         """Keep how often in a row an account met too many requests at once. The last word counts."""
 
-    def account_totals(self) -> list[AccountTotal]:
+    def totals(self) -> list[AccountTotal]:
         """What the ended runs of each account took, kept as sums: the history is not read. The sums have a bound."""
 
     def note_quotas(self, seen: Sequence[Quota]) -> None:
@@ -244,62 +232,74 @@ class History(Protocol):
     def quotas(self) -> list[Quota]:
         """The windows of every account's quota as last seen, by coder, account and window."""
 
-    def say(self, message: Message) -> None:
+
+class Messages(Protocol):
+    """Messages to agents, and how far each has come."""
+
+    def add(self, message: Message) -> None:
         """Keep a message to a task's agent; one whose id is there already changes nothing."""
 
-    def messages(self, task_id: str | None = None, *, state: str | None = None) -> list[Message]:
+    def find(self, task_id: str | None = None, *, state: str | None = None) -> list[Message]:
         """Messages of one task or all, in one state or any, oldest first."""
 
-    def mark_message(self, message_id: str, state: str, at: datetime, run: str) -> bool:
+    def mark(self, message_id: str, state: str, at: datetime, run: str) -> bool:
         """Note how far a message has come, and with which run; whether it moved.
 
         It moves only forward, and delivered and carried are ends. One that is not there does not move.
         """
 
-    # Receipts and collisions
 
-    def keep_receipt(self, receipt: Receipt) -> Receipt:
+class Receipts(Protocol):
+    """What was seen of each run."""
+
+    def keep(self, receipt: Receipt) -> Receipt:
         """Keep what was seen of a run, behind the last receipt of its owner; of one run the first counts."""
 
-    def receipt(self, run_id: str) -> Receipt | None:
+    def get(self, run_id: str) -> Receipt | None:
         """The receipt of a run, if it has one."""
 
-    def receipts(self, task_id: str) -> list[Receipt]:
+    def of_task(self, task_id: str) -> list[Receipt]:
         """The receipts of a task's runs, oldest first."""
 
-    def receipt_chain(self, owner: str) -> list[Receipt]:
+    def chain(self, owner: str) -> list[Receipt]:
         """All receipts of one owner, oldest first."""
 
     def finding_counts(self, *, since: datetime | None = None) -> list[FindingCount]:
         """What the runs that ended since then came to, for each coder, model and finding."""
 
-    def collisions(self, *, common: str | None = None) -> list[Collision]:
+
+class Collisions(Protocol):
+    """Which live branches git could not merge with each other."""
+
+    def find(self, *, common: str | None = None) -> list[Collision]:
         """The branches that collide, of one repository's git directory or any, as last seen; longest known first."""
 
-    def keep_collisions(self, common: str, seen: Sequence[Collision]) -> None:
+    def keep(self, common: str, seen: Sequence[Collision]) -> None:
         """Keep which branches of a repository collide now, in place of what was known; known pairs keep their times."""
 
-    def tell_collision(self, collision: Collision, at: datetime) -> bool:
+    def mark_told(self, collision: Collision, at: datetime) -> bool:
         """Note that the later agent was told; whether it had not been."""
 
-    # Workflows and results
 
-    def add_workflow(self, workflow: Workflow, stages: Sequence[StageOf]) -> None:
+class Workflows(Protocol):
+    """Workflows with their stages."""
+
+    def add(self, workflow: Workflow, stages: Sequence[StageOf]) -> None:
         """Keep a new workflow, and which task is which of its stages."""
 
-    def workflow(self, workflow_id: str) -> Workflow:
+    def get(self, workflow_id: str) -> Workflow:
         """One workflow. Raises WorkflowNotFound."""
 
     def task_prompt(self, workflow_id: str) -> str:
         """What one workflow is about, without its plan, which may be large. Raises WorkflowNotFound."""
 
-    def workflows(self, *, limit: int) -> list[Workflow]:
+    def newest(self, *, limit: int) -> list[Workflow]:
         """The newest workflows, newest first."""
 
-    def stop_workflow(self, workflow_id: str, reason: str, at: datetime) -> bool:
+    def stop(self, workflow_id: str, reason: str, at: datetime) -> bool:
         """Note that a workflow was stopped; whether it had not been. Raises WorkflowNotFound."""
 
-    def clean_workflow(self, workflow_id: str, at: datetime) -> bool:
+    def mark_cleaned(self, workflow_id: str, at: datetime) -> bool:
         """Note that its worktrees were removed; whether they had not been. Raises WorkflowNotFound."""
 
     def stages(self, workflow_id: str) -> list[StageOf]:
@@ -308,39 +308,51 @@ class History(Protocol):
     def stage_of(self, task_id: str) -> StageOf | None:
         """Which stage a task is, if it is one."""
 
-    def keep_result(self, result: Result) -> None:
+
+class Results(Protocol):
+    """What tasks handed on."""
+
+    def keep(self, result: Result) -> None:
         """Keep what a task handed on; the last word counts."""
 
-    def results(self, task_ids: Iterable[str]) -> dict[str, Result]:
+    def find(self, task_ids: Iterable[str]) -> dict[str, Result]:
         """What these tasks handed on, by their ids; those that did not are left out."""
 
-    # Hosts, and what they leave for others to read
+
+class Hosts(Protocol):
+    """The hosts that share the store."""
 
     def glance(self, host_id: str, key: str) -> Glance:
         """What this host goes by when it looks for work, with one of the queue's settings: asked for at once."""
 
-    def keep_host(self, host: Host) -> Host:
+    def keep(self, host: Host) -> Host:
         """Keep what a host tells of itself; the answer has since when it is drained, which only `drain_host` says."""
 
-    def hosts(self) -> list[Host]:
+    def all(self) -> list[Host]:
         """Every host that was seen and not forgotten, by name."""
 
-    def drain_host(self, host_id: str, at: datetime | None) -> bool:
+    def drain(self, host_id: str, at: datetime | None) -> bool:
         """Keep a host from taking work, or with None let it again; whether it is known."""
 
-    def forget_host(self, host_id: str) -> bool:
+    def forget(self, host_id: str) -> bool:
         """Take a host off the record; whether it was there."""
 
-    def keep_tail(self, run_id: str, text: str, at: datetime) -> None:
+
+class Tails(Protocol):
+    """The last events of runs, for when their host cannot be asked."""
+
+    def keep(self, run_id: str, text: str, at: datetime) -> None:
         """Keep the last events of a run, for when its host cannot be asked; the last word counts."""
 
-    def tail(self, run_id: str) -> tuple[str, datetime] | None:
+    def get(self, run_id: str) -> tuple[str, datetime] | None:
         """The last events that were kept of a run, and when."""
 
-    def forget_tails(self, before: datetime) -> int:
+    def forget(self, before: datetime) -> int:
         """Let go of what was kept of runs before a moment; of how many."""
 
-    # Workspaces and trust
+
+class Workspaces(Protocol):
+    """Which task has which worktree, branch and ports."""
 
     def lease(self, workspace: Workspace, *, ports: Callable[[frozenset[int]], int] | None = None) -> Workspace:
         """Keep a task's workspace, or give back the one it has: same path and branch until that is gone.
@@ -351,16 +363,16 @@ class History(Protocol):
         IllegalMove while the task's workspace is being removed, or when a port is not free.
         """
 
-    def workspace(self, task_id: str) -> Workspace | None:
+    def get(self, task_id: str) -> Workspace | None:
         """The newest workspace of a task, gone or not."""
 
-    def workspaces(self, *, common: str | None = None, gone: bool = False) -> list[Workspace]:
+    def find(self, *, common: str | None = None, gone: bool = False) -> list[Workspace]:
         """The workspaces that are not gone, or all, of one repository's git directory or any; earliest lease first."""
 
-    def workspaces_of(self, task_id: str) -> list[Workspace]:
+    def of_task(self, task_id: str) -> list[Workspace]:
         """Every workspace that a task ever had, earliest lease first: the work does not grow with those of others."""
 
-    def keep_workspace(self, workspace: Workspace) -> None:
+    def save(self, workspace: Workspace) -> None:
         """Keep what became of a leased workspace: its base, whether it is ready, what was saved of it, its notes.
 
         Where it lies and how far its removal is stay as they are. Raises WorkspaceNotFound when it is gone, even if
@@ -382,7 +394,7 @@ class History(Protocol):
         Branch, path and ports are free again. Raises WorkspaceNotFound, and IllegalMove for a removal that never began.
         """
 
-    def leave_workspace(self, task_id: str) -> Workspace:
+    def leave(self, task_id: str) -> Workspace:
         """Say that a workspace stays behind on a host that does not go on with its task, whoever holds that by now.
 
         Branch, path and ports are free again; one that is gone stays as it is. Raises WorkspaceNotFound.
@@ -391,8 +403,100 @@ class History(Protocol):
     def relocate(self, moved: Relocation) -> None:
         """Have the runs and workspaces of a home that was moved say where they are now, and whose, all at once."""
 
-    def trust(self, kind: str, key: str, value: str, by: str) -> None:
+
+class Trust(Protocol):
+    """What somebody declared to be all right."""
+
+    def set(self, kind: str, key: str, value: str, by: str) -> None:
         """Put on record what somebody declared to be all right. Raises BadInput for text that is not UTF-8."""
 
-    def trusted(self, kind: str, key: str) -> str | None:
+    def get(self, kind: str, key: str) -> str | None:
         """What was last declared to be all right under this key."""
+
+
+class Store(Protocol):
+    """Where tasks and their history live. Safe to share between processes, and between supervisors.
+
+    Every writing method of a port is one transaction, or part of the one that `atomic` opened.
+    """
+
+    is_shared: bool
+    """Whether hosts other than this one may use it."""
+
+    @property
+    def tasks(self) -> Tasks: ...
+
+    @property
+    def edges(self) -> Edges: ...
+
+    @property
+    def comments(self) -> Comments: ...
+
+    @property
+    def claims(self) -> Claims: ...
+
+    @property
+    def tokens(self) -> Tokens: ...
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def runs(self) -> Runs: ...
+
+    @property
+    def questions(self) -> Questions: ...
+
+    @property
+    def accounts(self) -> Accounts: ...
+
+    @property
+    def messages(self) -> Messages: ...
+
+    @property
+    def receipts(self) -> Receipts: ...
+
+    @property
+    def collisions(self) -> Collisions: ...
+
+    @property
+    def workflows(self) -> Workflows: ...
+
+    @property
+    def results(self) -> Results: ...
+
+    @property
+    def hosts(self) -> Hosts: ...
+
+    @property
+    def tails(self) -> Tails: ...
+
+    @property
+    def workspaces(self) -> Workspaces: ...
+
+    @property
+    def trust(self) -> Trust: ...
+
+    def close(self) -> None:
+        """Let go of the database; safe to call twice."""
+
+    def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
+        """While inside, `call` is called from another thread when somebody wrote something: a hint, and no promise."""
+
+    def health(self) -> list[Vital]:
+        """What this queue says of its own health; reads all of it, never raises, and changes nothing."""
+
+    def confirm(self) -> None:
+        """Raise DatabaseReplaced if commands that start now would work on another database than this one."""
+
+    def was_moved(self) -> bool:
+        """Whether all of it was moved to another queue: what is here can be read, and each write raises QueueMoved."""
+
+    def now(self) -> datetime:
+        """The queue's clock, the only one that claims are judged by."""
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """All of the writes inside, or none; nested ones join. Reads inside see them."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Reads inside see one moment."""

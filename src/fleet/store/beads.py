@@ -9,57 +9,43 @@ from __future__ import annotations
 
 import logging
 import os
-import time
-from contextlib import contextmanager, nullcontext
-from datetime import timedelta
+from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fleet.core import bd_limits, clock
-from fleet.core.errors import FleetError, StoreAway, TaskNotFound
+from fleet.core import clock
+from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
-from fleet.core.health import State, Vital
-from fleet.core.jsontext import decode, encode
 from fleet.core.task import Status
 from fleet.store import beads_folder
 from fleet.store.beads_connection import BeadsConnection
-from fleet.store.beads_leases import LONGEST_BEAT, Leases
-from fleet.store.beads_program import Bd, find_program, is_fenced, objects, version_of
-from fleet.store.beads_pull import Puller
-from fleet.store.beads_push import Changed, Changes
-from fleet.store.beads_telling import Telling, take
-from fleet.store.sql_queue import SqlQueue, claim_of
-from fleet.store.sqlite import SqliteQueue
+from fleet.store.beads_mirror import OWNER, PROGRAM, SEEN, SETTINGS, Mirror
+from fleet.store.beads_program import Bd, find_program
+from fleet.store.beads_telling import take
+from fleet.store.sql.claims import SqlClaims, claim_of
+from fleet.store.sql.store import SqlConfig, SqlStore
+from fleet.store.sqlite import SqliteStore, search_in
 from fleet.store.sqlite_health import health
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any
+    from datetime import timedelta
 
     from fleet.core.clock import Clock
     from fleet.core.filter import Lane
+    from fleet.core.health import Vital
     from fleet.core.task import Claim, Task
-    from fleet.store.beads_connection import Written
+    from fleet.store.base import Claims, Config
 
 log = logging.getLogger(__name__)
 
-#: Settings of the copy itself, which nobody else needs to see.
-SEEN, PROGRAM, OWNER = "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner"
-SETTINGS = "fleet.beads_settings"  # somebody is about to change bd's own, which was then as noted here
-#: Settings of bd that fleet goes by.
-FOLLOWED = ("issue_prefix", "status.custom", "types.custom")
-#: After a write of ours bd is read again within so many seconds: somebody may have written at the same time.
-CHECK_AFTER = 3.0
-#: Where bd's own files do not tell whether it changed (a server has them), it is read at most this often.
-UNTOLD = 3.0
-#: A task that bd would not give out is left alone for so long.
-LEFT_ALONE = timedelta(minutes=1)
 
-
-class BeadsQueue(SqliteQueue):
+class BeadsStore(SqlStore):
     """The tasks of a `.beads` folder, with the claims and the settings of one home."""
 
     is_shared = False
+    connection: BeadsConnection
 
     def __init__(
         self,
@@ -71,303 +57,122 @@ class BeadsQueue(SqliteQueue):
         check_new: Callable[[], None] = lambda: None,
         now: Clock = clock.now,
     ) -> None:
-        self._file: BeadsConnection = BeadsConnection(path, make=make, migrate=migrate, check_new=check_new)
-        SqlQueue.__init__(self, self._file, now)
-        self.folder = folder
-        self._committed = SqliteQueue(path, now=now)
-        self._puller = Puller(self, lambda key: self._file.block("remove_comment", id=key))
-        self._told: dict[str, Task] = {}
-        self._wrote = False
-        self._foreign = False  # somebody else wrote while this transaction was open
-        self._mark = ""
-        self._given: list[Changed] = []  # what bd gave us while this transaction was open
-        self._leases = Leases()
-        self._seen: dict[str, Any] = {}
-        self._bd: Bd | None = None
-        self._facts: dict[str, Any] = {}
+        file = BeadsConnection(path, make=make, migrate=migrate, check_new=check_new)
+        super().__init__(file, now, search_in(file, now))
+        self._committed = SqliteStore(path, now=now)
+        self.mirror = Mirror(self, self._committed, file, folder)
         if make and not os.path.isdir(folder):  # noqa: PTH112
             beads_folder.make(Bd(find_program(os.environ), folder))
-        self._file.watch(self)
-
-    @property
-    def bd(self) -> Bd:
-        """The program, found once."""
-        if self._bd is None:
-            with self._file.unwatched():
-                self._facts = self._known(PROGRAM)
-            program = find_program(os.environ, known=str(self._facts.get("program", "")))
-            self._bd = Bd(program, self.folder)
-            self._learn(program)
-        return self._bd
-
-    @property
-    def fenced(self) -> bool:
-        """Whether this bd guards what others hold, and lets claims expire."""
-        assert self.bd
-        return bool(self._facts.get("fenced"))
+        file.watch(self.mirror)
 
     def close(self) -> None:
         self._committed.close()
         super().close()
 
-    def config(self) -> dict[str, str]:
-        return {key: value for key, value in super().config().items() if key not in (SEEN, PROGRAM, OWNER, SETTINGS)}
+    def confirm(self) -> None:
+        self.connection.confirm()
+
+    @cached_property
+    def claims(self) -> Claims:
+        claims = SqlClaims(self.connection, self.now, self.tasks, self._search)
+        return BeadsClaims(claims, self, self._committed, self.mirror)
+
+    @cached_property
+    def config(self) -> Config:
+        return BeadsConfig(SqlConfig(self.connection))
 
     def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
-        return beads_folder.listening(self.folder, call)
+        return beads_folder.listening(self.mirror.folder, call)
 
     def was_moved(self) -> bool:
-        with self._file.unwatched():
+        with self.connection.unwatched():
             return super().was_moved()
 
     def health(self) -> list[Vital]:
-        with self._file.unwatched():
-            return [self._vital(), *health(self._file)]
+        with self.connection.unwatched():
+            return [self.mirror.vital(), *health(self.connection)]
 
-    def claim(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
-        with self._file.writing(durable=False):
-            if self._known(OWNER).get("name") != owner:
-                self.set_config(OWNER, encode({"name": owner}))
-            claims = super().claim(owner, lanes, room=room, ttl=ttl)
-            known = {task.id: task for task in self._committed.find(Filter(ids=tuple(each.task.id for each in claims)))}
+
+class BeadsConfig:
+    """bd's settings, without those of the copy itself."""
+
+    def __init__(self, config: SqlConfig) -> None:
+        self._config = config
+
+    def all(self) -> dict[str, str]:
+        hidden = (SEEN, PROGRAM, OWNER, SETTINGS)
+        return {key: value for key, value in self._config.all().items() if key not in hidden}
+
+    def set(self, key: str, value: str | None) -> None:
+        self._config.set(key, value)
+
+
+class BeadsClaims:
+    """The file's own claims, each of which bd has to agree to."""
+
+    def __init__(self, claims: SqlClaims, own: SqlStore, committed: SqlStore, mirror: Mirror) -> None:
+        self._claims = claims
+        self._own = own
+        self._committed = committed
+        self._mirror = mirror
+        # What these write, bd is told with all that their transaction wrote.
+        self.waiting_coders = claims.waiting_coders
+        self.take = claims.take
+        self.settle = claims.settle
+        self.release = claims.release
+        self.adopt = claims.adopt
+        self.request_cancel = claims.request_cancel
+
+    def acquire(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
+        mirror = self._mirror
+        with self._own.connection.writing(durable=False):
+            mirror.note_owner(owner)
+            claims = self._claims.acquire(owner, lanes, room=room, ttl=ttl)
+            ids = tuple(each.task.id for each in claims)
+            known = {task.id: task for task in self._committed.tasks.find(Filter(ids=ids))}
             pairs = [(known[each.task.id], each.task) for each in claims if each.task.id in known]
-            with self._turn() if pairs else nullcontext():
-                lost = take(self.bd, pairs)
+            with mirror.turn() if pairs else nullcontext():
+                lost = take(mirror.bd, pairs)
             for before, after in pairs:
                 if before.id in lost:
-                    self._leave_alone(before, lost[before.id])
+                    mirror.leave_alone(before, lost[before.id])
                 else:
-                    self._note_given(before, after)
+                    mirror.note_given(before, after)
             for claim in claims:
                 if claim.task.id not in known:  # bd hears of it at the end of this transaction, not before
-                    self.save(claim.task.freed(self.now()))
+                    self._own.tasks.save(claim.task.freed(self._own.now()))
         return [claim for claim in claims if claim.task.id in known and claim.task.id not in lost]
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
-        held = [self._retaken(claim) for claim in super().renew(claims, ttl=ttl)]
-        if held and self.fenced:
-            self._beat({claim.task.id: claim.owner for claim in held})
+        held = [self._retaken(claim) for claim in self._claims.renew(claims, ttl=ttl)]
+        if held and self._mirror.fenced:
+            self._mirror.beat({claim.task.id: claim.owner for claim in held})
         return held
 
     def expired(self) -> list[str]:
-        return [*super().expired(), *(task.id for task in self._strays())]
+        return [*self._claims.expired(), *(task.id for task in self._mirror.strays())]
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
-        with self._file.writing():
-            strays = [task.freed(self.now()) for task in self._strays()]
+        with self._own.connection.writing():
+            strays = [task.freed(self._own.now()) for task in self._mirror.strays()]
             for task in strays:
-                self.save(task)
-            return [*super().reap(spare=spare), *strays]
-
-    # What the connection asks of its keeper
-
-    def look(self) -> None:
-        """Bring the copy up to date, if bd changed."""
-        if self._is_current():
-            return
-        with self._file.writing():
-            if self._is_current():
-                return  # another process has done it meanwhile
-            mark = beads_folder.fingerprint(self.folder)
-            first = not self._known(SEEN)
-            self._puller.merge(self.bd.run("export", "--all"))
-            asked = self._known(SETTINGS)
-            if first or (asked and asked.get("mark") != mark):
-                self._follow_settings()
-                self.set_config(SETTINGS, None)
-            self._note(mark, own=False)
-            self._file.block("forget_written")
-
-    def is_behind(self) -> bool:
-        """Whether bd changed since the copy was brought up to date."""
-        self._mark, self._foreign, self._wrote = str(self._seen.get("mark", "")), False, False
-        self._told, self._given = {}, []
-        return not self._is_current()
-
-    def tell(self, written: list[Written]) -> None:
-        """Make bd have what the open transaction wrote. Raises BadInput, StoreFault, AlreadyClaimed, ClaimLost."""
-        settings = [each.one for each in written if each.kind == "setting" and not each.one.startswith("fleet.")]
-        if not settings and all(each.kind == "setting" for each in written):
-            return
-        changes = self._changes(written)
-        if unfit := {new.id: found for old, new in changes.tasks if new and (found := bd_limits.faults(new, old))}:
-            raise bd_limits.refusal(unfit)  # it would take a number, and have another
-        telling = Telling(self.bd, changes, fenced=self.fenced)
-        if telling or settings:
-            self._tell_all(telling, settings)
-            for each in written:
-                self._puller.forget(each.one)
-        if self._wrote and not self._foreign:
-            self._note(self._mark, own=True)
-
-    def take_back(self) -> None:
-        """Give back in bd what it gave us in a transaction that came to nothing."""
-        given, self._given = self._given, []
-        if given:
-            changes = Changes([Changed(after, before) for before, after in given])
-            with self._turn():
-                Telling(self.bd, changes, fenced=self.fenced).run_anyway()
-
-    def _tell_all(self, telling: Telling, settings: Sequence[str]) -> None:
-        """All of it or nothing, as far as bd can be made to take something back."""
-        try:
-            with self._turn():
-                telling.run()
-                for key in settings:
-                    self._tell_setting(key)
-        except FleetError:
-            if back := telling.reverse():
-                with self._turn():
-                    back.run_anyway()
-            raise
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Write with bd, and notice whether others did since this transaction began."""
-        self._seen, self._wrote = {}, True
-        with beads_folder.turn(self.folder):
-            self._foreign |= beads_folder.fingerprint(self.folder) != self._mark
-            yield
-            self._mark = beads_folder.fingerprint(self.folder)
-
-    def _note_given(self, before: Task, after: Task) -> None:
-        """Remember what bd has agreed to, and nothing that it has not been told."""
-        told = before.replace(status=after.status, assignee=after.assignee, defer_until=after.defer_until)
-        self._told[before.id] = told
-        self._given.append(Changed(before, told))
-        self._leases.renewed(before.id)
-
-    def _leave_alone(self, before: Task, why: str) -> None:
-        """Take a claim back that bd did not agree to, and do not try again at once."""
-        after = before.replace(defer_until=self.now() + LEFT_ALONE, reason=f"bd did not give it out: {why}"[:500])
-        self.save(after)
-        self._told[before.id] = after
-
-    def _strays(self) -> list[Task]:
-        """What bd says our supervisor holds and no row here knows of: a kill came between the two."""
-        owner = self._known(OWNER).get("name")
-        held = self.find(Filter(statuses=(Status.IN_PROGRESS,), assignee=str(owner))) if owner else []
-        return [task for task in held if not task.is_supervised]
+                self._own.tasks.save(task)
+            return [*self._claims.reap(spare=spare), *strays]
 
     def _retaken(self, claim: Claim) -> Claim:
         """A claim that goes on. What bd put back among the open tasks meanwhile (`bd reclaim`) is taken there again."""
         if not _is_dropped(claim.task):
             return claim
+        tasks = self._own.tasks
         try:
-            with self._file.writing(durable=False):
-                task = self._held(claim)
+            with self._own.connection.writing(durable=False):
+                task = tasks.held(claim)
                 if _is_dropped(task):
-                    self.save(task.moved(Status.IN_PROGRESS, self.now()).replace(assignee=claim.owner))
-                return claim_of(self.get(task.id))
+                    tasks.save(task.moved(Status.IN_PROGRESS, self._own.now()).replace(assignee=claim.owner))
+                return claim_of(tasks.get(task.id))
         except FleetError as error:  # whoever has it in bd is seen at the next look, and the claim is lost then
             log.info("bd does not give %s back to its holder: %s", claim.task.id, error)
             return claim
-
-    def _beat(self, owners: dict[str, str]) -> None:
-        """Renew the leases in bd that are due; where it is away, later: the claims themselves are the file's."""
-        for key in self._leases.due(owners):
-            try:
-                with beads_folder.turn(self.folder):
-                    current = self._is_current()
-                    self.bd.ask("heartbeat", key, actor=owners[key], seconds=LONGEST_BEAT)
-                    mark = beads_folder.fingerprint(self.folder)
-            except StoreAway as error:
-                log.warning("the lease of %s in bd is not renewed: %s", key, error)
-                return
-            self._leases.renewed(key)
-            if current:
-                with self._file.unwatched():
-                    self._note(mark, own=True)
-
-    def _changes(self, written: list[Written]) -> Changes:
-        ids = dict.fromkeys(each.one for each in written if each.kind in ("task", "edge", "comment"))
-        tasks = []
-        for key in ids:
-            before, after = self._told.get(key) or _found(self._committed, key), _found(self, key)
-            if before is not None or after is not None:
-                tasks.append(Changed(before, after))
-        alive = {each.after.id for each in tasks if each.after is not None}
-        ends = [(each.one, each.other) for each in written if each.kind == "edge"]
-        now = {(each.task, each.needs): each for each in self.edges(ids)}
-        was = {(each.task, each.needs): each for each in self._committed.edges(ids)}
-        said = {each.other for each in written if each.kind == "comment"}
-        gone = {each.before.id for each in tasks if each.before is not None and each.after is None}
-        return Changes(
-            tasks,
-            linked=[now[each] for each in ends if each in now and now[each] != was.get(each)],
-            unlinked=[
-                was[each]
-                for each in ends
-                if each in was and was[each] != now.get(each) and each[0] in alive and each[1] not in gone
-            ],
-            comments=[each for each in self.comments(list(ids)) if each.id in said],
-        )
-
-    def _tell_setting(self, key: str) -> None:
-        value = super().config().get(key)
-        words = ("config", "unset", key) if value is None else ("config", "set", key, value)
-        self.bd.run(*words)
-
-    def _follow_settings(self) -> None:
-        found = objects(self.bd.run("config", "list", "--json"))
-        for key in FOLLOWED:
-            value = found[0].get(key) if found else None
-            if isinstance(value, str) and value:
-                self.set_config(key, value)
-
-    def _is_current(self) -> bool:
-        mark = beads_folder.fingerprint(self.folder)
-        if not self._fits(mark):
-            self._seen = self._known(SEEN)
-        return self._fits(mark)
-
-    def _fits(self, mark: str) -> bool:
-        if self._seen.get("mark") != mark:
-            return False
-        age = time.time() - float(self._seen.get("at", 0))
-        if not mark:
-            return 0 <= age < UNTOLD
-        return not self._seen.get("own") or 0 <= age < CHECK_AFTER
-
-    def _note(self, mark: str, *, own: bool) -> None:
-        # Our own writes are not told apart from others' by bd's files, hence the second look later.
-        self._seen = {"mark": mark, "own": own, "at": time.time()}
-        self.set_config(SEEN, encode(self._seen))
-
-    def _known(self, key: str) -> dict[str, Any]:
-        try:
-            found = decode(dict(self._rows("config")).get(key, "{}"))
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
-
-    def _learn(self, program: str) -> None:
-        """What this bd is, asked once for each that is installed."""
-        stamp = beads_folder.stamp(program)
-        if (self._facts.get("program"), self._facts.get("stamp")) == (program, stamp):
-            return
-        assert self._bd is not None
-        version = version_of(self._bd.run("version", "--json"))
-        fenced = is_fenced(self._bd.run("update", "--help"))
-        self._facts = {"program": program, "stamp": stamp, "version": version, "fenced": fenced}
-        with self._file.unwatched():
-            self.set_config(PROGRAM, encode(self._facts))
-
-    def _vital(self) -> Vital:
-        try:
-            self.bd.run("list", "--limit", "1", "--json")
-        except Exception as error:  # noqa: BLE001 - a health check tells of every fault and raises none
-            return Vital(name="bd", state=State.WRONG, fact=str(error), remedy=getattr(error, "hint", ""))
-        family = "claims expire" if self.fenced else "claims do not expire"
-        fact = f"bd {self._facts.get('version')} at {self.bd.program}: {family}"
-        return Vital(name="bd", state=State.OK, fact=fact)
-
-
-def _found(queue: SqlQueue, task_id: str) -> Task | None:
-    try:
-        return queue.get(task_id)
-    except TaskNotFound:
-        return None
 
 
 def _is_dropped(task: Task) -> bool:

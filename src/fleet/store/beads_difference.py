@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fleet.core.dependency import Edge
     from fleet.core.task import Comment, Task
-    from fleet.store.sqlite import SqliteQueue
+    from fleet.store.base import Store
 
 SECOND = timedelta(seconds=1)
 #: How much of a value is told.
@@ -50,13 +50,13 @@ class Difference(NamedTuple):
         return "; ".join(f"{len(each)} {words} ({'; '.join(each[:3])})" for words, each in parts if each)
 
 
-def known_in(queue: SqliteQueue) -> dict[str, Known]:
+def known_in(store: Store) -> dict[str, Known]:
     """Every task of the file, with what it needs and what was said of it, as bd can have it."""
-    found = {task.id: Known(task, [], []) for task in queue.find(Filter(), sort="id")}
-    for edge in queue.edges():
+    found = {task.id: Known(task, [], []) for task in store.tasks.find(Filter(), sort="id")}
+    for edge in store.edges.find():
         found[edge.task].edges.append(edge)
     said: set[tuple[Any, ...]] = set()
-    for comment in queue.comments(list(found)):
+    for comment in store.comments.find(list(found)):
         found[comment.task_id].comments.append(_apart(comment, said))
     return found
 

@@ -12,9 +12,9 @@ from fleet.store.beads_program import Refused, objects
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from fleet.store.base import Store
     from fleet.store.beads_difference import Difference, Known
     from fleet.store.beads_program import Bd
-    from fleet.store.sqlite import SqliteQueue
 
 PART = 500
 #: How many tasks one call may name.
@@ -26,16 +26,14 @@ SETTINGS = ("status.custom", "types.custom")
 NAME = "custom.fleet_queue"
 
 
-def fill(
-    bd: Bd, queue: SqliteQueue, name: str, *, keep: Callable[[str], None], tell: Callable[[str, int], None]
-) -> None:
+def fill(bd: Bd, store: Store, name: str, *, keep: Callable[[str], None], tell: Callable[[str, int], None]) -> None:
     """Make bd have all tasks with what they need and what was said of them; what it alone has is deleted there.
 
     Of a bd that has other tasks or has them otherwise, all is handed to `keep` first. Call it with the queue's lock.
     Raises IllegalMove for a bd with tasks of another queue, StoreFault where not all arrived, Refused, StoreAway.
     """
-    _settle(bd, queue.config())
-    known, export = known_in(queue), bd.run("export", "--all")
+    _settle(bd, store.config.all())
+    known, export = known_in(store), bd.run("export", "--all")
     found = difference(export, known)
     if found.foreign and _setting(bd, NAME) != name:
         raise IllegalMove(
@@ -56,9 +54,9 @@ def fill(
         raise unlike(found)
 
 
-def compare(bd: Bd, queue: SqliteQueue) -> None:
+def compare(bd: Bd, store: Store) -> None:
     """See that bd has what the file has, and nothing else. Raises StoreFault, StoreAway."""
-    if found := difference(bd.run("export", "--all"), known_in(queue)):
+    if found := difference(bd.run("export", "--all"), known_in(store)):
         raise unlike(found)
 
 

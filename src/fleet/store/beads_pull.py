@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fleet.core.dependency import Edge
     from fleet.core.task import Comment, Task
-    from fleet.store.sql_queue import SqlQueue
+    from fleet.store.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 class Puller:
     """Remembers which lines it has seen, so that only what changed is looked at again."""
 
-    def __init__(self, queue: SqlQueue, remove_comment: Callable[[str], object]) -> None:
-        self._queue = queue
+    def __init__(self, store: SqlStore, remove_comment: Callable[[str], object]) -> None:
+        self._store = store
         self._remove_comment = remove_comment
         self._lines: dict[str, int] = {}
 
@@ -35,14 +35,14 @@ class Puller:
 
     def merge(self, text: str) -> None:
         """Make the queue have what an export says; call it inside a transaction."""
-        known = {task.id: task for task in self._queue.find(Filter())}
+        known = {task.id: task for task in self._store.tasks.find(Filter())}
         fresh, present = self._fresh(text, known)
-        now = self._queue.now()
+        now = self._store.now()
         for found in fresh:
             self._put(known.get(found["id"]), task_from(found, known.get(found["id"]), now))
         for task in known.values():
             if task.id not in present and not task.ephemeral:  # those are not exported
-                self._queue.remove(task.id)
+                self._store.tasks.remove(task.id)
                 self.forget(task.id)
         ids = [found["id"] for found in fresh]
         edges, said = self._edges(ids), self._comments(ids)
@@ -68,30 +68,30 @@ class Puller:
 
     def _put(self, before: Task | None, after: Task) -> None:
         if before is None:
-            self._queue.add(after)
+            self._store.tasks.add(after)
         elif after != before:
-            self._queue.save(after)
+            self._store.tasks.save(after)
 
     def _edges(self, ids: list[str]) -> dict[str, dict[tuple[str, str], Edge]]:
         edges: dict[str, dict[tuple[str, str], Edge]] = {}
-        for each in self._queue.edges(ids):
+        for each in self._store.edges.find(ids):
             edges.setdefault(each.task, {})[each.task, each.needs] = each
         return edges
 
     def _comments(self, ids: list[str]) -> dict[str, list[Comment]]:
         said: dict[str, list[Comment]] = {}
-        for each in self._queue.comments(ids):
+        for each in self._store.comments.find(ids):
             said.setdefault(each.task_id, []).append(each)
         return said
 
     def _put_edges(self, have: dict[tuple[str, str], Edge], told: dict[tuple[str, str], Edge]) -> None:
         for ends, edge in have.items():
             if ends not in told or not is_same_edge(edge, told[ends]):
-                self._queue.unlink(*ends)
+                self._store.edges.remove(*ends)
         for ends, edge in told.items():
             if ends not in have or not is_same_edge(have[ends], edge):
                 try:
-                    self._queue.link(edge, check_cycles=False)
+                    self._store.edges.add(edge, check_cycles=False)
                 except FleetError as error:  # bd allows what fleet cannot make sense of
                     log.debug("the dependency of %s on %s is left out: %s", *ends, error)
 
@@ -105,7 +105,7 @@ class Puller:
             else:
                 self._remove_comment(each.id)
         for each in missing:
-            self._queue.comment(each)
+            self._store.comments.add(each)
 
 
 def issues_in(text: str) -> list[dict[str, Any]]:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import os.path
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from fleet.store.sql_connection import SqlConnection
+
 FOLDER = os.path.join(os.path.dirname(__file__), "sql")  # noqa: PTH118, PTH120 - pathlib costs each call 10 ms
 
 
@@ -27,12 +33,6 @@ def has(database: str, name: str) -> bool:
     return os.path.exists(os.path.join(FOLDER, database, name + ".sql"))  # noqa: PTH110, PTH118
 
 
-def names(database: str) -> list[str]:
-    """The files of statements that a database has."""
-    found = [name for name in sorted(os.listdir(os.path.join(FOLDER, database))) if name.endswith(".sql")]  # noqa: PTH118, PTH208
-    return [name[:-4] for name in found if not name[:4].isdigit()]
-
-
 def migrations(database: str) -> list[tuple[int, str]]:
     """The numbered migrations of a database, in order."""
     folder = os.path.join(FOLDER, database)  # noqa: PTH118
@@ -42,3 +42,29 @@ def migrations(database: str) -> list[tuple[int, str]]:
             with open(os.path.join(folder, name), encoding="utf-8") as file:  # noqa: PTH118, PTH123
                 found.append((int(name[:4]), file.read()))
     return found
+
+
+class Statements:
+    """The blocks of one file of SQL, run through a connection."""
+
+    def __init__(self, connection: SqlConnection, name: str) -> None:
+        self._connection = connection
+        self._blocks = connection.blocks(name)
+
+    def __contains__(self, block: str) -> bool:
+        return block in self._blocks
+
+    def __getitem__(self, block: str) -> str:
+        return self._blocks[block]
+
+    def rows(self, block: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """Run one block and fetch all it answers. Raises StoreFault."""
+        return self._connection.rows(self._blocks[block], values)
+
+    def joined(self, *blocks: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run a statement that several blocks make together. Raises StoreFault."""
+        return self._connection.rows(" ".join(self._blocks[block] for block in blocks), values)
+
+    def first(self, block: str, /, **values: Any) -> list[str]:
+        """Run one block and return the first column."""
+        return [row[0] for row in self._connection.rows(self._blocks[block], values)]

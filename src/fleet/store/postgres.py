@@ -1,20 +1,23 @@
-"""The queue that many hosts share: PostgreSQL, whose own clock judges every claim."""
+"""The store that many hosts share: PostgreSQL, whose own clock judges every claim."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fleet.core import clock
-from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
 from fleet.core.matching import JUDGED, matches
 from fleet.store.postgres_connection import Connection
 from fleet.store.postgres_health import health
 from fleet.store.postgres_listening import Listener
-from fleet.store.sql_queue import SqlQueue, claim_of
+from fleet.store.sql.claims import SqlClaims, claim_of
+from fleet.store.sql.search import SqlSearch
+from fleet.store.sql.store import SqlStore
+from fleet.store.sql.trust import SqlTrust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,19 +25,22 @@ if TYPE_CHECKING:
     from fleet.core.clock import Clock
     from fleet.core.health import Vital
     from fleet.core.task import Claim, Task
+    from fleet.store.base import Claims
 
 #: How long a claim lasts unless settings say otherwise.
 LEASE = timedelta(seconds=60)
 
 
-class PostgresQueue(SqlQueue):
-    """Tasks in one database of a PostgreSQL server, under its schema `fleet`.
+class PostgresStore(SqlStore):
+    """All of it in one database of a PostgreSQL server, under its schema `fleet`.
 
     A `lease` is how long claims last here. Silent connections are given up within a third of it. What others let expire
     is not touched before the server was within reach, and its clock not set, for a whole one: they come back first.
+    `mark` tells this home from those of other hosts, for what is trusted at a path.
     """
 
     is_shared = True
+    connection: Connection
 
     def __init__(
         self,
@@ -45,44 +51,44 @@ class PostgresQueue(SqlQueue):
         lease: timedelta = LEASE,
         grace: timedelta | None = None,
         now: Clock | None = None,
+        mark: Callable[[], str] | None = None,
     ) -> None:
-        self._server = Connection(url, patience=lease / 3, make=make, migrate=migrate)
+        server = Connection(url, patience=lease / 3, make=make, migrate=migrate)
         self._grace = lease if grace is None else grace
-        super().__init__(self._server, self._server.clock.now if now is None else now)
+        self._mark = mark
+        now = server.clock.now if now is None else now
+        super().__init__(server, now, JudgedSearch(SqlSearch(server, now)))
 
-    @property
-    def connection(self) -> Connection:
-        return self._server
+    @cached_property
+    def claims(self) -> Claims:
+        return PostgresClaims(self.connection, self.now, self.tasks, self._search, self._may_take)
+
+    @cached_property
+    def trust(self) -> SqlTrust:
+        return SqlTrust(self.connection, self.now, self._mark)
 
     def health(self) -> list[Vital]:
-        return health(self._server)
+        return health(self.connection)
 
     @contextmanager
     def listening(self, call: Callable[[], None]) -> Iterator[None]:
-        listener = Listener(self._server, call)
+        listener = Listener(self.connection, call)
         listener.start()
         try:
             yield
         finally:
             listener.stop()
 
-    def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
-        asked, judged = _apart(where)
-        if judged is None:
-            return super().find(where, sort=sort, reverse=reverse, limit=limit)
-        found = super().find(asked, sort=sort, reverse=reverse)
-        fitting = [task for task in found if matches(task, judged)]
-        return fitting[:limit] if limit else fitting
+    def _may_take(self) -> bool:
+        """Whether what is expired is so because its owner is gone, and not because the database was, or its clock.
 
-    def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
-        if _apart(where)[1] is None:
-            return super().count(where, by=by)
-        found = self.find(where)
-        if not by:
-            return {"": len(found)}
-        if by == "label":
-            return dict(Counter(label for task in found for label in task.labels))
-        return dict(Counter(str(getattr(task, by)) for task in found))
+        Asked after the time was: one that came with a clock that was set is then known for it.
+        """
+        return self.connection.reached_for() >= self._grace.total_seconds()
+
+
+class PostgresClaims(SqlClaims):
+    """Claims that are renewed with one statement, however many they are."""
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
         held = list(claims)
@@ -92,40 +98,43 @@ class PostgresQueue(SqlQueue):
                 "owners": [claim.owner for claim in held],
                 "epochs": [claim.epoch for claim in held],
             }
-            kept = tuple(self._first("renew", expires=clock.to_micros(self.now() + ttl), **columns)) if held else ()
-            found = self.find(Filter(ids=kept)) if kept else []
+            expires = clock.to_micros(self._now() + ttl)
+            kept = tuple(self._sql.first("renew", expires=expires, **columns)) if held else ()
+            found = self._tasks.find(Filter(ids=kept)) if kept else []
         now = {(task.id, task.claim_owner, task.epoch): claim_of(task) for task in found}
         return [now[key] for claim in held if (key := (claim.task.id, claim.owner, claim.epoch)) in now]
 
-    def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
-        with self._db.writing(durable=False):
-            now = self.now()
-            if self.get(task_id).claim_owner != owner and not self._may_take():
-                raise ClaimLost(task_id, epoch)
-            return self._adopt(task_id, owner, epoch, now, ttl)
 
-    def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
-        with self._db.writing():
-            now = self.now()
-            return self._reap(now, spare) if self._may_take() else []
+class JudgedSearch:
+    """A search that leaves to Python what the database compares otherwise than SQLite does."""
 
-    def _may_take(self) -> bool:
-        """Whether what is expired is so because its owner is gone, and not because the database was, or its clock.
+    def __init__(self, search: SqlSearch) -> None:
+        self._search = search
 
-        Asked after the time was: one that came with a clock that was set is then known for it.
-        """
-        return self._server.reached_for() >= self._grace.total_seconds()
+    def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
+        asked, judged = _apart(where)
+        if judged is None:
+            return self._search.find(where, sort=sort, reverse=reverse, limit=limit)
+        found = self._search.find(asked, sort=sort, reverse=reverse)
+        fitting = [task for task in found if matches(task, judged)]
+        return fitting[:limit] if limit else fitting
 
-    def _first_in(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
+    def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
+        if _apart(where)[1] is None:
+            return self._search.count(where, by=by)
+        found = self.find(where)
+        if not by:
+            return {"": len(found)}
+        if by == "label":
+            return dict(Counter(label for task in found for label in task.labels))
+        return dict(Counter(str(getattr(task, by)) for task in found))
+
+    def urgent(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
         asked, judged = _apart(where)
         if judged is not None:
             keys = tuple(task.id for task in self.find(where, sort="urgent", limit=limit))
             asked = asked.replace(ids=keys)
-        return super()._first_in(asked, limit)
-
-    def _lock_seats(self, seats: list[tuple[str, str]]) -> None:
-        for coder, account in seats:
-            self._rows("lock_seat", coder=coder, account=account)
+        return self._search.urgent(asked, limit)
 
 
 def _apart(where: Filter) -> tuple[Filter, Filter | None]:

@@ -1,4 +1,4 @@
-"""What the queue and the history ask of a database, whichever it is."""
+"""What the ports of the store ask of a database, whichever it is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
+
+    from fleet.core.filter import Filter
+    from fleet.core.task import Task
 
 
 class SqlConnection(Protocol):
@@ -41,3 +44,16 @@ class SqlConnection(Protocol):
 
     def reading(self) -> AbstractContextManager[None]:
         """A read transaction: one moment of the database."""
+
+
+class Search(Protocol):
+    """What tasks and claims ask of a search."""
+
+    def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
+        """Return the tasks that fit, in order."""
+
+    def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
+        """Return how many tasks fit."""
+
+    def urgent(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
+        """Return the most urgent tasks that fit and nobody else is claiming, each as (priority, created_at, id)."""

@@ -323,12 +323,6 @@ def _not_copied(error: apsw.Error | OSError, copy: str) -> StoreFault:
     return StoreHindered(f"the database cannot be copied to {copy} before its upgrade: {why}", hint=hint)
 
 
-def read_statements() -> None:
-    """Have all statements in memory, for a process that will be forked."""
-    for name in named_sql.names("sqlite"):
-        _loaded.setdefault(name, named_sql.load("sqlite", name))
-
-
 class Transaction:
     """All or nothing; a nested one is part of the outer."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 from postgres import Server, emptied, server, shared_database
 
 
@@ -15,8 +15,8 @@ def url() -> str:
 
 
 @pytest.fixture
-def queue(url: str) -> Iterator[PostgresQueue]:
-    opened = PostgresQueue(url)
+def store(url: str) -> Iterator[PostgresStore]:
+    opened = PostgresStore(url)
     yield opened
     opened.close()
 

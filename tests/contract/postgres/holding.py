@@ -14,25 +14,25 @@ import psycopg
 from builders import HOUR, a_task
 from fleet.core.filter import Lane
 from fleet.core.task import Claim
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 
 SECOND = timedelta(seconds=1)
 HOLD = """
 import sys
 from datetime import timedelta
 from fleet.core.errors import StoreAway
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 from builders import a_task
-queue = PostgresQueue(sys.argv[1], lease=timedelta(seconds=int(sys.argv[2])))
+store = PostgresStore(sys.argv[1], lease=timedelta(seconds=int(sys.argv[2])))
 try:
-    with queue.atomic():
-        queue.add(a_task(id="t-held"))
+    with store.atomic():
+        store.tasks.add(a_task(id="t-held"))
         print("held", flush=True)
         sys.stdin.readline()
-        queue.add(a_task(id="t-more"))
+        store.tasks.add(a_task(id="t-more"))
 except StoreAway as away:
     print(f"away: {away}", flush=True)
-queue.add(a_task(id="t-after"))
+store.tasks.add(a_task(id="t-after"))
 """
 
 
@@ -45,10 +45,10 @@ def until(holds: Callable[[], object], seconds: float = 30.0) -> float:
     return time.monotonic() - began
 
 
-def a_claim(queue: PostgresQueue, owner: str = "host", ttl: timedelta = HOUR, **changes: Any) -> Claim:
+def a_claim(store: PostgresStore, owner: str = "host", ttl: timedelta = HOUR, **changes: Any) -> Claim:
     """A claim on a task made for it."""
-    queue.add(a_task(**changes))
-    (claim,) = queue.claim(owner, [Lane(room=1)], room=1, ttl=ttl)
+    store.tasks.add(a_task(**changes))
+    (claim,) = store.claims.acquire(owner, [Lane(room=1)], room=1, ttl=ttl)
     return claim
 
 

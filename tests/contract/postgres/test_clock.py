@@ -10,7 +10,7 @@ from builders import HOUR, FakeClock
 from contract.postgres.holding import SECOND, a_claim, until
 from fleet.core import clock as clocks
 from fleet.core.errors import ClaimLost, StoreAway
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 from postgres import Server, server
 
 LEASE = 3 * SECOND
@@ -27,11 +27,11 @@ def own() -> Iterator[Server]:
 
 
 @pytest.fixture
-def hosts(own: Server) -> Iterator[tuple[PostgresQueue, PostgresQueue]]:
+def hosts(own: Server) -> Iterator[tuple[PostgresStore, PostgresStore]]:
     """One that works and one that looks for what it could take, both there for a lease already."""
     own.set_clock("+0")
     url = own.make_database()
-    one, other = PostgresQueue(url, make=True, lease=LEASE), PostgresQueue(url, lease=LEASE)
+    one, other = PostgresStore(url, make=True, lease=LEASE), PostgresStore(url, lease=LEASE)
     until(lambda: patiently(other.connection.reached_for) >= LEASE.total_seconds())
     yield one, other
     one.close()
@@ -52,48 +52,48 @@ def patiently(call: Callable[[], T]) -> T:
 
 
 def test_a_clock_that_is_set_forward_robs_nobody_who_renews(
-    own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
+    own: Server, hosts: tuple[PostgresStore, PostgresStore]
 ) -> None:
     one, other = hosts
     claim = a_claim(one, "one", ttl=LEASE)
     own.set_clock("+3600")
-    assert patiently(other.reap) == []
+    assert patiently(other.claims.reap) == []
     assert other.now() > claim.expires_at  # it knows the new time, and takes nothing
     with pytest.raises(ClaimLost):
-        patiently(lambda: other.adopt(claim.task.id, "other", epoch=claim.epoch, ttl=LEASE))
-    assert [each.epoch for each in patiently(lambda: one.renew([claim], ttl=HOUR))] == [claim.epoch]
+        patiently(lambda: other.claims.adopt(claim.task.id, "other", epoch=claim.epoch, ttl=LEASE))
+    assert [each.epoch for each in patiently(lambda: one.claims.renew([claim], ttl=HOUR))] == [claim.epoch]
     until(lambda: patiently(other.connection.reached_for) >= LEASE.total_seconds())
-    assert patiently(other.reap) == []
+    assert patiently(other.claims.reap) == []
 
 
 def test_who_does_not_renew_after_that_is_reaped_a_lease_later(
-    own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
+    own: Server, hosts: tuple[PostgresStore, PostgresStore]
 ) -> None:
     one, other = hosts
     claim = a_claim(one, "one", ttl=LEASE)
     own.set_clock("+3600")
-    assert until(lambda: patiently(other.reap)) >= LEASE.total_seconds() - 0.1
-    assert patiently(lambda: one.renew([claim], ttl=LEASE)) == []
+    assert until(lambda: patiently(other.claims.reap)) >= LEASE.total_seconds() - 0.1
+    assert patiently(lambda: one.claims.renew([claim], ttl=LEASE)) == []
 
 
 def test_a_clock_that_is_set_back_robs_nobody_and_those_who_claim_then_are_reaped_as_ever(
-    own: Server, hosts: tuple[PostgresQueue, PostgresQueue]
+    own: Server, hosts: tuple[PostgresStore, PostgresStore]
 ) -> None:
     one, other = hosts
     claim = a_claim(one, "one", ttl=LEASE)
     own.set_clock("-3600")
-    assert patiently(other.reap) == []
-    assert [each.epoch for each in patiently(lambda: one.renew([claim], ttl=HOUR))] == [claim.epoch]
+    assert patiently(other.claims.reap) == []
+    assert [each.epoch for each in patiently(lambda: one.claims.renew([claim], ttl=HOUR))] == [claim.epoch]
     late = patiently(lambda: a_claim(one, "one", ttl=SECOND / 10))
-    until(lambda: late.task.id in [task.id for task in patiently(other.reap)])
-    assert [each.epoch for each in patiently(lambda: one.renew([claim], ttl=HOUR))] == [claim.epoch]
+    until(lambda: late.task.id in [task.id for task in patiently(other.claims.reap)])
+    assert [each.epoch for each in patiently(lambda: one.claims.renew([claim], ttl=HOUR))] == [claim.epoch]
 
 
 def test_the_clock_is_the_servers_whatever_this_machine_thinks(
-    queue: PostgresQueue, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clocks, "now", FakeClock())
-    [(micros,)] = queue.connection.rows("select (extract(epoch from clock_timestamp()) * 1000000)::bigint")
-    assert abs(clocks.to_micros(queue.now()) - micros) < 1_000_000
-    claim = a_claim(queue)
-    assert abs(claim.expires_at - HOUR - queue.now()) < SECOND
+    [(micros,)] = store.connection.rows("select (extract(epoch from clock_timestamp()) * 1000000)::bigint")
+    assert abs(clocks.to_micros(store.now()) - micros) < 1_000_000
+    claim = a_claim(store)
+    assert abs(claim.expires_at - HOUR - store.now()) < SECOND

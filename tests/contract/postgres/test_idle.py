@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from builders import a_task
-from contract.history_builders import a_claim, a_run, a_workspace
 from contract.postgres.holding import SECOND
+from contract.store_builders import a_claim, a_run, a_workspace
 from fleet.actions.supervising import office_of
 from fleet.assembly import Fleet
 from fleet.core.jsontext import encode
@@ -23,8 +23,7 @@ from fleet.engine.returning import Returns
 from fleet.engine.supervisor import Supervisor
 from fleet.files import atomic_write
 from fleet.home import Home
-from fleet.store.postgres import PostgresQueue
-from fleet.store.postgres_history import PostgresHistory
+from fleet.store.postgres import PostgresStore
 from fleet.store.postgres_link import Link
 from launching import asynchronous, until
 
@@ -41,8 +40,8 @@ claim_seconds = {3 * BEAT:.0f}
 def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
     home = Home(str(tmp_path / "home"))
     home.make()
-    queue = PostgresQueue(url, lease=3 * SECOND)
-    with Fleet(home, queue, lambda: PostgresHistory(queue)) as made:
+    store = PostgresStore(url, lease=3 * SECOND)
+    with Fleet(home, store) as made:
         yield made
 
 
@@ -94,11 +93,11 @@ async def test_an_idle_host_asks_once_for_each_look_and_wakes_nobody(
 
 @asynchronous
 async def test_a_host_that_looks_but_once_an_hour_hears_of_work_at_once(fleet: Fleet, url: str) -> None:
-    with closing(PostgresQueue(url)) as other:
+    with closing(PostgresStore(url)) as other:
         async with served(fleet, poll=3600):
             task = a_task()
-            other.add(task)
-            await until(lambda: other.get(task.id).epoch > 0)
+            other.tasks.add(task)
+            await until(lambda: other.tasks.get(task.id).epoch > 0)
 
 
 @asynchronous
@@ -119,11 +118,11 @@ async def test_what_is_still_to_be_sent_is_asked_as_often_however_many_worktrees
 
 def worked_in(fleet: Fleet, owner: str) -> None:
     """A worktree in which a run has ended, and whose branch was sent."""
-    queue, history = fleet.queue, fleet.history
-    claim = a_claim(queue, owner=owner)
-    run = history.begin(claim, a_run())
+    store = fleet.store
+    claim = a_claim(store, owner=owner)
+    run = store.runs.begin(claim, a_run())
     notes = encode({"host": owner, "remote": "r", SENT: run.id})
-    history.lease(a_workspace(claim.task.id, notes=notes))
-    with queue.atomic():
-        history.end(run.replace(ending=Ending.FINISHED))
-        queue.settle(claim, Verdict(status=Status.CLOSED, reason="done"))
+    store.workspaces.lease(a_workspace(claim.task.id, notes=notes))
+    with store.atomic():
+        store.runs.end(run.replace(ending=Ending.FINISHED))
+        store.claims.settle(claim, Verdict(status=Status.CLOSED, reason="done"))

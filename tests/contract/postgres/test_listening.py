@@ -5,34 +5,34 @@ import time
 from builders import HOUR, a_task
 from contract.postgres.holding import until
 from fleet.core.filter import Lane
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 from postgres import Server, stopped
 
 
-def test_whoever_listens_hears_of_what_is_written_and_not_of_claims(queue: PostgresQueue, url: str) -> None:
+def test_whoever_listens_hears_of_what_is_written_and_not_of_claims(store: PostgresStore, url: str) -> None:
     heard: list[float] = []
-    other = PostgresQueue(url)
-    with queue.listening(lambda: heard.append(time.monotonic())):
+    other = PostgresStore(url)
+    with store.listening(lambda: heard.append(time.monotonic())):
         until(lambda: len(heard) == 1)  # for what was written before
-        other.add(a_task())
+        other.tasks.add(a_task())
         until(lambda: len(heard) == 2)
-        claims = other.claim("host", [Lane(room=1)], room=1, ttl=HOUR)
-        other.renew(claims, ttl=HOUR)
-        other.release(claims[0])
+        claims = other.claims.acquire("host", [Lane(room=1)], room=1, ttl=HOUR)
+        other.claims.renew(claims, ttl=HOUR)
+        other.claims.release(claims[0])
         until(lambda: len(heard) == 3)
-    other.add(a_task())
+    other.tasks.add(a_task())
     assert len(heard) == 3
     other.close()
 
 
 def test_whoever_listens_hears_again_after_the_server_was_away(own: Server) -> None:
     heard: list[float] = []
-    queue = PostgresQueue(own.make_database(), make=True)
-    with queue.listening(lambda: heard.append(time.monotonic())):
+    store = PostgresStore(own.make_database(), make=True)
+    with store.listening(lambda: heard.append(time.monotonic())):
         until(lambda: len(heard) == 1)
         with stopped(own):
             pass
         until(lambda: len(heard) == 2)
-        queue.add(a_task())
+        store.tasks.add(a_task())
         until(lambda: len(heard) == 3)
-    queue.close()
+    store.close()

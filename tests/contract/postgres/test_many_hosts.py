@@ -10,7 +10,7 @@ from typing import Any
 from builders import HOUR, a_task
 from contract.postgres.holding import is_waited_for, until
 from fleet.core.filter import Filter, Lane
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 from postgres import emptied
 
 WORKER = Path(__file__).parents[2] / "workers" / "claimer.py"
@@ -31,28 +31,28 @@ def at_once(*commands: list[str]) -> list[list[str]]:
     return [worker.communicate(timeout=120)[0].split() for worker in workers]
 
 
-def test_of_eight_processes_that_claim_ten_at_a_time_no_two_get_the_same(queue: PostgresQueue, url: str) -> None:
-    with queue.atomic():
+def test_of_eight_processes_that_claim_ten_at_a_time_no_two_get_the_same(store: PostgresStore, url: str) -> None:
+    with store.atomic():
         for _ in range(400):
-            queue.add(a_task())
+            store.tasks.add(a_task())
     got = [key for keys in at_once(*([url, f"host-{n}", "10"] for n in range(8))) for key in keys]
     assert len(got) == len(set(got)) == 400
-    assert queue.count(Filter(statuses=("in_progress",))) == {"": 400}
+    assert store.tasks.count(Filter(statuses=("in_progress",))) == {"": 400}
 
 
 def test_of_four_that_claim_at_once_an_account_gets_no_more_than_it_may_have(url: str) -> None:
-    hosts = [PostgresQueue(url) for _ in range(4)]
+    hosts = [PostgresStore(url) for _ in range(4)]
     lane = Lane(room=10, limit=3, seat=("claude", "work"))
     for turn in range(5):
         emptied(url)
         with hosts[0].atomic():
             for _ in range(40):
-                hosts[0].add(a_task())
+                hosts[0].tasks.add(a_task())
         go = threading.Barrier(4)
 
-        def claim(host: PostgresQueue, go: threading.Barrier = go) -> int:
+        def claim(host: PostgresStore, go: threading.Barrier = go) -> int:
             go.wait(30)
-            return len(host.claim(f"host-{hosts.index(host)}", [lane], room=10, ttl=HOUR))
+            return len(host.claims.acquire(f"host-{hosts.index(host)}", [lane], room=10, ttl=HOUR))
 
         with ThreadPoolExecutor() as pool:
             got = list(pool.map(claim, hosts))
@@ -61,56 +61,56 @@ def test_of_four_that_claim_at_once_an_account_gets_no_more_than_it_may_have(url
         host.close()
 
 
-def test_however_many_claims_are_renewed_the_server_is_asked_as_often(queue: PostgresQueue) -> None:
-    with queue.atomic():
+def test_however_many_claims_are_renewed_the_server_is_asked_as_often(store: PostgresStore) -> None:
+    with store.atomic():
         for _ in range(30):
-            queue.add(a_task())
-    claims = queue.claim("host", [Lane(room=30)], room=30, ttl=HOUR)
+            store.tasks.add(a_task())
+    claims = store.claims.acquire("host", [Lane(room=30)], room=30, ttl=HOUR)
     stale = [claims[0].replace(epoch=0), claims[1].replace(owner="other"), *claims[2:]]
-    asked, ask = [], queue.connection.rows
+    asked, ask = [], store.connection.rows
 
     def counted(sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
         asked.append(sql)
         return ask(sql, values)
 
-    queue.connection.rows = counted  # type: ignore[method-assign]
-    renewed = queue.renew(stale, ttl=2 * HOUR)
+    store.connection.rows = counted  # type: ignore[method-assign]
+    renewed = store.claims.renew(stale, ttl=2 * HOUR)
     assert len(asked) == 2
     assert {claim.task.id for claim in renewed} == {claim.task.id for claim in claims[2:]}
-    assert all(claim.expires_at > queue.now() + HOUR for claim in renewed)
+    assert all(claim.expires_at > store.now() + HOUR for claim in renewed)
 
 
-def test_threads_of_one_process_have_transactions_of_their_own(queue: PostgresQueue) -> None:
+def test_threads_of_one_process_have_transactions_of_their_own(store: PostgresStore) -> None:
     inside, over = threading.Event(), threading.Event()
 
     def write() -> None:
-        with queue.atomic():
-            queue.add(a_task(id="t-1"))
+        with store.atomic():
+            store.tasks.add(a_task(id="t-1"))
             inside.set()
             assert over.wait(30)
 
     with ThreadPoolExecutor() as pool:
         writer = pool.submit(write)
         assert inside.wait(30)
-        assert queue.find(Filter()) == []
-        with queue.snapshot():
-            assert queue.find(Filter()) == []
+        assert store.tasks.find(Filter()) == []
+        with store.snapshot():
+            assert store.tasks.find(Filter()) == []
             over.set()
             writer.result(30)
-            assert queue.find(Filter()) == []
-    assert [task.id for task in queue.find(Filter())] == ["t-1"]
+            assert store.tasks.find(Filter()) == []
+    assert [task.id for task in store.tasks.find(Filter())] == ["t-1"]
 
 
-def test_claims_go_on_beside_each_other_and_never_beside_a_writer(queue: PostgresQueue, url: str) -> None:
-    queue.add(a_task(id="t-1"))
-    queue.add(a_task(id="t-2"))
+def test_claims_go_on_beside_each_other_and_never_beside_a_writer(store: PostgresStore, url: str) -> None:
+    store.tasks.add(a_task(id="t-1"))
+    store.tasks.add(a_task(id="t-2"))
     with ThreadPoolExecutor() as pool:
-        with queue.connection.writing(durable=False, alone=False):
-            assert len(queue.claim("a", [Lane(room=1)], room=1, ttl=HOUR)) == 1
-            beside = pool.submit(lambda: queue.claim("b", [Lane(room=1)], room=1, ttl=HOUR))
+        with store.connection.writing(durable=False, alone=False):
+            assert len(store.claims.acquire("a", [Lane(room=1)], room=1, ttl=HOUR)) == 1
+            beside = pool.submit(lambda: store.claims.acquire("b", [Lane(room=1)], room=1, ttl=HOUR))
             assert [claim.task.id for claim in beside.result(10)] == ["t-2"]
-        with queue.atomic():
-            behind = pool.submit(lambda: queue.claim("b", [Lane(room=1)], room=1, ttl=HOUR))
+        with store.atomic():
+            behind = pool.submit(lambda: store.claims.acquire("b", [Lane(room=1)], room=1, ttl=HOUR))
             until(lambda: is_waited_for(url))
-            queue.add(a_task(id="t-3"))
+            store.tasks.add(a_task(id="t-3"))
         assert [claim.task.id for claim in behind.result(10)] == ["t-3"]

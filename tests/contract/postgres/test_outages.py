@@ -11,24 +11,24 @@ from builders import HOUR, a_task
 from contract.postgres.holding import SECOND, a_claim, holding, is_waited_for, until
 from fleet.core.errors import ClaimLost, StoreAway
 from fleet.core.filter import Filter
-from fleet.store.postgres import PostgresQueue
+from fleet.store.postgres import PostgresStore
 from postgres import Server, stopped
 
 
-def test_a_client_that_is_killed_in_its_transaction_takes_it_along(queue: PostgresQueue, url: str) -> None:
+def test_a_client_that_is_killed_in_its_transaction_takes_it_along(store: PostgresStore, url: str) -> None:
     holder = holding(url)
     with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(queue.add, a_task(id="t-other"))
+        waiting = pool.submit(store.tasks.add, a_task(id="t-other"))
         until(lambda: is_waited_for(url))
         assert not waiting.done()
         holder.kill()
         waiting.result(10)
     holder.communicate(timeout=30)
-    assert [task.id for task in queue.find(Filter())] == ["t-other"]
+    assert [task.id for task in store.tasks.find(Filter())] == ["t-other"]
 
 
-def test_a_host_that_hangs_in_its_transaction_loses_its_turn(queue: PostgresQueue, url: str) -> None:
-    quick = PostgresQueue(url, lease=3 * SECOND)  # its own patience is a second
+def test_a_host_that_hangs_in_its_transaction_loses_its_turn(store: PostgresStore, url: str) -> None:
+    quick = PostgresStore(url, lease=3 * SECOND)  # its own patience is a second
     holder = holding(url, lease=3)
     holder.send_signal(signal.SIGSTOP)
     try:
@@ -40,14 +40,14 @@ def test_a_host_that_hangs_in_its_transaction_loses_its_turn(queue: PostgresQueu
         holder.communicate(timeout=30)
     assert said.startswith("away: the database cannot be reached")  # so its supervisor waits, and counts no failure
     assert holder.returncode == 0
-    found = [task.id for task in queue.find(Filter())]
+    found = [task.id for task in store.tasks.find(Filter())]
     assert "t-after" in found and not {"t-held", "t-more"} & set(found)
     quick.close()
 
 
-def _can_add(queue: PostgresQueue) -> bool:
+def _can_add(store: PostgresStore) -> bool:
     try:
-        queue.add(a_task())
+        store.tasks.add(a_task())
     except StoreAway:
         return False
     return True
@@ -72,105 +72,109 @@ def _can_add(queue: PostgresQueue) -> bool:
         "do $$ begin raise exception sqlstate '08006'; end $$",  # the connection broke
     ],
 )
-def test_a_server_that_cannot_now_is_away_and_refuses_nothing(queue: PostgresQueue, does: str) -> None:
+def test_a_server_that_cannot_now_is_away_and_refuses_nothing(store: PostgresStore, does: str) -> None:
     began = time.monotonic()
-    with pytest.raises(StoreAway), queue.atomic():
+    with pytest.raises(StoreAway), store.atomic():
         for statement in does.split("; ") if "$$" not in does else [does]:
-            queue.connection.rows(statement)
-    assert queue.connection.reached_for() < time.monotonic() - began
-    assert queue.find(Filter()) == []
+            store.connection.rows(statement)
+    assert store.connection.reached_for() < time.monotonic() - began
+    assert store.tasks.find(Filter()) == []
 
 
 def test_a_server_that_went_is_told_and_one_that_is_back_is_used_again(own: Server) -> None:
-    queue = PostgresQueue(own.make_database(), make=True, lease=6 * SECOND)
-    claim = a_claim(queue)
+    store = PostgresStore(own.make_database(), make=True, lease=6 * SECOND)
+    claim = a_claim(store)
     with stopped(own):
-        for call in (lambda: queue.find(Filter()), lambda: queue.add(a_task()), lambda: queue.renew([claim], ttl=HOUR)):
+        for call in (
+            lambda: store.tasks.find(Filter()),
+            lambda: store.tasks.add(a_task()),
+            lambda: store.claims.renew([claim], ttl=HOUR),
+        ):
             with pytest.raises(StoreAway, match="cannot be reached"):
                 call()
-    assert [each.task.id for each in queue.renew([claim], ttl=HOUR)] == [claim.task.id]
-    queue.add(a_task())
-    assert queue.count(Filter()) == {"": 2}
-    queue.close()
+    assert [each.task.id for each in store.claims.renew([claim], ttl=HOUR)] == [claim.task.id]
+    store.tasks.add(a_task())
+    assert store.tasks.count(Filter()) == {"": 2}
+    store.close()
 
 
 def test_a_server_that_goes_in_the_middle_takes_the_whole_transaction_along(own: Server) -> None:
-    queue = PostgresQueue(own.make_database(), make=True)
-    with pytest.raises(StoreAway), queue.atomic():
-        queue.add(a_task())
+    store = PostgresStore(own.make_database(), make=True)
+    with pytest.raises(StoreAway), store.atomic():
+        store.tasks.add(a_task())
         own.stop()
-        queue.add(a_task())
+        store.tasks.add(a_task())
     own.start()
-    assert queue.count(Filter()) == {"": 0}
-    queue.add(a_task())
-    queue.close()
+    assert store.tasks.count(Filter()) == {"": 0}
+    store.tasks.add(a_task())
+    store.close()
 
 
 def test_a_server_that_hangs_is_given_up_within_a_third_of_the_lease(url: str) -> None:
-    queue = PostgresQueue(url, lease=3 * SECOND)
-    [(backend,)] = queue.connection.rows("select pg_backend_pid()")
+    store = PostgresStore(url, lease=3 * SECOND)
+    [(backend,)] = store.connection.rows("select pg_backend_pid()")
     os.kill(backend, signal.SIGSTOP)
     try:
         began = time.monotonic()
         with pytest.raises(StoreAway):
-            queue.find(Filter())
+            store.tasks.find(Filter())
         assert time.monotonic() - began >= 0.8
-        assert queue.connection.reached_for() < time.monotonic() - began, "since then, not since it was opened"
-        assert queue.find(Filter()) == []  # by another connection
+        assert store.connection.reached_for() < time.monotonic() - began, "since then, not since it was opened"
+        assert store.tasks.find(Filter()) == []  # by another connection
     finally:
         os.kill(backend, signal.SIGCONT)
-    queue.close()
+    store.close()
 
 
 @pytest.mark.parametrize(("said", "most"), [("", 800), ("600000", 800), ("0", 800), ("300", 300)])
 def test_the_network_is_given_up_in_less_than_a_third_of_the_lease_whatever_was_said(
     url: str, said: str, most: int
 ) -> None:
-    queue = PostgresQueue(f"{url}&tcp_user_timeout={said}" if said else url, lease=3 * SECOND)
-    with queue.connection.link() as link:
+    store = PostgresStore(f"{url}&tcp_user_timeout={said}" if said else url, lease=3 * SECOND)
+    with store.connection.link() as link:
         assert int(link.info.get_parameters()["tcp_user_timeout"]) == most
-    queue.close()
+    store.close()
 
 
 def test_what_others_let_expire_is_left_alone_until_the_server_was_there_for_a_lease(url: str) -> None:
     began = time.monotonic()
-    queue = PostgresQueue(url, lease=2 * SECOND)
-    claim = a_claim(queue, "other", ttl=SECOND / 1000)
-    mine = a_claim(queue, "me", ttl=SECOND / 1000)
-    until(lambda: queue.now() > mine.expires_at)
-    assert queue.reap() == []
+    store = PostgresStore(url, lease=2 * SECOND)
+    claim = a_claim(store, "other", ttl=SECOND / 1000)
+    mine = a_claim(store, "me", ttl=SECOND / 1000)
+    until(lambda: store.now() > mine.expires_at)
+    assert store.claims.reap() == []
     with pytest.raises(ClaimLost):
-        queue.adopt(claim.task.id, "me", epoch=claim.epoch, ttl=HOUR)
-    assert queue.adopt(mine.task.id, "me", epoch=mine.epoch, ttl=HOUR).epoch == mine.epoch + 1
-    until(queue.reap)
+        store.claims.adopt(claim.task.id, "me", epoch=claim.epoch, ttl=HOUR)
+    assert store.claims.adopt(mine.task.id, "me", epoch=mine.epoch, ttl=HOUR).epoch == mine.epoch + 1
+    until(store.claims.reap)
     assert time.monotonic() - began >= 2
-    queue.close()
+    store.close()
 
 
 def test_a_server_that_was_too_busy_to_renew_begins_that_time_anew(url: str) -> None:
-    queue, writer = PostgresQueue(url, lease=3 * SECOND), PostgresQueue(url)
-    claim = a_claim(queue, "me")
-    until(lambda: queue.connection.reached_for() >= 1)
+    store, writer = PostgresStore(url, lease=3 * SECOND), PostgresStore(url)
+    claim = a_claim(store, "me")
+    until(lambda: store.connection.reached_for() >= 1)
     with ThreadPoolExecutor(1) as pool, writer.atomic():
         with pytest.raises(StoreAway, match="too busy"):
-            pool.submit(queue.renew, [claim], ttl=HOUR).result(30)
-        assert queue.connection.reached_for() < 0.8
-    assert [each.epoch for each in queue.renew([claim], ttl=HOUR)] == [claim.epoch]
-    queue.close()
+            pool.submit(store.claims.renew, [claim], ttl=HOUR).result(30)
+        assert store.connection.reached_for() < 0.8
+    assert [each.epoch for each in store.claims.renew([claim], ttl=HOUR)] == [claim.epoch]
+    store.close()
     writer.close()
 
 
 def test_an_outage_begins_that_time_anew_and_who_comes_back_in_it_goes_on(own: Server) -> None:
     url = own.make_database()
-    reaper, other = (PostgresQueue(url, make=True, lease=2 * SECOND) for _ in range(2))
+    reaper, other = (PostgresStore(url, make=True, lease=2 * SECOND) for _ in range(2))
     claim = a_claim(other, "other", ttl=SECOND)
     until(lambda: reaper.connection.reached_for() >= 2)
     with stopped(own), pytest.raises(StoreAway):
-        reaper.reap()
+        reaper.claims.reap()
     until(lambda: other.now() > claim.expires_at)
-    assert reaper.reap() == []
-    assert [each.epoch for each in other.renew([claim], ttl=HOUR)] == [claim.epoch]
+    assert reaper.claims.reap() == []
+    assert [each.epoch for each in other.claims.renew([claim], ttl=HOUR)] == [claim.epoch]
     until(lambda: reaper.connection.reached_for() >= 2)
-    assert reaper.reap() == []
+    assert reaper.claims.reap() == []
     reaper.close()
     other.close()

@@ -13,8 +13,8 @@ from fleet.core.errors import BadInput, SchemaMismatch, StoreAway, StoreFault
 from fleet.core.filter import Filter, Lane, by_lane
 from fleet.core.health import State
 from fleet.store import named_sql
-from fleet.store.postgres import PostgresQueue
-from fleet.store.sql_rows import task_values
+from fleet.store.postgres import PostgresStore
+from fleet.store.sql.rows import task_values
 from fleet.store.sqlite_connection import SCHEMA_VERSION
 from postgres import Server, server, stopped
 
@@ -22,34 +22,34 @@ FILES = ("queries", "filters", "orders", "history", "flows", "receipts", "worksp
 
 
 @pytest.mark.parametrize("text", ["\0", "a\0b", "\ufdd0", "\ufdd00 \ufdd01 \0\ufdd0\0", "%s %(x)s :id"])
-def test_text_that_postgresql_does_not_take_comes_back_as_it_was(queue: PostgresQueue, text: str) -> None:
+def test_text_that_postgresql_does_not_take_comes_back_as_it_was(store: PostgresStore, text: str) -> None:
     task = a_task(title=f"a {text}", labels=(f"l{text}",), metadata={"k": text})
-    queue.add(task)
+    store.tasks.add(task)
     comment = a_comment(task, text=text)
-    queue.comment(comment)
-    assert queue.get(task.id) == task
-    assert queue.comments([task.id]) == [comment]
+    store.comments.add(comment)
+    assert store.tasks.get(task.id) == task
+    assert store.comments.find([task.id]) == [comment]
     for where in (Filter(title_has=text), Filter(labels=(f"l{text}",)), Filter(metadata={"k": text})):
-        assert queue.find(where) == [task]
+        assert store.tasks.find(where) == [task]
 
 
-def test_a_lane_is_found_in_its_index_without_a_scan_or_a_sort(queue: PostgresQueue) -> None:
-    with queue.atomic():
+def test_a_lane_is_found_in_its_index_without_a_scan_or_a_sort(store: PostgresStore) -> None:
+    with store.atomic():
         for number in range(1500):
-            queue.add(a_task(coder=("claude", "codex", "")[number % 3], priority=number % 5))
+            store.tasks.add(a_task(coder=("claude", "codex", "")[number % 3], priority=number % 5))
     for table in ("tasks", "edges"):
-        queue.connection.rows(f"analyze {table}")
+        store.connection.rows(f"analyze {table}")
     plans = []
-    ask = queue.connection.rows
+    ask = store.connection.rows
 
     def explained(sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
         if "skip locked" in sql:
             plans.append("\n".join(row[0] for row in ask(f"explain {sql}", values)))
         return ask(sql, values)
 
-    queue.connection.rows = explained  # type: ignore[method-assign]
+    store.connection.rows = explained  # type: ignore[method-assign]
     where = Filter(coders=("", "claude"), accounts=("", "work"), modes=("", "headless"))
-    assert len(queue.claim("host", [Lane(room=3, where=where)], room=3, ttl=HOUR)) == 3
+    assert len(store.claims.acquire("host", [Lane(room=3, where=where)], room=3, ttl=HOUR)) == 3
     assert len(plans) == len(by_lane(where))
     for plan in plans:
         assert "Scan using tasks_claimable_by_lane on tasks t" in plan and "Seq Scan on tasks" not in plan
@@ -59,16 +59,16 @@ def test_a_lane_is_found_in_its_index_without_a_scan_or_a_sort(queue: PostgresQu
 def test_a_database_without_tables_or_with_others_is_refused_with_what_to_do() -> None:
     url = server().make_database()
     with pytest.raises(SchemaMismatch, match="has schema 0") as missing:
-        PostgresQueue(url)
+        PostgresStore(url)
     assert "fleet init" in missing.value.hint
     with ThreadPoolExecutor() as pool:
-        made = [pool.submit(PostgresQueue, url, make=True) for _ in range(4)]
+        made = [pool.submit(PostgresStore, url, make=True) for _ in range(4)]
     for each in made:
         each.result().close()
     with psycopg.connect(url, autocommit=True) as link:
         link.execute("comment on schema fleet is '99'")
     with pytest.raises(SchemaMismatch, match=f"has schema 99, this fleet knows {SCHEMA_VERSION}"):
-        PostgresQueue(url, make=True, migrate=True)
+        PostgresStore(url, make=True, migrate=True)
 
 
 def test_counts_of_a_task_are_kept_when_its_database_packed_them() -> None:
@@ -84,9 +84,9 @@ def test_counts_of_a_task_are_kept_when_its_database_packed_them() -> None:
         slots = ", ".join(f"%({name})s" for name in known)
         link.execute(f"insert into fleet.tasks ({', '.join(known)}) values ({slots})".encode(), values)
     with pytest.raises(SchemaMismatch, match="has schema 7"):
-        PostgresQueue(url)
-    queue = PostgresQueue(url, migrate=True)
-    task = queue.get("t-1")
+        PostgresStore(url)
+    store = PostgresStore(url, migrate=True)
+    task = store.tasks.get("t-1")
     assert (task.failures, task.fresh_starts, task.losses, task.waits, task.disproofs, task.fakes) == (
         1,
         4,
@@ -95,9 +95,9 @@ def test_counts_of_a_task_are_kept_when_its_database_packed_them() -> None:
         6,
         7,
     )
-    queue.save(task.replace(waits=1_500))
-    assert queue.get("t-1").waits == 1_500
-    queue.close()
+    store.tasks.save(task.replace(waits=1_500))
+    assert store.tasks.get("t-1").waits == 1_500
+    store.close()
 
 
 def test_a_connection_string_is_never_repeated() -> None:
@@ -107,29 +107,29 @@ def test_a_connection_string_is_never_repeated() -> None:
         "postgresql://a:hunter22%@h",
     ):
         with pytest.raises(BadInput) as refused:
-            PostgresQueue(string)
+            PostgresStore(string)
         assert "hunter22" not in f"{refused.value} {refused.value.hint} {refused.value.__cause__}"
     with pytest.raises(StoreAway) as away:
-        PostgresQueue("postgresql://ada:hunter22@127.0.0.1:1/x")
+        PostgresStore("postgresql://ada:hunter22@127.0.0.1:1/x")
     assert not [piece for piece in ("hunter22", "ada", "127.0.0.1") if piece in f"{away.value} {away.value.__cause__}"]
 
 
-def test_a_refusal_is_told_in_words(queue: PostgresQueue) -> None:
+def test_a_refusal_is_told_in_words(store: PostgresStore) -> None:
     with pytest.raises(StoreFault, match="the database refused") as refused:
-        queue.connection.rows("select nothing from nowhere")
+        store.connection.rows("select nothing from nowhere")
     assert not isinstance(refused.value, StoreAway)
-    assert queue.find(Filter()) == []
+    assert store.tasks.find(Filter()) == []
 
 
 def test_the_health_of_a_server_is_told_and_so_is_one_that_is_away(own: Server) -> None:
-    queue = PostgresQueue(own.make_database(), make=True, lease=6 * SECOND)
-    signs = {sign.name: sign for sign in queue.health()}
+    store = PostgresStore(own.make_database(), make=True, lease=6 * SECOND)
+    signs = {sign.name: sign for sign in store.health()}
     assert list(signs) == ["postgresql", "encryption", "latency", "clock"]
     assert {sign.state for sign in signs.values()} == {State.OK}
     with stopped(own):
-        (away,) = queue.health()
+        (away,) = store.health()
         assert away.state == State.WRONG and "cannot be reached" in away.fact and away.remedy
-    queue.close()
+    store.close()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -140,14 +140,14 @@ def test_only_what_postgresql_says_otherwise_is_written_twice(name: str) -> None
     assert not [block for block, sql in theirs.items() if ours.get(block) == sql]
 
 
-def test_both_databases_have_the_same_columns(queue: PostgresQueue, tmp_path: Path) -> None:
-    from fleet.store.sqlite import SqliteQueue
+def test_both_databases_have_the_same_columns(store: PostgresStore, tmp_path: Path) -> None:
+    from fleet.store.sqlite import SqliteStore
 
-    embedded = SqliteQueue(str(tmp_path / "fleet.db"), make=True)
+    embedded = SqliteStore(str(tmp_path / "fleet.db"), make=True)
     ours = embedded.connection.rows(
         "select m.name, c.name from sqlite_master m, pragma_table_info(m.name) c where m.type = 'table'"
     )
-    theirs = queue.connection.rows(
+    theirs = store.connection.rows(
         "select table_name::text, column_name::text from information_schema.columns where table_schema = 'fleet'"
     )
     assert set(ours) == set(theirs)

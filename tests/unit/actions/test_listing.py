@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON, a_task
-from contract.history_builders import a_run, a_workspace, removed
+from contract.store_builders import a_run, a_workspace, removed
 from fleet.actions.listing import Row, rows
 from fleet.actions.names import ANYWHERE
 from fleet.assembly import Fleet
@@ -15,8 +15,7 @@ from fleet.core.run import Run
 from fleet.core.task import HEADLESS, INTERACTIVE, WORKTREE, Status, Verdict
 from fleet.core.workspace import Workspace
 from fleet.home import Home
-from fleet.store.sqlite import SqliteQueue
-from fleet.store.sqlite_history import SqliteHistory
+from fleet.store.sqlite import SqliteStore
 
 LONG_AGO = NOON - HOUR
 
@@ -129,10 +128,10 @@ class Asked:
     """A queue in a file, and the statements that were sent to it."""
 
     def __init__(self, path: Path) -> None:
-        self.queue = SqliteQueue(str(path / "fleet.db"), make=True)
-        self.fleet = Fleet(Home(str(path)), self.queue, lambda: SqliteHistory(self.queue))
+        self.store = SqliteStore(str(path / "fleet.db"), make=True)
+        self.fleet = Fleet(Home(str(path)), self.store)
         self.statements: list[str] = []
-        self.queue.connection._db.exec_trace = self._note  # what reaches the database, whoever sent it
+        self.store.connection._db.exec_trace = self._note  # what reaches the database, whoever sent it
 
     def _note(self, _: Any, sql: str, __: Any) -> bool:
         self.statements.append(sql)
@@ -143,15 +142,15 @@ class Asked:
         for _ in range(count):
             for over, standing in ((False, True), (True, True), (True, False)):
                 task = a_task(workspace=WORKTREE)
-                self.queue.add(task.replace(branch=task.id, repo="/r"))
-                (claim,) = self.queue.claim("here", [Lane(room=1)], room=1, ttl=HOUR)
-                run = self.fleet.history.begin(claim, a_run())
-                self.fleet.history.lease(a_workspace(claim.task.id))
+                self.store.tasks.add(task.replace(branch=task.id, repo="/r"))
+                (claim,) = self.store.claims.acquire("here", [Lane(room=1)], room=1, ttl=HOUR)
+                run = self.fleet.store.runs.begin(claim, a_run())
+                self.fleet.store.workspaces.lease(a_workspace(claim.task.id))
                 if over:
-                    self.fleet.history.end(run)
-                    self.queue.settle(claim, Verdict(status=Status.CLOSED))
+                    self.fleet.store.runs.end(run)
+                    self.store.claims.settle(claim, Verdict(status=Status.CLOSED))
                 if not standing:
-                    removed(self.fleet.history, claim.task.id)
+                    removed(self.fleet.store, claim.task.id)
 
     def count(self, *, everything: bool) -> tuple[int, int]:
         """How many rows a list has, and what it asked for them."""
@@ -168,4 +167,4 @@ def test_a_list_asks_the_database_as_often_for_fifty_agents_as_for_one(tmp_path:
     few, statements = asked.count(everything=everything)
     asked.add(49)
     assert asked.count(everything=everything) == (few * 50, statements) and statements < 12
-    asked.queue.close()
+    asked.store.close()

@@ -10,7 +10,6 @@ from fleet.actions.marks import MOST_ENDS, mark, mark_in
 from fleet.assembly import Fleet
 from fleet.core.task import Caller, Status
 from fleet.home import Home
-from fleet.store.sqlite_history import SqliteHistory
 from stores import open_queue
 
 SECOND, STATE = timedelta(seconds=1), "0123456789abcdef"
@@ -21,18 +20,18 @@ class Place:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.queue = queue = open_queue(self.clock)
-        self.fleet = Fleet(Home("/nowhere"), queue, lambda: SqliteHistory(queue))
+        self.store = store = open_queue(self.clock)
+        self.fleet = Fleet(Home("/nowhere"), store)
 
     def make(self, **given: str) -> str:
         task = a_task(origin="mcp", **given)
-        self.queue.add(task)
+        self.store.tasks.add(task)
         return task.id
 
     def end(self, key: str, status: str = Status.CLOSED) -> None:
-        with self.queue.atomic():
+        with self.store.atomic():
             now = self.clock()
-            self.queue.save(self.queue.get(key).moved(status, now).replace(updated_at=now))
+            self.store.tasks.save(self.store.tasks.get(key).moved(status, now).replace(updated_at=now))
 
     def heard(self, caller: Caller | None = None) -> marks.Mark:
         """A mark that went to a caller and came back."""

@@ -13,21 +13,20 @@ from fleet.core.errors import FleetError, TaskNotFound, Usage
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.home import Home
-from fleet.store.sqlite_history import SqliteHistory
 from repositories import make_repository
 from stores import open_queue
 
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
-    queue = open_queue()
-    with Fleet(Home("/nowhere"), queue, lambda: SqliteHistory(queue)) as made:
+    store = open_queue()
+    with Fleet(Home("/nowhere"), store) as made:
         yield made
 
 
 def add(fleet: Fleet, key: str, branch: str = "", repo: str = "/one", **more: Any) -> str:
     """A task with a branch; its id."""
-    fleet.queue.add(a_task(id=key, branch=branch, repo=repo if branch else "", **more))
+    fleet.store.tasks.add(a_task(id=key, branch=branch, repo=repo if branch else "", **more))
     return key
 
 

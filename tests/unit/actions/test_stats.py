@@ -53,8 +53,8 @@ def test_models_are_told_apart_and_added_up() -> None:
 
 def test_they_are_counted_from_what_is_on_record(tmp_path: Path) -> None:
     with an_open_fleet(tmp_path / "home") as fleet:
-        task = a_task(created_at=fleet.queue.now())
-        fleet.queue.add(task)
+        task = a_task(created_at=fleet.store.now())
+        fleet.store.tasks.add(task)
         ended(fleet, task=task, finding=Finding.FAILED_VERIFY, status=Status.OPEN, cost_usd=0.25)
         ended(fleet, task=task, cost_usd=0.75)
         ended(fleet, model="haiku", cost_usd=None)
@@ -66,7 +66,7 @@ def test_they_are_counted_from_what_is_on_record(tmp_path: Path) -> None:
         assert found["claude", "haiku"].cost_per_verified is None
         assert found["codex", ""].view()["findings"] == {"fabricated": 1}
         assert [row.coder for row in standings(fleet, coder="codex")] == ["codex"]
-        assert standings(fleet, since=fleet.queue.now() + HOUR) == []
+        assert standings(fleet, since=fleet.store.now() + HOUR) == []
 
 
 def test_a_span_is_that_long_ago_and_a_date_is_that_day() -> None:

@@ -27,10 +27,10 @@ def situation(**changes: Any) -> Situation:
 
 def claims(room: Room, *tasks: Any) -> list[Claim]:
     """What a queue of these tasks hands out."""
-    queue = open_queue(FakeClock())
+    store = open_queue(FakeClock())
     for task in tasks:
-        queue.add(task)
-    return queue.claim("host", room.lanes, room=room.room, ttl=MINUTE)
+        store.tasks.add(task)
+    return store.claims.acquire("host", room.lanes, room=room.room, ttl=MINUTE)
 
 
 def coders_of(found: list[Claim]) -> list[str]:

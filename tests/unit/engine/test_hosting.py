@@ -32,7 +32,7 @@ from fleet.engine.office import Office
 from fleet.engine.presence import Presence
 from fleet.engine.single import Single, holder
 from fleet.home import Home
-from fleet.store.sqlite_history import SqliteHistory
+from fleet.store.sql.hosts import SqlHosts
 from stores import open_queue
 
 
@@ -43,13 +43,10 @@ class Place:
         self.clock = FakeClock()
         self.home = Home(str(folder / "home"))
         self.home.make()
-        self.queue = open_queue(self.clock)
-        self.history = SqliteHistory(self.queue)
+        self.store = open_queue(self.clock)
 
     def host(self, owner: str = "fleet@a-1", **said: Any) -> Presence:
-        office = Office(
-            self.home, self.queue, self.history, open_launcher(), owner=owner, said=Said(**{"name": "a", **said})
-        )
+        office = Office(self.home, self.store, open_launcher(), owner=owner, said=Said(**{"name": "a", **said}))
         return Presence(office)
 
     def later(self) -> None:
@@ -64,7 +61,7 @@ def place(tmp_path: Path) -> Place:
 def look(host: Presence, agents: int) -> list[str]:
     """What a host says of its row when it looks for work."""
     office = host._office
-    return host.look(office.history.glance(office.owner, "").host, agents)
+    return host.look(office.store.hosts.glance(office.owner, "").host, agents)
 
 
 def write(home: Home, text: str) -> None:
@@ -119,7 +116,7 @@ def test_where_to_listen_is_an_address_and_a_port(place: str) -> None:
 
 
 def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:
-    office = Office(place.home, place.queue, place.history, open_launcher(), owner="x", said=Said(slots=2))
+    office = Office(place.home, place.store, open_launcher(), owner="x", said=Said(slots=2))
     write(place.home, 'max_concurrent = 9\ncoder = "codex"\n')
     office.reload()
     assert (office.settings.max_concurrent, office.settings.coder) == (2, "codex")
@@ -127,7 +124,7 @@ def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:
 
 def test_its_row_tells_what_it_is_and_does(place: Place) -> None:
     place.host(labels=("gpu",), slots=4).tell(3)
-    [row] = place.history.hosts()
+    [row] = place.store.hosts.all()
     assert (row.id, row.name, row.shown_labels, row.slots, row.agents) == ("fleet@a-1", "a", ("gpu",), 4, 3)
     assert row.seen_at == NOON and row.version and row.load == pytest.approx(os.getloadavg()[0], abs=50)
 
@@ -137,11 +134,11 @@ def test_a_host_that_is_drained_takes_nothing_until_it_is_undrained(place: Place
     assert look(host, 0) == []  # nobody knows it yet
     host.tell(0)
     assert look(host, 0) == []
-    place.history.drain_host("fleet@a-1", NOON)
+    place.store.hosts.drain("fleet@a-1", NOON)
     assert look(host, 0) == ["this host, a, is drained"]
     host.tell(0)
     assert look(host, 0) == ["this host, a, is drained"]
-    place.history.drain_host("fleet@a-1", None)
+    place.store.hosts.drain("fleet@a-1", None)
     assert look(host, 0) == []
 
 
@@ -151,18 +148,18 @@ def test_what_it_offers_is_told_as_soon_as_that_changes(place: Place) -> None:
     write(place.home, 'max_concurrent = 9\n[host]\nname = "b"\nlabels = ["gpu"]\n')
     host._office.reload()
     assert look(host, 2) == []
-    [row] = place.history.hosts()
+    [row] = place.store.hosts.all()
     assert (row.name, row.shown_labels, row.slots, row.agents) == ("b", ("gpu",), 9, 2)
-    assert look(host, 3) == [] and place.history.hosts() == [row]  # and not again and again
+    assert look(host, 3) == [] and place.store.hosts.all() == [row]  # and not again and again
 
 
 def test_who_says_goodbye_or_is_silent_is_not_there(place: Place) -> None:
     host = place.host()
     host.tell(1)
-    [row] = place.history.hosts()
+    [row] = place.store.hosts.all()
     assert is_seen(row, NOON + MINUTE, 60) and not is_seen(row, NOON + MINUTE * 1.1, 60)
     host.leave(1)
-    [row] = place.history.hosts()
+    [row] = place.store.hosts.all()
     assert not is_seen(row, NOON, 60) and row.agents == 1
 
 
@@ -189,18 +186,18 @@ def test_two_supervisors_with_one_id_take_nothing(place: Place, caplog: pytest.L
 
 
 def test_a_word_that_got_no_answer_is_not_taken_for_another_supervisors(place: Place) -> None:
-    class Deaf(SqliteHistory):
-        def keep_host(self, host: Host) -> Host:
-            super().keep_host(host)
+    class Deaf(SqlHosts):
+        def keep(self, host: Host) -> Host:
+            super().keep(host)
             raise OSError("the answer was lost")
 
     host = place.host()
     host.tell(0)
     place.later()
-    heard, host._office.history = host._office.history, Deaf(place.queue)
+    heard, place.store.hosts = place.store.hosts, Deaf(place.store.connection)
     with pytest.raises(OSError, match="lost"):
         host.tell(0)
-    host._office.history = heard
+    place.store.hosts = heard
     place.later()
     host.tell(0)
     assert look(host, 0) == []
@@ -209,10 +206,10 @@ def test_a_word_that_got_no_answer_is_not_taken_for_another_supervisors(place: P
 def test_a_host_that_is_forgotten_while_it_works_comes_back(place: Place) -> None:
     host = place.host()
     host.tell(0)
-    place.history.forget_host("fleet@a-1")
+    place.store.hosts.forget("fleet@a-1")
     place.later()
     host.tell(0)
-    assert look(host, 0) == [] and len(place.history.hosts()) == 1
+    assert look(host, 0) == [] and len(place.store.hosts.all()) == 1
 
 
 def test_another_host_of_the_same_name_is_told_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -228,11 +225,11 @@ def test_another_host_of_the_same_name_is_told_once(place: Place, caplog: pytest
 def test_a_copy_of_a_home_that_works_elsewhere_is_told_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     host = place.host()
     host.tell(0)
-    [row] = place.history.hosts()
-    place.history.keep_host(row.replace(id="fleet@b-1", name="b"))
+    [row] = place.store.hosts.all()
+    place.store.hosts.keep(row.replace(id="fleet@b-1", name="b"))
     host.tell(0)
     assert not caplog.records, "this home had another name before"
-    place.history.keep_host(row.replace(id="fleet@c-1", name="c", machine="another"))
+    place.store.hosts.keep(row.replace(id="fleet@c-1", name="c", machine="another"))
     for _ in range(3):
         host.tell(0)
     [told] = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
@@ -254,13 +251,13 @@ def test_a_host_claims_only_what_it_offers(place: Place) -> None:
     words = {"t-1": "", "t-2": '["gpu"]', "t-3": '["host:a"]', "t-4": '["arm"]', "t-5": "odd"}
     words |= {"t-6": f'["{pin_here(place.home)}"]', "t-7": '["host:a@12"]'}
     for key, requires in words.items():
-        place.queue.add(a_task(id=key, requires=requires))
+        place.store.tasks.add(a_task(id=key, requires=requires))
     write(place.home, 'max_concurrent = 9\n[host]\nname = "a"\nlabels = ["gpu", "linux"]\n')
     settings = load(place.home, env={})
     offered = offers(settings, pin_here(place.home))
     seen = Situation(now=NOON, default_coder="claude", coders={"claude": ""}, offers=offered)
     room = admit(settings, seen)
-    taken = place.queue.claim("a", room.lanes, room=9, ttl=MINUTE)
+    taken = place.store.claims.acquire("a", room.lanes, room=9, ttl=MINUTE)
     assert sorted(claim.task.id for claim in taken) == ["t-1", "t-2", "t-3", "t-6"]
     shut = admit(settings, seen.replace(closed=["it is drained"]))
     assert (shut.lanes, shut.room, shut.reasons) == ([], 0, ["it is drained"])

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from contract.history_builders import a_claim
+from contract.store_builders import a_claim
 from fleet.assembly import open_launcher
 from fleet.core.errors import ClaimLost, StoreAway
 from fleet.core.task import Claim
 from fleet.engine.fence import Fence
 from fleet.engine.office import Office
 from fleet.home import Home
-from fleet.store.sqlite_history import SqliteHistory
 from launching import asynchronous, soon, until
 from stores import open_queue
 
@@ -24,10 +23,10 @@ class Place:
     def __init__(self, folder: Path) -> None:
         home = Home(str(folder / "home"))
         home.make()
-        self.queue = open_queue()
-        self.office = Office(home, self.queue, SqliteHistory(self.queue), open_launcher(), owner="host")
+        self.store = open_queue()
+        self.office = Office(home, self.store, open_launcher(), owner="host")
         self.office.fence = Fence(is_on=True)
-        self.claim: Claim = a_claim(self.queue)
+        self.claim: Claim = a_claim(self.store)
         self.is_away, self.asked = False, 0
 
     def call(self) -> str:

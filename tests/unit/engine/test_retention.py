@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from builders import HOUR, MINUTE, NOON, FakeClock
-from contract.history_builders import a_claim, a_run
+from contract.store_builders import a_claim, a_run
 from fleet.assembly import open_launcher
 from fleet.core.run import Run
 from fleet.engine.office import Office
 from fleet.engine.retention import PART, RAW, SWEPT, Mark, Removed, due_before, read_mark, remove, sweep, sweep_all
 from fleet.home import Home
-from fleet.store.sqlite_history import SqliteHistory
 from stores import open_queue
 
 DAY = timedelta(days=1)
@@ -28,20 +27,19 @@ class Place:
         self.clock = FakeClock()
         self.home = Home(str(folder / "home"))
         self.home.make()
-        self.queue = open_queue(self.clock)
-        self.history = SqliteHistory(self.queue)
-        self.office = Office(self.home, self.queue, self.history, open_launcher(), owner="host")
+        self.store = open_queue(self.clock)
+        self.office = Office(self.home, self.store, open_launcher(), owner="host")
 
     def run(self, ended_at: datetime | None = LONG_AGO, *, text: str = "raw") -> Run:
         """A run with everything in its folder that a run has."""
-        run = self.history.begin(a_claim(self.queue), a_run())
+        run = self.store.runs.begin(a_claim(self.store), a_run())
         folder = self.folder(run)
         folder.mkdir(parents=True)
         for name in (*RAW, "exit.json", "shim.log"):
             (folder / name).write_text(text)
         (folder.parent.parent / "events.jsonl").write_text("{}")
         if ended_at is not None:
-            self.history.end(run.replace(ended_at=ended_at))
+            self.store.runs.end(run.replace(ended_at=ended_at))
         return run
 
     def folder(self, run: Run) -> Path:
@@ -104,7 +102,7 @@ def test_a_clock_that_was_turned_back_does_not_stop_sweeping(place: Place) -> No
 def test_a_mark_that_makes_no_sense_begins_again(place: Place) -> None:
     for text in ("", "nonsense", "- ", "2026-03-01T12:00:00 - run", f"{NOON.isoformat()} never x", "\x00" * 9):
         run = place.run()
-        place.queue.set_config(SWEPT, text)
+        place.store.config.set(SWEPT, text)
         sweep(place.office)
         assert not place.kept(run), text
 
@@ -117,13 +115,13 @@ def test_a_mark_comes_back_as_it_was(mark: Mark) -> None:
 
 
 def test_a_sweep_by_hand_takes_all_that_is_left_wherever_the_mark_is(place: Place) -> None:
-    place.queue.set_config(SWEPT, Mark(ended_at=NOON, run_id="z", looked_at=NOON).text())
+    place.store.config.set(SWEPT, Mark(ended_at=NOON, run_id="z", looked_at=NOON).text())
     runs = [place.run(text="123") for _ in range(2 * PART + 1)]
     before = due_before(NOON, 30)
-    would = sweep_all(place.home, place.queue, place.history, before=before, dry_run=True)
+    would = sweep_all(place.home, place.store, before=before, dry_run=True)
     assert would == Removed(runs=len(runs), files=4 * len(runs), bytes=12 * len(runs))
     assert all(place.kept(run) for run in runs)
-    assert sweep_all(place.home, place.queue, place.history, before=before) == would
+    assert sweep_all(place.home, place.store, before=before) == would
     assert not any(place.kept(run) for run in runs)
     assert sweep(place.office) == 0
 
@@ -140,7 +138,7 @@ def test_no_link_is_followed_wherever_an_agent_puts_one(place: Place, tmp_path: 
     steps[part].rename(tmp_path / "aside")
     steps[part].symlink_to(target[part])
     for dry_run in (True, False):
-        assert remove(place.home, [place.history.runs(run.task_id)[0]], dry_run=dry_run) == Removed(failed=1)
+        assert remove(place.home, [place.store.runs.of_task(run.task_id)[0]], dry_run=dry_run) == Removed(failed=1)
     assert place.kept(other)
 
 
@@ -158,7 +156,7 @@ def test_what_cannot_be_removed_is_counted_and_the_rest_goes_on(place: Place, dr
     odd, next_one = place.run(text="123"), place.run(text="123")
     (place.folder(odd) / "stdout").unlink()
     (place.folder(odd) / "stdout").mkdir()
-    done = sweep_all(place.home, place.queue, place.history, before=NOON, dry_run=dry_run)
+    done = sweep_all(place.home, place.store, before=NOON, dry_run=dry_run)
     assert done == Removed(runs=2, files=7, bytes=21, failed=1)
     assert place.kept(next_one) is dry_run
 
@@ -176,7 +174,7 @@ def test_a_run_without_a_folder_or_with_an_odd_name_harms_nothing(place: Place) 
         (place.folder(gone) / name).unlink()
     place.folder(gone).rmdir()
     odd = a_run(id="../1", task_id="..", number=1, ended_at=LONG_AGO)
-    ended = place.history.runs(gone.task_id)
+    ended = place.store.runs.of_task(gone.task_id)
     assert remove(place.home, [*ended, odd]) == Removed(failed=1)
 
 

@@ -31,7 +31,7 @@ class World:
 
     def __init__(self, seed: int, tasks: int, slots: int) -> None:
         self.random, self.clock = random.Random(seed), FakeClock()
-        self.queue = open_queue(self.clock)
+        self.store = open_queue(self.clock)
         self.slots, self.cap = slots, max(1, slots // 5)
         self.settings = merge([Layer(Origin("runtime", ""), self._said())])
         self.ttl = timedelta(seconds=self.settings.supervisor.claim_seconds)
@@ -51,7 +51,7 @@ class World:
         self.ended: dict[str, Counter[str]] = defaultdict(Counter)
         self.cursed: dict[str, str] = {}  # tasks that meet the same fate over and over
         for number in range(tasks):
-            self.queue.add(task := self._new_task(number))
+            self.store.tasks.add(task := self._new_task(number))
             if self.random.random() < 0.06:
                 self.cursed[task.id] = self.random.choice(CURSES)
         self._plan()
@@ -103,7 +103,7 @@ class World:
     def waits(self, *modes: str) -> bool:
         """Return True if a task of one of these modes waits."""
         spellings = ("", *modes) if HEADLESS in modes else modes
-        return bool(self.queue.count(Filter(statuses=(Status.OPEN,), modes=spellings))[""])
+        return bool(self.store.tasks.count(Filter(statuses=(Status.OPEN,), modes=spellings))[""])
 
     # The supervisor
 
@@ -116,7 +116,7 @@ class World:
             if not self.waits(mode):
                 continue
             room = admit(self.settings, self._situation(), mode)
-            claims = self.queue.claim(OWNER, room.lanes, room=room.room, ttl=self.ttl) if room.lanes else []
+            claims = self.store.claims.acquire(OWNER, room.lanes, room=room.room, ttl=self.ttl) if room.lanes else []
             self.ramp = self.ramp.started(len(claims), self.clock(), 1)
             if claims and self.random.random() < 0.02:
                 self.crash()  # claimed, and killed before anything was started
@@ -197,9 +197,9 @@ class World:
             self.unheard[key] = outcome
 
     def settle(self, claim: Claim, outcome: Outcome) -> None:
-        now, limits, task = self.clock(), self.settings.limits, self.queue.get(claim.task.id)
+        now, limits, task = self.clock(), self.settings.limits, self.store.tasks.get(claim.task.id)
         verdict = decide(task, outcome, now=now, limits=limits, jitter=self.random.random())
-        after = self.queue.settle(claim, verdict)
+        after = self.store.claims.settle(claim, verdict)
         self.ended[after.id][outcome.ending] += 1
         coder = task.coder or "claude"
         account = self.accounts.get(coder) or Account(coder=coder)
@@ -213,10 +213,10 @@ class World:
     def renew(self) -> None:
         """Keep the claims, and give back what somebody let expire."""
         if self.is_up:
-            held = self.queue.renew(self.claims.values(), ttl=self.ttl)
+            held = self.store.claims.renew(self.claims.values(), ttl=self.ttl)
             assert len(held) == len(self.claims), "a claim was lost under a living supervisor"
             self.claims = {claim.task.id: claim for claim in held}
-        for task in self.queue.reap(spare=self.agents):
+        for task in self.store.claims.reap(spare=self.agents):
             assert not self.is_up
             self.uncounted[task.id] += 1
         if self.agents or self.unheard or self.waits(HEADLESS, INTERACTIVE) or not self.is_up:
@@ -234,17 +234,17 @@ class World:
     def recover(self) -> None:
         """Adopt what lives, settle what ended or vanished, give back what was never started."""
         self.is_up, self.life = True, self.life + 1
-        for task in [each for each in self.queue.find(Filter()) if each.claim_owner == OWNER]:
-            claim = self.queue.adopt(task.id, OWNER, epoch=task.epoch, ttl=self.ttl)
+        for task in [each for each in self.store.tasks.find(Filter()) if each.claim_owner == OWNER]:
+            claim = self.store.claims.adopt(task.id, OWNER, epoch=task.epoch, ttl=self.ttl)
             with pytest.raises(ClaimLost):
-                self.queue.settle(claim.replace(epoch=task.epoch), Verdict(status=Status.OPEN))
+                self.store.claims.settle(claim.replace(epoch=task.epoch), Verdict(status=Status.OPEN))
             if task.id in self.agents:
                 self.claims[task.id] = claim
                 self.watch(self.agents[task.id])
             elif task.id in self.unheard:
                 self.settle(claim, self.unheard[task.id])
             else:
-                self.queue.release(claim)
+                self.store.claims.release(claim)
         self.unheard = {}
         self.wake(self.clock())
         assert set(self.claims) == set(self.agents)
@@ -259,14 +259,14 @@ class World:
         self.wake(self.clock())
 
     def install(self) -> None:
-        assert all(run == 0 for key, run in self.runs.items() if self.queue.get(key).coder == "gemini")
+        assert all(run == 0 for key, run in self.runs.items() if self.store.tasks.get(key).coder == "gemini")
         self.gemini = ""
         self.wake(self.clock())
 
     def answer(self, key: str) -> None:
         """A person answers, and the task goes on."""
-        with self.queue.atomic():
-            self.queue.save(self.queue.get(key).reopened(self.clock()))
+        with self.store.atomic():
+            self.store.tasks.save(self.store.tasks.get(key).reopened(self.clock()))
         self.uncounted[key] += 1
         self.wake(self.clock())
 
@@ -274,7 +274,7 @@ class World:
 
     def check(self) -> None:
         assert not self.agents and not self.claims and not self.unheard
-        tasks = self.queue.find(Filter())
+        tasks = self.store.tasks.find(Filter())
         waiting = [task.id for task in tasks if task.status not in (Status.CLOSED, Status.BLOCKED)]
         assert not waiting, f"left waiting: {waiting}"
         for task in tasks:

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from builders import NOON
-from contract.history_builders import a_claim, a_run
+from contract.store_builders import a_claim, a_run
 from fleet.config import Settings, load
 from fleet.core.budget import COST, TOKENS
 from fleet.core.run import Run
 from fleet.core.task import Task
 from fleet.engine.spending import left_of, spent
 from fleet.home import Home
-from fleet.store.sqlite_history import SqliteHistory
 from stores import open_queue
 
 LIMITS = '{"max_cost_usd": 5, "max_tokens": 9000000}'
@@ -28,19 +27,18 @@ class Family:
     """A task with a budget, and tasks that came of it, each with a run."""
 
     def __init__(self) -> None:
-        self.queue = open_queue()
-        self.history = SqliteHistory(self.queue)
+        self.store = open_queue()
         self.top = self.add(coder="claude", model="claude-sonnet-5", cost_usd=1.0, cost_basis="reported")
 
     def add(self, *, ends: bool = True, **said: Any) -> Task:
         made_by = {"made_by": self.top.id} if hasattr(self, "top") else {"limits": LIMITS}
-        claim = a_claim(self.queue, **made_by)
+        claim = a_claim(self.store, **made_by)
         begun = {name: said.pop(name) for name in ("coder", "model")}
-        run: Run = self.history.begin(claim, a_run(**begun, launcher="headless")).replace(**said)
+        run: Run = self.store.runs.begin(claim, a_run(**begun, launcher="headless")).replace(**said)
         if ends:
-            self.history.end(run.replace(ended_at=NOON))
+            self.store.runs.end(run.replace(ended_at=NOON))
         else:
-            self.history.fold(claim, run)
+            self.store.runs.fold(claim, run)
         return claim.task
 
 
@@ -48,21 +46,21 @@ def test_the_cost_of_a_family_is_what_is_reported_and_computed(settings: Setting
     family = Family()
     family.add(coder="codex", model="gpt-5.5", input_tokens=200_000)  # kept before costs had a basis: $1
     family.add(coder="codex", model="gpt-5.5", input_tokens=7, cost_usd=0.5, cost_basis="computed:2026-11-19")
-    left = left_of(family.queue, family.history, settings, family.top)
+    left = left_of(family.store, settings, family.top)
     assert left == {COST: 2.5, TOKENS: 8_799_993}
 
 
 def test_where_the_cost_of_one_run_is_unknown_no_dollar_is_left(settings: Settings) -> None:
     family = Family()
     family.add(coder="codex", model="nobody-knows", input_tokens=7, cost_basis="unknown")
-    took = spent(family.queue, family.history, family.top, settings)
+    took = spent(family.store, family.top, settings)
     assert (took.unpriced, took.amounts[COST]) == ("nobody-knows", 1.0)
-    assert left_of(family.queue, family.history, settings, family.top)[COST] == 0.0
+    assert left_of(family.store, settings, family.top)[COST] == 0.0
 
 
 def test_a_run_at_work_whose_coder_reports_at_the_end_is_waited_for(settings: Settings) -> None:
     family = Family()
     family.add(ends=False, coder="claude", model="nobody-knows", input_tokens=7, cost_basis="unknown")
-    assert left_of(family.queue, family.history, settings, family.top)[COST] == 4.0
+    assert left_of(family.store, settings, family.top)[COST] == 4.0
     family.add(ends=False, coder="codex", model="nobody-knows", input_tokens=7, cost_basis="unknown")
-    assert left_of(family.queue, family.history, settings, family.top)[COST] == 0.0
+    assert left_of(family.store, settings, family.top)[COST] == 0.0

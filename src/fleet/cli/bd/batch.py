@@ -121,7 +121,7 @@ def _show(session: Session, ops: list[Op]) -> int:
 
 def _run_all(session: Session, ops: list[Op]) -> list[tuple[Op, str]]:
     done = []
-    with session.queue.atomic():
+    with session.store.atomic():
         for op in ops:
             try:
                 done.append((op, _OPERATIONS[op.name](session, op.words)))
@@ -139,9 +139,9 @@ def _close(session: Session, words: list[str]) -> str:
 def _finish(session: Session, key: str, reason: str, *, force: bool = False) -> str:
     caller = session.caller()
     if caller is not None and caller.task_id == key:
-        tasks.hand_in(session.queue, key, reason)
+        tasks.hand_in(session.store, key, reason)
     else:
-        tasks.close(session.queue, key, reason, actor=session.actor, force=force)
+        tasks.close(session.store, key, reason, actor=session.actor, force=force)
     return key
 
 
@@ -159,7 +159,7 @@ def _update(session: Session, words: list[str]) -> str:
     force = found.get("force", "").lower() in ("1", "t", "true")
     patch = _patch(session, found)
     if not patch.is_empty:
-        tasks.update(session.queue, key, patch, guard=lambda task: _check_holder(session, task, patch, force))
+        tasks.update(session.store, key, patch, guard=lambda task: _check_holder(session, task, patch, force))
     if found.get("status") == Status.CLOSED:
         _finish(session, key, "Closed", force=force)
     return key
@@ -173,7 +173,7 @@ def _patch(session: Session, found: dict[str, str]) -> Patch:
         fields["priority"] = checks.priority(found["priority"])
     if "assignee" in found:
         fields["assignee"] = checks.line("assignee", found["assignee"])
-    status = checks.status(found["status"], session.queue.config()) if "status" in found else None
+    status = checks.status(found["status"], session.store.config.all()) if "status" in found else None
     return Patch(fields=fields, status=None if status == Status.CLOSED else status)
 
 
@@ -189,13 +189,13 @@ def _check_holder(session: Session, task: Task, patch: Patch, force: bool) -> No
 def _create(session: Session, words: list[str]) -> str:
     _need(words, 3, "create requires <type> <priority> <title>")
     fields = {
-        "type": checks.task_type(words[0], session.queue.config()),
+        "type": checks.task_type(words[0], session.store.config.all()),
         "priority": checks.priority(words[1]),
         "title": checks.title(" ".join(words[2:])),
         "owner": session.owner,
         **placement(session),
     }
-    task, _ = tasks.create(session.queue, tasks.Draft(fields=fields), actor=session.actor)
+    task, _ = tasks.create(session.store, tasks.Draft(fields=fields), actor=session.actor)
     return task.id
 
 
@@ -205,15 +205,15 @@ def _add(session: Session, words: list[str]) -> str:
     if task == needs:
         raise BadInput(f"cannot add self-dependency: {task} cannot depend on itself")
     kind = checks.line("dependency type", words[2] if len(words) > 2 else BLOCKS, longest=50)
-    now = session.queue.now()
-    session.queue.link(Edge(task=task, needs=needs, type=kind, created_at=now, created_by=session.actor))
+    now = session.store.now()
+    session.store.edges.add(Edge(task=task, needs=needs, type=kind, created_at=now, created_by=session.actor))
     return f"{task}->{needs}"
 
 
 def _remove(session: Session, words: list[str]) -> str:
     _need(words, 2, "dep remove requires <from-id> <to-id>")
     task, needs = _find(session, words[0]), _find(session, words[1])
-    if not session.queue.unlink(task, needs):
+    if not session.store.edges.remove(task, needs):
         raise BadInput(f"{task} does not depend on {needs}")
     return f"{task}->{needs}"
 

@@ -74,7 +74,7 @@ def reopen(session: Session) -> int:
             session.warn(f"Error resolving {clean(text)}: {error}")
             failed = True
             continue
-        if session.queue.get(key).status == Status.OPEN:
+        if session.store.tasks.get(key).status == Status.OPEN:
             session.warn(f"{key} is already open")
             continue
         opened.append(_reopen_one(session, key, reason))
@@ -88,11 +88,11 @@ def reopen(session: Session) -> int:
 def _reopen_one(session: Session, key: str, reason: str) -> Task:
     from fleet.core.unique import new_uuid
 
-    with session.queue.atomic():
-        task = tasks.reopen(session.queue, key)
+    with session.store.atomic():
+        task = tasks.reopen(session.store, key)
         if reason:
-            now = session.queue.now()
-            session.queue.comment(
+            now = session.store.now()
+            session.store.comments.add(
                 Comment(id=new_uuid(), task_id=key, author=session.actor, text=f"Reopened: {reason}", created_at=now)
             )
         return task
@@ -126,16 +126,16 @@ def _close_one(session: Session, key: str, reason: str) -> Task:
     arguments = session.arguments
     caller = session.caller()
     if caller is not None and caller.task_id == key:
-        return tasks.hand_in(session.queue, key, reason)
+        return tasks.hand_in(session.store, key, reason)
     by = arguments.text("session") or os.environ.get("CLAUDE_SESSION_ID", "")
     force = arguments.flag("force")
-    return tasks.close(session.queue, key, reason, actor=session.actor, force=force, session=by)
+    return tasks.close(session.store, key, reason, actor=session.actor, force=force, session=by)
 
 
 def _answer(session: Session, closed: list[Task]) -> None:
     more: dict[str, Any] = {}
     if session.arguments.flag("suggest-next"):
-        freed = {task.id: task for each in closed for task in tasks.unblocked_by(session.queue, each.id)}
+        freed = {task.id: task for each in closed for task in tasks.unblocked_by(session.store, each.id)}
         if freed and not session.json:
             session.say("\nNewly unblocked:")
             session.say("\n".join(f"  • {task.id} — {clean(task.title)} (P{task.priority})" for task in freed.values()))
@@ -152,7 +152,7 @@ def _answer(session: Session, closed: list[Task]) -> None:
 
 def _claim_next(session: Session) -> Task | None:
     try:
-        return tasks.claim_first(session.queue, READY, session.actor)
+        return tasks.claim_first(session.store, READY, session.actor)
     except IllegalMove as error:  # what was asked for first is done
         session.warn(f"{error}; {error.hint.rstrip('.')}")
         return None

@@ -57,7 +57,7 @@ def comment(session: Session) -> int:
     made = _add(session, "use positional args, --stdin, or --file")
     if session.json:
         return session.answer(comment_json(made))
-    session.say(f"✓ Comment added to {made.task_id} — {clean(session.queue.get(made.task_id).title)}")
+    session.say(f"✓ Comment added to {made.task_id} — {clean(session.store.tasks.get(made.task_id).title)}")
     return 0
 
 
@@ -78,7 +78,7 @@ def comments(session: Session) -> int:
     if more:
         raise Usage(ONE_ID)
     key = session.find(word, doing=f"resolving {word}")
-    found = session.queue.comments([key])
+    found = session.store.comments.find([key])
     if session.json:
         return session.answer([comment_json(each) for each in found])
     if not found:
@@ -94,10 +94,10 @@ def comments(session: Session) -> int:
 
 def leave(session: Session, key: str, text: str, *, author: str = "") -> Comment:
     """Keep a comment on a task, and answer with it."""
-    now, caller = session.queue.now(), session.caller()
+    now, caller = session.store.now(), session.caller()
     name = caller.run_id if caller else author or session.actor
     made = Comment(id=new_uuid(), task_id=key, author=name, text=text, created_at=now)
-    session.queue.comment(made)
+    session.store.comments.add(made)
     return made
 
 

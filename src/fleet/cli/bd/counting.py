@@ -46,9 +46,9 @@ def count(session: Session) -> int:
     chosen = [name for name in GROUPS if session.arguments.flag(f"by-{name}")]
     if len(chosen) > 1:
         raise Usage("only one --by-* flag can be specified")
-    with session.queue.snapshot():
+    with session.store.snapshot():
         where = read_filter(session).replace(statuses=read_statuses(session))
-        total = session.queue.count(where)[""]
+        total = session.store.tasks.count(where)[""]
         groups = _groups(session, where, chosen[0]) if chosen else {}
     if session.json:
         rows = [{"group": name, "count": number} for name, number in groups.items()]
@@ -61,10 +61,10 @@ def count(session: Session) -> int:
 def stats(session: Session) -> int:
     """bd status, also called stats"""
     where = Filter(assignee=session.actor) if session.arguments.flag("assigned") else Filter()
-    with session.queue.snapshot():
-        by_status = session.queue.count(where, by="status")
-        blocked_count = session.queue.count(where.replace(blocked=True))[""]
-        pinned = session.queue.count(where.replace(pinned=True))[""]
+    with session.store.snapshot():
+        by_status = session.store.tasks.count(where, by="status")
+        blocked_count = session.store.tasks.count(where.replace(blocked=True))[""]
+        pinned = session.store.tasks.count(where.replace(pinned=True))[""]
     summary = {
         "total_issues": sum(by_status.values()),
         "open_issues": by_status.get(Status.OPEN, 0),
@@ -85,9 +85,9 @@ def stats(session: Session) -> int:
 
 def blocked(session: Session) -> int:
     """bd blocked"""
-    with session.queue.snapshot():
+    with session.store.snapshot():
         where = read_filter(session)
-        found = session.queue.find(where.replace(parent=None, under=where.parent, blocked=True))
+        found = session.store.tasks.find(where.replace(parent=None, under=where.parent, blocked=True))
         holders = _holders(session, found)
     if session.json:
         rows = [{**issue(t), "blocked_by_count": len(holders[t.id]), "blocked_by": holders[t.id]} for t in found]
@@ -104,13 +104,13 @@ def blocked(session: Session) -> int:
 
 
 def _groups(session: Session, where: Filter, by: str) -> dict[str, int]:
-    found = session.queue.count(where, by=by)
+    found = session.store.tasks.count(where, by=by)
     if by == "priority":
         found = {f"P{name}": number for name, number in found.items()}
     elif by == "assignee":
         found = {name or "(unassigned)": number for name, number in found.items()}
     elif by == "label":
-        without = session.queue.count(where.replace(unlabelled=True))[""]
+        without = session.store.tasks.count(where.replace(unlabelled=True))[""]
         found |= {"(no labels)": without} if without else {}
     return dict(sorted(found.items()))
 
@@ -133,9 +133,9 @@ def _show_summary(session: Session, summary: dict[str, int]) -> None:
 
 def _holders(session: Session, found: list[Task]) -> dict[str, list[str]]:
     """What each waits for: open blockers; else the task whose children it awaits; else its blocked parent."""
-    edges = session.queue.edges([task.id for task in found])
+    edges = session.store.edges.find([task.id for task in found])
     needed = tuple({edge.needs for edge in edges})
-    others = {task.id: task for task in session.queue.find(Filter(ids=needed), sort="id")}
+    others = {task.id: task for task in session.store.tasks.find(Filter(ids=needed), sort="id")}
     holders: dict[str, list[str]] = {task.id: [] for task in found}
     for kinds in (HARD, (WAITS_FOR,), (PARENT_CHILD,)):
         empty = {key for key, needs in holders.items() if not needs}

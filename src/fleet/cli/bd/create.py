@@ -80,7 +80,7 @@ def create(session: Session) -> int:
     draft = read_draft(session, title_of(arguments))
     if arguments.flag("dry-run"):
         return _preview(session, draft)
-    task, warnings = tasks.create(session.queue, draft, actor=session.actor)
+    task, warnings = tasks.create(session.store, draft, actor=session.actor)
     for warning in warnings:
         session.warn(f"Warning: {warning}")
     if task.workspace != "worktree" and (task.verify or arguments.has("fail-to-pass")):
@@ -97,7 +97,7 @@ def quick(session: Session) -> int:
     if not session.arguments.words:
         raise Usage("title required", hint='`bd q "what is to be done"`')
     title = checks.title(" ".join(session.arguments.words))
-    task, _ = tasks.create(session.queue, read_draft(session, title), actor=session.actor)
+    task, _ = tasks.create(session.store, read_draft(session, title), actor=session.actor)
     session.say(task.id)
     return 0
 
@@ -136,7 +136,7 @@ def title_of(arguments: Arguments) -> str:
 
 def read_draft(session: Session, title: str) -> tasks.Draft:
     """Everything the flags say about a new task, checked before anything is written."""
-    arguments, config = session.arguments, session.queue.config()
+    arguments, config = session.arguments, session.store.config.all()
     found: dict[str, Any] = {"title": title, **fields.texts(arguments)}
     found["description"] = _with_sections(found.get("description", ""), arguments)
     found["priority"] = checks.priority(arguments.text("priority", "2"))
@@ -200,7 +200,7 @@ def _status_and_times(session: Session, config: dict[str, str]) -> dict[str, Any
         if found["status"] == Status.CLOSED:
             raise BadInput("a new task cannot be closed", hint="create it, then close it.")
     deferral = found["defer_until"]
-    if deferral is not None and deferral > session.queue.now():
+    if deferral is not None and deferral > session.store.now():
         found.setdefault("status", Status.DEFERRED)
     elif deferral is not None:
         session.warn(
@@ -264,7 +264,7 @@ def _target(session: Session, text: str) -> str:
 
 
 def _preview(session: Session, draft: tasks.Draft) -> int:
-    now = session.queue.now()
+    now = session.store.now()
     task = Task(id=draft.id, created_at=now, created_by=session.actor, updated_at=now, **draft.fields)
     if session.json:
         return session.answer({"id": "", **issue(task)})

@@ -38,7 +38,7 @@ def from_file(session: Session) -> int:
         drafts = [_draft(session, sections) for sections in plan]
     except BadInput as error:
         raise BadInput(f"parsing markdown file: {error}", hint=error.hint) from error
-    with session.queue.atomic():
+    with session.store.atomic():
         made = [_make(session, draft, sections) for draft, sections in zip(drafts, plan, strict=True)]
     if session.json:
         return session.answer([_with_edges(session, task) for task in made])
@@ -78,7 +78,7 @@ def _draft(session: Session, sections: Sections) -> tasks.Draft:
     found["acceptance"] = _section(sections, "acceptance criteria", lambda text: checks.body("acceptance", text), "")
     found["assignee"] = _section(sections, "assignee", lambda text: checks.line("assignee", text), "")
     found["priority"] = _section(sections, "priority", checks.priority, 2)
-    config = session.queue.config()
+    config = session.store.config.all()
     found["type"] = _section(sections, "type", lambda text: checks.task_type(text, config), "task")
     found["labels"] = _section(sections, "labels", lambda text: checks.labels(text.replace(",", " ").split()), ())
     if session.arguments.flag("validate"):
@@ -116,12 +116,12 @@ def _ties(session: Session, text: str) -> tuple[tuple[tuple[str, str, str], ...]
 
 def _make(session: Session, draft: tasks.Draft, sections: Sections) -> Task:
     try:
-        task, _ = tasks.create(session.queue, draft, actor=session.actor)
+        task, _ = tasks.create(session.store, draft, actor=session.actor)
     except FleetError as error:
         raise BadInput(f"line {sections.title.line}: {error}", hint=error.hint) from error
     return task
 
 
 def _with_edges(session: Session, task: Task) -> dict[str, Any]:
-    edges = [edge(each) for each in session.queue.edges([task.id])]
+    edges = [edge(each) for each in session.store.edges.find([task.id])]
     return {**issue(task), **({"dependencies": edges} if edges else {})}

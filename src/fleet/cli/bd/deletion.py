@@ -26,14 +26,14 @@ FLAGS = {
 
 def delete(session: Session) -> int:
     """bd delete"""
-    arguments, queue = session.arguments, session.queue
+    arguments, store = session.arguments, session.store
     cascade = arguments.flag("cascade")
     if not arguments.flag("force") or arguments.flag("dry-run"):
-        with queue.snapshot():
-            found = deletion.plan(queue, _find_all(session, _words(session)), cascade=cascade)
+        with store.snapshot():
+            found = deletion.plan(store, _find_all(session, _words(session)), cascade=cascade)
         return _preview(session, found)
-    with queue.atomic():
-        done = deletion.delete(queue, _find_all(session, _words(session)), cascade=cascade)
+    with store.atomic():
+        done = deletion.delete(store, _find_all(session, _words(session)), cascade=cascade)
     return _answer(session, done, single=len(done.asked) == 1 and not cascade)
 
 

@@ -70,7 +70,7 @@ def dep(session: Session) -> int:
         raise Usage("--blocks requires exactly one issue ID argument")
     blocker = _find(session, arguments.words[0])
     blocked = _find(session, arguments.text("blocks"))
-    dependencies.add(session.queue, blocked, blocker, actor=session.actor)
+    dependencies.add(session.store, blocked, blocker, actor=session.actor)
     if session.json:
         return session.answer({"status": "added", "blocker_id": blocker, "blocked_id": blocked, "type": BLOCKS})
     session.say(f"✓ Added dependency: {_named(session, blocker)} blocks {_named(session, blocked)}")
@@ -84,7 +84,7 @@ def add(session: Session) -> int:
     first, second = _two_ids(session)
     kind = dependencies.known_type(session.arguments.text("type", BLOCKS))
     task, needs = _find(session, first), _find_needed(session, second)
-    dependencies.add(session.queue, task, needs, kind, actor=session.actor)
+    dependencies.add(session.store, task, needs, kind, actor=session.actor)
     if session.json:
         return session.answer({"status": "added", "issue_id": task, "depends_on_id": needs, "type": kind})
     phrase = PHRASES.get(kind, "depends on")
@@ -97,7 +97,7 @@ def remove(session: Session) -> int:
     first, second = session.arguments.exactly(2)
     task = _find(session, first)
     needs = second if second.startswith(EXTERNAL) else _find_needed(session, second)
-    session.queue.unlink(task, needs)
+    session.store.edges.remove(task, needs)
     if session.json:
         return session.answer({"status": "removed", "issue_id": task, "depends_on_id": needs})
     session.say(f"✓ Removed dependency: {_named(session, task)} → {_named(session, needs)}")
@@ -108,7 +108,7 @@ def relate(session: Session) -> int:
     """bd dep relate"""
     one, other = _pair(session)
     try:
-        dependencies.relate(session.queue, one, other, actor=session.actor)
+        dependencies.relate(session.store, one, other, actor=session.actor)
     except DependencyRefused as error:
         raise BadInput(f"failed to add relates-to {one} -> {other}: {error}", hint=error.hint) from error
     return _answer_pair(session, one, other, "related", "Linked")
@@ -117,7 +117,7 @@ def relate(session: Session) -> int:
 def unrelate(session: Session) -> int:
     """bd dep unrelate"""
     one, other = _pair(session)
-    dependencies.unrelate(session.queue, one, other)
+    dependencies.unrelate(session.store, one, other)
     return _answer_pair(session, one, other, "unrelated", "Unlinked")
 
 
@@ -143,7 +143,7 @@ def _add_file(session: Session) -> int:
     kind = dependencies.known_type(arguments.text("type", BLOCKS))
     ties: list[tuple[str, str, str]] = []
     problems: list[str] = []
-    with session.queue.atomic():
+    with session.store.atomic():
         for number, line in enumerate(text.split("\n"), 1):
             try:
                 ties += [_tie(session, line, kind)] if line.strip() else []
@@ -154,7 +154,7 @@ def _add_file(session: Session) -> int:
         if not ties:
             raise BadInput("no dependency edges found", hint='one object a line: {"from": "fleet-a", "to": "fleet-b"}')
         check_each = not arguments.flag("no-cycle-check")
-        dependencies.add_all(session.queue, ties, actor=session.actor, check_each=check_each)
+        dependencies.add_all(session.store, ties, actor=session.actor, check_each=check_each)
     if session.json:
         rows = [{"issue_id": task, "depends_on_id": needs, "type": type_} for task, needs, type_ in ties]
         return session.answer({"status": "added", "count": len(rows), "dependencies": rows})
@@ -203,7 +203,7 @@ def _find_needed(session: Session, text: str) -> str:
 
 
 def _named(session: Session, key: str) -> str:
-    return clean(key) if key.startswith(EXTERNAL) else f"{key} ({clean(session.queue.get(key).title)})"
+    return clean(key) if key.startswith(EXTERNAL) else f"{key} ({clean(session.store.tasks.get(key).title)})"
 
 
 def _answer_pair(session: Session, one: str, other: str, word: str, told: str) -> int:

@@ -50,8 +50,8 @@ def list_edges(session: Session) -> int:
     up = _direction(session, ("down", "up")) == "up"
     keys = [session.find(word, doing=f"resolving {word}") for word in session.arguments.at_least(1)]
     kind = session.arguments.text("type")
-    with session.queue.snapshot():
-        edges = [e for key in keys for e in session.queue.edges([key], up=up) if not kind or e.type == kind]
+    with session.store.snapshot():
+        edges = [e for key in keys for e in session.store.edges.find([key], up=up) if not kind or e.type == kind]
         if len(keys) > 1 and not up:
             return _answer_raw(session, keys, edges)
         far = [each.task if up else each.needs for each in edges]
@@ -77,10 +77,10 @@ def tree(session: Session) -> int:
         raise Usage("--max-depth must be >= 1")
     status = session.arguments.text("status")
     if status:
-        checks.status(status, session.queue.config())
+        checks.status(status, session.store.config.all())
     root = session.find(word, doing=f"resolving issue ID {word}")
     above, below = [
-        dependencies.tree(session.queue, root, up=up, max_depth=depth) if direction in (name, "both") else []
+        dependencies.tree(session.store, root, up=up, max_depth=depth) if direction in (name, "both") else []
         for name, up in (("up", True), ("down", False))
     ]
     if status:
@@ -99,8 +99,8 @@ def tree(session: Session) -> int:
 
 def cycles(session: Session) -> int:
     """bd dep cycles"""
-    with session.queue.snapshot():
-        found = dependencies.circles(session.queue)
+    with session.store.snapshot():
+        found = dependencies.circles(session.store)
         tasks = _tasks(session, [key for circle in found for key in circle])
     if session.json:
         return session.answer([[issue(tasks[key]) for key in circle if key in tasks] for circle in found])
@@ -123,7 +123,7 @@ def _direction(session: Session, allowed: tuple[str, ...]) -> str:
 
 
 def _tasks(session: Session, keys: list[str]) -> dict[str, Task]:
-    return {task.id: task for task in session.queue.find(Filter(ids=tuple(keys)), sort="id")} if keys else {}
+    return {task.id: task for task in session.store.tasks.find(Filter(ids=tuple(keys)), sort="id")} if keys else {}
 
 
 def _line(task: Task) -> str:

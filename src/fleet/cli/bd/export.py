@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fleet.cli.bd.session import Session
     from fleet.core.task import Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 FLAGS = {
     "export": """
@@ -45,53 +45,53 @@ def export(session: Session) -> int:
     if session.arguments.words:
         raise Usage(f"export takes no words, got {session.arguments.words[0]!r}", hint="`bd export -o FILE`")
     path = session.arguments.text("output")
-    with session.queue.snapshot():
+    with session.store.snapshot():
         hidden = _hidden(session)
         if path:
             from fleet.files import atomic_write
 
-            atomic_write(path, lines(session.queue, hidden))
-            session.warn(f"Exported {session.queue.count(Filter())[''] - len(hidden)} issues to {path}")
+            atomic_write(path, lines(session.store, hidden))
+            session.warn(f"Exported {session.store.tasks.count(Filter())[''] - len(hidden)} issues to {path}")
             return 0
         sys.stdout.flush()
-        for line in lines(session.queue, hidden):
+        for line in lines(session.store, hidden):
             sys.stdout.buffer.write(line)
     return 0
 
 
-def lines(queue: Queue, hidden: Collection[str] = ()) -> Iterator[bytes]:
+def lines(store: Store, hidden: Collection[str] = ()) -> Iterator[bytes]:
     """Each task as one line of JSON, but for the hidden ones. Call it inside `snapshot`."""
-    for page in pages(queue, Filter()):
-        for row in _rows(queue, [task for task in page if task.id not in hidden], hidden):
+    for page in pages(store, Filter()):
+        for row in _rows(store, [task for task in page if task.id not in hidden], hidden):
             yield _line(row)
 
 
 def _hidden(session: Session) -> set[str]:
     """What is left out. The others then do not mention it either, so that a file names nothing it does not have."""
-    queue, arguments = session.queue, session.arguments
+    store, arguments = session.store, session.arguments
     wheres = [Filter(template=True), Filter(ephemeral=True)] * (not arguments.flag("all"))
     if not arguments.flag("all") and not arguments.flag("include-infra"):
         wheres.append(Filter(types=INFRA))
-    hidden = {task.id for where in wheres for page in pages(queue, where) for task in page}
+    hidden = {task.id for where in wheres for page in pages(store, where) for task in page}
     owners, scrub = arguments.many("exclude-owner"), arguments.flag("scrub")
     if owners or scrub:
-        for page in pages(queue, Filter()):
+        for page in pages(store, Filter()):
             hidden |= {task.id for task in page if task.created_by in owners or (scrub and _is_test(task.title))}
     return hidden
 
 
-def _rows(queue: Queue, page: list[Task], hidden: Collection[str]) -> Iterator[dict[str, Any]]:
+def _rows(store: Store, page: list[Task], hidden: Collection[str]) -> Iterator[dict[str, Any]]:
     ids = [task.id for task in page]
-    down, up = queue.edges(ids), queue.edges(ids, up=True) if hidden else []
+    down, up = store.edges.find(ids), store.edges.find(ids, up=True) if hidden else []
     unseen = Counter(("dependency_count", e.task) for e in down if e.needs in hidden and e.type in BLOCKING)
     unseen += Counter(("dependent_count", e.needs) for e in up if e.task in hidden and e.type in BLOCKING)
     ties: dict[str, dict[str, list[Any]]] = {key: {} for key in ids}
     for each in sorted(down, key=lambda e: e.needs):
         if each.needs not in hidden:
             ties[each.task].setdefault("dependencies", []).append(edge(each, exact=True))
-    for said in sorted(queue.comments(ids), key=lambda c: (c.created_at, c.id)):
+    for said in sorted(store.comments.find(ids), key=lambda c: (c.created_at, c.id)):
         ties[said.task_id].setdefault("comments", []).append(comment(said, exact=True))
-    tallies = queue.tallies(ids)
+    tallies = store.tasks.tallies(ids)
     for task in page:
         row = issue(task, exact=True)
         late = {name: row.pop(name) for name in (*LATE, *task.extra) if name in row}

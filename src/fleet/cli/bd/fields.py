@@ -71,7 +71,7 @@ def moment(session: Session, flag: str) -> datetime | None:
     from fleet.core import when
 
     try:
-        return when.parse(text, now=session.queue.now().astimezone())
+        return when.parse(text, now=session.store.now().astimezone())
     except BadInput as error:
         raise BadInput(
             f'invalid --{flag} format "{text}". Examples: +6h, tomorrow, next monday, 2025-01-15', hint=error.hint

@@ -106,7 +106,7 @@ def read_statuses(session: Session) -> tuple[str, ...] | None:
     asked = [text for flag in ("status", "state") for text in session.arguments.many(flag)]
     if not asked or "all" in asked:
         return None
-    allowed = (*CATEGORIES, *checks.custom_statuses(session.queue.config()))
+    allowed = (*CATEGORIES, *checks.custom_statuses(session.store.config.all()))
     for text in asked:
         if text not in allowed:
             raise BadInput(f'invalid status "{text}" (valid: {", ".join(allowed)})')
@@ -115,7 +115,7 @@ def read_statuses(session: Session) -> tuple[str, ...] | None:
 
 def hidden_statuses(session: Session) -> tuple[str, ...]:
     """What a list leaves out unless it is asked for: what is over or set aside for good."""
-    custom = checks.custom_statuses(session.queue.config())
+    custom = checks.custom_statuses(session.store.config.all())
     return (Status.PINNED, *(name for name, category in custom.items() if category in ("done", "frozen")))
 
 
@@ -147,7 +147,7 @@ def _types(session: Session) -> dict[str, Any]:
 
 def _type(session: Session, text: str) -> str:
     name = checks.TYPE_ALIASES.get(text, text)
-    allowed = (*TYPES, *checks.custom_types(session.queue.config()))
+    allowed = (*TYPES, *checks.custom_types(session.store.config.all()))
     if name not in allowed and name not in checks.TYPE_ALIASES.values():
         raise BadInput(f'invalid issue type "{text}" (valid: {", ".join(allowed)})')
     return name
@@ -184,7 +184,7 @@ def _moment(session: Session, flag: str) -> datetime:
 
     text = session.arguments.text(flag)
     try:
-        return when.parse(text, now=session.queue.now().astimezone())
+        return when.parse(text, now=session.store.now().astimezone())
     except BadInput as error:
         raise BadInput(
             f'parsing --{flag}: cannot parse time expression: "{text}" (examples: +6h, tomorrow, 2025-01-15)'

@@ -130,8 +130,8 @@ def _checked_node(session: Session, found: dict[str, Any], key: str) -> Node:
     plain = {name: found[name] for name in PLAIN if name in found}
     plain |= {"issue_type": found.get("type"), "priority": 2 if found.get("priority") is None else found["priority"]}
     plain.setdefault("estimated_minutes", found.get("estimate"))
-    now = session.queue.now()
-    row = jsonl.row_from(plain, session.queue.config(), now)
+    now = session.store.now()
+    row = jsonl.row_from(plain, session.store.config.all(), now)
     if row.task.status == Status.CLOSED:
         raise BadInput("a new task cannot be closed", hint="create it, then close it.")
     fields = {name: value for name, value in row.task.as_dict().items() if name not in MADE_ANEW}
@@ -190,13 +190,13 @@ def _end(session: Session, what: str, name: str, keys: dict[str, Node]) -> str:
 
 
 def _make(session: Session, nodes: list[Node], ties: list[Tie]) -> dict[str, str]:
-    queue = session.queue
-    with queue.atomic():
+    store = session.store
+    with store.atomic():
         ids = {node.key: _make_node(session, node) for node in nodes}
         for node in nodes:
             if node.refs:
                 named = {name: ids.get(key, key) for name, key in node.refs.items()}
-                queue.save(with_metadata(queue.get(ids[node.key]), named))
+                store.tasks.save(with_metadata(store.tasks.get(ids[node.key]), named))
         parents = [
             Tie(what=f'node "{each.key}"', task=each.key, needs=each.parent, type=PARENT_CHILD)
             for each in nodes
@@ -209,7 +209,7 @@ def _make(session: Session, nodes: list[Node], ties: list[Tie]) -> dict[str, str
 
 def _make_node(session: Session, node: Node) -> str:
     try:
-        task, _ = tasks.create(session.queue, node.draft, actor=session.actor)
+        task, _ = tasks.create(session.store, node.draft, actor=session.actor)
     except TaskExists as error:
         raise BadInput(
             f'explicit id "{node.draft.id}" (node "{node.key}") already exists; graph create will not overwrite an '
@@ -225,13 +225,13 @@ def _link(session: Session, tie: Tie, ids: dict[str, str]) -> None:
         task=ids.get(tie.task, tie.task),
         needs=ids.get(tie.needs, tie.needs),
         type=tie.type,
-        created_at=session.queue.now(),
+        created_at=session.store.now(),
         created_by=session.actor,
         metadata=tie.metadata,
         thread_id=tie.thread_id,
     )
     try:
-        session.queue.link(edge)
+        session.store.edges.add(edge)
     except FleetError as error:
         raise BadInput(f"{tie.what} ({tie.task} -> {tie.needs}): {error}", hint=error.hint) from error
 

@@ -52,7 +52,7 @@ def _import(session: Session, stream: BinaryIO, *, rehearse: bool) -> Imported:
     stale, dedup = session.arguments.flag("allow-stale"), session.arguments.flag("dedup")
     try:
         return interchange.import_lines(
-            session.queue, _lines(stream), actor=session.actor, allow_stale=stale, dedup=dedup, rehearse=rehearse
+            session.store, _lines(stream), actor=session.actor, allow_stale=stale, dedup=dedup, rehearse=rehearse
         )
     except BadInput as error:
         raise BadInput(f"import failed: {error}", hint=f"nothing was imported. {error.hint}".strip()) from error

@@ -55,8 +55,8 @@ def init(session: Session) -> int:
         prefix_named(asked)
     changes = make(session.home).changes
     if asked:
-        with session.queue.atomic():
-            session.queue.set_config(PREFIX, checked(session, PREFIX, asked))
+        with session.store.atomic():
+            session.store.config.set(PREFIX, checked(session, PREFIX, asked))
     prefix = config(session)[PREFIX]
     if session.json:
         found = {"path": session.home.root, "database_path": session.home.database, "prefix": prefix}

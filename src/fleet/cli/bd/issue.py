@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from fleet.core.dependency import Edge
     from fleet.core.tally import Tally
     from fleet.core.task import Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 
-def with_counts(queue: Queue, found: Iterable[Task]) -> list[dict[str, Any]]:
+def with_counts(store: Store, found: Iterable[Task]) -> list[dict[str, Any]]:
     """Issues as lists show them: with their raw dependencies, counts and parent."""
     tasks = list(found)
     ids = [task.id for task in tasks]
     edges: dict[str, list[Edge]] = {}
-    for each in queue.edges(ids):
+    for each in store.edges.find(ids):
         edges.setdefault(each.task, []).append(each)
-    tallies = queue.tallies(ids)
+    tallies = store.tasks.tallies(ids)
     return [
         {
             **issue(task),

@@ -43,7 +43,7 @@ def list_labels(session: Session) -> int:
     """bd label list"""
     (word,) = session.arguments.exactly(1)
     key = session.find(word, doing=f"resolving {word}")
-    found = session.queue.get(key).labels
+    found = session.store.tasks.get(key).labels
     if session.json:
         return session.answer(list(found))
     if found:
@@ -55,7 +55,7 @@ def list_labels(session: Session) -> int:
 
 def list_all(session: Session) -> int:
     """bd label list-all"""
-    found = session.queue.labels()
+    found = session.store.tasks.labels()
     if session.json:
         return session.answer([{"label": name, "count": count} for name, count in found.items()])
     if not found:
@@ -73,8 +73,8 @@ def propagate(session: Session) -> int:
     word, last = session.arguments.exactly(2)
     names = _new_labels(last)
     parent = session.find(word, doing=f"resolving parent {word}")
-    with session.queue.atomic():
-        keys = [task.id for task in session.queue.find(Filter(parent=parent), sort="id")]
+    with session.store.atomic():
+        keys = [task.id for task in session.store.tasks.find(Filter(parent=parent), sort="id")]
         _change(session, keys, Patch(add_labels=names))
     if not keys and not session.json:
         session.say(f"No children found for {parent}")
@@ -124,11 +124,11 @@ def _find_all(session: Session, words: list[str]) -> list[str]:
 
 def _change(session: Session, keys: list[str], patch: Patch) -> list[Task]:
     """The tasks after the change, all or none; one that has it so already is left alone."""
-    with session.queue.atomic():
-        found = [session.queue.get(key) for key in keys]
-        now = session.queue.now()
+    with session.store.atomic():
+        found = [session.store.tasks.get(key) for key in keys]
+        now = session.store.now()
         return [
-            task if patch.on(task, now).labels == task.labels else tasks.update(session.queue, task.id, patch)
+            task if patch.on(task, now).labels == task.labels else tasks.update(session.store, task.id, patch)
             for task in found
         ]
 

@@ -51,9 +51,11 @@ def list_tasks(session: Session) -> int:
     if arguments.text("format") not in ("", "json"):
         raise Usage(f"--format {arguments.text('format')} is not supported by fleet bd", hint="--json and --flat are.")
     limit = limit_of(session, _usual_limit(session))
-    with session.queue.snapshot():
+    with session.store.snapshot():
         where = _where(session)
-        found = session.queue.find(where, sort=sort, reverse=arguments.flag("reverse"), limit=limit + 1 if limit else 0)
+        found = session.store.tasks.find(
+            where, sort=sort, reverse=arguments.flag("reverse"), limit=limit + 1 if limit else 0
+        )
         more = bool(limit) and len(found) > limit
         found = found[:limit] if limit else found
         if session.json:
@@ -71,7 +73,7 @@ def show_flat(session: Session, found: list[Task]) -> int:
         session.say("No issues found.")
         return 0
     ids = [task.id for task in found]
-    down, up = session.queue.edges(ids), session.queue.edges(ids, up=True)
+    down, up = session.store.edges.find(ids), session.store.edges.find(ids, up=True)
     for task in found:
         session.say(
             _flat_line(session, task, [e for e in down if e.task == task.id], [e for e in up if e.needs == task.id])
@@ -86,7 +88,7 @@ def show_tree(session: Session, found: list[Task], *, sort: str = "priority") ->
     present = {task.id: task for task in found}
     parents = {
         edge.task: edge.needs
-        for edge in session.queue.edges(present)
+        for edge in session.store.edges.find(present)
         if edge.type == PARENT_CHILD and edge.needs in present
     }
     below: dict[str, list[Task]] = {}
@@ -146,7 +148,7 @@ def _usual_limit(session: Session) -> int:
 
 
 def _answer(session: Session, found: list[Task]) -> int:
-    rows = with_counts(session.queue, found)
+    rows = with_counts(session.store, found)
     if session.arguments.flag("skip-labels"):
         rows = [{**row, "labels": []} for row in rows]
         return session.answer({"issues": rows, "meta": {"skip_labels": True, "count": len(rows)}})
@@ -171,7 +173,7 @@ def _open(session: Session, ids: list[str]) -> list[str]:
     from fleet.core.filter import Filter
 
     return (
-        [each.id for each in session.queue.find(Filter(ids=tuple(ids), not_statuses=RESOLVED), sort="id")]
+        [each.id for each in session.store.tasks.find(Filter(ids=tuple(ids), not_statuses=RESOLVED), sort="id")]
         if ids
         else []
     )

@@ -31,7 +31,7 @@ def placement(session: Session) -> dict[str, str]:
         raise BadInput(f"unknown workspace {found['workspace']!r}", hint="directory or worktree.")
     if arguments.has("requires") or arguments.has("host"):
         found["requires"] = requirements(session, "")
-    return found | _travelling(session, found) if session.queue.is_shared else found
+    return found | _travelling(session, found) if session.store.is_shared else found
 
 
 def requirements(session: Session, text: str) -> str:

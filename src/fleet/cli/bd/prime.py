@@ -110,7 +110,7 @@ def _own_task(session: Session) -> str:
         return ""
     try:
         caller = session.caller()
-        task = session.queue.get(caller.task_id) if caller is not None else None
+        task = session.store.tasks.get(caller.task_id) if caller is not None else None
     except FleetError:
         return ""
     return f"\n## Your task\nfleet started you for {task.id}: {clean(task.title)}\n" if task is not None else ""

@@ -62,15 +62,15 @@ def ready(session: Session) -> int:
     if arguments.flag("claim"):
         return _claim(session, sort)
     limit = limit_of(session, USUAL_LIMIT)
-    with session.queue.snapshot():
+    with session.store.snapshot():
         where = _where(session)
-        found = session.queue.find(where, sort=sort, limit=limit + 1 if limit else 0)
+        found = session.store.tasks.find(where, sort=sort, limit=limit + 1 if limit else 0)
         more = bool(limit) and len(found) > limit
         found = found[:limit] if limit else found
         if arguments.flag("explain"):
             return _explain(session, found)
         if session.json:
-            session.answer(with_counts(session.queue, found))
+            session.answer(with_counts(session.store, found))
         elif arguments.flag("plain"):
             _show_plain(session, found)
         else:
@@ -95,9 +95,9 @@ def _claim(session: Session, sort: str) -> int:
         if session.arguments.has(flag):
             raise Usage(f"--claim cannot be combined with --{flag}")
     where = _where(session)
-    task = tasks.claim_first(session.queue, where, session.actor, sort=sort)
+    task = tasks.claim_first(session.store, where, session.actor, sort=sort)
     if session.json:
-        return session.answer(with_counts(session.queue, [task] if task else []))
+        return session.answer(with_counts(session.store, [task] if task else []))
     session.say(f"✓ Claimed issue: {task.id} — {clean(task.title)}" if task else "\n○ No ready work to claim\n")
     return 0
 
@@ -106,8 +106,10 @@ def _show(session: Session, found: list[Task]) -> None:
     if not found:
         session.say("\n✨ No ready work found\n")
         return
-    parents = {e.task: e.needs for e in session.queue.edges([t.id for t in found]) if e.type == PARENT_CHILD}
-    names = {task.id: task.title for task in session.queue.find(Filter(ids=tuple(set(parents.values()))), sort="id")}
+    parents = {e.task: e.needs for e in session.store.edges.find([t.id for t in found]) if e.type == PARENT_CHILD}
+    names = {
+        task.id: task.title for task in session.store.tasks.find(Filter(ids=tuple(set(parents.values()))), sort="id")
+    }
     for task in found:
         parent = names.get(parents.get(task.id, ""))
         session.say(short(task) + (f" ← {clean(parent)}" if parent else ""))
@@ -130,11 +132,11 @@ def _note_more(session: Session, count: int) -> None:
 
 
 def _explain(session: Session, found: list[Task]) -> int:
-    blocked = session.queue.find(Filter(blocked=True, unfinished=True))
+    blocked = session.store.tasks.find(Filter(blocked=True, unfinished=True))
     ids = [task.id for task in (*found, *blocked)]
-    edges = session.queue.edges(ids)
-    others = {t.id: t for t in session.queue.find(Filter(ids=tuple({e.needs for e in edges})), sort="id")}
-    tallies = session.queue.tallies(ids)
+    edges = session.store.edges.find(ids)
+    others = {t.id: t for t in session.store.tasks.find(Filter(ids=tuple({e.needs for e in edges})), sort="id")}
+    tallies = session.store.tasks.tallies(ids)
     needs: dict[str, list[Task]] = {}
     for edge in edges:
         if edge.type in BLOCKING and edge.needs in others:

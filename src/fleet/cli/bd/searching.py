@@ -73,10 +73,10 @@ def search(session: Session) -> int:
     sort = arguments.text("sort", "priority")
     if sort not in SORTS:
         raise BadInput(f'invalid sort field "{sort}" (valid: {", ".join(SORTS)})')
-    with session.queue.snapshot():
+    with session.store.snapshot():
         found = _search(session, query, sort)
         if session.json:
-            tallies = session.queue.tallies([task.id for task in found])
+            tallies = session.store.tasks.tallies([task.id for task in found])
             return session.answer([{**issue(task), **counts(tallies[task.id])} for task in found])
     if not found:
         session.say(f"No issues found matching '{clean(query)}'")
@@ -99,10 +99,10 @@ def stale(session: Session) -> int:
         raise BadInput("--days must be at least 1" if days < 1 else f"--days must be at most {LONGEST_AGO_DAYS}")
     if status and status not in STALE_STATUSES:
         raise BadInput(f"invalid status '{status}'. Valid values: {', '.join(STALE_STATUSES)}")
-    now, queue = session.queue.now(), session.queue
+    now, store = session.store.now(), session.store
     where = read_filter(session).replace(updated_before=now - timedelta(days=days), template=False, ephemeral=False)
     where = where.replace(statuses=(status,) if status else STALE_STATUSES[:2])
-    found = queue.find(where, sort="updated", reverse=True, limit=limit_of(session, USUAL_LIMIT))
+    found = store.tasks.find(where, sort="updated", reverse=True, limit=limit_of(session, USUAL_LIMIT))
     if session.json:
         return session.answer([issue(task) for task in found])
     if not found:
@@ -119,14 +119,14 @@ def stale(session: Session) -> int:
 def children(session: Session) -> int:
     """bd children"""
     text = session.arguments.word(0, "the id of the parent")
-    with session.queue.snapshot():
+    with session.store.snapshot():
         try:
-            parent = session.queue.get(session.find(text))
+            parent = session.store.tasks.get(session.find(text))
         except NoMatch as error:
             raise BadInput(f"error checking parent issue: not found: issue {text}", hint=error.hint) from error
-        found = session.queue.find(Filter(parent=parent.id))
+        found = session.store.tasks.find(Filter(parent=parent.id))
         if session.json:
-            return session.answer(with_counts(session.queue, found))
+            return session.answer(with_counts(session.store, found))
         if not found:
             session.say(f"Issue '{parent.id}' has no children")
             return 0
@@ -139,7 +139,7 @@ def _search(session: Session, query: str, sort: str) -> list[Task]:
     arguments, limit = session.arguments, limit_of(session, USUAL_LIMIT)
     where = read_filter(session).replace(text=query, statuses=read_statuses(session))
     wanted = arguments.text("external-contains").lower()
-    found = session.queue.find(where, sort=sort, reverse=arguments.flag("reverse"), limit=0 if wanted else limit)
+    found = session.store.tasks.find(where, sort=sort, reverse=arguments.flag("reverse"), limit=0 if wanted else limit)
     if wanted:
         found = [task for task in found if wanted in task.external_ref.lower()]
     return found[:limit] if limit else found

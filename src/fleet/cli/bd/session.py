@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.cli.bd.arguments import Arguments
     from fleet.core.task import Caller
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 SCHEMA = {"schema_version": 1}
 
@@ -35,28 +35,28 @@ class Session:
         self.home = find()
         self._writes = writes
         self._fleet: Fleet | None = None
-        self._queue: Queue | None = None
+        self._store: Store | None = None
         self._caller: Caller | None = None
         self._actor = arguments.text("actor")
 
     @property
-    def queue(self) -> Queue:
+    def store(self) -> Store:
         """The queue of the home as the caller may use it; a verb that writes makes the home where there is none."""
-        if self._queue is None:
+        if self._store is None:
             if self._writes and not self.home.exists:
                 self._make_home()
             self._fleet = open_fleet(self.home)
-            self._queue = self._fleet.queue
+            self._store = self._fleet.store
             if self._writes and self.caller() is not None:
                 from fleet.actions.rights import as_seen_by  # only for calls that come from a run
 
-                self._queue = as_seen_by(self._fleet, self.caller())
-        return self._queue
+                self._store = as_seen_by(self._fleet, self.caller())
+        return self._store
 
     @property
     def fleet(self) -> Fleet:
         """The home with its queue open, as its owner may use it."""
-        assert self.queue is not None
+        assert self.store is not None
         assert self._fleet is not None
         return self._fleet
 
@@ -84,7 +84,7 @@ class Session:
     def find(self, text: str, *, guess: bool = True, doing: str = "") -> str:
         """The id of the task meant, in bd's words when there is none, after what was being done."""
         try:
-            return tasks.find_id(self.queue, text, guess=guess)
+            return tasks.find_id(self.store, text, guess=guess)
         except TaskNotFound as error:
             raise NoMatch(text, doing) from error
 
@@ -104,7 +104,7 @@ class Session:
     def close(self) -> None:
         """Let go of the queue."""
         if self._fleet is not None:
-            self._fleet.queue.close()
+            self._fleet.store.close()
 
     def _make_home(self) -> None:
         from fleet.actions.homes import init  # once in the life of a home

@@ -64,9 +64,9 @@ def config_get(session: Session) -> int:
 def config_set(session: Session) -> int:
     """bd config set"""
     key, value = _words(session, 2)
-    with session.queue.atomic():
+    with session.store.atomic():
         value = checked(session, _key(key), value)
-        session.queue.set_config(key, value)
+        session.store.config.set(key, value)
     if key.partition(".")[0] not in (PREFIX, *NAMESPACES, *PLAIN_KEYS):
         session.warn(f"Warning: \"{key}\" is not a recognized config key. Use 'custom.*' for user-defined keys.")
         session.warn("Run 'bd config --help' for valid namespaces.")
@@ -79,10 +79,10 @@ def config_set(session: Session) -> int:
 def config_unset(session: Session) -> int:
     """bd config unset"""
     (key,) = _words(session, 1)
-    with session.queue.atomic():
+    with session.store.atomic():
         if key == PREFIX:
             checked(session, key, DEFAULT_PREFIX)
-        session.queue.set_config(key, None)
+        session.store.config.set(key, None)
     if session.json:
         return session.answer({"key": key})
     session.say(f"Unset {clean(key)}")
@@ -101,7 +101,7 @@ def config_list(session: Session) -> int:
 
 def statuses(session: Session) -> int:
     """bd statuses"""
-    custom = dict(sorted(checks.custom_statuses(session.queue.config()).items()))
+    custom = dict(sorted(checks.custom_statuses(session.store.config.all()).items()))
     if session.json:
         rows = [
             {"name": name, "category": category, "icon": MARKS[name], "description": STATUS_TEXTS[name]}
@@ -124,7 +124,7 @@ def statuses(session: Session) -> int:
 
 def types(session: Session) -> int:
     """bd types"""
-    custom = checks.custom_types(session.queue.config())
+    custom = checks.custom_types(session.store.config.all())
     if session.json:
         rows = [{"name": name, "description": text} for name, text in TYPE_TEXTS.items()]
         return session.answer({"core_types": rows, **({"custom_types": list(custom)} if custom else {})})
@@ -150,7 +150,7 @@ def where(session: Session) -> int:
 
 def info(session: Session) -> int:
     """bd info"""
-    number = session.queue.count(Filter())[""]
+    number = session.store.tasks.count(Filter())[""]
     if session.json:
         found = {"database_path": session.home.database, "mode": "direct", "issue_count": number}
         return session.answer({**found, "config": config(session)})
@@ -169,7 +169,7 @@ def version(session: Session) -> int:
 
 def config(session: Session) -> dict[str, str]:
     """The queue's settings, the prefix always among them, and without the key by which hosts know one another."""
-    found = {PREFIX: DEFAULT_PREFIX, **session.queue.config()}
+    found = {PREFIX: DEFAULT_PREFIX, **session.store.config.all()}
     return {key: found[key] for key in sorted(found) if key != HOSTS_KEY}
 
 
@@ -211,7 +211,7 @@ def prefix_named(text: str) -> str:
 
 def _unless_in_use(session: Session, prefix: str) -> str:
     old = config(session)[PREFIX]
-    number = session.queue.count(Filter())[""] if prefix != old else 0
+    number = session.store.tasks.count(Filter())[""] if prefix != old else 0
     if number:
         raise BadInput(
             f"the prefix stays {old!r}: this queue has {number} task(s) already",

@@ -65,17 +65,17 @@ def note(session: Session) -> int:
 
 def defer(session: Session) -> int:
     """bd defer"""
-    words, queue = session.arguments.at_least(1), session.queue
+    words, store = session.arguments.at_least(1), session.store
     until = _until(session)
     reason = checks.body("reason", session.arguments.text("reason"))
-    is_past = until is not None and until <= queue.now()
+    is_past = until is not None and until <= store.now()
     patch = Patch(
         fields={"defer_until": until},
         status=Status.OPEN if is_past else Status.DEFERRED,
         append_notes=reason or None,
     )
-    with queue.atomic():
-        done = [tasks.update(queue, key, patch) for key in _find_all(session, words)]
+    with store.atomic():
+        done = [tasks.update(store, key, patch) for key in _find_all(session, words)]
     if is_past and until is not None:
         session.warn(f'! Defer date "{until:%Y-%m-%d %H:%M}" is in the past: it stays open and ready.')
         session.warn("  Did you mean a future date? Use --until=+1h or --until=tomorrow")
@@ -84,12 +84,12 @@ def defer(session: Session) -> int:
 
 def undefer(session: Session) -> int:
     """bd undefer"""
-    words, queue = session.arguments.at_least(1), session.queue
+    words, store = session.arguments.at_least(1), session.store
     done: list[Task] = []
-    with queue.atomic():
-        for task in [queue.get(key) for key in _find_all(session, words)]:
+    with store.atomic():
+        for task in [store.tasks.get(key) for key in _find_all(session, words)]:
             if task.status == Status.DEFERRED or task.defer_until is not None:
-                done.append(tasks.update(queue, task.id, Patch(undefer=True)))
+                done.append(tasks.update(store, task.id, Patch(undefer=True)))
             else:
                 session.warn(f"{task.id} is not deferred (status: {clean(task.status)})")
     return _answer_all(session, done, "* Undeferred", " (now open)")
@@ -120,9 +120,9 @@ def unclaim(session: Session) -> int:
 
 
 def _unclaim_one(session: Session, key: str, reason: str) -> Task:
-    arguments, queue = session.arguments, session.queue
-    with queue.atomic():
-        task = queue.get(key)
+    arguments, store = session.arguments, session.store
+    with store.atomic():
+        task = store.tasks.get(key)
         expected = arguments.text("if-assignee") or session.actor
         if not task.assignee and not task.is_claimed:
             raise BadInput(f"issue {key} is not assigned")
@@ -133,10 +133,10 @@ def _unclaim_one(session: Session, key: str, reason: str) -> Task:
                 f"issue claimed by a different actor: {key} is held by {task.assignee or task.claim_owner}; "
                 "coordinate with the holder — pass --force only if their claim is abandoned"
             )
-        queue.save(task.freed(queue.now()))
+        store.tasks.save(task.freed(store.now()))
         if reason:
             leave(session, key, reason)
-        return queue.get(key)
+        return store.tasks.get(key)
 
 
 def _until(session: Session) -> datetime | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fleet.cli.bd.session import Session
     from fleet.core.dependency import Edge
     from fleet.core.task import Task
-    from fleet.store.base import Queue
+    from fleet.store.base import Store
 
 FLAGS = {
     "show": """
@@ -52,7 +52,7 @@ def show(session: Session) -> int:
     wanted = arguments.words + arguments.many("id")
     if not wanted:
         raise Usage("at least one issue ID is required (use positional args or --id)")
-    with session.queue.snapshot():
+    with session.store.snapshot():
         found = [task for text in wanted if (task := _found(session, text)) is not None]
         if not found:
             return _nothing(session)
@@ -61,7 +61,7 @@ def show(session: Session) -> int:
                 return view(session, found)
         if session.json:
             besides = {name for name in ("include-dependents", "include-comments") if arguments.flag(name)}
-            return session.answer([details(session.queue, task, besides) for task in found])
+            return session.answer([details(session.store, task, besides) for task in found])
         if arguments.flag("short"):
             session.say("\n".join(short(task) for task in found))
         else:
@@ -69,16 +69,16 @@ def show(session: Session) -> int:
     return 0
 
 
-def details(queue: Queue, task: Task, wanted: Container[str] = ()) -> dict[str, Any]:
+def details(store: Store, task: Task, wanted: Container[str] = ()) -> dict[str, Any]:
     """A task as bd show's JSON has it; `wanted` names the flags that add to it."""
-    down = queue.edges([task.id])
-    tally = queue.tallies([task.id])[task.id]
-    found = {**issue(task), **_hydrated(queue, "dependencies", [(e.needs, e.type) for e in down])}
+    down = store.edges.find([task.id])
+    tally = store.tasks.tallies([task.id])[task.id]
+    found = {**issue(task), **_hydrated(store, "dependencies", [(e.needs, e.type) for e in down])}
     if "include-dependents" in wanted:
-        up = queue.edges([task.id], up=True)
-        found |= _hydrated(queue, "dependents", [(e.task, e.type) for e in up])
+        up = store.edges.find([task.id], up=True)
+        found |= _hydrated(store, "dependents", [(e.task, e.type) for e in up])
     if "include-comments" in wanted and tally.comments:
-        found["comments"] = [comment(each) for each in queue.comments([task.id])]
+        found["comments"] = [comment(each) for each in store.comments.find([task.id])]
     found |= {
         **parent_of(down),
         "dependency_count": tally.dependencies,
@@ -90,7 +90,7 @@ def details(queue: Queue, task: Task, wanted: Container[str] = ()) -> dict[str, 
 
 def _found(session: Session, text: str) -> Task | None:
     try:
-        return session.queue.get(session.find(text))
+        return session.store.tasks.get(session.find(text))
     except NoMatch:
         session.warn(f"Issue {clean(text)} not found")
     except AmbiguousId as error:
@@ -104,14 +104,14 @@ def _nothing(session: Session) -> int:
     return 1
 
 
-def _hydrated(queue: Queue, name: str, ties: list[tuple[str, str]]) -> dict[str, Any]:
-    tasks = {task.id: task for task in queue.find(Filter(ids=tuple(key for key, _ in ties)), sort="id")}
+def _hydrated(store: Store, name: str, ties: list[tuple[str, str]]) -> dict[str, Any]:
+    tasks = {task.id: task for task in store.tasks.find(Filter(ids=tuple(key for key, _ in ties)), sort="id")}
     rows = [{**issue(tasks[key]), "dependency_type": kind} for key, kind in ties if key in tasks]
     return {name: rows} if rows else {}
 
 
 def _children(session: Session, found: list[Task]) -> int:
-    children = {task.id: session.queue.find(Filter(parent=task.id), sort="id") for task in found}
+    children = {task.id: session.store.tasks.find(Filter(parent=task.id), sort="id") for task in found}
     if session.json:
         rows = {
             key: [{**issue(each), "dependency_type": PARENT_CHILD} for each in some] for key, some in children.items()
@@ -128,8 +128,10 @@ def _children(session: Session, found: list[Task]) -> int:
 def _references(session: Session, found: list[Task]) -> int:
     referring: dict[str, list[tuple[Task, str]]] = {}
     for task in found:
-        edges = [edge for edge in session.queue.edges([task.id], up=True)]
-        tasks = {each.id: each for each in session.queue.find(Filter(ids=tuple(e.task for e in edges)), sort="id")}
+        edges = [edge for edge in session.store.edges.find([task.id], up=True)]
+        tasks = {
+            each.id: each for each in session.store.tasks.find(Filter(ids=tuple(e.task for e in edges)), sort="id")
+        }
         referring[task.id] = [(tasks[edge.task], edge.type) for edge in edges if edge.task in tasks]
     if session.json:
         return session.answer(
@@ -191,9 +193,9 @@ def _section(name: str, text: str) -> list[str]:
 
 
 def _ties(session: Session, task: Task) -> list[str]:
-    down, up = session.queue.edges([task.id]), session.queue.edges([task.id], up=True)
+    down, up = session.store.edges.find([task.id]), session.store.edges.find([task.id], up=True)
     ids = {edge.needs for edge in down} | {edge.task for edge in up}
-    tasks = {each.id: each for each in session.queue.find(Filter(ids=tuple(ids)), sort="id")} if ids else {}
+    tasks = {each.id: each for each in session.store.tasks.find(Filter(ids=tuple(ids)), sort="id")} if ids else {}
 
     def named(keys: list[str], sign: str) -> list[str]:
         return [f"  {sign} {_tie(tasks[key]) if key in tasks else clean(key)}" for key in keys]
@@ -223,7 +225,7 @@ def _ties(session: Session, task: Task) -> list[str]:
 
 
 def _comments(session: Session, task: Task) -> list[str]:
-    said = session.queue.comments([task.id])
+    said = session.store.comments.find([task.id])
     lines = ["\nCOMMENTS"] * bool(said)
     for each in said:
         lines += [f"  {each.created_at:%Y-%m-%d %H:%M} {clean(each.author)}", block(each.text, "    ")]

@@ -86,16 +86,16 @@ def update(session: Session) -> int:
 
 def update_one(session: Session, text: str, patch: Patch) -> Task:
     """Everything the flags say, done to one task or not at all."""
-    arguments, queue = session.arguments, session.queue
-    with queue.atomic():
+    arguments, store = session.arguments, session.store
+    with store.atomic():
         key = session.find(text, guess=patch.status != Status.CLOSED)
         if any(name in patch.fields for name in ("cwd", "coder", "model")):
             from fleet.actions.hand_edits import take_hand_edits  # what was said last counts, here or in task.json
 
-            take_hand_edits(session.fleet, [queue.get(key)])
-        _check_guards(session, queue.get(key))
+            take_hand_edits(session.fleet, [store.tasks.get(key)])
+        _check_guards(session, store.tasks.get(key))
         if arguments.flag("claim"):
-            queue.take(key, session.actor)
+            store.claims.take(key, session.actor)
         caller = session.caller()
         hands_in = patch.status == Status.CLOSED and caller is not None and caller.task_id == key
         if hands_in:
@@ -103,22 +103,22 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
         if (rules := fields.rules(arguments)) is not None:
             from fleet.actions.ruling import changed
 
-            patch = patch.replace(fields={**patch.fields, "rules": changed(queue.get(key).rules, rules)})
+            patch = patch.replace(fields={**patch.fields, "rules": changed(store.tasks.get(key).rules, rules)})
         if _says_where(arguments):
             from fleet.cli.bd.placement import requirements
 
-            wanted = requirements(session, queue.get(key).requires)
+            wanted = requirements(session, store.tasks.get(key).requires)
             patch = patch.replace(fields={**patch.fields, "requires": wanted})
         if not patch.is_empty:
-            tasks.update(queue, key, patch, guard=lambda task: _check_moves(session, task, patch))
+            tasks.update(store, key, patch, guard=lambda task: _check_moves(session, task, patch))
         if arguments.has("parent"):
-            tasks.move_under(queue, key, arguments.text("parent"), actor=session.actor)
-        return tasks.hand_in(queue, key, "Closed") if hands_in else queue.get(key)
+            tasks.move_under(store, key, arguments.text("parent"), actor=session.actor)
+        return tasks.hand_in(store, key, "Closed") if hands_in else store.tasks.get(key)
 
 
 def read_patch(session: Session) -> Patch:
     """What the flags change, checked before anything is written."""
-    arguments, config = session.arguments, session.queue.config()
+    arguments, config = session.arguments, session.store.config.all()
     found: dict[str, Any] = dict(fields.texts(arguments))
     if arguments.has("title"):
         found["title"] = checks.title(arguments.text("title"))
@@ -193,7 +193,7 @@ def _check_moves(session: Session, task: Task, patch: Patch) -> None:
             hint="use --force only if the claim is abandoned.",
         )
     if patch.status == Status.CLOSED and task.status != Status.CLOSED:
-        blockers = tasks.open_blockers(session.queue, task)
+        blockers = tasks.open_blockers(session.store, task)
         if blockers:
             raise IllegalMove(f"cannot close blocked issue: {task.id} is blocked by [{' '.join(blockers)}]")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def keep(office: Office, folder: TaskFolder, run: Run, judgement: Judgement, pieces: Mapping[str, Any]) -> Receipt:
     """Put a run's receipt behind the last of its owner, within the caller's transaction; again is fine."""
-    receipt = office.history.keep_receipt(
+    receipt = office.store.receipts.keep(
         Receipt(
             run_id=run.id,
             task_id=run.task_id,

@@ -1,0 +1,284 @@
+"""Keeps the home's SQLite file and bd in step: reads what others wrote in bd, and tells bd what fleet wrote."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleet.core import bd_limits
+from fleet.core.errors import FleetError, StoreAway, TaskNotFound
+from fleet.core.filter import Filter
+from fleet.core.health import State, Vital
+from fleet.core.jsontext import decode, encode
+from fleet.core.task import Status
+from fleet.store import beads_folder
+from fleet.store.beads_leases import LONGEST_BEAT, Leases
+from fleet.store.beads_program import Bd, find_program, is_fenced, objects, version_of
+from fleet.store.beads_pull import Puller
+from fleet.store.beads_push import Changed, Changes
+from fleet.store.beads_telling import Telling
+from fleet.store.sql.store import SqlConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from fleet.core.task import Task
+    from fleet.store.beads_connection import BeadsConnection, Written
+    from fleet.store.sql.store import SqlStore
+    from fleet.store.sql.tasks import SqlTasks
+
+log = logging.getLogger(__name__)
+
+#: Settings of the copy itself, which nobody else needs to see.
+SEEN, PROGRAM, OWNER = "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner"
+SETTINGS = "fleet.beads_settings"  # somebody is about to change bd's own, which was then as noted here
+#: Settings of bd that fleet goes by.
+FOLLOWED = ("issue_prefix", "status.custom", "types.custom")
+#: After a write of ours bd is read again within so many seconds: somebody may have written at the same time.
+CHECK_AFTER = 3.0
+#: Where bd's own files do not tell whether it changed (a server has them), it is read at most this often.
+UNTOLD = 3.0
+#: A task that bd would not give out is left alone for so long.
+LEFT_ALONE = timedelta(minutes=1)
+
+
+class Mirror:
+    """The file as a copy of bd: the keeper of its connection. `committed` reads what was there before a transaction."""
+
+    def __init__(self, own: SqlStore, committed: SqlStore, file: BeadsConnection, folder: str) -> None:
+        self.folder = folder
+        self._own = own
+        self._committed = committed
+        self._file = file
+        self._config = SqlConfig(file)
+        self._puller = Puller(own, lambda key: file.block("remove_comment", id=key))
+        self._told: dict[str, Task] = {}
+        self._wrote = False
+        self._foreign = False  # somebody else wrote while this transaction was open
+        self._mark = ""
+        self._given: list[Changed] = []  # what bd gave us while this transaction was open
+        self._leases = Leases()
+        self._seen: dict[str, Any] = {}
+        self._bd: Bd | None = None
+        self._facts: dict[str, Any] = {}
+
+    @property
+    def bd(self) -> Bd:
+        """The program, found once."""
+        if self._bd is None:
+            with self._file.unwatched():
+                self._facts = self.known(PROGRAM)
+            program = find_program(os.environ, known=str(self._facts.get("program", "")))
+            self._bd = Bd(program, self.folder)
+            self._learn(program)
+        return self._bd
+
+    @property
+    def fenced(self) -> bool:
+        """Whether this bd guards what others hold, and lets claims expire."""
+        assert self.bd
+        return bool(self._facts.get("fenced"))
+
+    def look(self) -> None:
+        """Bring the copy up to date, if bd changed."""
+        if self._is_current():
+            return
+        with self._file.writing():
+            if self._is_current():
+                return  # another process has done it meanwhile
+            mark = beads_folder.fingerprint(self.folder)
+            first = not self.known(SEEN)
+            self._puller.merge(self.bd.run("export", "--all"))
+            asked = self.known(SETTINGS)
+            if first or (asked and asked.get("mark") != mark):
+                self._follow_settings()
+                self._config.set(SETTINGS, None)
+            self._note(mark, own=False)
+            self._file.block("forget_written")
+
+    def is_behind(self) -> bool:
+        """Whether bd changed since the copy was brought up to date."""
+        self._mark, self._foreign, self._wrote = str(self._seen.get("mark", "")), False, False
+        self._told, self._given = {}, []
+        return not self._is_current()
+
+    def tell(self, written: list[Written]) -> None:
+        """Make bd have what the open transaction wrote. Raises BadInput, StoreFault, AlreadyClaimed, ClaimLost."""
+        settings = [each.one for each in written if each.kind == "setting" and not each.one.startswith("fleet.")]
+        if not settings and all(each.kind == "setting" for each in written):
+            return
+        changes = self._changes(written)
+        if unfit := {new.id: found for old, new in changes.tasks if new and (found := bd_limits.faults(new, old))}:
+            raise bd_limits.refusal(unfit)  # it would take a number, and have another
+        telling = Telling(self.bd, changes, fenced=self.fenced)
+        if telling or settings:
+            self._tell_all(telling, settings)
+            for each in written:
+                self._puller.forget(each.one)
+        if self._wrote and not self._foreign:
+            self._note(self._mark, own=True)
+
+    def take_back(self) -> None:
+        """Give back in bd what it gave us in a transaction that came to nothing."""
+        given, self._given = self._given, []
+        if given:
+            changes = Changes([Changed(after, before) for before, after in given])
+            with self.turn():
+                Telling(self.bd, changes, fenced=self.fenced).run_anyway()
+
+    def _tell_all(self, telling: Telling, settings: Sequence[str]) -> None:
+        """All of it or nothing, as far as bd can be made to take something back."""
+        try:
+            with self.turn():
+                telling.run()
+                for key in settings:
+                    self._tell_setting(key)
+        except FleetError:
+            if back := telling.reverse():
+                with self.turn():
+                    back.run_anyway()
+            raise
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Write with bd, and notice whether others did since this transaction began."""
+        self._seen, self._wrote = {}, True
+        with beads_folder.turn(self.folder):
+            self._foreign |= beads_folder.fingerprint(self.folder) != self._mark
+            yield
+            self._mark = beads_folder.fingerprint(self.folder)
+
+    def note_owner(self, owner: str) -> None:
+        """Remember which supervisor claims here; call it inside a transaction."""
+        if self.known(OWNER).get("name") != owner:
+            self._config.set(OWNER, encode({"name": owner}))
+
+    def note_given(self, before: Task, after: Task) -> None:
+        """Remember what bd has agreed to, and nothing that it has not been told."""
+        told = before.replace(status=after.status, assignee=after.assignee, defer_until=after.defer_until)
+        self._told[before.id] = told
+        self._given.append(Changed(before, told))
+        self._leases.renewed(before.id)
+
+    def leave_alone(self, before: Task, why: str) -> None:
+        """Take a claim back that bd did not agree to, and do not try again at once."""
+        after = before.replace(defer_until=self._own.now() + LEFT_ALONE, reason=f"bd did not give it out: {why}"[:500])
+        self._own.tasks.save(after)
+        self._told[before.id] = after
+
+    def strays(self) -> list[Task]:
+        """What bd says our supervisor holds and no row here knows of: a kill came between the two."""
+        owner = self.known(OWNER).get("name")
+        held = self._own.tasks.find(Filter(statuses=(Status.IN_PROGRESS,), assignee=str(owner))) if owner else []
+        return [task for task in held if not task.is_supervised]
+
+    def beat(self, owners: dict[str, str]) -> None:
+        """Renew the leases in bd that are due; where it is away, later: the claims themselves are the file's."""
+        for key in self._leases.due(owners):
+            try:
+                with beads_folder.turn(self.folder):
+                    current = self._is_current()
+                    self.bd.ask("heartbeat", key, actor=owners[key], seconds=LONGEST_BEAT)
+                    mark = beads_folder.fingerprint(self.folder)
+            except StoreAway as error:
+                log.warning("the lease of %s in bd is not renewed: %s", key, error)
+                return
+            self._leases.renewed(key)
+            if current:
+                with self._file.unwatched():
+                    self._note(mark, own=True)
+
+    def _changes(self, written: list[Written]) -> Changes:
+        ids = dict.fromkeys(each.one for each in written if each.kind in ("task", "edge", "comment"))
+        tasks = []
+        for key in ids:
+            before, after = self._told.get(key) or _found(self._committed.tasks, key), _found(self._own.tasks, key)
+            if before is not None or after is not None:
+                tasks.append(Changed(before, after))
+        alive = {each.after.id for each in tasks if each.after is not None}
+        ends = [(each.one, each.other) for each in written if each.kind == "edge"]
+        now = {(each.task, each.needs): each for each in self._own.edges.find(ids)}
+        was = {(each.task, each.needs): each for each in self._committed.edges.find(ids)}
+        said = {each.other for each in written if each.kind == "comment"}
+        gone = {each.before.id for each in tasks if each.before is not None and each.after is None}
+        return Changes(
+            tasks,
+            linked=[now[each] for each in ends if each in now and now[each] != was.get(each)],
+            unlinked=[
+                was[each]
+                for each in ends
+                if each in was and was[each] != now.get(each) and each[0] in alive and each[1] not in gone
+            ],
+            comments=[each for each in self._own.comments.find(list(ids)) if each.id in said],
+        )
+
+    def _tell_setting(self, key: str) -> None:
+        value = self._config.all().get(key)
+        words = ("config", "unset", key) if value is None else ("config", "set", key, value)
+        self.bd.run(*words)
+
+    def _follow_settings(self) -> None:
+        found = objects(self.bd.run("config", "list", "--json"))
+        for key in FOLLOWED:
+            value = found[0].get(key) if found else None
+            if isinstance(value, str) and value:
+                self._config.set(key, value)
+
+    def _is_current(self) -> bool:
+        mark = beads_folder.fingerprint(self.folder)
+        if not self._fits(mark):
+            self._seen = self.known(SEEN)
+        return self._fits(mark)
+
+    def _fits(self, mark: str) -> bool:
+        if self._seen.get("mark") != mark:
+            return False
+        age = time.time() - float(self._seen.get("at", 0))
+        if not mark:
+            return 0 <= age < UNTOLD
+        return not self._seen.get("own") or 0 <= age < CHECK_AFTER
+
+    def _note(self, mark: str, *, own: bool) -> None:
+        # Our own writes are not told apart from others' by bd's files, hence the second look later.
+        self._seen = {"mark": mark, "own": own, "at": time.time()}
+        self._config.set(SEEN, encode(self._seen))
+
+    def known(self, key: str) -> dict[str, Any]:
+        try:
+            found = decode(self._config.all().get(key, "{}"))
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _learn(self, program: str) -> None:
+        """What this bd is, asked once for each that is installed."""
+        stamp = beads_folder.stamp(program)
+        if (self._facts.get("program"), self._facts.get("stamp")) == (program, stamp):
+            return
+        assert self._bd is not None
+        version = version_of(self._bd.run("version", "--json"))
+        fenced = is_fenced(self._bd.run("update", "--help"))
+        self._facts = {"program": program, "stamp": stamp, "version": version, "fenced": fenced}
+        with self._file.unwatched():
+            self._config.set(PROGRAM, encode(self._facts))
+
+    def vital(self) -> Vital:
+        try:
+            self.bd.run("list", "--limit", "1", "--json")
+        except Exception as error:  # noqa: BLE001 - a health check tells of every fault and raises none
+            return Vital(name="bd", state=State.WRONG, fact=str(error), remedy=getattr(error, "hint", ""))
+        family = "claims expire" if self.fenced else "claims do not expire"
+        fact = f"bd {self._facts.get('version')} at {self.bd.program}: {family}"
+        return Vital(name="bd", state=State.OK, fact=fact)
+
+
+def _found(tasks: SqlTasks, task_id: str) -> Task | None:
+    try:
+        return tasks.get(task_id)
+    except TaskNotFound:
+        return None

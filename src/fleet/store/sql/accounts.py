@@ -1,0 +1,72 @@
+"""Accounts: whether they may be used, what runs took of them, and what is left of their quotas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import to_micros
+from fleet.store.named_sql import Statements
+from fleet.store.run_rules import MOST_TOKENS, MOST_USD, taken_by
+from fleet.store.sql.records import account_from, quota_from, storable, total_from, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fleet.core.run import Account, AccountTotal, Quota, Run
+    from fleet.store.sql_connection import SqlConnection
+
+
+class SqlAccounts:
+    """A row for each account, for its sums, and for each window of its quota."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "history")
+
+    def all(self) -> list[Account]:
+        return [account_from(row) for row in self._sql.rows("accounts")]
+
+    def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
+        with self._db.writing():
+            if until is None:
+                self._sql.rows("unpark", coder=coder, name=name)
+            else:
+                self._sql.rows("park", coder=coder, name=name, until=to_micros(until), reason=storable(reason))
+
+    def note_strikes(self, coder: str, name: str, *, strikes: int) -> None:
+        with self._db.writing():
+            self._sql.rows("note_strikes", coder=coder, name=name, strikes=strikes)
+
+    def totals(self) -> list[AccountTotal]:
+        return [total_from(row) for row in self._sql.rows("account_totals")]
+
+    def note_quotas(self, seen: Sequence[Quota]) -> None:
+        with self._db.writing(durable=False):
+            known = {(each.coder, each.account, each.span): each for each in self.quotas()}
+            for each in seen:
+                key = tuple(map(storable, (each.coder, each.account, each.span)))
+                self._sql.rows("keep_quota", **values_of(known[key].then(each) if key in known else each))
+
+    def quotas(self) -> list[Quota]:
+        return [quota_from(row) for row in self._sql.rows("quotas")]
+
+    # For runs, in their transactions
+
+    def note_use(self, run: Run) -> None:
+        """Note that a run which begins uses its account."""
+        used = {"coder": storable(run.coder), "name": storable(run.account)}
+        self._sql.rows("note_use", **used, used_at=to_micros(run.started_at))
+
+    def add_run(self, run: Run) -> None:
+        """Add what an ended run took to the sums of its account."""
+        taken = taken_by(run)
+        self._sql.rows(
+            "add_to_totals",
+            coder=storable(taken.coder),
+            account=storable(taken.account),
+            tokens=taken.tokens,
+            cost_usd=taken.cost_usd,
+            most_tokens=MOST_TOKENS,
+            most_usd=MOST_USD,
+        )

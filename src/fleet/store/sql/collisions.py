@@ -1,0 +1,43 @@
+"""Collisions: which live branches git could not merge with each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import to_micros
+from fleet.core.jsontext import encode
+from fleet.store.named_sql import Statements
+from fleet.store.receipt_rules import carried_on
+from fleet.store.sql.records import collision_from, storable, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fleet.core.collision import Collision
+    from fleet.store.sql_connection import SqlConnection
+
+
+class SqlCollisions:
+    """A row for each pair of branches that collide."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "receipts")
+
+    def find(self, *, common: str | None = None) -> list[Collision]:
+        return [collision_from(row) for row in self._sql.rows("collisions", common=common)]
+
+    def keep(self, common: str, seen: Sequence[Collision]) -> None:
+        with self._db.writing(durable=False):
+            kept = carried_on(seen, self.find(common=common))
+            self._sql.rows("forget_collisions", common=common)
+            for each in kept:
+                files = storable(encode(each.files))
+                self._sql.rows("insert_collision", **(values_of(each) | {"files": files}))
+
+    def mark_told(self, collision: Collision, at: datetime) -> bool:
+        with self._db.writing(durable=False):
+            task, other = collision.pair
+            self._sql.rows("tell_collision", common=collision.common, task=task, other=other, at=to_micros(at))
+            return bool(self._db.changes())

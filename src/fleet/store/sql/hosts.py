@@ -1,0 +1,76 @@
+"""Hosts, and the last events of runs that each leaves for others to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import from_micros, to_micros
+from fleet.core.glance import Glance
+from fleet.core.jsontext import encode
+from fleet.store.named_sql import Statements
+from fleet.store.sql.records import account_from, host_from, storable, values_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fleet.core.host import Host
+    from fleet.store.sql_connection import SqlConnection
+
+
+class SqlHosts:
+    """A row for each host that was ever seen and not forgotten."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "hosts")
+
+    def glance(self, host_id: str, key: str) -> Glance:
+        queries, history = self._db.blocks("queries"), self._db.blocks("history")
+        asked = (queries["waiting_coders"], history["accounts"], queries["setting"], self._sql["host"])
+        coders, accounts, settings, hosts = self._db.together(asked, {"host": host_id, "key": key})
+        return Glance(
+            coders=[row[0] for row in coders],
+            accounts=[account_from(row) for row in accounts],
+            setting=next((row[0] for row in settings), None),
+            host=next((host_from(row) for row in hosts), None),
+        )
+
+    def keep(self, host: Host) -> Host:
+        with self._db.writing(durable=False, alone=False):
+            [(drained_at,)] = self._sql.rows("keep_host", **(values_of(host) | {"labels": encode(host.labels)}))
+        return host.replace(drained_at=None if drained_at is None else from_micros(drained_at))
+
+    def all(self) -> list[Host]:
+        return [host_from(row) for row in self._sql.rows("hosts")]
+
+    def drain(self, host_id: str, at: datetime | None) -> bool:
+        with self._db.writing():
+            self._sql.rows("drain_host", id=host_id, at=None if at is None else to_micros(at))
+            return bool(self._db.changes())
+
+    def forget(self, host_id: str) -> bool:
+        with self._db.writing():
+            self._sql.rows("forget_host", id=host_id)
+            return bool(self._db.changes())
+
+
+class SqlTails:
+    """A row for each run that left a tail."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "hosts")
+
+    def keep(self, run_id: str, text: str, at: datetime) -> None:
+        with self._db.writing(durable=False, alone=False):
+            self._sql.rows("keep_tail", run=run_id, text=storable(text), at=to_micros(at))
+
+    def get(self, run_id: str) -> tuple[str, datetime] | None:
+        for text, kept_at in self._sql.rows("tail", run=run_id):
+            return text, from_micros(kept_at)
+        return None
+
+    def forget(self, before: datetime) -> int:
+        with self._db.writing(durable=False):
+            self._sql.rows("forget_tails", before=to_micros(before))
+            return self._db.changes()

@@ -1,0 +1,44 @@
+"""Messages to agents, and how far each has come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.store.named_sql import Statements
+from fleet.store.sql.records import message_from, values_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.core.run import Message
+    from fleet.store.sql_connection import SqlConnection
+
+
+class SqlMessages:
+    """A row for each message."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "history")
+
+    def add(self, message: Message) -> None:
+        with self._db.writing():
+            self._sql.rows("insert_message", **values_of(message))
+
+    def find(self, task_id: str | None = None, *, state: str | None = None) -> list[Message]:
+        blocks = ["messages_of_task"] if task_id is not None else []
+        blocks += [f"messages_{state}"] if state is not None else []
+        return self._messages(*blocks, task=task_id)
+
+    def mark(self, message_id: str, state: str, at: datetime, run: str) -> bool:
+        with self._db.writing(durable=False):
+            for kept in self._messages("message_with_id", id=message_id):
+                moved = kept.marked(state, at, run)
+                if moved is not kept:
+                    self._sql.rows("move_message", **values_of(moved))
+                    return True
+        return False
+
+    def _messages(self, *blocks: str, **values: Any) -> list[Message]:
+        return [message_from(row) for row in self._sql.joined("messages", *blocks, "messages_in_order", **values)]

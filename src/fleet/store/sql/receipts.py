@@ -1,0 +1,52 @@
+"""Receipts: what was seen of each run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import to_micros
+from fleet.store.named_sql import Statements
+from fleet.store.receipt_rules import placed
+from fleet.store.sql.records import count_from, receipt_from, storable, values_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.core.receipt import FindingCount, Receipt
+    from fleet.store.sql_connection import SqlConnection
+
+_BEFORE_ALL = -(2**63)
+
+
+class SqlReceipts:
+    """A row for each run's receipt."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "receipts")
+
+    def keep(self, receipt: Receipt) -> Receipt:
+        with self._db.writing():
+            if kept := self.get(receipt.run_id):
+                return kept
+            plain = receipt.replace(body=storable(receipt.body), model=storable(receipt.model))
+            chained = placed(plain, next(iter(self._receipts("last_of_owner", owner=receipt.owner)), None))
+            self._sql.rows("insert_receipt", **values_of(chained))
+            return chained
+
+    def get(self, run_id: str) -> Receipt | None:
+        return next(iter(self._receipts("of_run", run=run_id)), None)
+
+    def of_task(self, task_id: str) -> list[Receipt]:
+        return self._receipts("of_task", task=task_id)
+
+    def chain(self, owner: str) -> list[Receipt]:
+        return self._receipts("of_owner", owner=owner)
+
+    def finding_counts(self, *, since: datetime | None = None) -> list[FindingCount]:
+        rows = self._sql.rows("finding_counts", since=to_micros(since) if since else _BEFORE_ALL)
+        return [count_from(row) for row in rows]
+
+    def _receipts(self, condition: str, **values: Any) -> list[Receipt]:
+        return [receipt_from(row) for row in self._sql.joined("receipts", condition, **values)]

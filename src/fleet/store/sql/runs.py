@@ -1,0 +1,94 @@
+"""Runs: every attempt at a task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import to_micros
+from fleet.core.errors import ClaimLost
+from fleet.store.named_sql import Statements
+from fleet.store.run_rules import begun, left_over
+from fleet.store.sql.records import run_from, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from fleet.core.clock import Clock
+    from fleet.core.run import Run
+    from fleet.core.task import Claim
+    from fleet.store.sql.accounts import SqlAccounts
+    from fleet.store.sql_connection import SqlConnection
+
+_BEFORE_ALL = -(2**63)
+
+
+class SqlRuns:
+    """A row for each run. What a run used and took is added to its account."""
+
+    def __init__(self, connection: SqlConnection, now: Clock, accounts: SqlAccounts) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "history")
+        self._now = now
+        self._accounts = accounts
+
+    def begin(self, claim: Claim, run: Run) -> Run:
+        with self._db.writing():
+            earlier = self.of_task(claim.task.id)
+            run = begun(run, claim, earlier)
+            self._sql.rows("name_in_task", run=run.id, task=run.task_id, owner=run.owner, epoch=run.epoch)
+            if not self._db.changes():
+                raise ClaimLost(run.task_id, run.epoch)
+            for each in earlier:
+                if each.is_live:
+                    self.end(left_over(each, self._now()))
+            self._sql.rows("insert_run", **values_of(run))
+            if run.coder:
+                self._accounts.note_use(run)
+            return run
+
+    def fold(self, claim: Claim, run: Run) -> None:
+        if self.fold_all([(claim, run)]):
+            raise ClaimLost(claim.task.id, claim.epoch)
+
+    def fold_all(self, pairs: Sequence[tuple[Claim, Run]]) -> list[str]:
+        lost = []
+        # Not durable: after a power cut there is no agent left to go on reading, and a kill loses nothing.
+        with self._db.writing(durable=False, alone=False):
+            for claim, run in pairs:
+                fence = {"task": claim.task.id, "owner": claim.owner, "epoch": claim.epoch}
+                self._sql.rows("fold_run", **(values_of(run) | fence))
+                if not self._db.changes():
+                    lost.append(run.id)
+        return lost
+
+    def end(self, run: Run) -> None:
+        ended = run if run.ended_at else run.replace(ended_at=self._now())
+        with self._db.writing():
+            self._sql.rows("end_run", **values_of(ended))
+            if self._db.changes():
+                self._accounts.add_run(ended)
+                return
+            kept = self.get(run.id)
+            if kept is None or kept.is_live:
+                raise ClaimLost(run.task_id, run.epoch)
+
+    def get(self, run_id: str) -> Run | None:
+        return next(iter(self._runs("with_id", id=run_id)), None)
+
+    def of_task(self, task_id: str) -> list[Run]:
+        return self._runs("of_task", task=task_id)
+
+    def last(self, task_ids: Sequence[str]) -> dict[str, Run]:
+        return {run.task_id: run for run in self._runs("last_of_tasks", ids=self._db.listed(task_ids))}
+
+    def live(self, owner: str | None = None) -> list[Run]:
+        return self._runs("live") if owner is None else self._runs("live_of_owner", owner=owner)
+
+    def ended(self, *, before: datetime, after: tuple[datetime, str] | None = None, limit: int) -> list[Run]:
+        at, run_id = (to_micros(after[0]), after[1]) if after else (_BEFORE_ALL, "")
+        return self._runs("ended", before=to_micros(before), after=at, after_id=run_id, limit=limit)
+
+    def _runs(self, condition: str, **values: Any) -> list[Run]:
+        return [run_from(row) for row in self._sql.joined("runs", condition, **values)]

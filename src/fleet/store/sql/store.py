@@ -1,0 +1,175 @@
+"""The ports of one SQL database: each is imported and made when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from fleet.store.named_sql import Statements
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from fleet.core.clock import Clock
+    from fleet.store.base import Claims, Config
+    from fleet.store.sql.accounts import SqlAccounts
+    from fleet.store.sql.collisions import SqlCollisions
+    from fleet.store.sql.hosts import SqlHosts, SqlTails
+    from fleet.store.sql.messages import SqlMessages
+    from fleet.store.sql.questions import SqlQuestions
+    from fleet.store.sql.receipts import SqlReceipts
+    from fleet.store.sql.runs import SqlRuns
+    from fleet.store.sql.tasks import SqlComments, SqlEdges, SqlTasks
+    from fleet.store.sql.tokens import SqlTokens
+    from fleet.store.sql.trust import SqlTrust
+    from fleet.store.sql.workflows import SqlResults, SqlWorkflows
+    from fleet.store.sql.workspaces import SqlWorkspaces
+    from fleet.store.sql_connection import Search, SqlConnection
+
+
+class SqlStore:
+    """Everything behind one connection. `bd` is called hundreds of times, and pays for the ports that it uses."""
+
+    def __init__(self, connection: SqlConnection, now: Clock, search: Search) -> None:
+        self.connection = connection
+        self.now = now
+        self._search = search
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def confirm(self) -> None:
+        pass
+
+    def was_moved(self) -> bool:
+        return bool(Statements(self.connection, "moving").rows("is_sealed")[0][0])
+
+    def atomic(self) -> AbstractContextManager[None]:
+        return self.connection.writing()
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self.connection.reading()
+
+    @cached_property
+    def tasks(self) -> SqlTasks:
+        from fleet.store.sql.tasks import SqlTasks
+
+        return SqlTasks(self.connection, self._search)
+
+    @cached_property
+    def edges(self) -> SqlEdges:
+        from fleet.store.sql.tasks import SqlEdges
+
+        return SqlEdges(self.connection, self.tasks)
+
+    @cached_property
+    def comments(self) -> SqlComments:
+        from fleet.store.sql.tasks import SqlComments
+
+        return SqlComments(self.connection, self.tasks)
+
+    @cached_property
+    def claims(self) -> Claims:
+        from fleet.store.sql.claims import SqlClaims
+
+        return SqlClaims(self.connection, self.now, self.tasks, self._search)
+
+    @cached_property
+    def tokens(self) -> SqlTokens:
+        from fleet.store.sql.tokens import SqlTokens
+
+        return SqlTokens(self.connection, self.now, self.tasks)
+
+    @cached_property
+    def config(self) -> Config:
+        return SqlConfig(self.connection)
+
+    @cached_property
+    def runs(self) -> SqlRuns:
+        from fleet.store.sql.runs import SqlRuns
+
+        return SqlRuns(self.connection, self.now, self.accounts)
+
+    @cached_property
+    def questions(self) -> SqlQuestions:
+        from fleet.store.sql.questions import SqlQuestions
+
+        return SqlQuestions(self.connection, self.now)
+
+    @cached_property
+    def messages(self) -> SqlMessages:
+        from fleet.store.sql.messages import SqlMessages
+
+        return SqlMessages(self.connection)
+
+    @cached_property
+    def accounts(self) -> SqlAccounts:
+        from fleet.store.sql.accounts import SqlAccounts
+
+        return SqlAccounts(self.connection)
+
+    @cached_property
+    def receipts(self) -> SqlReceipts:
+        from fleet.store.sql.receipts import SqlReceipts
+
+        return SqlReceipts(self.connection)
+
+    @cached_property
+    def collisions(self) -> SqlCollisions:
+        from fleet.store.sql.collisions import SqlCollisions
+
+        return SqlCollisions(self.connection)
+
+    @cached_property
+    def workflows(self) -> SqlWorkflows:
+        from fleet.store.sql.workflows import SqlWorkflows
+
+        return SqlWorkflows(self.connection)
+
+    @cached_property
+    def results(self) -> SqlResults:
+        from fleet.store.sql.workflows import SqlResults
+
+        return SqlResults(self.connection)
+
+    @cached_property
+    def hosts(self) -> SqlHosts:
+        from fleet.store.sql.hosts import SqlHosts
+
+        return SqlHosts(self.connection)
+
+    @cached_property
+    def tails(self) -> SqlTails:
+        from fleet.store.sql.hosts import SqlTails
+
+        return SqlTails(self.connection)
+
+    @cached_property
+    def workspaces(self) -> SqlWorkspaces:
+        from fleet.store.sql.workspaces import SqlWorkspaces
+
+        return SqlWorkspaces(self.connection, self.now)
+
+    @cached_property
+    def trust(self) -> SqlTrust:
+        from fleet.store.sql.trust import SqlTrust
+
+        return SqlTrust(self.connection, self.now)
+
+
+class SqlConfig:
+    """A row for each of bd's settings that was made."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "queries")
+
+    def all(self) -> dict[str, str]:
+        return dict(self._sql.rows("config"))
+
+    def set(self, key: str, value: str | None) -> None:
+        with self._db.writing():
+            if value is None:
+                self._sql.rows("unset_config", key=key)
+            else:
+                self._sql.rows("set_config", key=key, value=value)

@@ -1,0 +1,48 @@
+"""Tokens: what tells the calls of a run from those of others."""
+
+from __future__ import annotations
+
+from fleet.core import clock
+from fleet.core.jsontext import encode
+from fleet.core.tokens import hashed, new_token
+from fleet.store.named_sql import Statements
+from fleet.store.sql.rows import caller_from
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fleet.core.clock import Clock
+    from fleet.core.task import Caller, Claim
+    from fleet.store.sql.tasks import SqlTasks
+    from fleet.store.sql_connection import SqlConnection
+
+
+class SqlTokens:
+    """A row for each token, by its hash."""
+
+    def __init__(self, connection: SqlConnection, now: Clock, tasks: SqlTasks) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "queries")
+        self._now = now
+        self._tasks = tasks
+
+    def issue(self, claim: Claim, caller: Caller) -> str:
+        with self._db.writing(durable=False):
+            self._tasks.held(claim)
+            token = new_token()
+            values = {**caller.as_dict(), "repos": encode(caller.repos), "issued_at": clock.to_micros(self._now())}
+            self._sql.rows("insert_caller", **values, token_hash=hashed(token))
+            return token
+
+    def caller(self, token: str) -> Caller | None:
+        for row in self._sql.rows("caller", token_hash=hashed(token)):
+            return caller_from(row)
+        return None
+
+    def caller_in(self, run_id: str) -> Caller | None:
+        known = run_id.encode(errors="replace").decode()  # it may come from a command line
+        for row in self._sql.rows("caller_in", run=known, task=known.rpartition("/")[0]):
+            return caller_from(row)
+        return None
+
+    def was_issued(self, token: str) -> bool:
+        return bool(self._sql.rows("gave_out", token_hash=hashed(token)))

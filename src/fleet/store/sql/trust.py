@@ -1,0 +1,46 @@
+"""What somebody declared to be all right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import to_micros
+from fleet.store import workspace_rules as rules
+from fleet.store.named_sql import Statements
+from fleet.store.sql.records import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fleet.core.clock import Clock
+    from fleet.store.sql_connection import SqlConnection
+
+
+class SqlTrust:
+    """A row for each declaration.
+
+    `mark` tells the home that asks from those of other hosts: what one of them trusts at a path means its own disk.
+    """
+
+    def __init__(self, connection: SqlConnection, now: Clock, mark: Callable[[], str] | None = None) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "workspaces")
+        self._now = now
+        self._mark = mark
+
+    def set(self, kind: str, key: str, value: str, by: str) -> None:
+        rules.check_trust(kind, key, value)
+        with self._db.writing():
+            at = to_micros(self._now())
+            self._sql.rows("trust", kind=kind, key=self._key(key), value=value, at=at, by=storable(by))
+
+    def get(self, kind: str, key: str) -> str | None:
+        if not rules.is_text(key):
+            return None
+        for (value,) in self._sql.rows("trusted", kind=kind, key=self._key(key)):
+            return str(value)
+        return None
+
+    def _key(self, key: str) -> str:
+        """What stands for a key of what is trusted."""
+        return rules.own_key(key, self._mark) if self._mark else key

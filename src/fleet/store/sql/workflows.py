@@ -1,0 +1,79 @@
+"""Workflows with their stages, and what tasks handed on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.core.clock import to_micros
+from fleet.core.errors import WorkflowNotFound
+from fleet.store.named_sql import Statements
+from fleet.store.sql.records import result_from, stage_from, storable, values_of, workflow_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from fleet.core.flow import Result, StageOf, Workflow
+    from fleet.store.sql_connection import SqlConnection
+
+
+class SqlWorkflows:
+    """A row for each workflow, and one for each of its stages."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "flows")
+
+    def add(self, workflow: Workflow, stages: Sequence[StageOf]) -> None:
+        with self._db.writing():
+            self._sql.rows("insert_workflow", **values_of(workflow))
+            for stage in stages:
+                self._sql.rows("insert_stage", **values_of(stage))
+
+    def get(self, workflow_id: str) -> Workflow:
+        for row in self._sql.joined("workflows", "with_id", id=workflow_id):
+            return workflow_from(row)
+        raise WorkflowNotFound(workflow_id)
+
+    def task_prompt(self, workflow_id: str) -> str:
+        for row in self._sql.rows("task_prompt", id=workflow_id):
+            return str(row[0])
+        raise WorkflowNotFound(workflow_id)
+
+    def newest(self, *, limit: int) -> list[Workflow]:
+        return [workflow_from(row) for row in self._sql.joined("workflows", "newest", limit=limit)]
+
+    def stop(self, workflow_id: str, reason: str, at: datetime) -> bool:
+        with self._db.writing():
+            self.get(workflow_id)
+            self._sql.rows("stop_workflow", id=workflow_id, reason=storable(reason), at=to_micros(at))
+            return bool(self._db.changes())
+
+    def mark_cleaned(self, workflow_id: str, at: datetime) -> bool:
+        with self._db.writing():
+            self.get(workflow_id)
+            self._sql.rows("clean_workflow", id=workflow_id, at=to_micros(at))
+            return bool(self._db.changes())
+
+    def stages(self, workflow_id: str) -> list[StageOf]:
+        return [stage_from(row) for row in self._sql.joined("stages", "of_workflow", workflow=workflow_id)]
+
+    def stage_of(self, task_id: str) -> StageOf | None:
+        rows = self._sql.joined("stages", "of_task", task=task_id)
+        return next((stage_from(row) for row in rows), None)
+
+
+class SqlResults:
+    """A row for each task's last result."""
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, "flows")
+
+    def keep(self, result: Result) -> None:
+        with self._db.writing():
+            self._sql.rows("keep_result", **values_of(result))
+
+    def find(self, task_ids: Iterable[str]) -> dict[str, Result]:
+        rows = self._sql.rows("results", tasks=self._db.listed(task_ids))
+        return {found.task_id: found for found in map(result_from, rows)}

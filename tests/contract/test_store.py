@@ -1,0 +1,18 @@
+"""What every store promises beside its ports."""
+
+import pytest
+
+from builders import HOUR, NOON, FakeClock
+from fleet.store.base import Store
+
+
+@pytest.mark.bd_in_soak
+def test_the_queues_clock_is_the_one_it_was_given(store: Store, clock: FakeClock) -> None:
+    clock.advance(HOUR)
+    assert store.now() == NOON + HOUR
+
+
+@pytest.mark.bd_in_soak
+def test_a_queue_can_be_closed_twice(store: Store) -> None:
+    store.close()
+    store.close()

@@ -1,0 +1,29 @@
+"""What every store promises about tasks that require something of their host."""
+
+import pytest
+
+from builders import HOUR, a_task
+from fleet.core.filter import Filter, Lane
+from fleet.core.host import required, requiring
+from fleet.store.base import Store
+
+pytestmark = pytest.mark.bd_in_soak
+
+
+def test_only_who_offers_all_that_a_task_requires_finds_it(store: Store) -> None:
+    fits = {"", "[]", requiring(["gpu"]), requiring(["gpu", "host:a"])}
+    misses = {requiring(["gpu", "big"]), requiring(["host:b"]), "gpu", '{"a": "gpu"}', "[1]", "["}
+    with store.atomic():
+        for requires in fits | misses:
+            store.tasks.add(a_task(requires=requires))
+    offered = Filter(offers=("gpu", "host:a"))
+    assert {task.requires for task in store.tasks.find(offered)} == fits
+    claims = store.claims.acquire("a", [Lane(room=99, where=offered)], room=99, ttl=HOUR)
+    assert {claim.task.requires for claim in claims} == fits
+
+
+def test_what_a_task_requires_is_kept_sorted_and_once() -> None:
+    assert requiring(["b", "a", "b"]) == '["a", "b"]'
+    assert requiring([]) == ""
+    assert required('["a","b"]') == ("a", "b") and required("") == ()
+    assert required("x") is None and required('{"a":1}') is None and required("[1]") is None

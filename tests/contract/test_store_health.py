@@ -1,0 +1,98 @@
+"""What every store says of its own health, and what the SQLite one notices."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from builders import a_task
+from fleet.core.health import State, Vital
+from fleet.store import sqlite_health
+from fleet.store.base import Store
+from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite_health import library
+
+
+def worst(store: Store, name: str) -> Vital:
+    """What is said about one thing."""
+    order = (State.WRONG, State.WARNING, State.OK)
+    return min((each for each in store.health() if each.name == name), key=lambda each: order.index(each.state))
+
+
+def test_a_sound_queue_says_so_and_changes_nothing(store: Store) -> None:
+    task = a_task()
+    store.tasks.add(task)
+    found = store.health()
+    assert found and all(each.state == State.OK and each.fact and not each.remedy for each in found)
+    assert store.tasks.get(task.id) == task
+    assert not store.was_moved()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "fleet.db"
+
+
+def filled(path: Path) -> SqliteStore:
+    store = SqliteStore(str(path), make=True)
+    with store.atomic():
+        for _ in range(200):
+            store.tasks.add(a_task(description="words " * 50))
+    return store
+
+
+def test_a_sound_file_is_named_with_its_library_and_its_log(path: Path) -> None:
+    store = filled(path)
+    assert [each.name for each in store.health()] == ["sqlite", "integrity", "journal"]
+    assert worst(store, "integrity").fact == str(path)
+    store.close()
+
+
+@pytest.mark.parametrize("page", [3, 9])
+def test_a_damaged_page_is_told_with_what_to_do_and_never_raised(path: Path, page: int) -> None:
+    filled(path).close()
+    data = bytearray(path.read_bytes())
+    data[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    store = SqliteStore(str(path))
+    found = worst(store, "integrity")
+    assert found.state == State.WRONG and "fleet restore" in found.remedy
+    assert sum(each.name == "integrity" for each in store.health()) <= sqlite_health.SHOWN
+    store.close()
+
+
+def test_a_row_that_refers_to_nothing_is_told(path: Path) -> None:
+    store = filled(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("insert into comments values ('c', 'nope', 'ada', 'well', 0)")
+    connection.close()
+    assert worst(store, "integrity").fact == "comments refers to nothing"
+    store.close()
+
+
+def test_another_journal_mode_is_wrong(path: Path) -> None:
+    filled(path).close()
+    connection = apsw.Connection(str(path))
+    assert connection.pragma("journal_mode", "delete") == "delete"
+    connection.close()
+    store = SqliteStore(str(path))
+    found = worst(store, "journal")
+    assert (found.state, "delete" in found.fact, "journal_mode = wal" in found.remedy) == (State.WRONG, True, True)
+    store.close()
+
+
+def test_a_log_that_somebody_keeps_from_being_written_back_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(path)
+    monkeypatch.setattr(sqlite_health, "LARGEST_LOG_MB", 0)
+    found = worst(store, "journal")
+    assert found.state == State.WARNING and "MB" in found.fact and found.remedy
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [("3.51.2", "wrong"), ("3.9.99", "wrong"), ("3.51.3", "ok"), ("3.100.0", "ok"), ("4.0.0", "ok")],
+)
+def test_a_library_that_can_lose_writes_is_wrong(version: str, state: str) -> None:
+    found = library(version)
+    assert (found.state, bool(found.remedy)) == (state, state == "wrong")

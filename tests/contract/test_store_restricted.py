@@ -1,0 +1,329 @@
+"""What any store lets a run do: change its own task and those it made, read all, comment, and no more."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import HOUR, a_comment, a_task, an_edge
+from fleet.actions import rights
+from fleet.actions.bounds import DEEPEST
+from fleet.actions.rights import FREE, RestrictedPort, RestrictedStore, as_seen_by
+from fleet.assembly import Fleet
+from fleet.core.errors import BadInput, IllegalMove, TaskNotFound
+from fleet.core.filter import Filter, Lane
+from fleet.core.jsontext import decode, encode
+from fleet.core.rules import rules_in
+from fleet.core.run import Run
+from fleet.core.task import Caller, Claim, Status, Verdict
+from fleet.home import Home
+from fleet.store import base
+from fleet.store.base import Store
+from repositories import make_repository, run_git
+
+pytestmark = pytest.mark.bd_in_soak
+
+
+PORTS: dict[type, type[RestrictedPort]] = {
+    base.Tasks: rights.RestrictedTasks,
+    base.Edges: rights.RestrictedEdges,
+    base.Comments: rights.RestrictedComments,
+    base.Claims: rights.RestrictedClaims,
+    base.Tokens: rights.RestrictedTokens,
+    base.Config: rights.RestrictedConfig,
+}
+
+
+def methods(port: type) -> set[str]:
+    """Everything a port has."""
+    return {name for name in (*vars(port), *port.__annotations__) if not name.startswith("_")}
+
+
+@pytest.fixture
+def claim(store: Store) -> Claim:
+    """The run's own task, held by its supervisor, beside one it made and one of somebody else."""
+    store.tasks.add(a_task(id="own", priority=0, verify="make test", limits="{}", finding="unverified"))
+    (claim,) = store.claims.acquire("host", [Lane(room=1)], room=1, ttl=HOUR)
+    store.tasks.add(a_task(id="made", made_by="own", assignee="own/1"))
+    store.tasks.add(a_task(id="other", assignee="ada"))
+    return claim
+
+
+@pytest.fixture
+def fleet(store: Store, tmp_path: Path) -> Fleet:
+    """A home with that queue."""
+    return Fleet(Home(str(tmp_path / "home")), store)
+
+
+@pytest.fixture
+def seen(fleet: Fleet, claim: Claim) -> Store:
+    """The queue as the run sees it."""
+    return as_seen_by(fleet, Caller(task_id="own", run_id="own/1", epoch=claim.epoch))
+
+
+@pytest.mark.parametrize(("port", "restricted"), PORTS.items(), ids=lambda each: each.__name__)
+def test_every_method_of_a_port_is_judged(port: type, restricted: type[RestrictedPort]) -> None:
+    judged = {name for name in vars(restricted) if not name.startswith("_")} - {"free", "refused"}
+    free, refused = restricted.free, set(restricted.refused)
+    assert free | refused | judged == methods(port)
+    assert not free & refused and not judged & (free | refused)
+
+
+def test_every_method_of_a_store_is_judged_and_the_other_ports_are_not_for_agents() -> None:
+    ports = {name for name, each in vars(Store).items() if isinstance(each, property)}
+    judged = {name for name in vars(RestrictedStore) if not name.startswith("_")}
+    assert FREE | ports == methods(Store) and not FREE & ports
+    assert judged == {"tasks", "edges", "comments", "claims", "tokens", "config"} < ports
+
+
+def test_a_person_has_the_queue_itself(fleet: Fleet) -> None:
+    assert as_seen_by(fleet, None) is fleet.store
+
+
+CHANGES: dict[str, Callable[[Store, str], Any]] = {
+    "save": lambda store, key: store.tasks.save(store.tasks.get(key).replace(title="changed")),
+    "link": lambda store, key: store.edges.add(an_edge(key, "target")),
+    "unlink": lambda store, key: store.edges.remove(key, "target"),
+    "remove": lambda store, key: store.tasks.remove(key),
+    "take": lambda store, key: store.claims.take(key, "own/1"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_somebody_elses_stays_as_it_is(store: Store, seen: Store, name: str) -> None:
+    store.tasks.add(a_task(id="target", assignee="ada"))
+    before, edges = store.tasks.get("other"), store.edges.find()
+    with pytest.raises(
+        IllegalMove, match=r"an agent may not .* other: it neither works on it .own. nor made it"
+    ) as refused:
+        CHANGES[name](seen, "other")
+    assert "bd comment other" in refused.value.hint
+    assert (store.tasks.get("other"), store.edges.find()) == (before, edges)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_the_run_made_is_its_own(store: Store, seen: Store, name: str) -> None:
+    store.tasks.add(a_task(id="target", assignee="ada"))
+    CHANGES[name](seen, "made")
+
+
+def test_what_is_not_there_is_told_as_ever(seen: Store) -> None:
+    for change in (CHANGES["unlink"], CHANGES["remove"], CHANGES["take"]):
+        with pytest.raises(TaskNotFound):
+            change(seen, "nope")
+
+
+def test_reading_is_free(store: Store, seen: Store) -> None:
+    assert seen.tasks.get("other") == store.tasks.get("other")
+    assert seen.tasks.find(Filter(), sort="id") == store.tasks.find(Filter(), sort="id")
+    with seen.snapshot():
+        assert seen.tasks.count(Filter()) == {"": 3}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store, claim: store.config.set("issue_prefix", "x"),
+        lambda store, claim: store.claims.request_cancel("other", "no"),
+        lambda store, claim: store.claims.acquire("me", [Lane(room=1)], room=1, ttl=HOUR),
+        lambda store, claim: store.claims.renew([claim], ttl=HOUR),
+        lambda store, claim: store.claims.settle(claim, Verdict(status="closed")),
+        lambda store, claim: store.claims.release(claim),
+        lambda store, claim: store.claims.adopt("own", "host", epoch=claim.epoch, ttl=HOUR),
+        lambda store, claim: store.claims.reap(),
+        lambda store, claim: store.tokens.issue(claim, Caller(task_id="own", run_id="own/9", epoch=claim.epoch)),
+    ],
+)
+def test_what_is_for_people_and_supervisors_is_refused(store: Store, seen: Store, claim: Claim, call: Any) -> None:
+    before = (store.tasks.find(Filter(), sort="id"), store.config.all())
+    with pytest.raises(IllegalMove, match="an agent may not"):
+        call(seen, claim)
+    assert (store.tasks.find(Filter(), sort="id"), store.config.all()) == before
+
+
+def test_a_task_that_a_run_makes_says_so_whatever_it_claims(store: Store, seen: Store) -> None:
+    seen.tasks.add(a_task(id="new", made_by="other"))
+    assert store.tasks.get("new").made_by == "own"
+
+
+def test_what_is_not_a_runs_to_say_stays_as_it_was(store: Store, seen: Store) -> None:
+    lies = {"made_by": "", "origin": "x", "finding": "verified", "reason": "x"}
+    for key in ("own", "made"):
+        kept = store.tasks.get(key)
+        seen.tasks.save(kept.replace(title="changed", **lies))
+        assert store.tasks.get(key) == kept.replace(title="changed")
+    judging = {"verify": "true", "limits": '{"max_cost_usd":9}'}
+    own, made = store.tasks.get("own"), store.tasks.get("made")
+    seen.tasks.save(own.replace(**judging, account="rich", cwd="/", repo="/", branch="main", base="x", coder="a:B"))
+    seen.tasks.save(made.replace(**judging))
+    assert (store.tasks.get("own"), store.tasks.get("made")) == (own, made.replace(**judging))
+    with pytest.raises(IllegalMove, match="may not choose account"):
+        seen.tasks.save(made.replace(account="rich"))
+
+
+@pytest.mark.parametrize("status", [Status.CLOSED, Status.PINNED])
+def test_a_run_does_not_end_its_own_task_by_its_word(store: Store, seen: Store, status: str) -> None:
+    with pytest.raises(IllegalMove, match="once it is settled") as refused:
+        seen.tasks.save(store.tasks.get("own").moved(status, store.now()))
+    assert "bd close own" in refused.value.hint
+    seen.tasks.save(store.tasks.get("own").moved(Status.BLOCKED, store.now()))
+    assert store.tasks.get("own").status == Status.BLOCKED
+    seen.tasks.save(store.tasks.get("made").moved(status, store.now()))
+    assert store.tasks.get("made").status == status
+
+
+def test_a_run_does_not_open_its_own_task_again_after_a_person_closed_it(store: Store, seen: Store) -> None:
+    store.tasks.save(store.tasks.get("own").closed("not needed", store.now()))
+    with pytest.raises(IllegalMove, match="a person ended it"):
+        seen.tasks.save(store.tasks.get("own").reopened(store.now()))
+    assert store.tasks.get("own").status == Status.CLOSED
+
+
+def test_nothing_a_supervisor_works_on_is_given_back_or_deleted(store: Store, seen: Store, claim: Claim) -> None:
+    store.tasks.save(store.tasks.get("made").replace(assignee=""))
+    store.claims.acquire("host", [Lane(room=1)], room=1, ttl=HOUR)
+    for key in ("own", "made"):
+        assert store.tasks.get(key).is_supervised
+        with pytest.raises(IllegalMove, match=r"give .* back"):
+            seen.tasks.save(store.tasks.get(key).freed(store.now()))
+        with pytest.raises(IllegalMove, match="being worked on"):
+            seen.tasks.remove(key)
+        assert store.tasks.get(key).is_supervised
+
+
+def test_a_reopened_task_fences_its_earlier_holder_also_for_a_run(store: Store, seen: Store) -> None:
+    store.tasks.save(store.tasks.get("made").closed("done", store.now()))
+    before = store.tasks.get("made").epoch
+    seen.tasks.save(store.tasks.get("made").reopened(store.now()))
+    assert store.tasks.get("made").epoch == before + 1
+
+
+def test_a_run_comments_on_any_task_under_its_own_name(store: Store, seen: Store) -> None:
+    seen.comments.add(a_comment("other", author="the boss"))
+    assert [each.author for each in store.comments.find(["other"])] == ["own/1"]
+
+
+def a_run_of(fleet: Fleet, task_id: str, **said: Any) -> Store:
+    return as_seen_by(fleet, Caller(task_id=task_id, run_id=f"{task_id}/1", epoch=1, **said))
+
+
+def chain(fleet: Fleet, length: int, **first: Any) -> None:
+    """Tasks level-0 to level-N, each made by a run of the one before; what is said of the first is all that is said."""
+    fleet.store.tasks.add(a_task(id="level-0", **first))
+    for level in range(length):
+        a_run_of(fleet, f"level-{level}").tasks.add(a_task(id=f"level-{level + 1}"))
+
+
+@pytest.mark.parametrize("deepest", [None, 0, 1, 2, 3, 4])
+def test_tasks_lead_to_tasks_as_deep_as_the_maker_of_the_first_said(fleet: Fleet, deepest: int | None) -> None:
+    most = DEEPEST if deepest is None else deepest
+    chain(fleet, most, rules="" if deepest is None else encode({"depth": deepest}))
+    with pytest.raises(IllegalMove, match=f"{most} deep already, and {most} is the most"):
+        a_run_of(fleet, f"level-{most}").tasks.add(a_task())
+    with pytest.raises(IllegalMove, match=f"{most} deep already"):  # nor by what it says of its own task's maker
+        a_run_of(fleet, f"level-{most}").tasks.add(a_task(rules=encode({"depth": 9}), made_by=""))
+
+
+def test_a_run_lets_its_tasks_go_no_deeper_than_itself(fleet: Fleet) -> None:
+    store = fleet.store
+    store.tasks.add(a_task(id="a", rules=encode({"depth": 1, "at_once": 3})))
+    seen = a_run_of(fleet, "a")
+    seen.tasks.add(a_task(id="b", rules=encode({"depth": 9, "at_once": 50, "retries": 1})))
+    assert rules_in(store.tasks.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3, "retries": 1}))
+    seen.tasks.save(store.tasks.get("b").replace(rules=""))
+    assert rules_in(store.tasks.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3})), "nor later"
+    with pytest.raises(BadInput, match="rules are not understood"):
+        seen.tasks.add(a_task(rules="[]"))
+
+
+def test_a_deleted_link_in_the_chain_does_not_make_it_shorter(fleet: Fleet) -> None:
+    chain(fleet, DEEPEST)
+    a_run_of(fleet, "level-0").tasks.remove("level-1")
+    with pytest.raises(IllegalMove, match="deep already"):
+        a_run_of(fleet, "level-2").tasks.add(a_task())
+
+
+def test_a_chain_that_bites_its_tail_ends(fleet: Fleet) -> None:
+    fleet.store.tasks.add(a_task(id="a", made_by="a"))
+    with pytest.raises(IllegalMove, match="deep already"):
+        a_run_of(fleet, "a").tasks.add(a_task())
+
+
+def test_a_run_that_was_told_to_be_deep_is(fleet: Fleet) -> None:
+    fleet.store.tasks.add(a_task(id="a"))
+    with pytest.raises(IllegalMove, match="deep already"):
+        a_run_of(fleet, "a", depth=DEEPEST).tasks.add(a_task())
+    a_run_of(fleet, "a", depth=DEEPEST - 1).tasks.add(a_task())
+
+
+def test_a_run_whose_task_is_gone_makes_nothing(fleet: Fleet) -> None:
+    with pytest.raises(IllegalMove, match="cannot be read"):
+        a_run_of(fleet, "nope").tasks.add(a_task())
+
+
+def test_tasks_are_made_only_where_their_maker_may_work(fleet: Fleet, tmp_path: Path) -> None:
+    repo, other = make_repository(tmp_path / "repo"), make_repository(tmp_path / "other")
+    tree = tmp_path / "tree"
+    run_git(repo, "worktree", "add", "-q", str(tree))
+    fleet.store.tasks.add(a_task(id="a", rules=encode({"repos": [str(repo)]})))
+    seen = a_run_of(fleet, "a")
+    for place in (repo, repo / "below", tree):  # a worktree is its repository's
+        seen.tasks.add(a_task(id=f"in-{place.name}", cwd=str(place)))
+        assert rules_in(fleet.store.tasks.get(f"in-{place.name}").rules).repos == (str(repo),), "theirs have no more"
+    mixed = ({"cwd": str(repo), "repo": str(other)}, {"cwd": str(other), "repo": str(repo)})
+    for places in ({"cwd": str(other)}, {"cwd": ""}, {"cwd": f"{repo}-2"}, *mixed):
+        with pytest.raises(IllegalMove, match="is not an allowed repository"):
+            seen.tasks.add(a_task(**places))
+    with pytest.raises(IllegalMove, match="is not an allowed repository"):
+        seen.tasks.save(fleet.store.tasks.get("in-repo").replace(cwd=str(other)))
+    with pytest.raises(IllegalMove, match="is not an allowed repository"):
+        a_run_of(fleet, "in-repo", repos=(str(other),)).tasks.add(a_task(cwd=str(repo)))
+
+
+def ran(fleet: Fleet, task_id: str, **took: Any) -> None:
+    """A run of a task that took so much, and is over."""
+    lane = Lane(room=1, where=Filter(ids=(task_id,)))
+    (claim,) = fleet.store.claims.acquire("host", [lane], room=1, ttl=HOUR)
+    given = {"coder": "demo", "started_at": fleet.store.now(), **took}
+    run = fleet.store.runs.begin(claim, Run(id="", task_id=task_id, number=0, epoch=claim.epoch, owner="host", **given))
+    fleet.store.runs.end(run.replace(ended_at=fleet.store.now(), ending="failed"))
+    fleet.store.claims.release(claim)
+
+
+def test_what_a_run_may_spend_is_all_that_its_tasks_may_spend_together(fleet: Fleet) -> None:
+    store = fleet.store
+    store.tasks.add(a_task(id="a", limits=encode({"max_cost_usd": 1.0, "max_tokens": 1000, "wall_seconds": 60})))
+    ran(fleet, "a", cost_usd=0.2, input_tokens=100)
+    for key in ("b", "c"):
+        a_run_of(fleet, "a").tasks.add(a_task(id=key, limits=encode({"max_cost_usd": 5, "silence_seconds": 9})))
+        assert decode(store.tasks.get(key).limits) == {
+            **{"max_cost_usd": 0.8, "silence_seconds": 9},
+            **{"max_tokens": 900, "wall_seconds": 60},
+        }
+    ran(fleet, "b", cost_usd=0.3, input_tokens=50)
+    ran(fleet, "b", cost_usd=0.3, output_tokens=50)
+    a_run_of(fleet, "b").tasks.add(a_task(id="d", limits=encode({"max_cost_usd": 0.1})))
+    assert decode(store.tasks.get("d").limits) == {
+        **{"max_cost_usd": 0.1, "max_tokens": 800},
+        **{"silence_seconds": 9, "wall_seconds": 60},
+    }, "less is for its maker to say"
+    ran(fleet, "d", cost_usd=0.2, cache_read_tokens=10)
+    for maker in ("a", "b", "c"):
+        with pytest.raises(IllegalMove, match=r"of what it and they may spend \$0\.00 is left"):
+            a_run_of(fleet, maker).tasks.add(a_task())
+    with pytest.raises(IllegalMove, match="is left"):
+        a_run_of(fleet, "a").tasks.save(store.tasks.get("c").replace(limits=""))
+    with pytest.raises(IllegalMove, match="what it took counts"):
+        a_run_of(fleet, "a").tasks.remove("b")
+    a_run_of(fleet, "a").tasks.remove("c")  # it took nothing
+
+
+def test_who_has_no_budget_gives_none(fleet: Fleet) -> None:
+    fleet.store.tasks.add(a_task(id="a", limits=encode({"wall_seconds": 60})))
+    ran(fleet, "a", cost_usd=7.0)
+    a_run_of(fleet, "a").tasks.add(a_task(id="b"))
+    assert decode(fleet.store.tasks.get("b").limits) == {"wall_seconds": 60}
+    a_run_of(fleet, "a").tasks.add(a_task(id="c", limits=encode({"max_cost_usd": 3})))
+    a_run_of(fleet, "c").tasks.add(a_task(id="d"))
+    assert decode(fleet.store.tasks.get("d").limits) == {"max_cost_usd": 3, "wall_seconds": 60}
