@@ -26,7 +26,7 @@ VERIFIED = ROOT / "tests" / "real" / "verified.txt"
 #: The modules of the engine that start, follow and conclude a run.
 ENGINE = (
     *("starting", "environment", "sessions", "runner", "live", "tail", "transcript", "fold", "signs", "watchdog"),
-    *("outcome", "conclusion", "settling", "typist", "briefing"),
+    *("outcome", "finishing", "conclusion", "settling", "typist", "briefing"),
 )
 #: The files that the digest covers.
 SOURCES = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from projects import orders, use_shell_coder
+from projects import NAME, orders, use_shell_coder
 from repositories import commit, run_git
 from supervised import wait_for
 from terminals import Screen, Terminals
@@ -88,6 +88,18 @@ def test_an_interrupted_agents_work_waits_uncommitted_for_its_next_run(home: Ter
     home.fleet.ok("retry", task)
     home.wait_status(task, "closed")
     assert run_git(home.repo, "show", "work:file1.txt") == "half"
+
+
+def test_work_stays_uncommitted_when_only_stderr_tells_of_a_limit(home: Terminals) -> None:
+    settings = home.fleet.home / "runtime.toml"
+    output, limit = f"[coders.{NAME}.output]\n", 'limit = { contains = "Too Many Requests" }\n'
+    settings.write_text(settings.read_text().replace(output, output + limit))
+    first = "touch again; echo half > file1.txt; echo Too Many Requests >&2; exit 1"
+    task = made(home, f"test -e again || {{ {first}; }}")
+    home.wait_status(task, "closed")
+    limited, last = home.told("runs", task)
+    assert (limited["ending"], limited["leftover"]) == ("rate_limited", None)
+    assert last["leftover"] and run_git(home.repo, "show", "work:file1.txt") == "half"
 
 
 @pytest.mark.parametrize(

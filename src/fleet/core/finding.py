@@ -101,6 +101,11 @@ def judge(seen: Evidence) -> Judgement:
     return Judgement(finding=Finding.VERIFIED, shown=(f"`{verification.command}` ended with 0 at its branch's tip",))
 
 
+def needs_verification(seen: Evidence) -> bool:
+    """Return True if only a verification can still prove or disprove the work."""
+    return judge(seen).finding == Finding.UNVERIFIED
+
+
 def _lies(seen: Evidence) -> tuple[str, ...]:
     """What it claims and did not do."""
     found = []

@@ -1,28 +1,24 @@
-"""Before a run is settled: its last screen is kept, its leftovers are committed, what is known of it is gathered, the
-verify command is run, and what an agent should not have touched is noted."""
+"""Collect the evidence of a run that has ended: commit its leftovers, compare its files, run its verify command."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING
 
 from fleet.config.trusted import digest
 from fleet.core.errors import ClaimLost, FleetError
-from fleet.core.finding import IN_A_DIRECTORY, Finding, judge
+from fleet.core.finding import IN_A_DIRECTORY
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending
 from fleet.core.task import WORKTREE
 from fleet.engine.coder_files import LEFT, patterns_of, told, trusted_in, untrusted_files
-from fleet.engine.evidence.gathering import compared, look
+from fleet.engine.evidence.gathering import compared
 from fleet.engine.evidence.spawn import spawn_of
 from fleet.engine.evidence.tree import Tree, of_directory, of_worktree, size_of
 from fleet.engine.evidence.verified import verified, verified_in_place
-from fleet.engine.outcome import outcome_of
 from fleet.engine.room import NoRoom, is_no_room
 from fleet.engine.scope import primary
-from fleet.engine.settling import seen_of
 from fleet.engine.staging import is_cut_short
 from fleet.engine.trusting import changed_repository
 from fleet.engine.work import Work
@@ -38,51 +34,60 @@ if TYPE_CHECKING:
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
-    from fleet.launchers.base import Exit
+    from fleet.engine.outcome import Seen
     from fleet.workspaces.diffs import DiffSize
     from fleet.workspaces.leftovers import Leftover
     from fleet.workspaces.view import View
 
 log = logging.getLogger(__name__)
 
-SCREEN_LINES = 5_000
-SCREEN_SECONDS = 10.0
 #: After these the work goes on where it stopped, or a person stopped it and decides: nothing is committed for them.
 UNDER_WAY = (Ending.INTERRUPTED, Ending.RELEASED, Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.CANCELLED)
 
 
-async def conclude(office: Office, task: Task, live: Live, exit: Exit | None, alarm: Outcome | None) -> Gathered:
-    """Do what must be done between the end of an agent and its verdict, and gather what is known of it.
+async def collect_evidence(office: Office, live: Live, end: Seen, outcome: Outcome, found: Gathered) -> Gathered:
+    """Commit what the agent left, and add what became of its files to what it said. Raises ClaimLost, NoRoom.
 
-    Done again after a crash it does no harm. Raises ClaimLost once the task is known to be somebody else's.
+    Repeating this after a crash does no harm.
     """
-    if live.interactive:
-        await _keep_screen(live)
-    found = await asyncio.to_thread(look, live)
-    await _note_coder_files(office, live)
-    await _note_project_file(office, task, live)
     try:
         if live.workspace is None:
-            return await _of_directory(office, task.id, live, found, (exit, alarm))
+            return await _of_directory(live, end.task, found)
         # A person decides what becomes of one that was stopped, and `kill` saves it first; or it goes on.
+        alarm = end.alarm
         by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
-        by_hand = by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm)
-        if not by_hand:
-            refuse_gone(live.workspace.common)
-        if by_hand:
+        if by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm):
             return found.replace(tree=Tree(kind=WORKTREE))
-        return await _of_worktree(office, task.id, live, found, (exit, alarm))
+        refuse_gone(live.workspace.common)
+        return await _of_worktree(office, live, end.task, outcome, found)
     except ClaimLost:
         raise
-    except RepositoryGone as error:
+    except (FleetError, OSError) as error:
+        return _without_the_rest(live, found, error)
+
+
+async def verify_work(office: Office, live: Live, task: Task, found: Gathered) -> Gathered:
+    """Add how the verify command of a task ends on what its agent left. Raises ClaimLost, NoRoom."""
+    try:
+        if live.workspace is None:
+            return await verified_in_place(office, task, live, found)
+        return await verified(office, task, live, Work(live.folder.home, live.workspace), found)
+    except ClaimLost:
+        raise
+    except (FleetError, OSError) as error:
+        return _without_the_rest(live, found, error)
+
+
+def _without_the_rest(live: Live, found: Gathered, error: FleetError | OSError) -> Gathered:
+    """Return the evidence that there is. The work stays where it is, and the run is settled. Raises NoRoom."""
+    if isinstance(error, RepositoryGone):
         log.warning("%s cannot be judged: %s", live.run.id, error)
         return found.replace(gone=str(error))
-    except (FleetError, OSError) as error:  # what an agent did stays where it is, and the run is settled all the same
-        if is_no_room(error, *disks_of(live)):
-            raise NoRoom(str(error)) from error
-        log.warning("%s is concluded without all that belongs to it: %s", live.run.id, error)
-        _flag(live, f"not concluded: {error}")
-        return found.replace(not_verified=f"not concluded: {error}")
+    if is_no_room(error, *disks_of(live)):
+        raise NoRoom(str(error)) from error
+    log.warning("%s is concluded without all that belongs to it: %s", live.run.id, error)
+    _flag(live, f"not concluded: {error}")
+    return found.replace(not_verified=f"not concluded: {error}")
 
 
 def disks_of(live: Live) -> tuple[str, ...]:
@@ -91,25 +96,16 @@ def disks_of(live: Live) -> tuple[str, ...]:
     return (home.root, home.tasks, live.run.workspace, *((space.path, space.common) if space else ()))
 
 
-async def _of_directory(
-    office: Office, task_id: str, live: Live, found: Gathered, end: tuple[Exit | None, Outcome | None]
-) -> Gathered:
+async def _of_directory(live: Live, task: Task, found: Gathered) -> Gathered:
     tree = await asyncio.to_thread(of_directory, live.folder.home, live.run)
     if tree.view is not None:
         for each in await asyncio.to_thread(_planted, tree.view, live.began_here.timestamp()):
             _flag(live, each)
-    task = await office.ask(office.store.tasks.get, task_id)
     found = await asyncio.to_thread(compared, found, live, task, tree)
-    found = found.replace(not_verified=IN_A_DIRECTORY)
-    outcome = outcome_of(seen_of(live, task, *end, found))
-    if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
-        return found
-    return await verified_in_place(office, task, live, found)
+    return found.replace(not_verified=IN_A_DIRECTORY)
 
 
-async def _of_worktree(
-    office: Office, task_id: str, live: Live, found: Gathered, end: tuple[Exit | None, Outcome | None]
-) -> Gathered:
+async def _of_worktree(office: Office, live: Live, task: Task, outcome: Outcome, found: Gathered) -> Gathered:
     assert live.workspace is not None
     work = Work(live.folder.home, live.workspace)
     found = found.replace(tree=Tree(kind=WORKTREE))
@@ -117,8 +113,6 @@ async def _of_worktree(
         live.run = live.run.replace(diff_files=None, diff_added=None, diff_removed=None)
         return found.replace(missing=f"its worktree {live.workspace.path} is gone")
     found = found.replace(strayed=(*found.strayed, *await _look(office, live, work)))
-    task = await office.ask(office.store.tasks.get, task_id)
-    outcome = outcome_of(seen_of(live, task, *end, found))
     # On a host where nobody looks for it, what was begun is sent on with the branch: another may go on with it.
     goes_on = outcome.ending in UNDER_WAY and not work.workspace.is_mirrored and not is_cut_short(outcome)
     left = None if goes_on else await asyncio.to_thread(_commit, live, work)
@@ -126,22 +120,13 @@ async def _of_worktree(
         _note_left(live, left)
     found, size = await asyncio.to_thread(_measured, live, work, task, found, not goes_on)
     live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
-    if not found.tree.tip:
-        found = found.replace(missing=f"its branch {live.workspace.branch} is gone")
-    outcome = outcome_of(seen_of(live, task, *end, found))  # a session's end is judged by what it left
-    if judge(found.evidence(outcome, task)).finding != Finding.UNVERIFIED:
-        return found  # another look at it would change nothing
-    return await verified(office, task, live, work, found)
+    return found if found.tree.tip else found.replace(missing=f"its branch {live.workspace.branch} is gone")
 
 
-async def _keep_screen(live: Live) -> None:
-    """The last of an agent's screen goes to its run's folder."""
-    terminal = live.terminal
-    if terminal is None:
-        return
-    with contextlib.suppress(FleetError, OSError, TimeoutError):
-        shown = await asyncio.wait_for(terminal.screen(SCREEN_LINES), SCREEN_SECONDS)
-        live.folder.write_run_file(live.run.number, "screen.txt", live.folder.clean(shown.rstrip()) + "\n")
+async def note_changed_files(office: Office, task: Task, live: Live) -> None:
+    """Flag files of coders and of the project that decide what runs, and were changed while the agent worked."""
+    await _note_coder_files(office, live)
+    await _note_project_file(office, task, live)
 
 
 async def _note_coder_files(office: Office, live: Live) -> None:
@@ -164,13 +149,6 @@ async def _note_project_file(office: Office, task: Task, live: Live) -> None:
         _flag(
             live, f"{before.project_file or now.project_file}, which says how work is judged, was changed while it ran"
         )
-
-
-async def take_leave(live: Live) -> None:
-    """After the verdict: an agent's terminal goes, whose last screen was kept."""
-    if live.terminal is not None:
-        with contextlib.suppress(FleetError, OSError, TimeoutError):
-            await asyncio.wait_for(live.terminal.close_session(), SCREEN_SECONDS)
 
 
 async def _look(office: Office, live: Live, work: Work) -> list[str]:

@@ -110,6 +110,7 @@ class Live:
             age = (office.now() - run.started_at).total_seconds()
         self._signs = Signs(run, office.steady(), age)
         self._rested = agent.frozen_seconds if agent else 0.0
+        self._is_explained = False  # what its exit code means was added
         self._complaint = ""  # the end of its stderr, as last looked at
         self._stdin_open = coder.steering == STDIN and not self.interactive
         work = Work(folder.home, terms.workspace) if terms.workspace else None
@@ -157,8 +158,9 @@ class Live:
             await asyncio.sleep(0)
 
     def explain(self, status: int | None) -> None:
-        """Where the coder had no last word, add what its exit code and its complaints mean."""
-        if self.run.result_at is None and not self.interactive:
+        """Where the coder had no last word, add what its exit code and its complaints mean; once."""
+        if self.run.result_at is None and not self.interactive and not self._is_explained:
+            self._is_explained = True
             event = self.coder.explain(status, self.folder.stderr_tail())
             self._fold([event] if event else [])
 

@@ -14,13 +14,11 @@ from fleet.core.errors import ClaimLost, FleetError, StoreAway
 from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.engine import losing, settling, staging, starting
-from fleet.engine.conclusion import conclude, disks_of, take_leave
+from fleet.engine.finishing import EndedWithoutRoom, close_terminal, finish_run
 from fleet.engine.preflight import NotLoggedIn
-from fleet.engine.returning import send_on
-from fleet.engine.room import ROOM_SECONDS, NoRoom, is_no_room, lack_of_room
+from fleet.engine.room import ROOM_SECONDS, is_no_room
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.staging import Skipped
-from fleet.engine.tails import keep_tail
 from fleet.engine.workplace import NotNow, NotReady
 from fleet.workspaces.repository import NotOwned, RepositoryGone
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Message, Run
     from fleet.core.task import Claim
-    from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.launchers.base import Agent, Exit
@@ -94,6 +91,9 @@ class Runner:
                 except (FleetError, OSError) as error:
                     if not is_no_room(error):
                         raise
+                    if isinstance(error, EndedWithoutRoom) and self._stopping is None:
+                        reason = f"it ended while a disk had no room: {error}"
+                        self._stopping = Outcome(ending=Ending.RELEASED, reason=reason)
                     log.warning("%s waits for room on a disk: %s", live.run.id, error)
                 await asyncio.sleep(ROOM_SECONDS)
         finally:
@@ -116,14 +116,9 @@ class Runner:
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
             await live.read_all()
             await self._note_delivered(live)
-            found = await self._conclude(live, exit)
-            if found.gone and self._stopping is None:
-                self._stopping = Outcome(ending=Ending.LOST, reason=found.gone)
-            await send_on(self._office, live)
-            await keep_tail(self._office, live)
-            await settling.settle(self._office, self.claim, live, exit, self._stopping, found)
+            await finish_run(self._office, self.claim, live, exit, self._stopping)
             self.is_settled = True
-            await take_leave(live)
+            await close_terminal(live)
         except ClaimLost:
             try:
                 await self.let_go()
@@ -131,28 +126,6 @@ class Runner:
                 await self.kill()
             if not self._left:
                 await losing.lose(self._office, live.run, live.agent)
-
-    async def _conclude(self, live: Live, exit: Exit | None) -> Gathered:
-        """Return what is known of a run that ended. Raises NoRoom if a disk may be why the run came to nothing."""
-        is_well = exit is not None and exit.status == 0
-        if not is_well:
-            self._check_room(live)
-        found = await conclude(self._office, self.claim.task, live, exit, self._stopping)
-        if is_well and live.run.diff_files == 0:
-            self._check_room(live)
-        return found
-
-    def _check_room(self, live: Live) -> None:
-        """Raise NoRoom if a disk of the run takes nothing more. The task is given back once the disk has room.
-
-        The agent failed or changed nothing, and the disk may be why.
-        """
-        lack = lack_of_room(*disks_of(live))
-        if not lack:
-            return
-        if self._stopping is None:
-            self._stopping = Outcome(ending=Ending.RELEASED, reason=f"it ended while a disk had no room: {lack}")
-        raise NoRoom(lack)
 
     async def give_up(self, error: Exception) -> None:
         """After a fault of our own: end the agent and count it as a failure, so that it cannot return for ever.

@@ -1,4 +1,4 @@
-"""The end of a run: what it amounts to, written in one transaction."""
+"""Settle tasks: the verdict on a run and all that follows from it, written in one transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fleet.engine.evidence.gathering import NO_CHANGES, process
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.giving_back import put_off
 from fleet.engine.losing import end_task_json, insist
-from fleet.engine.outcome import Seen, asked_last, denied_tools, outcome_of
+from fleet.engine.outcome import asked_last, denied_tools, outcome_of
 from fleet.engine.policy import decide
 from fleet.engine.pool import is_pooled
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
-    from fleet.launchers.base import Exit
+    from fleet.engine.outcome import Seen
 
     T = TypeVar("T")
 
@@ -47,31 +47,25 @@ BY_ORDER = "the supervisor was stopped"
 
 
 async def settle(
-    office: Office, claim: Claim, live: Live, exit: Exit | None, alarm: Outcome | None, found: Gathered
+    office: Office, claim: Claim, live: Live, end: Seen, found: Gathered, outcome: Outcome, judgement: Judgement
 ) -> Task:
-    """Record how a run ended, what was found about it, and where its task goes next. Raises ClaimLost."""
-    live.explain(exit.status if exit else None)
-    seen = seen_of(live, claim.task, exit, alarm, found)
-    pieces = await asyncio.to_thread(lambda: live.folder.cleaned(found.pieces(live.run, exit)))
+    """Record how a run ended, what was found about it, and where its task goes next. Raises ClaimLost.
+
+    A task that was changed while the run was judged, as by `fleet kill`, is judged again as it is now.
+    """
+    decided = outcome, judgement
+    pieces = await asyncio.to_thread(lambda: live.folder.cleaned(found.pieces(live.run, end.exit)))
 
     def write() -> tuple[Task, Outcome]:
         with office.store.atomic():
-            task = _claimed(office, claim)
-            outcome = outcome_of(seen.replace(task=task))
-            evidence = found.evidence(outcome, task)
-            judgement = judge(evidence)
-            judgement = judgement.replace(shown=tuple(live.folder.cleaned(judgement.shown)))
-            outcome = outcome.replace(
-                finding=judgement.finding,
-                shown="; ".join(judgement.shown),
-                says_blocked=live.folder.clean(evidence.missing or evidence.claimed_blocked),
-            )
+            task = claimed_task(office, claim)
+            now = end.replace(task=task)
+            outcome, judgement = decided if now == end else judge_run(live, now, found, outcome_of(now))
             if outcome.ending != Ending.CANCELLED:  # what is stopped asks nothing; in its file it can be asked again
-                last = asked_last(seen.replace(task=task))
-                left = () if outcome.handed_in else seen.unanswered
-                _record_questions(
-                    office, task, live, [*seen.asked, *left, *([live.folder.clean(last)] if last else [])]
-                )
+                last = asked_last(now)
+                left = () if outcome.handed_in else end.unanswered
+                asked = [*end.asked, *left, *([live.folder.clean(last)] if last else [])]
+                _record_questions(office, task, live, asked)
             if live.quotas:
                 office.store.accounts.note_quotas(list(live.quotas.values()))
             rules = _rules(task, found)
@@ -99,23 +93,17 @@ async def settle(
     return task
 
 
-def seen_of(live: Live, task: Task, exit: Exit | None, alarm: Outcome | None, found: Gathered) -> Seen:
-    """Everything that was observed about the end of a run."""
-    asked, unanswered = live.folder.open_questions(_asked_before(live.run))
-    return Seen(
-        run=live.run,
-        task=task,
-        exit=exit,
-        alarm=alarm,
-        result_file=found.result is not None,
-        dangling=found.stream.dangling,
-        asked=tuple(asked),
-        unanswered=tuple(unanswered),
-        stderr=live.folder.stderr_tail(),
-        tells_result=live.coder.tells_result,
-        result_needs_exit_0=live.coder.result_needs_exit_0,
-        interactive=live.interactive,
+def judge_run(live: Live, end: Seen, found: Gathered, outcome: Outcome) -> tuple[Outcome, Judgement]:
+    """Return what the evidence about a run that ended so amounts to, and the outcome with it. Pure."""
+    evidence = found.evidence(outcome, end.task)
+    judgement = judge(evidence)
+    judgement = judgement.replace(shown=tuple(live.folder.cleaned(judgement.shown)))
+    told = outcome.replace(
+        finding=judgement.finding,
+        shown="; ".join(judgement.shown),
+        says_blocked=live.folder.clean(evidence.missing or evidence.claimed_blocked),
     )
+    return told, judgement
 
 
 async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Task:
@@ -123,7 +111,7 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
 
     def write() -> Task:
         with office.store.atomic():
-            task = _claimed(office, claim)
+            task = claimed_task(office, claim)
             verdict = decide(
                 task,
                 outcome,
@@ -152,7 +140,7 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
 
     def write() -> Task:
         with office.store.atomic():
-            run = office.store.runs.get(_claimed(office, claim).run_id)
+            run = office.store.runs.get(claimed_task(office, claim).run_id)
             if run is not None and run.is_live:
                 office.store.runs.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), office))
                 end_task_json(office, office.store.tasks.get(run.task_id), run)
@@ -162,7 +150,7 @@ async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -
     return await insist(office.ask, f"the end of {claim.task.id}", write)
 
 
-def _claimed(office: Office, claim: Claim) -> Task:
+def claimed_task(office: Office, claim: Claim) -> Task:
     """The claimed task as it is now. Raises ClaimLost where it was deleted: nobody holds it any more."""
     try:
         return office.store.tasks.get(claim.task.id)
@@ -281,7 +269,7 @@ def _ended(run: Run, outcome: Outcome, office: Office) -> Run:
     )
 
 
-def _asked_before(run: Run) -> int:
+def asked_before(run: Run) -> int:
     return int(run.notes.get(ASKED_BEFORE, 0))
 
 
@@ -289,7 +277,7 @@ def _record_questions(office: Office, task: Task, live: Live, asked: list[str]) 
     run, texts = live.run, list(asked)
     if task.status == Status.BLOCKED and not texts:
         # Somebody may have answered already: that answer is taken once the question is on record.
-        texts = [each.text for each in live.folder.questions()[_asked_before(run) :]]
+        texts = [each.text for each in live.folder.questions()[asked_before(run) :]]
     note = task.notes.rpartition("QUESTION:")[2].strip() if "QUESTION:" in task.notes else ""
     if note and task.status == Status.BLOCKED and not texts:
         texts.append(note)

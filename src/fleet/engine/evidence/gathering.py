@@ -46,6 +46,7 @@ class Gathered(Record):
     stream: Stream = Stream()
     transcript: dict[str, Any] = {}  # noqa: RUF012
     tree: Tree = Tree()
+    compared: bool = False  # its files were compared with what there was before
     claims: Claims = Claims()
     allow: tuple[str, ...] = ()
     protect: tuple[str, ...] = ()
@@ -170,6 +171,7 @@ def compared(found: Gathered, live: Live, task: Task, tree: Tree) -> Gathered:
     own = () if tree.kind != WORKTREE and tree.others else changed
     return found.replace(
         tree=tree,
+        compared=True,
         claims=_claims(found, tree, ground),
         allow=tuple(allow),
         protect=protect,

@@ -1,0 +1,110 @@
+"""The end of a run, from top to bottom: evidence, outcome, finding, then its task settled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+from fleet.core.finding import needs_verification
+from fleet.core.run import Ending, Outcome
+from fleet.engine.conclusion import collect_evidence, disks_of, note_changed_files, verify_work
+from fleet.engine.evidence.gathering import look
+from fleet.engine.losing import insist
+from fleet.engine.outcome import Seen, outcome_of
+from fleet.engine.returning import send_on
+from fleet.engine.room import NoRoom, lack_of_room
+from fleet.engine.settling import asked_before, claimed_task, judge_run, settle
+from fleet.engine.tails import keep_tail
+
+if TYPE_CHECKING:
+    from fleet.core.task import Claim, Task
+    from fleet.engine.evidence.gathering import Gathered
+    from fleet.engine.live import Live
+    from fleet.engine.office import Office
+    from fleet.launchers.base import Exit
+
+SCREEN_LINES = 5_000
+SCREEN_SECONDS = 10.0
+
+
+class EndedWithoutRoom(NoRoom):
+    """The agent failed or changed nothing, and a disk that takes nothing more may be why: its task is given back."""
+
+
+async def finish_run(office: Office, claim: Claim, live: Live, exit: Exit | None, stop: Outcome | None) -> Task:
+    """Judge a run whose agent has exited and whose output was read, and settle its task. Return the task.
+
+    `stop` is why fleet stopped the agent, if it did. Repeating this after a crash does no harm.
+    Raises ClaimLost once the task is known to be somebody else's, NoRoom while a disk takes nothing more.
+    """
+    is_well = exit is not None and exit.status == 0
+    if not is_well:
+        check_room(live)
+    await keep_screen(live)
+    found = await asyncio.to_thread(look, live)
+    live.explain(exit.status if exit else None)
+    await note_changed_files(office, claim.task, live)
+
+    task = await insist(office.ask, f"the end of {live.run.id}", lambda: claimed_task(office, claim))
+    end = observe_end(live, task, exit, stop, found)
+    outcome = outcome_of(end)
+    found = await collect_evidence(office, live, end, outcome, found)
+    if live.interactive:  # a session's end is judged by what it left
+        end = end.replace(run=live.run)
+        outcome = outcome_of(end)
+    if found.compared and needs_verification(found.evidence(outcome, task)):
+        found = await verify_work(office, live, task, found)
+    if found.gone and stop is None:
+        end = end.replace(alarm=Outcome(ending=Ending.LOST, reason=found.gone))
+        outcome = outcome_of(end)
+    if is_well and live.run.diff_files == 0:
+        check_room(live)
+    outcome, judgement = judge_run(live, end, found, outcome)
+
+    await send_on(office, live)
+    await keep_tail(office, live)
+    return await settle(office, claim, live, end, found, outcome, judgement)
+
+
+def check_room(live: Live) -> None:
+    """Raise EndedWithoutRoom if a disk of the run takes nothing more."""
+    if lack := lack_of_room(*disks_of(live)):
+        raise EndedWithoutRoom(lack)
+
+
+def observe_end(live: Live, task: Task, exit: Exit | None, stop: Outcome | None, found: Gathered) -> Seen:
+    """Return all that the outcome follows from."""
+    asked, unanswered = live.folder.open_questions(asked_before(live.run))
+    return Seen(
+        run=live.run,
+        task=task,
+        exit=exit,
+        alarm=stop,
+        result_file=found.result is not None,
+        dangling=found.stream.dangling,
+        asked=tuple(asked),
+        unanswered=tuple(unanswered),
+        stderr=live.folder.stderr_tail(),
+        tells_result=live.coder.tells_result,
+        result_needs_exit_0=live.coder.result_needs_exit_0,
+        interactive=live.interactive,
+    )
+
+
+async def keep_screen(live: Live) -> None:
+    """Write the last of an agent's screen into its run's folder."""
+    terminal = live.terminal
+    if terminal is None:
+        return
+    with contextlib.suppress(FleetError, OSError, TimeoutError):
+        shown = await asyncio.wait_for(terminal.screen(SCREEN_LINES), SCREEN_SECONDS)
+        live.folder.write_run_file(live.run.number, "screen.txt", live.folder.clean(shown.rstrip()) + "\n")
+
+
+async def close_terminal(live: Live) -> None:
+    """Close the terminal of an agent whose last screen was kept."""
+    if live.terminal is not None:
+        with contextlib.suppress(FleetError, OSError, TimeoutError):
+            await asyncio.wait_for(live.terminal.close_session(), SCREEN_SECONDS)
