@@ -25,12 +25,15 @@ ROOT = Path(__file__).parents[1]
 VERIFIED = ROOT / "tests" / "real" / "verified.txt"
 #: The modules of the engine that start, follow and conclude a run.
 ENGINE = (
-    *("starting", "environment", "sessions", "runner", "live", "tail", "transcript", "fold", "signs", "watchdog"),
-    *("outcome", "finishing", "conclusion", "settling", "typist", "briefing"),
+    *("starting", "environment", "sessions", "runner", "live", "tail", "transcript", "fold", "signs"),
+    *("finishing", "conclusion", "settling", "typist", "briefing"),
 )
+#: Those of the core that decide about a run.
+CORE = ("watchdog", "outcome", "last_words")
 #: The files that the digest covers.
 SOURCES = (
     *("src/fleet/coders/**/*.py", "src/fleet/launchers/**/*.py", *(f"src/fleet/engine/{name}.py" for name in ENGINE)),
+    *(f"src/fleet/core/{name}.py" for name in CORE),
     *("tests/real/**/*.py", "tests/real/clis/package-lock.json", "tests/model_server/**/*.py"),
 )
 #: Elements of pytest's report about a test that did not pass.

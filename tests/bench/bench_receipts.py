@@ -17,6 +17,7 @@ from fleet.config import load
 from fleet.core import clock
 from fleet.core.event import Event, Kind
 from fleet.core.finding import judge
+from fleet.core.outcome import Exit
 from fleet.core.receipt import drafted
 from fleet.core.run import Ending, Outcome, Run
 from fleet.core.task import Task
@@ -27,7 +28,7 @@ from fleet.engine.evidence.tree import of_worktree
 from fleet.engine.folder import TaskFolder
 from fleet.engine.work import Work
 from fleet.home import Home
-from fleet.launchers.base import Exit, LaunchSpec
+from fleet.launchers.base import LaunchSpec
 from fleet.workspaces.leftovers import commit_leftovers
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.worktree import add

@@ -8,10 +8,9 @@ from typing import Any
 
 from builders import a_task
 from fleet.coders.base import Coder
+from fleet.core.outcome import Exit, Seen, outcome_of
 from fleet.core.run import Outcome, Run
 from fleet.engine.fold import fold
-from fleet.engine.outcome import Seen, outcome_of
-from fleet.launchers.base import Exit
 
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "coders"
 #: When the output is read: clock times in it are understood from here.

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.launchers.base import Apart, Exit, LaunchSpec
+from fleet.core.outcome import Exit
+from fleet.launchers.base import Apart, LaunchSpec
 from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
 from fleet.launchers.tmux import TmuxLauncher
 from fleet.launchers.tmux_command import has_tmux

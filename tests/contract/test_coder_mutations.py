@@ -15,8 +15,8 @@ from contract.coder_recordings import lines_of, recorded_coders, scenarios, the_
 from fleet.coders import load
 from fleet.coders.base import Coder
 from fleet.core.event import Kind
+from fleet.core.outcome import Exit
 from fleet.core.run import Ending
-from fleet.launchers.base import Exit
 
 STREAMS = 300
 ENDED_WELL = Exit(status=0)

@@ -9,7 +9,7 @@ import pytest
 from contract.coder_recordings import expectations, lines_of, recorded_coders, scenarios, the_outcome, the_run
 from fleet.coders import CODERS, load
 from fleet.core.finding import Evidence, judge
-from fleet.launchers.base import Exit
+from fleet.core.outcome import Exit
 
 RECORDED = [(coder, scenario) for coder in recorded_coders() for scenario in scenarios(coder)]
 #: What of an expectation is a column of the run.

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fleet.core.errors import FleetError
-from fleet.launchers.base import Exit, Launcher, LaunchSpec
+from fleet.core.outcome import Exit
+from fleet.launchers.base import Launcher, LaunchSpec
 from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
 from fleet.launchers.tmux import TmuxLauncher
 from fleet.launchers.tmux_command import has_tmux

@@ -15,7 +15,8 @@ from fleet.launchers.base import LaunchSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fleet.launchers.base import Agent, Exit, Launcher
+    from fleet.core.outcome import Exit
+    from fleet.launchers.base import Agent, Launcher
 
 LOG_CAP = 16 * 1024 * 1024
 TAIL_BYTES = 2_000

@@ -29,12 +29,12 @@ from fleet.workspaces.trust import stamp
 from fleet.workspaces.worktree import state_of
 
 if TYPE_CHECKING:
+    from fleet.core.outcome import Seen
     from fleet.core.run import Outcome
     from fleet.core.task import Task
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
-    from fleet.engine.outcome import Seen
     from fleet.workspaces.diffs import DiffSize
     from fleet.workspaces.leftovers import Leftover
     from fleet.workspaces.view import View

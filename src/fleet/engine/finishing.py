@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.finding import needs_verification
+from fleet.core.outcome import Seen, outcome_of
 from fleet.core.run import Ending, Outcome
 from fleet.engine.conclusion import collect_evidence, disks_of, note_changed_files, verify_work
 from fleet.engine.evidence.gathering import look
 from fleet.engine.losing import insist
-from fleet.engine.outcome import Seen, outcome_of
 from fleet.engine.returning import send_on
 from fleet.engine.room import NoRoom, lack_of_room
 from fleet.engine.settling import asked_before, claimed_task, judge_run, settle
 from fleet.engine.tails import keep_tail
 
 if TYPE_CHECKING:
+    from fleet.core.outcome import Exit
     from fleet.core.task import Claim, Task
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
-    from fleet.launchers.base import Exit
 
 SCREEN_LINES = 5_000
 SCREEN_SECONDS = 10.0

@@ -36,11 +36,11 @@ from typing import TYPE_CHECKING
 
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
+from fleet.core.last_words import LONGEST_QUESTION, question_in
 from fleet.core.resets import resets_at
 from fleet.core.result_schema import HANDED_IN
 from fleet.core.run import REPORTED
 from fleet.engine.evidence.formalities import is_formality
-from fleet.engine.last_words import LONGEST_QUESTION, question_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fleet.coders.base import BUSY, READY, STDIN
 from fleet.config import window_for
+from fleet.config.task_limits import watchdog_for
+from fleet.core import watchdog
 from fleet.core.clock import shown_here
 from fleet.core.errors import FleetError
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.result_schema import HANDED_IN, is_handed_on
 from fleet.core.run import BY_TOOL, UNKNOWN, Ending, Outcome, Quota
-from fleet.engine import watchdog
 from fleet.engine.costs import costed, model_of, reports_cost
 from fleet.engine.fold import fold
 from fleet.engine.office import TMUX
@@ -93,7 +94,7 @@ class Live:
         self.delivered: list[str] = []  # messages that were seen to arrive; whoever keeps them takes them out
         self.settings = terms.settings
         self.env = terms.env
-        self._limits = watchdog.watchdog_for(terms.settings, terms.task)
+        self._limits = watchdog_for(terms.settings, terms.task)
         self.purse = Purse(office, terms.task)
         self._hands_on = is_handed_on(terms.task) and not self.interactive
         self._reader = LineReader(f"{self.place}/stdout", run.stdout_offset)

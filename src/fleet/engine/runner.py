@@ -25,11 +25,12 @@ from fleet.workspaces.repository import NotOwned, RepositoryGone
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from fleet.core.outcome import Exit
     from fleet.core.run import Message, Run
     from fleet.core.task import Claim
     from fleet.engine.live import Live
     from fleet.engine.office import Office
-    from fleet.launchers.base import Agent, Exit
+    from fleet.launchers.base import Agent
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, TaskNotFound
 from fleet.core.finding import DONE, Evidence, judge
+from fleet.core.outcome import asked_last, denied_tools, outcome_of
+from fleet.core.policy import decide
 from fleet.core.rules import rules_of
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
@@ -21,14 +23,13 @@ from fleet.engine.evidence.gathering import NO_CHANGES, process
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.giving_back import put_off
 from fleet.engine.losing import end_task_json, insist
-from fleet.engine.outcome import asked_last, denied_tools, outcome_of
-from fleet.engine.policy import decide
 from fleet.engine.pool import is_pooled
 
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from fleet.core.finding import Judgement
+    from fleet.core.outcome import Seen
     from fleet.core.receipt import Receipt
     from fleet.core.rules import Rules
     from fleet.core.run import Run
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
     from fleet.engine.office import Office
-    from fleet.engine.outcome import Seen
 
     T = TypeVar("T")
 
@@ -118,6 +118,7 @@ async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Ta
                 now=office.now(),
                 limits=office.settings.limits,
                 jitter=office.jitter(),
+                findings=office.settings.findings,
                 rules=rules_of(task),
             )
             run = office.store.runs.get(task.run_id)

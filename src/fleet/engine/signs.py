@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.engine.watchdog import Facts
+from fleet.core.watchdog import Facts
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -25,6 +25,7 @@ from fleet.config import (
     program_for,
     window_for,
 )
+from fleet.config.task_limits import watchdog_for
 from fleet.core.branch import session_name
 from fleet.core.budget import COST, LEAST
 from fleet.core.errors import FleetError
@@ -56,7 +57,6 @@ from fleet.engine.sessions import session_to_resume
 from fleet.engine.spending import left_of
 from fleet.engine.staging import staged
 from fleet.engine.strays import keep_record
-from fleet.engine.watchdog import watchdog_for
 from fleet.engine.workplace import NotNow, NotReady, be_alone, open_place, repository_of, verify_folder
 from fleet.files import make_private
 from fleet.launchers.base import Apart, LaunchSpec

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection
 
+    from fleet.core.outcome import Exit
+
 
 class Apart(Record):
     """What a process is kept from, as far as the system allows; `Exit.apart` says how far that was."""
@@ -37,20 +39,6 @@ class LaunchSpec(Record):
     apart: Apart | None = None  # none: it sees what its user sees
     seconds: float = 0.0  # it is killed after so long, whoever still waits for it; 0: never
     deadline: tuple[float, float] | None = None  # frozen so many seconds after that moment of the machine's clock
-
-
-class Exit(Record):
-    """How an agent's process ended, as its shim saw it."""
-
-    status: int | None = None  # the exit code, where it ended by itself
-    signal: int | None = None  # the signal, where it was killed
-    error: str = ""  # why it could not be started at all
-    survivors: int = 0  # descendants that had to be killed
-    cpu_seconds: float = 0.0
-    peak_rss_kb: int = 0
-    truncated: bool = False  # more was printed than is kept
-    crowded: bool = False  # it was killed for having more processes than it may have
-    apart: tuple[str, ...] = ()  # what it was kept from: offline, hidden, writes, temporary, ipc
 
 
 class Usage(NamedTuple):

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
+from fleet.core.outcome import Exit
 from fleet.core.record import Record
 from fleet.files import lock_within
-from fleet.launchers.base import Exit, LaunchSpec
+from fleet.launchers.base import LaunchSpec
 from fleet.launchers.detached import shim_command, start_detached
 from fleet.launchers.lock import is_locked
 from fleet.launchers.shim_call import freeze_all, pid_of

@@ -10,7 +10,8 @@ from typing import Any
 
 from fleet.core.clock import growing_pauses, machine_seconds
 from fleet.core.errors import FleetError
-from fleet.launchers.base import Exit, Usage
+from fleet.core.outcome import Exit
+from fleet.launchers.base import Usage
 from fleet.launchers.lock import is_locked
 from fleet.launchers.shim_link import Link, connect, exit_of, peer_of, read_exit
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleet.core.errors import FleetError
-from fleet.launchers.base import Exit
+from fleet.core.outcome import Exit
 
 VERSION = 1
 #: A shim greets in milliseconds; a machine may be very busy.

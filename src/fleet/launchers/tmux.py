@@ -17,7 +17,8 @@ from typing import Any
 
 from fleet.core.branch import session_name
 from fleet.core.errors import FleetError
-from fleet.launchers.base import Exit, LaunchSpec
+from fleet.core.outcome import Exit
+from fleet.launchers.base import LaunchSpec
 from fleet.launchers.headless import (
     FIND_SECONDS,
     NAMESPACE,

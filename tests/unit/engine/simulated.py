@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from fleet.core.task import HEADLESS, INTERACTIVE, Claim
-from fleet.engine.watchdog import Facts
+from fleet.core.watchdog import Facts
 
 SECOND = timedelta(seconds=1)
 # How often each thing happens to a run. Those in the second line only end because a watchdog sees them.

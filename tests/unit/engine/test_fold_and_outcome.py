@@ -7,11 +7,10 @@ import pytest
 
 from builders import a_task
 from fleet.core.event import Event, Kind, Limit, Usage
+from fleet.core.outcome import Exit, Seen, outcome_of
 from fleet.core.run import Ending, Outcome, Run
 from fleet.core.task import Status
 from fleet.engine.fold import LARGEST, fold, going_on
-from fleet.engine.outcome import Seen, outcome_of
-from fleet.launchers.base import Exit
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

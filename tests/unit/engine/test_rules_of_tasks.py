@@ -6,17 +6,26 @@ import pytest
 
 from builders import NOON, a_task
 from fleet import coders
+from fleet.config.proof_sections import Findings
 from fleet.config.sections import Limits
+from fleet.core.policy import decide
 from fleet.core.rules import Rules
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Claim, Verdict
 from fleet.engine import pool
-from fleet.engine.policy import decide
 
 
 def verdict(rules: Rules, ending: str, *, failures: int = 0, waits: int = 0) -> Verdict:
     task = a_task(status="in_progress", failures=failures, waits=waits)
-    return decide(task, Outcome(ending=ending, reason="why"), now=NOON, limits=Limits(), jitter=0.5, rules=rules)
+    return decide(
+        task,
+        Outcome(ending=ending, reason="why"),
+        now=NOON,
+        limits=Limits(),
+        jitter=0.5,
+        findings=Findings(),
+        rules=rules,
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from builders import NOON
 from fleet.core.run import Run
+from fleet.core.watchdog import Facts
 from fleet.engine.signs import Signs
-from fleet.engine.watchdog import Facts
 
 SECOND = timedelta(seconds=1)
 

@@ -12,18 +12,21 @@ import pytest
 
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task
 from fleet.config.load import Layer, Origin, merge
+from fleet.config.proof_sections import Findings
+from fleet.config.task_limits import watchdog_for
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
+from fleet.core.policy import bound, decide
 from fleet.core.run import Account, Ending, Outcome
 from fleet.core.task import HEADLESS, INTERACTIVE, Claim, Status, Task, Verdict
+from fleet.core.watchdog import check, next_check
 from fleet.engine.accounts import after_run, is_parked
 from fleet.engine.admission import BURST, Ramp, Situation, admit
-from fleet.engine.policy import bound, decide
-from fleet.engine.watchdog import check, next_check, watchdog_for
 from stores import open_queue
 from unit.engine.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent
 
 OWNER = "host"
+FINDINGS = Findings()
 
 
 class World:
@@ -198,7 +201,7 @@ class World:
 
     def settle(self, claim: Claim, outcome: Outcome) -> None:
         now, limits, task = self.clock(), self.settings.limits, self.store.tasks.get(claim.task.id)
-        verdict = decide(task, outcome, now=now, limits=limits, jitter=self.random.random())
+        verdict = decide(task, outcome, now=now, limits=limits, jitter=self.random.random(), findings=FINDINGS)
         after = self.store.claims.settle(claim, verdict)
         self.ended[after.id][outcome.ending] += 1
         coder = task.coder or "claude"
@@ -285,7 +288,7 @@ class World:
     def _check_task(self, task: Task) -> None:
         ended, limits = self.ended[task.id], self.settings.limits
         assert task.reason and not task.is_claimed
-        assert self.runs[task.id] <= bound(limits) + self.uncounted[task.id]
+        assert self.runs[task.id] <= bound(limits, FINDINGS) + self.uncounted[task.id]
         assert task.failures == sum(ended[ending] for ending in FAILURES) <= limits.retry_limit
         assert task.waits == ended["rate_limited"] <= limits.limit_waits + 1
         assert task.fresh_starts == ended["context_full"] <= limits.context_limit + 1

@@ -9,8 +9,9 @@ import pytest
 from builders import HOUR, NOON, a_task
 from fleet.config import Settings
 from fleet.config.load import Layer, Origin, merge
+from fleet.config.task_limits import watchdog_for
 from fleet.core.run import Ending
-from fleet.engine.watchdog import Facts, Watchdog, check, next_check, watchdog_for
+from fleet.core.watchdog import Facts, Watchdog, check, next_check
 
 
 def settings(**values: Any) -> Settings:

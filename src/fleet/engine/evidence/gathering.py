@@ -23,12 +23,12 @@ from fleet.workspaces.work_done import files_at, unknown_commits
 if TYPE_CHECKING:
     from typing import Any
 
+    from fleet.core.outcome import Exit
     from fleet.core.run import Outcome, Run
     from fleet.core.task import Task
     from fleet.core.verification import Verification
     from fleet.engine.live import Live
     from fleet.engine.result_file import ResultFile
-    from fleet.launchers.base import Exit
 
 MOST_TRACKED = 200_000
 NO_CHANGES, BLOCKED = "completed_no_changes", "blocked"

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from fleet.config.check import check_value
-from fleet.config.keys import KEYS
 from fleet.core.budget import no_price
-from fleet.core.errors import BadInput
 from fleet.core.record import Record
 from fleet.core.run import Ending, Outcome
 
@@ -19,10 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from fleet.config import Settings
-    from fleet.core.task import Task
 
-SECTION = "watchdog"
 #: A silence is looked at so many times before it counts: CPU and transcript have to be asked for.
 LOOKS = 10
 MOST_OVERFLOWS = 2
@@ -70,13 +62,6 @@ class Deadline(Record):
     reason: str
 
 
-def watchdog_for(settings: Settings, task: Task) -> Watchdog:
-    """The limits that hold for a task: its own over the settings' of its project and home."""
-    given, ignored = _own(task.limits)
-    said = msgspec.structs.asdict(settings.watchdog) | given
-    return Watchdog(**said, context_pct=settings.context_pressure_threshold_pct, ignored=tuple(ignored))
-
-
 def check(facts: Facts, limits: Watchdog, now: datetime) -> Outcome | None:
     """Why the agent must be stopped now, as the outcome of its run; none as long as it may go on."""
     if facts.overflows >= MOST_OVERFLOWS and not facts.interactive:
@@ -96,28 +81,6 @@ def next_check(facts: Facts, limits: Watchdog, now: datetime) -> float:
         return math.inf
     looks = [*deadlines, *_next_look(facts, limits, now)]
     return max(0.0, (min(looks) - now).total_seconds())
-
-
-def _own(text: str) -> tuple[dict[str, Any], list[str]]:
-    if not text:
-        return {}, []
-    try:
-        table = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        table = None
-    if not isinstance(table, dict):
-        return {}, ["the task's limits are not a JSON object"]
-    good, ignored = {}, []
-    for name, value in table.items():
-        key = KEYS.get((SECTION, name))
-        try:
-            if key is None:
-                raise BadInput(f"unknown limit {name}")
-            check_value(key, value)
-            good[name] = value
-        except BadInput as error:
-            ignored.append(f"the task's limits: {error}")
-    return good, ignored
 
 
 def _has_result(facts: Facts) -> bool:

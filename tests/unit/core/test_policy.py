@@ -12,10 +12,10 @@ from builders import HOUR, NOON, a_task
 from fleet.config.proof_sections import Findings
 from fleet.config.sections import Limits
 from fleet.core.finding import DONE, FINDINGS
+from fleet.core.policy import backoff, bound, decide
 from fleet.core.rules import Rules, rules_in
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import COUNTS, Status, Task, Verdict
-from fleet.engine.policy import backoff, bound, decide
 
 LIMITS = Limits()
 ENDINGS = sorted(value for name, value in vars(Ending).items() if name.isupper())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.engine.last_words import LONGEST_QUESTION, question_in
+from fleet.core.last_words import LONGEST_QUESTION, question_in
 
 
 @pytest.mark.parametrize(

@@ -5,27 +5,60 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from fleet.config.proof_sections import Findings
 from fleet.core.finding import DONE, Finding
 from fleet.core.flow import CUT_SHORT
+from fleet.core.record import Record
 from fleet.core.rules import Rules
 from fleet.core.run import Ending
 from fleet.core.task import INTERACTIVE, Status, Verdict
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Protocol
 
-    from fleet.config.sections import Limits
     from fleet.core.run import Outcome
     from fleet.core.task import Task
 
+    class Limits(Protocol):
+        """How often a task may come back, as the settings say."""
+
+        @property
+        def retry_limit(self) -> int: ...
+        @property
+        def continue_limit(self) -> int: ...
+        @property
+        def context_limit(self) -> int: ...
+        @property
+        def lost_limit(self) -> int: ...
+        @property
+        def limit_waits(self) -> int: ...
+
+    class Findings(Protocol):
+        """What follows from a finding, as the settings say; the other findings bear the names of their settings."""
+
+        @property
+        def verify_retries(self) -> int: ...
+        @property
+        def fabricated_retries(self) -> int: ...
+        @property
+        def out_of_scope(self) -> str: ...
+
+
 BACKOFF_BASE, BACKOFF_CAP = timedelta(seconds=5), timedelta(seconds=300)
 
-#: What holds where nobody said otherwise.
-FINDINGS, RULES = Findings(), Rules()
+#: A task without rules of its own.
+RULES = Rules()
 PERSON = "person"
+
+
+class Bounds(Record):
+    """How often one task may come back: the settings, and what its own rules say in their place."""
+
+    retry_limit: int
+    continue_limit: int
+    context_limit: int
+    lost_limit: int
+    limit_waits: int
 
 
 def decide(
@@ -35,14 +68,14 @@ def decide(
     now: datetime,
     limits: Limits,
     jitter: float,
-    findings: Findings = FINDINGS,
+    findings: Findings,
     rules: Rules = RULES,
 ) -> Verdict:
     """Where a task goes after a run; `jitter` is a random number from 0 to 1."""
     if outcome.ending in DONE:
         verdict = _judged(task, outcome, limits, findings, rules)
     else:
-        verdict = _decide(task, outcome, now, _own(limits, rules, outcome.ending), jitter)
+        verdict = _decide(task, outcome, now, bounds_for(limits, rules, outcome.ending), jitter)
         verdict = _put_off(verdict, task, rules, now)
         if outcome.finding == Finding.OUT_OF_SCOPE and findings.out_of_scope == PERSON:
             verdict = _strayed(outcome, verdict)
@@ -53,17 +86,18 @@ def decide(
     return verdict
 
 
-def _own(limits: Limits, rules: Rules, ending: str) -> Limits:
-    """The limits with what a task's own rules say in their place; for silence they may say something else."""
+def bounds_for(limits: Limits, rules: Rules, ending: str) -> Bounds:
+    """Return the bounds of a task with these rules; after a silence the rules may say something else."""
     again = rules.retries
     if ending in (Ending.STALLED, Ending.START_HANG) and rules.stale_restarts is not None:
         again = rules.stale_restarts
-    said: dict[str, int] = {}
-    if again is not None:
-        said["retry_limit"] = again + 1
-    if rules.rate_limit_retries is not None:
-        said["limit_waits"] = rules.rate_limit_retries
-    return msgspec.structs.replace(limits, **said) if said else limits
+    return Bounds(
+        retry_limit=limits.retry_limit if again is None else again + 1,
+        continue_limit=limits.continue_limit,
+        context_limit=limits.context_limit,
+        lost_limit=limits.lost_limit,
+        limit_waits=limits.limit_waits if rules.rate_limit_retries is None else rules.rate_limit_retries,
+    )
 
 
 def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdict:
@@ -76,7 +110,7 @@ def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdi
     return verdict.replace(not_before=now + timedelta(seconds=seconds if most is None else min(seconds, most)))
 
 
-def bound(limits: Limits, findings: Findings = FINDINGS) -> int:
+def bound(limits: Limits, findings: Findings) -> int:
     """How many runs a task can have at most until a person has to do something."""
     back = limits.continue_limit + limits.context_limit + limits.lost_limit + limits.limit_waits
     return limits.retry_limit + back + findings.verify_retries + findings.fabricated_retries
@@ -87,7 +121,7 @@ def backoff(failures: int, jitter: float) -> timedelta:
     return min(BACKOFF_CAP, BACKOFF_BASE * (1 << min(failures, 16))) * jitter
 
 
-def _decide(task: Task, outcome: Outcome, now: datetime, limits: Limits, jitter: float) -> Verdict:
+def _decide(task: Task, outcome: Outcome, now: datetime, limits: Bounds, jitter: float) -> Verdict:
     reason = outcome.reason or outcome.ending
     match outcome.ending:
         case Ending.INCOMPLETE:
@@ -106,7 +140,7 @@ def _decide(task: Task, outcome: Outcome, now: datetime, limits: Limits, jitter:
             return _no_failure(task, outcome.ending, reason, limits)
 
 
-def _no_failure(task: Task, ending: str, reason: str, limits: Limits) -> Verdict:
+def _no_failure(task: Task, ending: str, reason: str, limits: Bounds) -> Verdict:
     match ending:
         case Ending.RATE_LIMITED | Ending.OVERLOADED | Ending.NOT_LOGGED_IN:
             # The account is parked, not the task: another account may take it at once.
@@ -168,12 +202,12 @@ def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
     return verdict.replace(status=Status.BLOCKED, reason=told, not_before=None)
 
 
-def _incomplete(task: Task, reason: str, limits: Limits) -> Verdict:
+def _incomplete(task: Task, reason: str, limits: Bounds | Limits) -> Verdict:
     said = f"asked to go on {_times(task.continues)}, and not finished"
     return _again(task.continues, limits.continue_limit, said, reason).replace(continues=1)
 
 
-def _failed(task: Task, reason: str, again_at: datetime, limits: Limits) -> Verdict:
+def _failed(task: Task, reason: str, again_at: datetime, limits: Bounds) -> Verdict:
     failures = task.failures + 1
     if failures >= limits.retry_limit:
         return Verdict(status=Status.BLOCKED, reason=f"failed {_times(failures)}; the last time: {reason}", failures=1)

@@ -6,20 +6,33 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from fleet.core.last_words import question_in
 from fleet.core.record import Record
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Status
-from fleet.engine.last_words import question_in
 
 if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Task
-    from fleet.launchers.base import Exit
 
 #: A last word that is the service's and not the model's, though the coder calls it a success.
 API_ERROR = re.compile(r"\s*\[?API Error\b")
 #: The ending of a run that met a limit, by the limit's kind.
 BY_LIMIT = {"auth": Ending.NOT_LOGGED_IN, "overload": Ending.OVERLOADED}
+
+
+class Exit(Record):
+    """How an agent's process ended, as its shim saw it."""
+
+    status: int | None = None  # the exit code, where it ended by itself
+    signal: int | None = None  # the signal, where it was killed
+    error: str = ""  # why it could not be started at all
+    survivors: int = 0  # descendants that had to be killed
+    cpu_seconds: float = 0.0
+    peak_rss_kb: int = 0
+    truncated: bool = False  # more was printed than is kept
+    crowded: bool = False  # it was killed for having more processes than it may have
+    apart: tuple[str, ...] = ()  # what it was kept from: offline, hidden, writes, temporary, ipc
 
 
 class Seen(Record):

@@ -1,0 +1,47 @@
+"""The limits of a run: those of its task over the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fleet.config.check import check_value
+from fleet.config.keys import KEYS
+from fleet.core.errors import BadInput
+from fleet.core.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from fleet.config.load import Settings
+    from fleet.core.task import Task
+
+SECTION = "watchdog"
+
+
+def watchdog_for(settings: Settings, task: Task) -> Watchdog:
+    """The limits that hold for a task: its own over the settings' of its project and home."""
+    given, ignored = _own(task.limits)
+    said = msgspec.structs.asdict(settings.watchdog) | given
+    return Watchdog(**said, context_pct=settings.context_pressure_threshold_pct, ignored=tuple(ignored))
+
+
+def _own(text: str) -> tuple[dict[str, Any], list[str]]:
+    if not text:
+        return {}, []
+    try:
+        table = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        table = None
+    if not isinstance(table, dict):
+        return {}, ["the task's limits are not a JSON object"]
+    good, ignored = {}, []
+    for name, value in table.items():
+        key = KEYS.get((SECTION, name))
+        try:
+            if key is None:
+                raise BadInput(f"unknown limit {name}")
+            check_value(key, value)
+            good[name] = value
+        except BadInput as error:
+            ignored.append(f"the task's limits: {error}")
+    return good, ignored
