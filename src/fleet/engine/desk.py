@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
+from fleet.engine.folder import folder_of
 from fleet.engine.host_wire import (
     LONGEST_LINE,
     SECONDS,
@@ -22,7 +23,6 @@ from fleet.engine.host_wire import (
     question_in,
     read_line,
 )
-from fleet.engine.starting import folder_of
 
 if TYPE_CHECKING:
     from fleet.engine.host_wire import Question
@@ -117,7 +117,8 @@ class Desk:
         if run is None or run.owner != office.owner:
             return b"", 0
         try:
-            return await asyncio.to_thread(folder_of(office, run).events_part, question.offset, question.most)
+            folder = folder_of(office.home, run, office.redactor)
+            return await asyncio.to_thread(folder.events_part, question.offset, question.most)
         except OSError as error:
             log.warning("the events of %s cannot be read: %s", run.id, error)
             return b"", 0

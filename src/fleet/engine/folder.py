@@ -68,6 +68,11 @@ def home_of(home: Home, run: Run | None) -> Home:
     return there if run is not None and os.path.isdir(there.task(run.task_id)) else home  # noqa: PTH112
 
 
+def folder_of(home: Home, run: Run, redactor: Redactor) -> TaskFolder:
+    """The folder of a run's task, wherever on this host it lies."""
+    return TaskFolder(home_of(home, run), run.task_id, redactor=redactor)
+
+
 class TaskFolder:
     """`tasks/<id>` of a home. Writing may raise OSError; what agents left there never harms whoever reads it."""
 

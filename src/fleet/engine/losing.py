@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fleet.core.errors import ClaimLost, StoreFault, TaskNotFound
 from fleet.core.finding import Finding
 from fleet.core.run import Ending
-from fleet.engine.starting import folder_of
+from fleet.engine.folder import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -60,7 +60,8 @@ async def end_begun(office: Office, claim: Claim) -> bool:
 
 async def is_gone(office: Office, run: Run) -> bool:
     """End the agent of a run; True once it is gone. Otherwise the run is left to who finds it later."""
-    gone = await office.launcher_of(run.launcher).end(folder_of(office, run).run_folder(run.number))
+    folder = folder_of(office.home, run, office.redactor)
+    gone = await office.launcher_of(run.launcher).end(folder.run_folder(run.number))
     if not gone:
         log.error("the agent of %s does not end: its run goes on", run.id)
     return gone
@@ -79,8 +80,9 @@ def record(office: Office, run: Run) -> None:
 
 def end_task_json(office: Office, task: Task, run: Run) -> None:
     """Write the `task.json` of a task whose run has ended: whatever its agent changed there does not count."""
+    folder = folder_of(office.home, run, office.redactor)
     try:
-        folder_of(office, run).write_task_json(task, task.coder or run.coder, task.model or run.model)
+        folder.write_task_json(task, task.coder or run.coder, task.model or run.model)
     except OSError as error:  # what was changed was put aside before: that needs no room
         log.warning("task.json of %s cannot be written: %s", task.id, error)
 

@@ -20,9 +20,9 @@ from fleet.core.task import Claim, Status
 from fleet.engine import losing
 from fleet.engine.briefing import admitted
 from fleet.engine.evidence.spawn import begun_now
+from fleet.engine.folder import folder_of
 from fleet.engine.giving_back import put_off
 from fleet.engine.runner import Runner
-from fleet.engine.starting import folder_of
 from fleet.engine.strays import living, living_runs, strays_among
 from fleet.engine.work import save_all
 from fleet.engine.workplace import is_there
@@ -204,7 +204,7 @@ class Recovery:
         return launcher.is_alive(place) or launcher.last_exit(place) is not None
 
     def _place(self, run: Run) -> str:
-        return folder_of(self._office, run).run_folder(run.number)
+        return folder_of(self._office.home, run, self._office.redactor).run_folder(run.number)
 
     def _left(self, expired: list[str]) -> list[Run]:
         """The live runs of tasks whose claim has expired."""

@@ -21,8 +21,8 @@ from fleet.engine.arrival import Waits, clear_away
 from fleet.engine.commands import run_command
 from fleet.engine.environment import setup_environment
 from fleet.engine.evidence.receipts import file_of
+from fleet.engine.folder import folder_of
 from fleet.engine.parcel import packed
-from fleet.engine.starting import folder_of
 from fleet.engine.work import Work
 from fleet.engine.workplace import is_there
 from fleet.workspaces.mirror import remote_for
@@ -141,7 +141,7 @@ class Returns:
         return busy
 
     def _is_alive(self, run: Run) -> bool:
-        place = folder_of(self._office, run).run_folder(run.number)
+        place = folder_of(self._office.home, run, self._office.redactor).run_folder(run.number)
         return self._office.launcher_of(run.launcher).is_alive(place)
 
     async def _return(self, space: Workspace, run: Run) -> None:
@@ -174,9 +174,10 @@ class Returns:
 
     def _send_rest(self, space: Workspace, run: Run, receipts: Iterable[Receipt]) -> str:
         """Send all that there is of a run; where its branch went. Raises FleetError."""
-        left = packed(folder_of(self._office, run)) if run.owner == self._office.owner else {}
+        office = self._office
+        left = packed(folder_of(office.home, run, office.redactor)) if run.owner == office.owner else {}
         is_last = self._waits.times(run.id) >= MOST_OFFERS
-        return _send(self._office.home, space, run, receipts, left, insist=not is_last)
+        return _send(office.home, space, run, receipts, left, insist=not is_last)
 
 
 def _no_run(space: Workspace) -> Run:

@@ -15,7 +15,6 @@ from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.engine import losing, settling, staging, starting
 from fleet.engine.finishing import EndedWithoutRoom, close_terminal, finish_run
-from fleet.engine.preflight import NotLoggedIn
 from fleet.engine.room import ROOM_SECONDS, is_no_room
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.staging import Skipped
@@ -350,7 +349,7 @@ class Runner:
     async def _begun(self) -> Live | None:
         """The run of the claimed task, started; none where it cannot be, which is settled. Raises ClaimLost."""
         try:
-            return await starting.begin(self._office, self.claim, self._stop_asked)
+            return await starting.start_run(self._office, self.claim, self._stop_asked)
         except ClaimLost:
             raise
         except starting.StillLives as error:  # it is found again when its claim has expired
@@ -379,7 +378,7 @@ class Runner:
             await settling.settle_unstarted(self._office, self.claim, outcome)
         elif isinstance(error, NotNow):
             await settling.give_back(self._office, self.claim, str(error), error.seconds)
-        elif isinstance(error, SecretRefused | NotLoggedIn):
+        elif isinstance(error, SecretRefused | starting.NotLoggedIn):
             outcome = Outcome(ending=Ending.NOT_LOGGED_IN, reason=str(error), limit="auth")
             await settling.settle_unstarted(self._office, self.claim, outcome)
         else:

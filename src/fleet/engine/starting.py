@@ -1,4 +1,4 @@
-"""The start of a run: which coder, account, session and directory, and the command that follows from them."""
+"""The start of a run, step by step: resolve, open workspace, choose account, record, build command, launch."""
 
 from __future__ import annotations
 
@@ -46,12 +46,11 @@ from fleet.engine.environment import Place, agent_environment, agent_path
 from fleet.engine.evidence.spawn import marked, spawned
 from fleet.engine.evidence.verified import reach_mark
 from fleet.engine.fold import going_on
-from fleet.engine.folder import TaskFolder, home_of
+from fleet.engine.folder import TaskFolder, folder_of, home_of
 from fleet.engine.hand_edits import take_edits
 from fleet.engine.installed import NOT_INSTALLED, program_of
 from fleet.engine.live import Live, Terms
 from fleet.engine.office import HEADLESS, TMUX
-from fleet.engine.preflight import check_login
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
 from fleet.engine.spending import left_of
@@ -62,6 +61,8 @@ from fleet.files import make_private
 from fleet.launchers.base import Apart, LaunchSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fleet.coders.base import Coder, Command
     from fleet.config import Settings
     from fleet.config.sections import AccountSettings
@@ -82,6 +83,10 @@ NO_PROGRAM_SECONDS, NO_SEAT_SECONDS = 1.0, 5.0
 EXCLUSIVE_SECONDS = 2.0
 
 
+class NotLoggedIn(FleetError):
+    """A coder that cannot work until a person logs in."""
+
+
 class StillLives(FleetError):
     """A start that failed, and whose agent may live on: its run is not over."""
 
@@ -90,35 +95,64 @@ class StillLives(FleetError):
 
 
 class Plan(NamedTuple):
-    """What a run is to be, before it is on record."""
+    """What a run is to be: resolved before anything is made for it."""
 
     task: Task
     settings: Settings
     coder: Coder
     model: str
     launcher: str  # "headless" or "tmux:<socket>"
-    home: Home  # in which its folder lies
+    folder: TaskFolder
+    last: Run | None  # the run before
     budget_usd: float | None = None  # what it may cost
-    place: Place = Place("")
-    last: Run | None = None  # the run before
-    marking: asyncio.Task[Mark] | None = None  # what is looked at meanwhile
+
+    @property
+    def home(self) -> Home:
+        """The home in which its folder lies."""
+        return self.folder.home
 
     @property
     def interactive(self) -> bool:
         """Whether its agent has a terminal."""
         return self.task.mode == INTERACTIVE
 
-    @property
-    def seen(self) -> Task:
-        """The task as its agent is told of it: its directory is the workspace."""
-        return self.task.replace(cwd=self.place.cwd) if self.place.workspace else self.task
+
+class Start(NamedTuple):
+    """Everything that is needed to launch the agent of a recorded run."""
+
+    run: Run
+    folder: TaskFolder  # knows the secrets of its environment
+    env: dict[str, str]
+    command: Command
+    spec: LaunchSpec
+    messages: list[Message]  # which its prompt carries
 
 
-async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
-    """Open the workspace of a claimed task, put its next run on record, start its agent; `stop` ends a long setup.
+async def start_run(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
+    """Begin the next run of a claimed task; `stop` ends a long setup.
 
     Raises FleetError, OSError: no agent of it lives. Raises StillLives: one may.
     """
+    plan = await resolve_plan(office, claim)
+    marking = asyncio.create_task(office.look(_marked, plan))  # it takes as long as the worktree itself
+    place = await open_place(office, claim, plan.task, plan.settings, plan.folder, stop)
+    await check_files(office, plan, place)
+    enter(office, plan, place.cwd)
+    account = None
+    try:
+        account = await choose_account(office, plan.coder.name, plan.task.account or claim.account_of(plan.coder.name))
+        run = await record_run(office, claim, plan, place, account)
+        start = await build_command(office, claim, plan, place, run)
+        return await launch(office, claim, plan, place, start, await marking)
+    except BaseException:  # whatever it is: place and account are free again
+        office.places[place.cwd] -= 1
+        if account is not None:
+            office.busy[plan.coder.name, account] -= 1
+        raise
+
+
+async def resolve_plan(office: Office, claim: Claim) -> Plan:
+    """Fetch what the task needs onto this host, and find out which coder, model, settings and budget it has."""
     earlier = await office.ask(office.store.runs.of_task, claim.task.id)
     last = earlier[-1] if earlier else None
     folder = TaskFolder(home_of(office.home, last), claim.task.id, redactor=office.redactor)
@@ -131,32 +165,21 @@ async def begin(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
         log.warning("task.json of %s is not used: %s", task.id, office.redactor.text(edits.problem))
     task = task.replace(**edits.fields)
     await arrive(office, task, folder)
-    plan = _plan(office, task, folder, await office.settings_for(task))
-    plan = plan._replace(budget_usd=await office.ask(_dollars, office, plan))
-    marking = asyncio.create_task(office.look(_marked, plan))  # it takes as long as the worktree itself
-    place = await open_place(office, claim, plan.task, plan.settings, folder, stop)
-    plan = plan._replace(place=place, last=last, marking=marking)
-    await _check_files(office, plan)
-    _enter(office, plan)
-    account = None
-    try:
-        account = await take_seat(office, plan.coder.name, plan.task.account or claim.account_of(plan.coder.name))
-        run = await _new_run(office, claim, plan, account)
-        return await _start(office, claim, plan, run)
-    except BaseException:  # whatever it is: place and seat are free again
-        office.places[place.cwd] -= 1
-        if account is not None:
-            office.busy[plan.coder.name, account] -= 1
-        raise
+    settings = await office.settings_for(task)
+    coder = _installed_coder(office, task, settings)
+    model = task.model or model_for(settings, coder.name) or ""
+    launcher = f"{TMUX}:{settings.tmux.socket}" if task.mode == INTERACTIVE else HEADLESS
+    plan = Plan(task, settings, coder, model, launcher, folder, last)
+    return plan._replace(budget_usd=await office.ask(_dollars, office, plan))
 
 
-async def _check_files(office: Office, plan: Plan) -> None:
+async def check_files(office: Office, plan: Plan, place: Place) -> None:
     """Refuse a directory in which the coder would run commands that nobody has trusted. Raises NotReady.
 
     What the run before left there is its own agent's doing, which may go on with it if it may run anything anyway.
     """
-    coder, cwd = plan.coder, plan.place.cwd
-    known = await office.ask(trusted_in, office.store, plan.place.workspace)
+    coder, cwd = plan.coder, place.cwd
+    known = await office.ask(trusted_in, office.store, place.workspace)
     if plan.last is not None and permissions_for(plan.settings, coder.name) == "skip":
         known |= left_by(plan.last)
     found = await asyncio.to_thread(untrusted_files, office.home, cwd, patterns_of(coder, plan.settings), known)
@@ -167,9 +190,8 @@ async def _check_files(office: Office, plan: Plan) -> None:
         )
 
 
-def _enter(office: Office, plan: Plan) -> None:
+def enter(office: Office, plan: Plan, cwd: str) -> None:
     """Take a place in the directory of a run; where a project wants its own alone, only an empty one. Raises NotNow."""
-    cwd = plan.place.cwd
     if office.places[cwd] > 0:
         if plan.settings.project.exclusive:
             raise NotNow(f"another agent works in {cwd}, and its project is exclusive", seconds=EXCLUSIVE_SECONDS)
@@ -177,40 +199,88 @@ def _enter(office: Office, plan: Plan) -> None:
     office.places[cwd] += 1
 
 
-async def _start(office: Office, claim: Claim, plan: Plan, run: Run) -> Live:
-    env = await environment(office, plan.task, run, plan.coder, plan.settings) | plan.place.env
+async def choose_account(office: Office, coder: str, named: str) -> str:
+    """Take an account of a coder for a run: the one that is named, else the first with room. Raises NotNow."""
+    known = await office.ask(office.store.accounts.all)
+    found = seats(office.settings, coder, known, office.busy, office.now())
+    fitting = [seat for seat in found if not named or seat.account == named]
+    for seat in fitting:
+        if seat.room:
+            office.busy[coder, seat.account] += 1
+            return seat.account
+    reason = fitting[0].reason if fitting else f"{coder} has no account {named!r}"
+    raise NotNow(reason, seconds=NO_SEAT_SECONDS)
+
+
+async def record_run(office: Office, claim: Claim, plan: Plan, place: Place, account: str) -> Run:
+    """Put the next run of a task on record. Raises ClaimLost."""
+    workspace, last = place.workspace, plan.last
+    run = Run(
+        id="",
+        task_id=claim.task.id,
+        number=0,
+        epoch=claim.epoch,
+        owner=office.owner,
+        launcher=plan.launcher,
+        containment=office.launcher_of(plan.launcher).containment,
+        coder=plan.coder.name,
+        model=plan.model,
+        account=account,
+        workspace=place.cwd,
+        home=plan.home.root,
+        branch=workspace.branch if workspace else "",
+        base_commit=workspace.base_commit if workspace else "",
+        session_name=await _session_name(office, plan) if plan.interactive else "",
+        flags=encode([f"not copied: {each}" for each in workspace.made.get("refused", ())] if workspace else []),
+        context_window=window_for(plan.settings, plan.coder.name) or plan.coder.window(plan.model),
+        started_at=office.now(),
+    )
+    if last is not None and session_to_resume(plan.coder, run, last):
+        run = going_on(run, last)
+    return await office.ask(office.store.runs.begin, claim, run)
+
+
+async def build_command(office: Office, claim: Claim, plan: Plan, place: Place, run: Run) -> Start:
+    """Return what starts the agent of a run: its token, what it is told, and the program with its environment."""
+    env = await environment(office, plan.task, run, plan.coder, plan.settings) | place.env
     check_login(plan.coder, env)
-    folder = folder_of(office, run, redactor_for(env))
+    folder = folder_of(office.home, run, redactor_for(env))
     await office.ask(take_answers, office.store, folder, is_ours=True)
     token, messages, questions = await office.ask(briefed, office, claim, run)
-    run, command = _ordered(plan, run, folder, messages, questions)
-    spec = _spec(office, plan, run, command, env | {"FLEET_RUN_TOKEN": token})
+    run, command = _ordered(plan, place, run, folder, messages, questions)
+    spec = _spec(office, plan, place, run, command, env | {"FLEET_RUN_TOKEN": token})
+    return Start(run, folder, env, command, spec, messages)
+
+
+async def launch(office: Office, claim: Claim, plan: Plan, place: Place, start: Start, mark: Mark) -> Live:
+    """Write the files of a run, put on record what is started, and start its agent."""
+    run, folder, spec = start.run, start.folder, start.spec
     folder.write_task_json(plan.task, plan.coder.name, plan.model)
-    folder.log("subprocess_started", run=run.id, argv=list(spec.argv), cwd=plan.place.cwd)
+    folder.log("subprocess_started", run=run.id, argv=list(spec.argv), cwd=place.cwd)
     folder.make(run.number)
-    for name, text in command.files.items():
+    for name, text in start.command.files.items():
         folder.write_run_file(run.number, name, text)
     if plan.interactive:
-        await asyncio.to_thread(_answer_dialogs, office, plan, run, env)
-    run = run.replace(spawn=await _spawned(office, plan, run, spec))
+        await asyncio.to_thread(_answer_dialogs, office, plan.coder, run, place.cwd, start.env)
+    run = run.replace(spawn=await _spawned(office, plan, place, run, spec, mark))
     await office.ask(office.store.runs.fold, claim, run)
-    if command.typed:
-        await office.ask(keep_prompt, office, run, command.typed)
-    keep_record(folder.home, run, plan.place.workspace)
+    if start.command.typed:
+        await office.ask(keep_prompt, office, run, start.command.typed)
+    keep_record(folder.home, run, place.workspace)
     left = office.fence.left(run.task_id)
     spec = spec if left is None else spec.replace(deadline=(left, office.fence.now()))
-    launcher, place = office.launcher_of(run.launcher), folder.run_folder(run.number)
+    launcher, run_folder = office.launcher_of(run.launcher), folder.run_folder(run.number)
     try:
-        agent = await launcher.start(place, spec)
-        if messages:
-            await office.ask(carry, office, messages, run)
-        terms = Terms(plan.task, plan.coder, plan.settings, env, plan.place.workspace)
+        agent = await launcher.start(run_folder, spec)
+        if start.messages:
+            await office.ask(carry, office, start.messages, run)
+        terms = Terms(plan.task, plan.coder, plan.settings, start.env, place.workspace)
         live = Live(office, run, terms, folder, agent)
     except Exception as error:  # whatever it is: before the task may have another agent, this one is gone
-        if not await launcher.end(place):
+        if not await launcher.end(run_folder):
             raise StillLives(run.id, error) from error
         raise
-    log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", plan.place.cwd)
+    log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", place.cwd)
     return live
 
 
@@ -233,11 +303,10 @@ def _reach(plan: Plan, repository: Repository | None, directory: str) -> str:
     return ""
 
 
-async def _spawned(office: Office, plan: Plan, run: Run, spec: LaunchSpec) -> str:
+async def _spawned(office: Office, plan: Plan, place: Place, run: Run, spec: LaunchSpec, marked: Mark) -> str:
     """What is to be known at the end of what was started, and of what there was before."""
-    assert plan.marking is not None
-    repository, mark, reach = await plan.marking
-    others = office.places[plan.place.cwd] - 1
+    repository, mark, reach = marked
+    others = office.places[place.cwd] - 1
     return await asyncio.to_thread(
         spawned, plan.home, run, spec, repository=repository, mark=mark, reach=reach, others=others
     )
@@ -252,11 +321,27 @@ async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -
     except SecretRefused as error:  # it has what it needs already; only what is redacted is known less well
         log.warning("%s", error)
         env = dict(os.environ)
-    folder = folder_of(office, run, redactor_for(env))
+    folder = folder_of(office.home, run, redactor_for(env))
     workspace = await office.ask(taken_on, office, run.task_id) if run.branch else None
     office.busy[run.coder, run.account] += 1
     office.places[run.workspace] += 1
     return Live(office, run, Terms(claim.task, coder, settings, env, workspace), folder, agent)
+
+
+def check_login(coder: Coder, env: Mapping[str, str]) -> None:
+    """Raise NotLoggedIn where that is certain: no variable is set, and not even the folder of a login is there.
+
+    A login may also lie in a keyring, or in settings that only the coder can read; it has a folder then, and the coder
+    is asked.
+    """
+    signs = coder.login_signs(env)
+    files = [sign for sign in signs if "/" in sign]
+    told = any(env.get(sign) for sign in signs if "/" not in sign)
+    if signs and not told and not any(os.path.isdir(os.path.dirname(file)) for file in files):  # noqa: PTH112, PTH120
+        raise NotLoggedIn(
+            f"nobody is logged in to {coder.name}: none of {', '.join(signs[:4])} is there",
+            hint=f"log in with {coder.program or coder.name}; `fleet accounts unpark {coder.name}` tries at once.",
+        )
 
 
 def redactor_for(env: dict[str, str]) -> Redactor:
@@ -282,36 +367,19 @@ def own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:
     return coder.config_env(folder)
 
 
-def _answer_dialogs(office: Office, plan: Plan, run: Run, env: dict[str, str]) -> None:
+def _answer_dialogs(office: Office, coder: Coder, run: Run, cwd: str, env: dict[str, str]) -> None:
     """An account's own folder is fleet's to write: no question stands before its agents. The user's own is not."""
-    for account in accounts_for(office.settings, plan.coder.name):
+    for account in accounts_for(office.settings, coder.name):
         if account.name == run.account and account.config_dir:
             folder, home = config_folder(account), office.home
-            if os.path.realpath(plan.place.cwd).startswith(os.path.realpath(home.worktrees) + os.sep):
+            if os.path.realpath(cwd).startswith(os.path.realpath(home.worktrees) + os.sep):
                 # Agents that start together write the file too, and drop what was added since they read it.
-                trust_folder(plan.coder, folder, home.worktrees)
-            pre_answer(plan.coder, folder, plan.place.cwd, env)
+                trust_folder(coder, folder, home.worktrees)
+            pre_answer(coder, folder, cwd, env)
 
 
-def folder_of(office: Office, run: Run, redactor: Redactor | None = None) -> TaskFolder:
-    """The folder of a run's task, wherever on this host it lies."""
-    return TaskFolder(home_of(office.home, run), run.task_id, redactor=redactor or office.redactor)
-
-
-async def take_seat(office: Office, coder: str, named: str) -> str:
-    """Take an account of a coder for a run: the one that is named, else the first with room. Raises NotNow."""
-    known = await office.ask(office.store.accounts.all)
-    found = seats(office.settings, coder, known, office.busy, office.now())
-    fitting = [seat for seat in found if not named or seat.account == named]
-    for seat in fitting:
-        if seat.room:
-            office.busy[coder, seat.account] += 1
-            return seat.account
-    reason = fitting[0].reason if fitting else f"{coder} has no account {named!r}"
-    raise NotNow(reason, seconds=NO_SEAT_SECONDS)
-
-
-def _plan(office: Office, task: Task, folder: TaskFolder, settings: Settings) -> Plan:
+def _installed_coder(office: Office, task: Task, settings: Settings) -> Coder:
+    """Return the coder of a task. Raises NotNow where its program is not there."""
     coder = coders.load(task.coder or office.coder or settings.coder, settings)
     program = program_of(coder, settings)
     if program and not shutil.which(program, path=agent_path(office.home, task, os.environ)):
@@ -322,9 +390,7 @@ def _plan(office: Office, task: Task, folder: TaskFolder, settings: Settings) ->
             seconds=NO_PROGRAM_SECONDS,
             hint="install it, or name its place: fleet config set coders.NAME.program=/path/to/it",
         )
-    model = task.model or model_for(settings, coder.name) or ""
-    launcher = f"{TMUX}:{settings.tmux.socket}" if task.mode == INTERACTIVE else HEADLESS
-    return Plan(task, settings, coder, model, launcher, folder.home)
+    return coder
 
 
 def _dollars(office: Office, plan: Plan) -> float | None:
@@ -344,33 +410,6 @@ def _dollars(office: Office, plan: Plan) -> float | None:
     return max(min(budgets), LEAST[COST])
 
 
-async def _new_run(office: Office, claim: Claim, plan: Plan, account: str) -> Run:
-    workspace, last = plan.place.workspace, plan.last
-    run = Run(
-        id="",
-        task_id=claim.task.id,
-        number=0,
-        epoch=claim.epoch,
-        owner=office.owner,
-        launcher=plan.launcher,
-        containment=office.launcher_of(plan.launcher).containment,
-        coder=plan.coder.name,
-        model=plan.model,
-        account=account,
-        workspace=plan.place.cwd,
-        home=plan.home.root,
-        branch=workspace.branch if workspace else "",
-        base_commit=workspace.base_commit if workspace else "",
-        session_name=await _session_name(office, plan) if plan.interactive else "",
-        flags=encode([f"not copied: {each}" for each in workspace.made.get("refused", ())] if workspace else []),
-        context_window=window_for(plan.settings, plan.coder.name) or plan.coder.window(plan.model),
-        started_at=office.now(),
-    )
-    if last is not None and session_to_resume(plan.coder, run, last):
-        run = going_on(run, last)
-    return await office.ask(office.store.runs.begin, claim, run)
-
-
 async def _session_name(office: Office, plan: Plan) -> str:
     """What the terminal of a run is called: after its branch, marked where another repository has such a branch."""
     prefix, branch = plan.settings.tmux.prefix, plan.task.branch or plan.task.id
@@ -381,17 +420,18 @@ async def _session_name(office: Office, plan: Plan) -> str:
 
 
 def _ordered(
-    plan: Plan, run: Run, folder: TaskFolder, messages: list[Message], questions: list[Question]
+    plan: Plan, place: Place, run: Run, folder: TaskFolder, messages: list[Message], questions: list[Question]
 ) -> tuple[Run, Command]:
+    task = plan.task.replace(cwd=place.cwd) if place.workspace else plan.task  # as its agent is told of it
     answers = [(each.text, each.answer) for each in questions if each.answer is not None]
     texts = [message.text for message in messages]
     resumed = bool(run.session)
     if plan.interactive:
-        spoken = spoken_for(plan.home, plan.seen, resumed=resumed, answers=answers, messages=texts)
+        spoken = spoken_for(plan.home, task, resumed=resumed, answers=answers, messages=texts)
     else:
         said = prompt_for(
             plan.home,
-            plan.seen,
+            task,
             run_number=run.number,
             resumed=resumed,
             answers=answers,
@@ -400,7 +440,7 @@ def _ordered(
         )
         spoken = Spoken(said, "")
     order = Order(
-        task=plan.seen,
+        task=task,
         prompt=spoken.prompt,
         protocol=spoken.protocol,
         model=plan.model or None,
@@ -438,12 +478,12 @@ def _why_again(plan: Plan) -> str:
     return not_so(plan.task.reason)
 
 
-def _spec(office: Office, plan: Plan, run: Run, command: Command, env: dict[str, str]) -> LaunchSpec:
+def _spec(office: Office, plan: Plan, place: Place, run: Run, command: Command, env: dict[str, str]) -> LaunchSpec:
     program = program_for(plan.settings, plan.coder.name) if plan.coder.program else ""
     return LaunchSpec(
         argv=(program, *command.argv[1:]) if program else command.argv,
         env=env | command.env,
-        cwd=plan.place.cwd,
+        cwd=place.cwd,
         session=run.session_name,
         stdin=command.stdin,
         keep_stdin=command.keep_stdin,

@@ -12,7 +12,6 @@ from fleet.core.errors import BranchTaken, FleetError, IllegalMove
 from fleet.core.jsontext import encode
 from fleet.core.task import MADE_HERE, WORKTREE
 from fleet.core.workspace import Workspace
-from fleet.engine.beginnings import beginning, own_beginning
 from fleet.engine.commands import run_command
 from fleet.engine.environment import Place, setup_environment
 from fleet.engine.strays import left_after_a_while
@@ -21,6 +20,7 @@ from fleet.engine.work import Work, save_all
 from fleet.files import make_private
 from fleet.workspaces import worktree
 from fleet.workspaces.branches import base_name, checked_base
+from fleet.workspaces.commits import is_ancestor
 from fleet.workspaces.files import copy_in
 from fleet.workspaces.mirror import mirror_of, repository_at
 from fleet.workspaces.ports import free_block
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fleet.engine.folder import TaskFolder
     from fleet.engine.office import Office
     from fleet.home import Home
+    from fleet.store.base import Store
     from fleet.workspaces.files import Copied
 
 log = logging.getLogger(__name__)
@@ -136,6 +137,22 @@ def repository_of(home: Home, task: Task) -> Repository:
     elif not is_there(task.cwd):
         raise RepositoryGone(task.cwd)
     return find_repository(task.repo or task.cwd)
+
+
+def own_beginning(store: Store, repository: Repository, task: Task, last: Workspace | None) -> str:
+    """Where the task itself once began on its branch, if nobody else had that since its last worktree; else nothing."""
+    if last is None or last.branch != task.branch:
+        return ""
+    others = store.workspaces.find(common=repository.common, gone=True)
+    since = (each for each in others if each.task_id != task.id and each.made_at > last.made_at)
+    return "" if any(each.branch == task.branch for each in since) else last.base_commit
+
+
+def beginning(view: View, tip: str, own: str) -> str:
+    """The commit that work on a branch which is there is held against: the task's own beginning, else its tip."""
+    if not own or view.resolve(own) == [None] or not is_ancestor(view, own, tip):  # somebody began it anew
+        return tip
+    return own
 
 
 class _Opening:
