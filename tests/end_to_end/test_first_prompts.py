@@ -108,3 +108,11 @@ def test_a_prompt_that_nobody_heard_is_told_and_is_part_of_the_next_run(home: Te
     assert told.count(TEXT) == 1 and told.count("with this") == 1
     rows = home.rows("select * from messages where id like '%/%' order by queued_at")
     assert [bool(row["carried_at"]) for row in rows] == [True, True, False] and rows[-1]["delivered_at"]
+    # What was heard in the end is not told again.
+    home.tmux("kill-session", "-t", "=ai_work")
+    home.wait_status(task, "blocked")
+    home.fleet.ok("retry", "work")
+    home.wait_listed("work", "waiting for you")
+    home.tmux("send-keys", "-t", "=ai_work:", "1")
+    home.wait_listed("work", "idle")
+    assert heard(home) == [told]

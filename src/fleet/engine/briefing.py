@@ -49,7 +49,9 @@ def keep_prompt(office: Office, run: Run, text: str) -> None:
 def _waiting(office: Office, task_id: str) -> list[Message]:
     """What the agent of a task has not heard, also as part of a prompt that it never got."""
     found = office.store.messages.find(task_id)
-    unheard = {each.id for each in found if each.is_prompt and each.delivered_at is None}
+    unheard: set[str] = set()  # the runs since the last one whose prompt was heard
+    for prompt in filter(lambda each: each.is_prompt, found):
+        unheard = set() if prompt.delivered_at is not None else unheard | {prompt.id}
     return [
         each
         for each in found

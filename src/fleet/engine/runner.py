@@ -270,7 +270,7 @@ class Runner:
         prompt, typist = self._prompt, live.typist
         if prompt is None or typist is None:
             return True
-        if prompt.sent_at is None and not typist.has_drawn():
+        if self._stopping is not None or (prompt.sent_at is None and not typist.has_drawn()):
             return False
         shown, now = await live.shown(), self._office.now()
         if shown == READY and (prompt.sent_at is None or now - prompt.sent_at > UNREAD):
