@@ -56,11 +56,13 @@ def test_prompt_waits_behind_a_dialog_and_the_list_says_so(home: Terminals) -> N
     assert heard(home) == [TEXT]
 
 
-def test_prompt_is_typed_again_when_the_program_did_not_read_it(home: Terminals) -> None:
+def test_prompt_that_the_program_did_not_read_is_told_and_not_typed_again(home: Terminals) -> None:
     use_stub(home, deaf=4)
     create(home)
-    home.wait_listed("work", "idle")
-    assert heard(home) == [TEXT]
+    wait_for(lambda: state(home) == "sent", "it to be typed", home.describe)
+    time.sleep(6)  # until the program reads
+    row = home.listed()["work"]
+    assert (row["status"], row["prompt_state"]) == ("starting", "sent") and heard(home) == []
 
 
 @pytest.mark.parametrize("moment", ["queued", "sent"])

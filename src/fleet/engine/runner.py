@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.coders.base import NEXT_RUN, READY, STDIN
@@ -37,8 +36,6 @@ log = logging.getLogger(__name__)
 LAST_WORD_SECONDS = 30.0
 #: How long a message that is just being typed may keep its supervisor from ending.
 STILL_SECONDS = 5.0
-#: After how long a prompt is typed again that neither stands in the input nor was heard: the program did not read it.
-UNREAD = timedelta(seconds=10)
 #: How often it is looked whether a frozen agent may go on.
 FENCED_SECONDS = 0.25
 #: How an agent in a terminal is asked to stop: there SIGINT is a key like any other.
@@ -60,6 +57,7 @@ class Runner:
         self.is_settled = False  # its claim was given back with all that was to be said
         self._inbox: dict[str, Message] = {}  # messages still to be given to the agent
         self._prompt: Message | None = None  # what an agent in a terminal is to hear before them
+        self._pasted = False  # it was put into the terminal
         self._sent: dict[str, Message] = {}  # those whose arrival was not seen yet
         self._telling = asyncio.Lock()  # what is said or seen to arrive is on record before anybody else follows it
 
@@ -255,7 +253,7 @@ class Runner:
             live.read_some()
             if self._stopping is None and self._office.fence.is_closed(self.claim.task.id):
                 return False
-            if self._prompt is not None and self._prompt.sent_at is not None:
+            if self._prompt is not None and self._pasted:
                 await live.read_all()  # it may have been heard
             await self._note_delivered(live)
             if await self._give_prompt(live):
@@ -265,20 +263,27 @@ class Runner:
     async def _give_prompt(self, live: Live) -> bool:
         """Type the prompt into a terminal whose input is empty, and send it. Return True once it has left the input.
 
-        It is SENT before it is typed: whoever follows the agent after us looks whether it was heard or stands there.
+        Its terminal knows whether it was typed: whoever follows the agent after us does not type it again.
         """
         prompt, typist = self._prompt, live.typist
         if prompt is None or typist is None:
             return True
-        if self._stopping is not None or (prompt.sent_at is None and not typist.has_drawn()):
+        if self._stopping is not None or (not self._pasted and not typist.has_drawn()):
             return False
-        shown, now = await live.shown(), self._office.now()
-        if shown == READY and (prompt.sent_at is None or now - prompt.sent_at > UNREAD):
+        try:
+            shown = await live.shown()
+            if not self._pasted and not await typist.has_pasted(prompt.id):
+                if shown != READY:
+                    return False  # it starts, asks something, or somebody types
+                shown = await typist.paste(prompt.text, prompt.id)
+        except FleetError as error:
+            log.info("%s does not hear its prompt: %s", live.run.id, error)
+            return False
+        if not self._pasted:
+            self._pasted, self._sent[prompt.id] = True, prompt
             await self._mark(prompt, Delivery.SENT, live)
-            self._prompt = self._sent[prompt.id] = prompt = prompt.replace(sent_at=now)
-            shown = await typist.paste(prompt.text)
-        if prompt.sent_at is None or shown != "" or not await typist.send():
-            return False  # it starts, asks something, or somebody types
+        if shown != "" or not await typist.send():
+            return False  # it has not read it yet, has sent it, or asks something
         self._prompt = None
         return True
 

@@ -58,13 +58,17 @@ class Typist:
             return False
         return True
 
-    async def paste(self, text: str) -> str | None:
-        """Put words into the empty input. Return what the screen shows then: nothing clear if they stand there."""
-        try:
-            await self._terminal.paste(text)
-            return await self._wait_for_words()
-        except FleetError:
-            return None
+    async def has_pasted(self, mark: str) -> bool:
+        """Return True if the words of this mark were put into the terminal, whoever did that. Raises FleetError."""
+        return await self._terminal.last_mark() == mark
+
+    async def paste(self, text: str, mark: str) -> str:
+        """Put words into the empty input. Return what the screen shows: nothing clear if they stand there.
+
+        Raises FleetError.
+        """
+        await self._terminal.paste(text, mark)
+        return await self._wait_for_words()
 
     async def send(self) -> bool:
         """Send the words in the input. Return True if they left it."""

@@ -94,8 +94,11 @@ class Terminal(Agent, Protocol):
     async def screen(self, lines: int = 0) -> str:
         """What its terminal shows, with so many lines from before. Raises FleetError when it is gone."""
 
-    async def paste(self, text: str) -> None:
-        """Put a text into it as one paste. Raises FleetError."""
+    async def paste(self, text: str, mark: str = "") -> None:
+        """Put a text into it as one paste, and keep the mark there if and only if that was done. Raises FleetError."""
+
+    async def last_mark(self) -> str:
+        """Return the mark that was kept last; empty if none was. Raises FleetError."""
 
     async def press(self, *keys: str) -> None:
         """Press keys, by the names that tmux has for them. Raises FleetError."""

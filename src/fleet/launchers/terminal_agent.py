@@ -11,6 +11,8 @@ from fleet.launchers.tmux_command import call, capture_words, kill_session, reas
 
 #: How often the terminal's log is looked at for growth: nobody tells.
 LOOK_SECONDS = 0.5
+#: The option of a session that holds the mark of a paste.
+MARK = "@fleet_pasted"
 # Either would end the paste, and what follows would be typed.
 _ENDS = ("\x1b[201~", "\x9b201~")
 
@@ -30,11 +32,20 @@ class TerminalAgent(ShimAgent):
         """What the terminal shows, with so many lines of its history. FleetError: it is gone."""
         return text_of(await self._tmux("read", *capture_words(self._target, lines)))
 
-    async def paste(self, text: str) -> None:
-        """Paste a text as it is, in one piece where the agent takes that; without Enter. FleetError: it did not go."""
+    async def paste(self, text: str, mark: str = "") -> None:
+        """Paste a text as it is, in one piece where the agent takes that; without Enter. FleetError: it did not go.
+
+        The server keeps the mark if and only if it pasted the text, whatever becomes of us meanwhile.
+        """
         name = f"fleet-{secrets.token_hex(8)}"
         into = ("paste-buffer", "-p", "-r", "-d", "-b", name, "-t", self._target)
-        await self._tmux("type into", "load-buffer", "-b", name, "-", ";", *into, stdin=pasteable(text))
+        marked = (";", "set-option", "-t", f"={self.session}:", MARK, mark) if mark else ()
+        await self._tmux("type into", "load-buffer", "-b", name, "-", ";", *into, *marked, stdin=pasteable(text))
+
+    async def last_mark(self) -> str:
+        """Return the mark of the text that was pasted last with one. FleetError: its terminal is gone."""
+        shown = await self._tmux("read", "show-options", "-q", "-v", "-t", f"={self.session}:", MARK)
+        return shown.decode(errors="replace").strip()
 
     async def press(self, *keys: str) -> None:
         """Press keys by the names that tmux has for them (`Enter`, `C-c`, `Escape`, `a`); text is better pasted."""
