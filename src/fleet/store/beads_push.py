@@ -30,7 +30,8 @@ _OPTIONS = {
 }
 #: Marks that `bd update` puts on a task and takes off it. Who made a task, and when, bd never changes.
 _MARKS = {"ephemeral": ("--ephemeral", "--persistent"), "no_history": ("--no-history", "--history")}
-#: A word of a command line has a limit: longer texts go in by import too.
+#: What agents are told goes in by import: other users can read a command line. So do words too long for one.
+_TEXTS = ("--description=", "--design=", "--acceptance=")
 _LONGEST_WORD = 60_000
 #: How many tasks one call may name.
 _MOST_IDS = 100
@@ -145,7 +146,7 @@ def _updates(before: Task, after: Task, fenced: bool) -> list[Step]:
         # Who holds it, and how it stands, is for the calls that bd can refuse.
         row = after.replace(status=before.status, assignee=before.assignee, closed_at=before.closed_at)
         found.append(Step(("import", "-", "--allow-stale", "--json"), text=line_of(row), inside=key))
-        words = [word for word in words if not _is_long(word)]
+        words = [word for word in words if not _is_inside(word)]
     if words:
         guard = _guard(before, after, words) if fenced else []
         found.append(Step(("update", *words, *guard), key, actor=before.assignee or "fleet"))
@@ -193,11 +194,11 @@ def _metadata(before: Task, after: Task) -> tuple[dict[str, Any], list[str]]:
 def _needs_import(before: Task, after: Task, words: Sequence[str]) -> bool:
     explained = before.status == after.status and _differs(before, after, "close_reason")
     unestimated = bool(before.estimated_minutes) and not after.estimated_minutes
-    return explained or unestimated or any(_is_long(word) for word in words)
+    return explained or unestimated or any(_is_inside(word) for word in words)
 
 
-def _is_long(word: str) -> bool:
-    return len(word.encode()) > _LONGEST_WORD
+def _is_inside(word: str) -> bool:
+    return word.startswith(_TEXTS) or len(word.encode()) > _LONGEST_WORD
 
 
 def _claim(task_id: str, actor: str) -> Step:

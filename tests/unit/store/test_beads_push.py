@@ -69,10 +69,19 @@ def test_closing_says_why_after_all_else_is_said() -> None:
 
 def test_texts_that_look_like_options_or_lists_stay_texts() -> None:
     task = a_task(labels=("old",))
-    after = task.replace(title="--json", description="-d\n", labels=("a,b", 'q"'), notes="")
-    [step] = told(Changed(task, after))
-    assert {"--title=--json", "--description=-d\n", '--add-label="a,b"', '--add-label="q"""'} < set(step.argv)
+    [step] = told(Changed(task, task.replace(title="--json", labels=("a,b", 'q"'))))
+    assert {"--title=--json", '--add-label="a,b"', '--add-label="q"""'} < set(step.argv)
     assert "--remove-label=old" in step.argv
+
+
+def test_what_agents_are_told_is_no_word_of_a_command_line() -> None:
+    task, secret = a_task(), "-the plan\n"
+    after = task.replace(title="new", description=secret, design=secret, acceptance=secret)
+    line, update = told(Changed(task, after))
+    found = decode(line.text)
+    assert (found["description"], found["design"], found["acceptance_criteria"]) == (secret,) * 3
+    assert set(update.argv) == {"update", "--title=new"}
+    assert secret not in "".join([*line.argv, *update.argv])
 
 
 def test_a_moment_to_wait_for_does_not_move_the_status() -> None:
