@@ -84,7 +84,8 @@ def test_a_screen_that_waits_for_a_message_is_idle_only_if_nothing_was_heard_sin
     heard = {"first_event_at": LONG_AGO, "last_event_at": LONG_AGO, "screen": "ready"}
     assert status(heard | {"sampled_at": LONG_AGO + MINUTE}, mode=INTERACTIVE) == "idle"
     assert status(heard | {"sampled_at": LONG_AGO - MINUTE}, mode=INTERACTIVE) == "working"
-    assert status({"screen": "ready", "sampled_at": NOON}, mode=INTERACTIVE) == "working", "it has not begun yet"
+    assert status({"screen": "ready", "sampled_at": NOON}, mode=INTERACTIVE) == "idle", "it was given no prompt"
+    assert status({"sampled_at": NOON}, mode=INTERACTIVE) == "starting"
 
 
 def test_a_closed_task_whose_agent_still_lives_is_told_by_the_agent() -> None:

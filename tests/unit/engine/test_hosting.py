@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_host_is_called_as_its_machine_unless_somebody_says_otherwise(place: P
 def test_a_machine_with_an_odd_name_is_a_host_all_the_same(
     monkeypatch: pytest.MonkeyPatch, machine: str, name: str
 ) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: machine)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename=machine))
     assert machine_name() == name
 
 
