@@ -11,8 +11,7 @@ from fleet.core.errors import FleetError, StoreAway
 from fleet.engine.departing import Departures
 from fleet.engine.desk import Desk
 from fleet.engine.host_wire import hosts_key
-from fleet.engine.returning import Returns
-from fleet.engine.tails import EVERY_SECONDS, Tails
+from fleet.engine.returning import EVERY_SECONDS, Returns, Tails
 from fleet.workspaces.remote import end_talks
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from fleet.core.run import Ending, Outcome
 from fleet.engine.conclusion import collect_evidence, disks_of, note_changed_files, verify_work
 from fleet.engine.evidence.gathering import look
 from fleet.engine.losing import insist
-from fleet.engine.returning import send_on
+from fleet.engine.returning import publish
 from fleet.engine.room import NoRoom, lack_of_room
 from fleet.engine.settling import asked_before, claimed_task, judge_run, settle
-from fleet.engine.tails import keep_tail
 
 if TYPE_CHECKING:
     from fleet.core.outcome import Exit
@@ -63,8 +62,7 @@ async def finish_run(office: Office, claim: Claim, live: Live, exit: Exit | None
         check_room(live)
     outcome, judgement = judge_run(live, end, found, outcome)
 
-    await send_on(office, live)
-    await keep_tail(office, live)
+    await publish(office, live)
     return await settle(office, claim, live, end, found, outcome, judgement)
 
 

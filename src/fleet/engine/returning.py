@@ -1,5 +1,7 @@
 """What was done here goes back to the remote: the branch before its task is settled, the receipt after.
 
+The end of what an agent did is kept where other hosts find it if this one is gone.
+
 Whoever takes the task next, on whichever host, begins where the branch got to. What could not be sent is sent later;
 that it is still to be sent follows from what is on record: a worktree made from a mirror stands until its branch has
 arrived, any other has the run in its notes whose work did.
@@ -8,6 +10,7 @@ arrived, any other has the run in its notes whose work did.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -42,12 +45,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: The longest tail of a run's events that is kept, and how often it is.
+LONGEST_TAIL = 64 * 1024
+EVERY_SECONDS = 10.0
 #: So many are sent at once: some remotes are slow, and each is asked by a process of its own.
 AT_ONCE = 4
 #: How often it is looked, while something is sent, whether its task is still surely ours.
 LOOK_SECONDS = 0.2
 #: How often artifacts are offered to a remote that takes the branch and the receipt, but not them.
 MOST_OFFERS = 5
+
+
+async def publish(office: Office, live: Live) -> None:
+    """Give other hosts what they need of a run that has ended, before they can take its task. Raises ClaimLost.
+
+    If no other host uses the queue, there is nothing to do.
+    """
+    await send_on(office, live)
+    await keep_tail(office, live)
 
 
 async def send_on(office: Office, live: Live) -> None:
@@ -72,6 +87,36 @@ async def send_on(office: Office, live: Live) -> None:
     except (FleetError, OSError) as error:
         log.warning("%s is not pushed yet: %s", live.run.id, error)
         await note(office, space, {NOT_SENT: str(error)[:300]})
+
+
+async def keep_tail(office: Office, live: Live) -> None:
+    """Keep the end of a run's events, which are without secrets; where no other host could read it nothing is kept."""
+    if not office.store.is_shared:
+        return
+    with contextlib.suppress(OSError):
+        data, _ = live.folder.events_part(-LONGEST_TAIL, LONGEST_TAIL)
+        text = data.decode("utf-8", "replace").replace("\0", "")
+        try:
+            await office.ask(office.store.tails.keep, live.run.id, text, office.now())
+        except FleetError as error:  # the next one tries again; nothing but a view of it is lost
+            log.warning("the end of %s is not kept: %s", live.run.id, error)
+
+
+class Tails:
+    """Which runs have news that are not kept yet."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._kept: dict[str, int] = {}  # by run: how many events it had
+
+    async def keep(self, lives: Iterable[Live]) -> None:
+        """Keep the tails of the runs that have news."""
+        lives = list(lives)
+        for live in lives:
+            if self._kept.get(live.run.id) != live.run.events:
+                self._kept[live.run.id] = live.run.events
+                await keep_tail(self._office, live)
+        self._kept = {live.run.id: self._kept[live.run.id] for live in lives if live.run.id in self._kept}
 
 
 class Returns:

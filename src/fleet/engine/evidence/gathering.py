@@ -6,21 +6,26 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from fleet.coders.base import Coder
+from fleet.core.event import Kind
 from fleet.core.finding import Evidence
 from fleet.core.record import Record
 from fleet.core.rules import rules_of
 from fleet.core.task import WORKTREE
-from fleet.engine.evidence import spawn, stream, transcripts
+from fleet.engine.evidence import spawn, stream
 from fleet.engine.evidence.claims import Claims, Ground, claims_of
 from fleet.engine.evidence.spawn import spawn_of
 from fleet.engine.evidence.stream import Stream, stream_of
 from fleet.engine.evidence.tree import Tree
 from fleet.engine.result_file import result_in
 from fleet.engine.scope import paths
+from fleet.engine.transcript import files_of
 from fleet.home import is_project_file
+from fleet.workspaces.place import read_plain
 from fleet.workspaces.work_done import files_at, unknown_commits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from fleet.core.outcome import Exit
@@ -31,6 +36,9 @@ if TYPE_CHECKING:
     from fleet.engine.result_file import ResultFile
 
 MOST_TRACKED = 200_000
+#: A longer transcript is not read again: it was looked at while the agent worked.
+LARGEST_TRANSCRIPT = 4 << 20
+MOST_TRANSCRIPTS = 8
 NO_CHANGES, BLOCKED = "completed_no_changes", "blocked"
 #: How much of what it says of its trouble is told with the finding.
 LONGEST_TROUBLE = 200
@@ -139,9 +147,26 @@ def look(live: Live) -> Gathered:
         # A person may have done in a terminal what its session does not tell.
         tells_tools=live.coder.tells_tools and not live.interactive,
         stream=stream_of(lines, whole=whole, task_id=run.task_id),
-        transcript=transcripts.piece(live.coder, run, live.env),
+        transcript=_transcript(live.coder, run, live.env),
         strayed=tuple(run.notes.get("strayed", ())),
     )
+
+
+def _transcript(coder: Coder, run: Run, env: Mapping[str, str]) -> dict[str, Any]:
+    """E3: what is told of a run's session elsewhere than in its stream; a count of none where it is not known."""
+    told: dict[str, Any] = {"found": False, "session": run.session, "tool_calls": None}
+    pattern = coder.transcript(run.session, run.workspace, env) if run.session else ""
+    for path in islice(files_of(pattern), MOST_TRANSCRIPTS):
+        if os.path.isfile(path) and not os.path.islink(path):  # noqa: PTH113, PTH114
+            return told | {"found": True, "tool_calls": _tool_calls(coder, path)}
+    return told
+
+
+def _tool_calls(coder: Coder, path: str) -> int | None:
+    if type(coder).parse_session is Coder.parse_session or os.path.getsize(path) > LARGEST_TRANSCRIPT:  # noqa: PTH202
+        return None
+    lines = read_plain(path, LARGEST_TRANSCRIPT).decode("utf-8", "replace").splitlines()
+    return sum(event.kind == Kind.TOOL_USE for line in lines for event in coder.parse_session(line))
 
 
 def _handed_in(run: Run) -> ResultFile | None:
