@@ -75,7 +75,7 @@ def test_what_an_agent_is_told_is_in_no_command_line(cli: str, opened: Open) -> 
     assert found == []
 
 
-@pytest.mark.parametrize("cli", ["claude"])
+@pytest.mark.parametrize("cli", CLIS)
 def test_a_prompt_is_heard_once_when_the_supervisor_is_killed_at_its_start(cli: str, opened: Open) -> None:
     home = opened(cli, DONE, Turn(text="That too."))
     for number in range(4):
@@ -87,7 +87,7 @@ def test_a_prompt_is_heard_once_when_the_supervisor_is_killed_at_its_start(cli: 
         os.kill(home.supervisor(), signal.SIGKILL)
         home.fleet.ok("run", "start")
         home.wait_listed(branch, "idle")
-        assert home.heard_of(text) == 1
+        assert home.said().count(text) == 1  # codex also asks for a title, and quotes it there
 
 
 @pytest.mark.parametrize("cli", CLIS)
