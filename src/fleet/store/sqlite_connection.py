@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PATIENCE_MS, RESCUE_PATIENCE_MS = 60_000, 1_000
 _loaded: dict[str, dict[str, str]] = {}
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 #: What follows the name of a database in that of the copy made before an upgrade; the schema it has comes next.
 BACKUP = ".schema-"
 #: The setting that says from which schema an upgrade began, until it is done.

@@ -36,8 +36,9 @@ class SqlSearch:
     def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
         block = f"count_by_{by}" if by else "count"
         conditions, values = self._conditions(where)
-        rows = self._db.rows(f"{self._sql[block]} {conditions} {self._sql['grouped']}", values)
-        return {str(key): count for key, count in rows} or ({} if by else {"": 0})
+        query = self._sql[block].replace("/* index */", self._sql[_index_for(where)])
+        rows = self._db.rows(f"{query} {conditions} {self._sql['grouped'] if by else ''}", values)
+        return {str(key): count for key, count in rows}
 
     def urgent(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
         parts = [self._select("task_ids", each, "urgent", False, limit, "taken") for each in by_lane(where)]
@@ -78,13 +79,15 @@ class SqlSearch:
         return clock.to_micros(value) if hasattr(value, "tzinfo") else value
 
 
-def _index_for(where: Filter, sort: str) -> str:
-    """The block that names the index which has the order already, for a planner without statistics."""
+def _index_for(where: Filter, sort: str = "") -> str:
+    """The block that names the index which has the order or the fewest rows, for a planner without statistics."""
     if where.claimable:
         is_lane = where.coder is not None and where.account is not None and where.mode is not None
         return "index_claimable_by_lane" if is_lane else "index_claimable"
     if where.ready:
-        return "index_ready"
+        return "index_requiring" if where.requires else "index_ready"
     if where.repo is not None and (where.branch is not None or where.branches is not None):
         return "index_by_branch"
+    if where.defer_after is not None:
+        return "index_put_off"
     return "index_unfinished" if where.unfinished and sort == "priority" else "no_index"

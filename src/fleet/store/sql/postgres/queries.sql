@@ -15,6 +15,10 @@ where true
 
 -- index_ready --
 
+-- index_requiring --
+
+-- index_put_off --
+
 -- index_claimable --
 
 -- index_claimable_by_lane --

@@ -78,6 +78,12 @@ select l.label, count(*) from tasks t join labels l on l.task = t.id where true
 -- index_ready --
 indexed by tasks_ready
 
+-- index_requiring --
+indexed by tasks_requiring
+
+-- index_put_off --
+indexed by tasks_put_off
+
 -- index_claimable --
 indexed by tasks_claimable
 
