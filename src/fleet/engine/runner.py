@@ -12,6 +12,7 @@ from fleet.coders.base import NEXT_RUN, READY, STDIN
 from fleet.core.errors import ClaimLost, FleetError, StoreAway
 from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
+from fleet.core.task import INTERACTIVE
 from fleet.engine import losing, settling, staging, starting
 from fleet.engine.finishing import EndedWithoutRoom, close_terminal, finish_run
 from fleet.engine.room import ROOM_SECONDS, is_no_room
@@ -157,8 +158,7 @@ class Runner:
 
     def note_closed(self, reason: str) -> None:
         """A person closed its task: to an interactive agent that is the usual end, any other is stopped in its work."""
-        interactive = self.live is not None and self.live.interactive
-        if interactive:
+        if self.claim.task.mode == INTERACTIVE:
             self.stop(Ending.FINISHED, reason or "closed by hand")
         else:
             self.stop(Ending.CANCELLED, "closed by hand")
