@@ -201,9 +201,8 @@ def test_gemini_works_at_a_screen_and_is_asked_nothing_where_its_folder_is_trust
     kinds = ["session_started", "delivered", "text", "tool_use", "tool_result", "text", "delivered", "text"]
     wait_for(lambda: [event.kind for event in screen.events() if event.kind != Kind.USAGE] == kinds, "all in the file")
     assert screen.events()[0].session == screen.session
-    assert (
-        screen.told(Kind.DELIVERED)
-        == [NASTY, "and\nmore"]
-        == [text for text in received(screen) if text in (NASTY, "and\nmore")]
-    )
+    (named, more), asked_for = screen.told(Kind.DELIVERED), received(screen)
+    assert f"{screen.folder}/prompt.md" in named and named in asked_for
+    assert (screen.folder / "prompt.md").read_text("utf-8") == NASTY
+    assert more == "and\nmore" and more in asked_for
     assert tokens(screen) == (360, 90, 3000, 0)

@@ -54,14 +54,23 @@ class Order(Record):
         A prompt that is too long to be typed is in a file, and what is typed says so. Without a prompt nothing is
         typed: the agent waits for a person, and how work is done here alone would set it to work.
         """
-        parts = (self.prompt, self.protocol if with_protocol and self.prompt else "")
-        text = "\n\n---\n\n".join(part for part in parts if part).replace("\0", "")
+        text = self._whole(with_protocol=with_protocol)
         if text.lstrip().startswith("!"):  # most programs take what follows for a command of a shell, and run it
             text = f"Your prompt:\n\n{text}"
         if not self.folder or len(text.encode("utf-8", "replace")) <= LONGEST_TYPED:
             return text, {}
-        place = f"{self.folder}/{PROMPT_FILE}"
+        return self.filed(with_protocol=with_protocol)
+
+    def filed(self, *, with_protocol: bool = True) -> tuple[str, dict[str, str]]:
+        """Return a sentence that names the file of the prompt, and the file. Without a prompt there is neither."""
+        text, place = self._whole(with_protocol=with_protocol), f"{self.folder}/{PROMPT_FILE}"
+        if not text:
+            return "", {}
         return f"Read the whole of the file {place}: it is your prompt. Do what it says.", {PROMPT_FILE: text}
+
+    def _whole(self, *, with_protocol: bool) -> str:
+        parts = (self.prompt, self.protocol if with_protocol and self.prompt else "")
+        return "\n\n---\n\n".join(part for part in parts if part).replace("\0", "")
 
 
 class Command(Record):

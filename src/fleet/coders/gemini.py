@@ -89,13 +89,19 @@ class GeminiCoder(Coder):
         return Command(argv=tuple(argv), env=env, stdin=order.prompt, files=files)
 
     def terminal(self, order: Order) -> Command:
-        """A new session has the id that it is given, so its file is known before it is there."""
+        """A new session has the id that it is given, so its file is known before it is there.
+
+        The prompt is in a file: while gemini starts it can lose the first half of what is typed, and run the rest as
+        commands of a shell.
+        """
         options, env = _options(order)
-        text, files = order.typed()
+        text, files = order.filed()
         if order.fresh and not order.session:
             options.append(f"--session-id={order.fresh}")
-        argv, text = ("gemini", *order.flags, *options), text.expandtabs(4)  # it drops tabs
-        return Command(argv=argv, env=env, files=files, typed=text, session=order.session or order.fresh)
+        if text:
+            options.append(f"--prompt-interactive={text}")
+        argv = ("gemini", *order.flags, *options)
+        return Command(argv=argv, env=env, files=files, session=order.session or order.fresh)
 
     def look(self, screen: str) -> str:
         """By what stands in its input, or instead of it."""
