@@ -153,10 +153,9 @@ def test_a_message_is_not_added_to_what_a_person_is_typing(cli: str, opened: Ope
     assert home.prompt("x", "this as well", wait=2)["state"] == "queued"
     home.press("x", "Enter")
     home.wait(lambda: home.message_state(key) == "delivered", "the message to be delivered")
-    assert [text for text in home.said() if text in ("half a thought", "this as well")] == [
-        "half a thought",
-        "this as well",
-    ]
+    said = [text for text in home.said() if text in ("half a thought", "this as well")]
+    said = said[-2:] if cli == "codex" else said  # it may tell its model once more what was said before
+    assert said == ["half a thought", "this as well"]
 
 
 #: What makes each ask; codex asks where the model itself wants to leave the sandbox.
