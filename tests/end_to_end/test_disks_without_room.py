@@ -85,9 +85,8 @@ def test_work_resumes_uncounted_when_a_disk_has_room_again(home: Terminals, name
         go.touch()
         wait_for(lambda: not home.agents(), "the agent to end", home.describe)
         time.sleep(4)  # longer than it takes to settle a run and to try the next
-        assert all(home.task(key)["status"] != "blocked" for key in keys), home.describe()
         end()
-        home.wait_all(keys, "closed")
+        home.wait_all(keys, "closed")  # a task that was blocked meanwhile would stay so
         assert [home.task(key)["failures"] for key in keys] == [0, 0], [home.runs(key) for key in keys]
         assert home.runs(keys[0])[-1]["ending"] == "finished" and home.runs(keys[1])[-1]["ending"] == "finished"
         flags = [flag for key in keys for run in home.told("runs", key) for flag in run["flags"]]
