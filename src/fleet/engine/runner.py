@@ -289,10 +289,11 @@ class Runner:
 
     async def _alarm(self, live: Live) -> Outcome | None:
         """Why the agent must be stopped, if it must; the time that it waited for people is left out."""
-        alarm = live.alarm() or await live.purse.alarm(live.run)
-        if alarm is not None and self._office.fence.is_on:
-            await self.put_off()  # it is told how long the agent stood still, which counts for nothing
-            alarm = live.alarm() or await live.purse.alarm(live.run)
+        alarm = live.alarm()
+        if alarm is not None:
+            await self.put_off()  # the shim answers how long it froze the agent, which counts for nothing
+            alarm = live.alarm()
+        alarm = alarm or await live.purse.alarm(live.run)
         if alarm is None or alarm.ending not in (Ending.STALLED, Ending.TIMED_OUT):
             return alarm
         await live.has_waited()
