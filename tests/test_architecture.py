@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
+from repositories import make_repository
+from supervised import wait_for
+
 SRC = Path(__file__).parent.parent / "src"
 
 # From the bottom up: a module imports from its own layer and from those below.
@@ -21,7 +24,7 @@ LAYERS = (
     ("core",),
     ("config", "home", "files", "descent", "wake"),
     ("store", "coders", "launchers", "workspaces"),
-    ("engine", "workflows"),
+    ("engine", "workflows", "hosts"),
     ("assembly",),
     ("actions",),
     ("cli", "tui", "web", "mcp", "metrics"),
@@ -49,6 +52,7 @@ LOCAL_IMPORTS = {
     "fleet/cli/main.py": "`fleet --help` imports no command",
     "fleet/cli/errors.py": "on the path of every `bd` call; needed when something went wrong",
     "fleet/actions/bounds.py": "on the path of agents' `bd` calls; repositories and budgets are seldom bounded",
+    "fleet/hosts/alone.py": "only a queue that was moved here has tasks of other hosts",
     "fleet/actions/removal.py": "asyncio, for teardown commands alone",
     "fleet/workspaces/branches.py": "difflib, to help with a typing error",
     "fleet/actions/names.py": "subprocess costs as much as reading the list",
@@ -225,6 +229,11 @@ class Home:
         self.env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "FLEET_HOME": str(folder / "home"), "LANG": "C.UTF-8"}
         self.call("init", "--permissions", "user")
 
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command that prints the modules it imported when it ends."""
+        command = [sys.executable, "-c", LOOK, *words]
+        return subprocess.Popen(command, env=self.env, cwd=self.folder, text=True, stderr=subprocess.PIPE)
+
     def call(self, *words: str) -> tuple[str, set[str]]:
         """Run a command. Return what it printed and the modules it imported."""
         done = subprocess.run(
@@ -257,3 +266,25 @@ def test_commands_import_nothing_of_a_supervisor(home: Home) -> None:
     commands = (("--help",), ("list",), ("tasks",), ("show", task), ("create", "--help"), ("kill", task))
     found = {words: home.call(*words)[1] & {*SUPERVISORS} for words in commands}
     assert not any(found.values()), found
+
+
+def test_supervisor_of_one_machine_imports_nothing_of_other_hosts(home: Home) -> None:
+    """The supervisor runs a task in a worktree from start to end."""
+    repository = make_repository(home.folder / "repository")
+    home.call("config", "set", "coder=demo")
+    made, _ = home.call("bd", "create", "a task", "--workspace", "worktree", "--cwd", str(repository), "--json")
+    task = json.loads(made)["id"]
+    supervisor = home.start("run")
+    try:
+        wait_for(
+            lambda: runs_of(home, task) == ["finished"], "the run to end", lambda: home.call("bd", "show", task)[0]
+        )
+    finally:
+        supervisor.terminate()
+        _, told = supervisor.communicate(timeout=60)
+    imported = {name for name in json.loads(told.splitlines()[-1]) if name.startswith("fleet.hosts.")}
+    assert imported == {"fleet.hosts.alone"}
+
+
+def runs_of(home: Home, task: str) -> list[str]:
+    return [run["ending"] for run in json.loads(home.call("runs", task, "--json")[0])]

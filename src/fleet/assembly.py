@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from fleet.config.queue import Choice
+    from fleet.engine.office import Office
     from fleet.home import Home
+    from fleet.hosts.cluster import Cluster
     from fleet.launchers.base import Launcher
     from fleet.store.base import Store
     from fleet.store.beads_program import Bd
@@ -283,6 +285,17 @@ def open_launcher(*, lasting: bool = False) -> Launcher:
     from fleet.launchers.headless import HeadlessLauncher  # only a supervisor starts agents
 
     return HeadlessLauncher(lasting=lasting)
+
+
+def open_cluster(office: Office) -> Cluster:
+    """Return the port to the hosts that share the queue of a supervisor: `Alone` if its store has one machine."""
+    if not office.store.is_shared:
+        from fleet.hosts.alone import Alone
+
+        return Alone(office)
+    from fleet.hosts.shared import Shared  # a single machine imports none of this
+
+    return Shared(office)
 
 
 def open_terminals(home: Home, socket: str) -> Launcher:

@@ -28,7 +28,7 @@ from builders import HOUR
 from fleet.actions import workflow_making
 from fleet.actions.worker_making import Maker
 from fleet.actions.worker_terms import WorkerTerms
-from fleet.assembly import Fleet, open_fleet, open_launcher
+from fleet.assembly import Fleet, open_cluster, open_fleet, open_launcher
 from fleet.core.filter import Filter, Lane
 from fleet.core.flow import Result
 from fleet.core.jsontext import encode
@@ -157,7 +157,7 @@ def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Office]]:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         home, repo = Home(str(Path(folder, "home"))), make_repository(Path(folder, "repo"))
         fleet = open_fleet(home, make=True)
-        office = Office(home, fleet.store, open_launcher(), owner="bench")
+        office = Office(home, fleet.store, open_launcher(), owner="bench", cluster=open_cluster)
         try:
             plan = plan_from_data(flow, name="bench", known=Known(lambda coder: True))
             asked = workflow_making.Asked(directory=str(repo), prompt="x")

@@ -15,7 +15,7 @@ import pytest
 from builders import a_task
 from contract.store_builders import a_run, next_claim
 from fleet.actions.fetch_elsewhere import HostAway, ask
-from fleet.assembly import open_fleet, open_launcher
+from fleet.assembly import open_cluster, open_fleet, open_launcher
 from fleet.core.event import Event, Kind
 from fleet.core.host import HOSTS_KEY
 from fleet.engine.desk import MOST_AT_ONCE, Desk
@@ -34,7 +34,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.home = Home(str(folder / "home"))
         self.fleet = open_fleet(self.home, make=True)
-        self.office = Office(self.home, self.fleet.store, open_launcher(), owner="host")
+        self.office = Office(self.home, self.fleet.store, open_launcher(), owner="host", cluster=open_cluster)
         self.run, self.foreign = self._begun("host"), self._begun("elsewhere")
         self.folder = TaskFolder(self.home, self.run.task_id)
         self.folder.make()

@@ -12,7 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.actions.control import stop
-from fleet.assembly import file_of, open_fleet, open_launcher, open_terminals, rescue, take_in_log, way_back
+from fleet.assembly import (
+    file_of,
+    open_cluster,
+    open_fleet,
+    open_launcher,
+    open_terminals,
+    rescue,
+    take_in_log,
+    way_back,
+)
 from fleet.config import load
 from fleet.config.queue import keep as keep_queue
 from fleet.core.clock import now
@@ -113,6 +122,7 @@ def office_of(fleet: Fleet, said: Said) -> Office:
         fleet.store,
         open_launcher(lasting=True),
         owner=owner_of(home, said.over(load(home, env={}, lenient=True))),
+        cluster=open_cluster,
         said=said,
         terminals=partial(open_terminals, home),
     )

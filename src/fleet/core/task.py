@@ -185,6 +185,11 @@ class Task(Record):
         return self.claim_expires_at is not None
 
     @property
+    def travels(self) -> bool:
+        """Return True if any host that reaches its remote may work on it."""
+        return bool(self.remote) and self.workspace == WORKTREE
+
+    @property
     def is_at_rest(self) -> bool:
         """Return True if it is over or needs a person, and no run of it is on record: an agent may end it before."""
         return self.status in (*RESOLVED, Status.BLOCKED) and not self.is_supervised

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from fleet.config.trusted import keep_trusted
 from fleet.core.errors import FleetError
-from fleet.core.jsontext import encode
-from fleet.core.task import WORKTREE
 from fleet.engine.hosting import is_seen
 from fleet.engine.parcel import unpack
 from fleet.engine.trusting import keep_digests, of_remote, trusted_digests
@@ -65,18 +63,11 @@ class Waits:
 WAITS = Waits()
 
 
-def travels(task: Task) -> bool:
-    """Whether a task may be worked on wherever its remote can be reached."""
-    return bool(task.remote) and task.workspace == WORKTREE
-
-
 async def arrive(office: Office, task: Task, folder: TaskFolder) -> None:
     """Have all that the worktree of a task is made from on this host, and what its last agent left.
 
     Raises NotNow, NotReady, FleetError.
     """
-    if not travels(task):
-        return
     known = await office.ask(office.store.workspaces.get, task.id)
     if known is not None and not known.is_gone:
         if known.host in ("", office.owner) and known.is_ready and is_there(known.path):
@@ -99,16 +90,6 @@ async def arrive(office: Office, task: Task, folder: TaskFolder) -> None:
     if earlier and earlier[-1].owner != office.owner:
         await asyncio.to_thread(_unpack, office.home, task, repository, folder)
     await office.ask(_trust, office, task, repository)
-
-
-def taken_on(office: Office, task_id: str) -> Workspace | None:
-    """The workspace of a run that is gone on with; one that another supervisor of this machine had is ours then."""
-    space = office.store.workspaces.get(task_id)
-    if space is None or space.lies_on(office.owner) or space.is_gone or not is_there(space.path):
-        return space
-    ours = space.replace(notes=encode(space.made | {"host": office.owner}))
-    office.store.workspaces.save(ours)
-    return ours
 
 
 def tip_of(home: Home, task: Task, branch: str, commit: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fleet.engine.office import Office
-    from fleet.engine.runner import Runner
+    from fleet.hosts.cluster import Follower
 
 log = logging.getLogger(__name__)
 
@@ -26,29 +26,28 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS, HEAR_SECONDS = 60.0, 5.0
 
 
-class Away:
-    """Works beside the supervisor until it is cancelled; where no other host uses the queue there is nothing to do."""
+class HostService:
+    """Works beside the supervisor until it is cancelled."""
 
-    def __init__(self, office: Office, runners: Mapping[str, Runner]) -> None:
-        self._office, self._runners = office, runners
-        self._tails, self._returns = Tails(office), Returns(office, runners)
-        self._departures = Departures(office)
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.address = ""  # where other hosts can ask us; empty: nowhere
+        self._tails, self._departures = Tails(office), Departures(office)
         self._desk: Desk | None = None
-        self._stirred, self._heard = asyncio.Event(), asyncio.Event()
+        self._ended, self._written = asyncio.Event(), asyncio.Event()
 
-    def stir(self) -> None:
-        """A run has ended: there may be something to send on."""
-        self._stirred.set()
+    def note_end(self) -> None:
+        """Note that a run has ended: there may be something to push."""
+        self._ended.set()
 
-    def hear(self) -> None:
-        """Somebody wrote something: it may be for us to do."""
-        self._heard.set()
+    def note_write(self) -> None:
+        """Note that another process wrote to the queue: it may want something removed here."""
+        self._written.set()
 
-    async def serve(self) -> None:
-        """Do it until cancelled."""
-        if not self._office.store.is_shared:
-            return
-        works = {"tails": self._keep_tails(), "departures": self._see_off()}
+    async def serve(self, followers: Mapping[str, Follower]) -> None:
+        """Push, keep tails, remove worktrees and answer other hosts until cancelled."""
+        returns = Returns(self._office, followers)
+        works = {"tails": self._keep_tails(followers), "departures": self._see_off()}
         beside = [asyncio.create_task(work, name=name) for name, work in works.items()]
         try:
             while True:
@@ -56,13 +55,13 @@ class Away:
                 with self._guarded():
                     await self._listen()
                 with self._guarded():
-                    pause = await self._returns.look()
+                    pause = await returns.look()
                 await self._pause(pause)
         finally:
             for each in beside:
                 each.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-            self._office.address = ""
+            self.address = ""
             end_talks()
             if self._desk is not None:
                 await self._desk.close()
@@ -70,17 +69,17 @@ class Away:
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._stirred.wait()
-        self._stirred.clear()
+                await self._ended.wait()
+        self._ended.clear()
 
     async def _listen(self) -> None:
         place = self._office.settings.host.listen
         if not place or self._desk is not None:
             return
         desk = Desk(self._office, await self._office.ask(hosts_key, self._office.store))
-        self._office.address = await desk.open(place)
+        self.address = await desk.open(place)
         self._desk = desk
-        log.info("other hosts are answered at %s", self._office.address)
+        log.info("other hosts are answered at %s", self.address)
 
     async def _see_off(self) -> None:
         """Remove what others want gone."""
@@ -89,15 +88,15 @@ class Away:
                 await self._departures.look()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
-                    await self._heard.wait()
+                    await self._written.wait()
                     await asyncio.sleep(HEAR_SECONDS)
-            self._heard.clear()
+            self._written.clear()
 
-    async def _keep_tails(self) -> None:
+    async def _keep_tails(self, followers: Mapping[str, Follower]) -> None:
         while True:
             await asyncio.sleep(EVERY_SECONDS)
             with self._guarded():
-                await self._tails.keep([each.live for each in self._runners.values() if each.live is not None])
+                await self._tails.keep([each.live for each in followers.values() if each.live is not None])
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 For each task that is held, the fence knows until when it surely is: counted from the moment before the database was
 asked, by a clock that nobody sets. It is a thread of its own, for the event loop and the thread of the store may both
 be stuck in what keeps the database away. The shims have the same deadline, and need nobody to keep it: so a supervisor
-that was killed is fenced as well. Where one host has the queue for itself nothing is ever fenced.
+that was killed is fenced as well.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class Held(NamedTuple):
 class Fence:
     """Freezes agents in time; what becomes of them then is decided elsewhere. Safe to use from any thread."""
 
-    def __init__(self, *, is_on: bool, clock: Callable[[], float] = machine_seconds) -> None:
-        self.is_on = is_on
+    def __init__(self, *, clock: Callable[[], float] = machine_seconds) -> None:
         self._clock = clock
         self._held: dict[str, Held] = {}
         self._lock = threading.Lock()
@@ -54,8 +53,6 @@ class Fence:
 
     def confirm(self, keys: Iterable[str], asked: float, seconds: float) -> None:
         """The database, asked at that moment, gave these tasks to us for so many seconds."""
-        if not self.is_on:
-            return
         until = asked + SHARE * seconds
         with self._lock:
             for key in keys:
@@ -65,8 +62,6 @@ class Fence:
 
     def guard(self, key: str, launcher: Launcher, place: str) -> None:
         """The agent of a task that is held lives there."""
-        if not self.is_on:
-            return
         with self._lock:
             held = self._held.get(key) or Held(self._clock())
             self._held[key] = held._replace(launcher=launcher, place=place, frozen=False)
@@ -88,23 +83,19 @@ class Fence:
         with self._lock:
             self._held.pop(key, None)
 
-    def left(self, key: str) -> float | None:
-        """For how many seconds its agent may go on; none: for ever, nobody else could have its task."""
-        if not self.is_on:
-            return None
+    def left(self, key: str) -> float:
+        """For how many seconds its agent may go on."""
         with self._lock:
             held = self._held.get(key)
         return held.until - self._clock() if held is not None else 0.0
 
     def is_closed(self, key: str) -> bool:
         """Whether it is not sure any more that a task is ours: its agent stands still, or soon will."""
-        left = self.left(key)
-        return left is not None and left <= 0
+        return self.left(key) <= 0
 
     def begin(self) -> None:
         """Watch from now on."""
-        if self.is_on:
-            self._thread.start()
+        self._thread.start()
 
     def end(self) -> None:
         """Watch no more; the shims go on watching."""

@@ -13,7 +13,6 @@ from fleet.core.run import Ending, Outcome
 from fleet.engine.conclusion import collect_evidence, disks_of, note_changed_files, verify_work
 from fleet.engine.evidence.gathering import look
 from fleet.engine.losing import insist
-from fleet.engine.returning import publish
 from fleet.engine.room import NoRoom, lack_of_room
 from fleet.engine.settling import asked_before, claimed_task, judge_run, settle
 
@@ -62,7 +61,7 @@ async def finish_run(office: Office, claim: Claim, live: Live, exit: Exit | None
         check_room(live)
     outcome, judgement = judge_run(live, end, found, outcome)
 
-    await publish(office, live)
+    await office.cluster.publish(live)
     return await settle(office, claim, live, end, found, outcome, judgement)
 
 

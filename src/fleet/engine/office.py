@@ -20,7 +20,6 @@ from fleet.core.clock import EPOCH
 from fleet.core.errors import BadInput, ClaimLost, DatabaseReplaced, FleetError, HomeReplaced, StoreAway
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.task import WORKTREE
-from fleet.engine.fence import Fence
 from fleet.engine.hosting import Said
 from fleet.engine.secrets import Secrets
 from fleet.engine.spending import Books
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from fleet.config import Settings
     from fleet.core.task import Claim, Task
     from fleet.home import Home
+    from fleet.hosts.cluster import Cluster
     from fleet.launchers.base import Launcher
     from fleet.store.base import Store
 
@@ -63,6 +63,7 @@ class Office:
         launcher: Launcher,
         *,
         owner: str,
+        cluster: Callable[[Office], Cluster],
         said: Said | None = None,
         terminals: Callable[[str], Launcher] | None = None,
     ) -> None:
@@ -74,7 +75,6 @@ class Office:
         self.owner = owner
         self._said = said or Said()  # what `fleet run` was told
         self.coder = self._said.coder
-        self.address = ""  # where other hosts can ask us; empty: nowhere
         self.busy: Counter[tuple[str, str]] = Counter()  # agents by coder and account
         self.places: Counter[str] = Counter()  # agents by the directory they work in
         self.missing: dict[str, datetime] = {}  # coders whose program was not found, and when that was last tried
@@ -86,7 +86,6 @@ class Office:
         # Where the settings are wrong the last good ones hold; without any, nothing is begun by mere defaults.
         self.settings: Settings = self._load(lenient=os.path.exists(home.good_settings))  # noqa: PTH110
         self._stamp = self._settings_stamp()
-        self.fence = Fence(is_on=store.is_shared)
         self._back = asyncio.Event()  # set: the store can be reached, as far as we know
         self._back.set()
         self.why_lost: FleetError | None = None  # why nothing may be done any more for this home
@@ -95,6 +94,7 @@ class Office:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         # Those who look at the same thing wait for each other: not in the place of others who could work.
         self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="look")
+        self.cluster = cluster(self)  # the hosts that share the queue
 
     async def ask(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the store off the loop. Raises StoreAway when it cannot be reached, but for who is patient."""
@@ -131,8 +131,8 @@ class Office:
 
     async def _until_sure(self, claim: Claim) -> None:
         """Wait until the database has confirmed that a task is still ours. Raises ClaimLost."""
-        while self.fence.is_closed(claim.task.id):
-            if self.fence.is_lost(claim.task.id):
+        while self.cluster.leases.is_closed(claim.task.id):
+            if self.cluster.leases.is_lost(claim.task.id):
                 raise ClaimLost(claim.task.id, claim.epoch)
             await asyncio.sleep(SURE_SECONDS)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from typing import TYPE_CHECKING
 
 from fleet import __version__
-from fleet.core.errors import HostTaken
 from fleet.core.host import Host
-from fleet.engine.hosting import be_the_same, is_seen, machine_mark, name_of, pin_here
+from fleet.engine.hosting import is_seen, machine_mark, name_of, pin_here
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,25 +28,6 @@ class Presence:
         self._namesakes: list[str] = []
         self._copies: list[str] = []
         self._machine = machine_mark(office.home)
-        self._before: tuple[Host, float] | None = None  # another machine's word, and when we first saw it
-
-    def arrive(self) -> float:
-        """Take this host's row: in how many seconds to try again, 0 when it is ours. Raises HostTaken.
-
-        What another machine told a short while ago may be that of one that is at work: its runs must not be touched.
-        It tells again then. If it does not, it was this one before it was started anew, or one that is gone.
-        """
-        office = self._office
-        if not office.store.is_shared:
-            return 0.0  # there is one machine only
-        with office.store.atomic():  # of two that come at once, the second sees the first
-            row = next((row for row in office.store.hosts.all() if row.id == office.owner), None)
-            wait = 0.0 if row is None else self._wait_for(row)
-            if not wait:
-                if row is not None:
-                    be_the_same(office.home, row)
-                self.tell(0)
-        return wait
 
     def tell(self, agents: int) -> None:
         """Keep the row as it is now."""
@@ -84,27 +63,10 @@ class Presence:
             agents=agents,
             load=_load(),
             version=__version__,
-            address=office.address,
+            address=office.cluster.address,
             machine=self._machine,
             seen_at=office.now(),
         )
-
-    def _wait_for(self, row: Host) -> float:
-        """For how many seconds what this row says keeps us from taking it. Raises HostTaken."""
-        lease = self._office.settings.supervisor.claim_seconds
-        age = (self._office.now() - row.seen_at).total_seconds()
-        has_left = row.slots == 0 and row.agents == 0
-        if row.machine in ("", self._machine) or has_left or age > lease:
-            return 0.0
-        if self._before is None:
-            self._before = row, time.monotonic()
-            words = "%s was told of a short while ago, from another machine or before this one was started anew; %s"
-            log.warning(words, row.name, f"whoever that was is waited for, {lease:.0f} s at most")
-        first, since = self._before
-        if row.seen_at != first.seen_at:
-            hint = "give each host a `[host] name` of its own, or say `--name`."
-            raise HostTaken(f"another machine is at work as {row.name}, with a home at the same path", hint=hint)
-        return max(0.0, min(lease - age, since + lease - time.monotonic()))  # whatever the database's clock does
 
     def _look_for_twin(self, own: Host | None) -> None:
         """Two machines with one name and the same path of their homes have one id: each sees the other's word."""

@@ -109,13 +109,13 @@ class Recovery:
         agent = await office.launcher_of(stray.launcher).find(stray.place)
         if agent is None:
             return None
-        asked = office.fence.now()
+        asked = office.cluster.leases.now()
         begun = await office.ask(self._put_on_record, stray) if stray.run is not None else None
         if begun is None:
             await self._end(stray, agent)
             return None
         claim, run = begun
-        office.fence.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
+        office.cluster.leases.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
         log.info("adopted %s, which was not on record", run.id)
         runner = Runner(office, claim)
         return runner, runner.adopt(run, agent)
@@ -180,14 +180,14 @@ class Recovery:
         except (FleetError, OSError) as error:  # one shim that does not answer must not keep the others waiting
             log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
             return None
-        asked = office.fence.now()
+        asked = office.cluster.leases.now()
         claim = await office.ask(self._claim_again, run)
         if claim is None:
             if run.owner == office.owner and await losing.is_gone(office, run):
                 with contextlib.suppress(ClaimLost):
                     await office.ask(losing.record, office, run)
             return None
-        office.fence.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
+        office.cluster.leases.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
         log.info("%s %s", "adopted" if agent else "found ended:", run.id)
         runner = Runner(office, claim)
         return runner, runner.adopt(run.replace(epoch=claim.epoch, owner=claim.owner), agent)

@@ -32,7 +32,7 @@ class Renewals:
         office = self._office
         held = {key: runner for key, runner in self._runners.items() if not runner.is_settled}
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
-        asked = office.fence.now()
+        asked = office.cluster.leases.now()
         claims: list[Claim] = []
         if held:
             claims = await office.ask(office.store.claims.renew, [runner.claim for runner in held.values()], ttl=ttl)
@@ -41,16 +41,16 @@ class Renewals:
         kept = {claim.task.id: claim for claim in claims}
         for key, claim in kept.items():
             held[key].claim = claim
-        office.fence.confirm(kept, asked, ttl.total_seconds())
+        office.cluster.leases.confirm(kept, asked, ttl.total_seconds())
         office.note_back()
         lost = [key for key, runner in held.items() if key not in kept and self._runners.get(key) is runner]
-        office.fence.lose(lost)
+        office.cluster.leases.lose(lost)
         await self._tell([held[key] for key in kept])
         return lost
 
     async def _tell(self, runners: list[Runner]) -> None:
         """Let the shims know; none of them is waited for so long that the next renewal would be late."""
-        if not self._office.fence.is_on or not runners:
+        if not runners:
             return
         tasks = {asyncio.create_task(runner.put_off()) for runner in runners}
         self._telling |= tasks

@@ -92,7 +92,7 @@ def sweep(office: Office) -> int:
     While more is due it goes on with each call, a bounded part at a time. Call it where the store is asked.
     """
     now = office.now()
-    name = f"{SWEPT}.{office.owner}" if office.store.is_shared else SWEPT  # each host removes its own
+    name = office.cluster.own_key(SWEPT)  # each host removes its own
     mark = read_mark(office.store.config.all().get(name, ""))
     if not mark.is_due(now):
         return 0

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from fleet.core.receipt import Receipt
     from fleet.core.workspace import Workspace
-    from fleet.engine.live import Live
     from fleet.engine.office import Office
     from fleet.home import Home
+    from fleet.hosts.cluster import LiveRun
 
 log = logging.getLogger(__name__)
 
@@ -56,16 +56,7 @@ LOOK_SECONDS = 0.2
 MOST_OFFERS = 5
 
 
-async def publish(office: Office, live: Live) -> None:
-    """Give other hosts what they need of a run that has ended, before they can take its task. Raises ClaimLost.
-
-    If no other host uses the queue, there is nothing to do.
-    """
-    await send_on(office, live)
-    await keep_tail(office, live)
-
-
-async def send_on(office: Office, live: Live) -> None:
+async def send_on(office: Office, live: LiveRun) -> None:
     """Send the branch of a run that has ended, before others can take its task. One that is not sent is told.
 
     Raises ClaimLost where another host may have the task: what is here then is not sent as the end of a run of it.
@@ -79,7 +70,7 @@ async def send_on(office: Office, live: Live) -> None:
             sending = asyncio.ensure_future(asyncio.to_thread(_send_all, live, space))
             while not sending.done():
                 await asyncio.wait({sending}, timeout=LOOK_SECONDS)
-                if office.fence.is_closed(live.run.task_id):
+                if office.cluster.leases.is_closed(live.run.task_id):
                     talks.end()
             await sending
     except ClaimLost:
@@ -89,10 +80,8 @@ async def send_on(office: Office, live: Live) -> None:
         await note(office, space, {NOT_SENT: str(error)[:300]})
 
 
-async def keep_tail(office: Office, live: Live) -> None:
-    """Keep the end of a run's events, which are without secrets; where no other host could read it nothing is kept."""
-    if not office.store.is_shared:
-        return
+async def keep_tail(office: Office, live: LiveRun) -> None:
+    """Keep the end of a run's events, which are without secrets, in the queue."""
     with contextlib.suppress(OSError):
         data, _ = live.folder.events_part(-LONGEST_TAIL, LONGEST_TAIL)
         text = data.decode("utf-8", "replace").replace("\0", "")
@@ -109,7 +98,7 @@ class Tails:
         self._office = office
         self._kept: dict[str, int] = {}  # by run: how many events it had
 
-    async def keep(self, lives: Iterable[Live]) -> None:
+    async def keep(self, lives: Iterable[LiveRun]) -> None:
         """Keep the tails of the runs that have news."""
         lives = list(lives)
         for live in lives:
@@ -237,7 +226,7 @@ def _check_held(office: Office, run: Run) -> None:
         raise ClaimLost(run.task_id, run.epoch)
 
 
-def _send_all(live: Live, space: Workspace) -> None:
+def _send_all(live: LiveRun, space: Workspace) -> None:
     """Send what the next run needs, wherever it is: the branch, and what the agent left for it. Raises FleetError."""
     _send(live.folder.home, space, live.run, (), packed(live.folder))
 

@@ -103,7 +103,7 @@ class Runner:
         try:
             launcher = self._office.launcher_of(live.run.launcher)
             if live.agent:
-                self._office.fence.guard(self.claim.task.id, launcher, live.place)
+                self._office.cluster.leases.guard(self.claim.task.id, launcher, live.place)
                 await self.put_off()
             exit = await self._watch(live) if live.agent else launcher.last_exit(live.place)
             if self._left:
@@ -179,7 +179,7 @@ class Runner:
         live = self.live
         if live is None or live.agent is None:
             return
-        left = self._office.fence.left(self.claim.task.id)
+        left = self._office.cluster.leases.left(self.claim.task.id)
         if left is None and not live.agent.is_fenced:
             return
         try:
@@ -200,7 +200,7 @@ class Runner:
             log.warning("claim on %s lost: its agent is ended and its word not taken", self.live.run.task_id)
             await self.kill()
             # Another host has the task, and perhaps this one again by now: nothing here is the end of a run.
-            self._lost = self._office.fence.is_on
+            self._lost = self._office.cluster.may_be_elsewhere(self.claim.task.id)
 
     async def kill(self) -> None:
         """End the agent and its tree at once."""
@@ -251,7 +251,7 @@ class Runner:
         """Hear what the agent says and tell it what there is for it; whether it may do anything at all."""
         async with self._telling:
             live.read_some()
-            if self._stopping is None and self._office.fence.is_closed(self.claim.task.id):
+            if self._stopping is None and self._office.cluster.leases.is_closed(self.claim.task.id):
                 return False
             if self._prompt is not None and self._pasted:
                 await live.read_all()  # it may have been heard

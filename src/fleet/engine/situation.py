@@ -56,7 +56,7 @@ class Watch:
             paused=seen.setting is not None,
             closed=closed,
             offers=offers(office.settings, pin_here(office.home)),
-            shared=office.store.is_shared,
+            shared=office.cluster.shares_accounts,
         )
 
     def narrow(

@@ -15,7 +15,6 @@ from fleet.core.run import Ending
 from fleet.core.task import Status, Verdict
 from fleet.core.workflow import CANCEL, CONTINUE, plan_in, stage_in
 from fleet.engine import handing_on
-from fleet.engine.arrival import tip_of, travels
 from fleet.engine.workplace import NotReady
 from fleet.workflows.conditions import is_to_run
 from fleet.workflows.filling import prompt_of
@@ -174,8 +173,8 @@ def _base(office: Office, task: Task, stage: Stage, results: Mapping[str, Mappin
     if not origin:
         return ""
     body = results[origin]
-    if travels(task):
-        return tip_of(office.home, task, str(body["branch"]), str(body.get("commit") or ""))
+    if task.travels:
+        return office.cluster.branch_tip(task, str(body["branch"]), str(body.get("commit") or ""))
     view = View(office.home, find_repository(task.repo or task.cwd))
     tip, kept = view.resolve(f"refs/heads/{body['branch']}", str(body.get("commit") or "HEAD"))
     if tip is None and not body.get("commit"):

@@ -38,7 +38,6 @@ from fleet.core.task import INTERACTIVE, WORKTREE
 from fleet.core.verification import verification_in
 from fleet.engine.accounts import seats
 from fleet.engine.answers import ASKED_BEFORE, take_answers
-from fleet.engine.arrival import arrive, taken_on
 from fleet.engine.briefing import briefed, carry, keep_prompt
 from fleet.engine.coder_files import left_by, patterns_of, told, trusted_in, untrusted_files
 from fleet.engine.costs import why_no_price
@@ -56,7 +55,7 @@ from fleet.engine.sessions import session_to_resume
 from fleet.engine.spending import left_of
 from fleet.engine.staging import staged
 from fleet.engine.strays import keep_record
-from fleet.engine.workplace import NotNow, NotReady, be_alone, open_place, repository_of, verify_folder
+from fleet.engine.workplace import NotNow, NotReady, be_alone, open_place, repository_of, taken_on, verify_folder
 from fleet.files import make_private
 from fleet.launchers.base import Apart, LaunchSpec
 
@@ -164,7 +163,7 @@ async def resolve_plan(office: Office, claim: Claim) -> Plan:
     if edits.problem:
         log.warning("task.json of %s is not used: %s", task.id, office.redactor.text(edits.problem))
     task = task.replace(**edits.fields)
-    await arrive(office, task, folder)
+    await office.cluster.fetch_task(task, folder)
     settings = await office.settings_for(task)
     coder = _installed_coder(office, task, settings)
     model = task.model or model_for(settings, coder.name) or ""
@@ -267,8 +266,9 @@ async def launch(office: Office, claim: Claim, plan: Plan, place: Place, start: 
     if start.command.typed:
         await office.ask(keep_prompt, office, run, start.command.typed)
     keep_record(folder.home, run, place.workspace)
-    left = office.fence.left(run.task_id)
-    spec = spec if left is None else spec.replace(deadline=(left, office.fence.now()))
+    leases = office.cluster.leases
+    left = leases.left(run.task_id)
+    spec = spec if left is None else spec.replace(deadline=(left, leases.now()))
     launcher, run_folder = office.launcher_of(run.launcher), folder.run_folder(run.number)
     try:
         agent = await launcher.start(run_folder, spec)

@@ -15,7 +15,6 @@ from fleet.core.filter import Filter
 from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
 from fleet.engine import admission, pool, retention
-from fleet.engine.away import Away
 from fleet.engine.giving_back import release
 from fleet.engine.hints import Hints
 from fleet.engine.pages import Pages
@@ -68,7 +67,6 @@ class Supervisor:
         self._presence = Presence(office)
         self._renewals = Renewals(office, self._runners)
         self._radar = Radar(office, self._at_work, self._woken.set)
-        self._away = Away(office, self._runners)
         self._again_at: datetime | None = None
         self._told: list[str] = []
         self._pages = Pages(office)
@@ -85,9 +83,8 @@ class Supervisor:
         pipe = wake.listen(self._office.home)
         loop = asyncio.get_running_loop()
         loop.add_reader(pipe, self._on_wake, pipe)
-        self._office.fence.begin()
         beat = asyncio.create_task(self._beat(), name="beat")
-        away = asyncio.create_task(self._away.serve(), name="away")
+        cluster = asyncio.create_task(self._office.cluster.serve(self._runners), name="cluster")
         losing = asyncio.create_task(self._stop_when_lost(), name="losing")
         try:
             await self._persist(self._begin, refuses=True)
@@ -101,12 +98,11 @@ class Supervisor:
         finally:
             loop.remove_reader(pipe)
             os.close(pipe)
-            others = (beat, away, losing)
+            others = (beat, cluster, losing)
             for each in others:
                 each.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             await self._radar.end()
-            await asyncio.to_thread(self._office.fence.end)
         if self._office.why_lost is not None:
             raise self._office.why_lost
 
@@ -126,7 +122,7 @@ class Supervisor:
 
     def _hear(self) -> None:
         self._woken.set()
-        self._away.hear()
+        self._office.cluster.note_write()
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -153,7 +149,7 @@ class Supervisor:
         while not self._stopping.is_set():
             wait = ARRIVE_SECONDS
             try:
-                wait = await self._office.ask(self._presence.arrive)
+                wait = await self._office.ask(self._office.cluster.take_host, self._presence.tell)
                 if not wait:
                     return
                 self._report.serves()  # what it waits for passes
@@ -236,9 +232,9 @@ class Supervisor:
         """Take what there is room for, and start it; how much the queue had."""
         office = self._office
         ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
-        asked = office.fence.now()
+        asked = office.cluster.leases.now()
         claims = await office.ask(office.store.claims.acquire, office.owner, room.lanes, room=room.room, ttl=ttl)
-        office.fence.confirm([claim.task.id for claim in claims], asked, ttl.total_seconds())
+        office.cluster.leases.confirm([claim.task.id for claim in claims], asked, ttl.total_seconds())
         taken = len(claims)
         claims, too_many = pool.fitting(claims, len(self._pooled()))
         if too_many:
@@ -271,11 +267,11 @@ class Supervisor:
         finally:
             if self._runners.get(key) is runner:
                 del self._runners[key]
-                self._office.fence.forget(key)
+                self._office.cluster.leases.forget(key)
                 self._watch.ended()
             self._radar.stir(runner.live)
             self._radar.move()
-            self._away.stir()
+            self._office.cluster.note_end()
             self._woken.set()
 
     def _pass_on(self, messages: list[Message], held: list[Task]) -> None:
@@ -378,8 +374,7 @@ class Supervisor:
         await asyncio.gather(*(runner.hold_still() for runner in self._runners.values()))
         if self._office.why_lost is None:
             await self._guarded(self._keep_folded)
-            if self._office.fence.is_on:
-                await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still
+            await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still
             await self._guarded(self._leave)
         for task in list(self._tasks):
             task.cancel()

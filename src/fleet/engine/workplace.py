@@ -22,7 +22,7 @@ from fleet.workspaces import worktree
 from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.commits import is_ancestor
 from fleet.workspaces.files import copy_in
-from fleet.workspaces.mirror import mirror_of, repository_at
+from fleet.workspaces.mirror import repository_at
 from fleet.workspaces.ports import free_block
 from fleet.workspaces.refs import branch_tip
 from fleet.workspaces.repository import Repository, RepositoryGone, find_repository, refuse_gone
@@ -119,6 +119,16 @@ def worktree_path(home: Home, repository: Repository, settings: Settings, branch
     if root:
         place = os.path.join(repository.top, os.path.expanduser(root))  # noqa: PTH111, PTH118
     return os.path.join(place, repository.key, folder_of(branch))  # noqa: PTH118
+
+
+def taken_on(office: Office, task_id: str) -> Workspace | None:
+    """The workspace of a run that is gone on with; one that another supervisor of this machine had is ours then."""
+    space = office.store.workspaces.get(task_id)
+    if space is None or space.lies_on(office.owner) or space.is_gone or not is_there(space.path):
+        return space
+    ours = space.replace(notes=encode(space.made | {"host": office.owner}))
+    office.store.workspaces.save(ours)
+    return ours
 
 
 def verify_folder(home: Home) -> str:
@@ -247,18 +257,10 @@ class _Opening:
             base_commit=base,
             made_branch=tip is None,
             made_at=self._office.now(),
-            notes=encode(self._whereabouts(repository)),
+            notes=encode(self._office.cluster.describe_place(self._task, repository)),
             port_count=self._settings.ports.count,
         )
         return wanted, tip
-
-    def _whereabouts(self, repository: Repository) -> dict[str, Any]:
-        """Where it lies, for those that look from other hosts; nothing where there are none."""
-        office, remote = self._office, self._task.remote
-        if not office.store.is_shared:
-            return {}
-        mirrored = bool(remote) and repository == mirror_of(office.home, remote)
-        return {"host": office.owner, "remote": remote, "mirror": mirrored}
 
     def _base(self, repository: Repository, view: View) -> str:
         """The commit that a new branch begins at."""
@@ -315,7 +317,7 @@ class _Opening:
         if copied.refused:
             log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
         notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused}
-        notes |= self._whereabouts(repository)
+        notes |= self._office.cluster.describe_place(self._task, repository)
         if not commands:  # they may have staged something
             notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118
         if commands or copied.copied:

@@ -9,7 +9,7 @@ from builders import a_task
 from fleet.actions.travelling import Ticket, stay
 from fleet.core.clock import EPOCH
 from fleet.core.host import Host
-from fleet.engine.arrival import LONGEST_SECONDS, Waits, travels
+from fleet.engine.arrival import LONGEST_SECONDS, Waits
 from fleet.engine.environment import path_of
 from fleet.engine.hosting import pin_here
 from fleet.home import Home
@@ -63,9 +63,9 @@ def test_waits_grow_and_have_a_bound_and_begin_anew() -> None:
 
 
 def test_only_a_worktree_with_a_remote_travels() -> None:
-    assert travels(a_task(workspace="worktree", remote="/srv/a.git"))
-    assert not travels(a_task(workspace="worktree"))
-    assert not travels(a_task(workspace="directory", remote="/srv/a.git"))
+    assert a_task(workspace="worktree", remote="/srv/a.git").travels
+    assert not a_task(workspace="worktree").travels
+    assert not a_task(workspace="directory", remote="/srv/a.git").travels
 
 
 def test_programs_are_found_by_the_path_of_the_task_first_and_then_by_ours() -> None:

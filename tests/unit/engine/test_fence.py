@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.engine.fence import SHARE, Fence
+from fleet.hosts.alone import Unlimited
 from fleet.launchers.headless import HeadlessLauncher
 from launching import a_token, asynchronous, living, read, scripted, soon, until
 
@@ -30,7 +31,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def fence(clock: Clock) -> Iterator[Fence]:
-    made = Fence(is_on=True, clock=clock)
+    made = Fence(clock=clock)
     yield made
     made.end()
 
@@ -78,22 +79,17 @@ def test_each_task_has_its_own_time(fence: Fence, clock: Clock) -> None:
     assert (fence.is_closed("a"), fence.is_closed("b")) == (True, False)
 
 
-def test_who_has_the_queue_for_himself_is_never_fenced(clock: Clock) -> None:
-    fence = Fence(is_on=False, clock=clock)
-    fence.begin()
-    assert fence.left("t") is None and not fence.is_closed("t")
-    fence.confirm(["t"], fence.now(), 10)
-    fence.guard("t", HeadlessLauncher(), "/nowhere")
-    clock.seconds += 1_000
-    fence.look()
-    assert fence.left("t") is None and not fence.is_closed("t")
-    fence.end()
+def test_leases_never_end_when_one_machine_has_the_queue() -> None:
+    leases = Unlimited()
+    leases.confirm(["t"], leases.now(), 0)
+    leases.lose(["t"])
+    assert leases.left("t") is None and not leases.is_closed("t") and not leases.is_lost("t")
 
 
 @asynchronous
 async def test_an_agent_is_frozen_when_its_time_is_over_and_not_before(tmp_path: Path) -> None:
     clock, token, launcher = Clock(), a_token(), HeadlessLauncher()
-    fence = Fence(is_on=True, clock=clock)
+    fence = Fence(clock=clock)
     place = str(tmp_path / "run")
     fence.confirm(["t", "unstarted"], fence.now(), 10)
     agent = await launcher.start(place, scripted("ticking", token))
@@ -120,7 +116,7 @@ async def test_it_needs_neither_the_loop_nor_anybody_else(tmp_path: Path) -> Non
     token, launcher, place = a_token(), HeadlessLauncher(), str(tmp_path / "run")
     agent = await launcher.start(place, scripted("ticking", token))
     await until(lambda: read(place, "stdout"))
-    fence = Fence(is_on=True)
+    fence = Fence()
     fence.begin()
     try:
         fence.confirm(["t"], fence.now(), 1)
@@ -138,7 +134,7 @@ async def test_it_needs_neither_the_loop_nor_anybody_else(tmp_path: Path) -> Non
 @asynchronous
 async def test_one_that_could_not_be_frozen_is_tried_again(tmp_path: Path) -> None:
     clock, token, launcher = Clock(), a_token(), HeadlessLauncher()
-    fence, place = Fence(is_on=True, clock=clock), str(tmp_path / "run")
+    fence, place = Fence(clock=clock), str(tmp_path / "run")
     agent = await launcher.start(place, scripted("ticking", token))
     await until(lambda: read(place, "stdout"))
     fence.guard("t", launcher, place)

@@ -11,7 +11,7 @@ import pytest
 
 from builders import MINUTE, NOON, FakeClock, a_task
 from fleet.actions.control import told
-from fleet.assembly import open_launcher
+from fleet.assembly import open_cluster, open_launcher
 from fleet.config import load
 from fleet.core.errors import BadInput
 from fleet.core.host import Host
@@ -47,7 +47,14 @@ class Place:
         self.store = open_queue(self.clock)
 
     def host(self, owner: str = "fleet@a-1", **said: Any) -> Presence:
-        office = Office(self.home, self.store, open_launcher(), owner=owner, said=Said(**{"name": "a", **said}))
+        office = Office(
+            self.home,
+            self.store,
+            open_launcher(),
+            owner=owner,
+            cluster=open_cluster,
+            said=Said(**{"name": "a", **said}),
+        )
         return Presence(office)
 
     def later(self) -> None:
@@ -117,7 +124,7 @@ def test_where_to_listen_is_an_address_and_a_port(place: str) -> None:
 
 
 def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:
-    office = Office(place.home, place.store, open_launcher(), owner="x", said=Said(slots=2))
+    office = Office(place.home, place.store, open_launcher(), owner="x", cluster=open_cluster, said=Said(slots=2))
     write(place.home, 'max_concurrent = 9\ncoder = "codex"\n')
     office.reload()
     assert (office.settings.max_concurrent, office.settings.coder) == (2, "codex")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contract.store_builders import a_claim
-from fleet.assembly import open_launcher
+from fleet.assembly import open_cluster, open_launcher
 from fleet.core.errors import ClaimLost, StoreAway
 from fleet.core.task import Claim
 from fleet.engine.fence import Fence
@@ -24,8 +24,8 @@ class Place:
         home = Home(str(folder / "home"))
         home.make()
         self.store = open_queue()
-        self.office = Office(home, self.store, open_launcher(), owner="host")
-        self.office.fence = Fence(is_on=True)
+        self.office = Office(home, self.store, open_launcher(), owner="host", cluster=open_cluster)
+        self.office.cluster.leases = Fence()
         self.claim: Claim = a_claim(self.store)
         self.is_away, self.asked = False, 0
 
@@ -38,7 +38,7 @@ class Place:
 
     def confirm(self) -> None:
         """The claim is renewed."""
-        self.office.fence.confirm([self.claim.task.id], self.office.fence.now(), 60)
+        self.office.cluster.leases.confirm([self.claim.task.id], self.office.cluster.leases.now(), 60)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_nothing_is_written_while_it_is_not_sure_whose_the_task_is(place: 
 @asynchronous
 async def test_who_lost_the_task_learns_it_instead_of_writing(place: Place) -> None:
     place.confirm()
-    place.office.fence.lose([place.claim.task.id])
+    place.office.cluster.leases.lose([place.claim.task.id])
     with pytest.raises(ClaimLost):
         await soon(asyncio.create_task(follow(place)))
     assert place.asked == 0

@@ -9,7 +9,7 @@ import pytest
 
 from builders import HOUR, MINUTE, NOON, FakeClock
 from contract.store_builders import a_claim, a_run
-from fleet.assembly import open_launcher
+from fleet.assembly import open_cluster, open_launcher
 from fleet.core.run import Run
 from fleet.engine.office import Office
 from fleet.engine.retention import PART, RAW, SWEPT, Mark, Removed, due_before, read_mark, remove, sweep, sweep_all
@@ -28,7 +28,7 @@ class Place:
         self.home = Home(str(folder / "home"))
         self.home.make()
         self.store = open_queue(self.clock)
-        self.office = Office(self.home, self.store, open_launcher(), owner="host")
+        self.office = Office(self.home, self.store, open_launcher(), owner="host", cluster=open_cluster)
 
     def run(self, ended_at: datetime | None = LONG_AGO, *, text: str = "raw") -> Run:
         """A run with everything in its folder that a run has."""

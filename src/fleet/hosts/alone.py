@@ -1,0 +1,99 @@
+"""One machine has the queue for itself: there are no other hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from fleet.core.task import Task
+    from fleet.engine.folder import TaskFolder
+    from fleet.engine.office import Office
+    from fleet.hosts.cluster import Follower, Leases, LiveRun
+    from fleet.launchers.base import Launcher
+    from fleet.workspaces.repository import Repository
+
+
+class Unlimited:
+    """Leases that last: no other host can take a task."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def confirm(self, keys: Iterable[str], asked: float, seconds: float) -> None:
+        pass
+
+    def guard(self, key: str, launcher: Launcher, place: str) -> None:
+        pass
+
+    def lose(self, keys: Iterable[str]) -> None:
+        pass
+
+    def is_lost(self, key: str) -> bool:
+        return False
+
+    def forget(self, key: str) -> None:
+        pass
+
+    def left(self, key: str) -> float | None:
+        return None
+
+    def is_closed(self, key: str) -> bool:
+        return False
+
+
+class Alone:
+    """A cluster of one.
+
+    A queue that was moved here from PostgreSQL can hold tasks that name a remote: they are fetched and pushed as before
+    the move. Only then is anything of the several hosts' code imported.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.leases: Leases = Unlimited()
+        self.shares_accounts = False
+
+    @property
+    def address(self) -> str:
+        return ""
+
+    def take_host(self, tell: Callable[[int], None]) -> float:
+        return 0.0
+
+    async def serve(self, followers: Mapping[str, Follower]) -> None:
+        pass
+
+    def note_write(self) -> None:
+        pass
+
+    def note_end(self) -> None:
+        pass
+
+    def may_be_elsewhere(self, task_id: str) -> bool:
+        return False
+
+    async def fetch_task(self, task: Task, folder: TaskFolder) -> None:
+        if task.travels:
+            from fleet.engine.arrival import arrive
+
+            await arrive(self._office, task, folder)
+
+    def branch_tip(self, task: Task, branch: str, commit: str) -> str:
+        from fleet.engine.arrival import tip_of
+
+        return tip_of(self._office.home, task, branch, commit)
+
+    def describe_place(self, task: Task, repository: Repository) -> dict[str, Any]:
+        return {}
+
+    async def publish(self, live: LiveRun) -> None:
+        if live.workspace is not None and live.workspace.remote:
+            from fleet.engine.returning import send_on
+
+            await send_on(self._office, live)
+
+    def own_key(self, name: str) -> str:
+        return name

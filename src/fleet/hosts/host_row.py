@@ -1,0 +1,60 @@
+"""This host's row in the queue: taken only if no other machine works under the same id."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import HostTaken
+from fleet.engine.hosting import be_the_same, machine_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fleet.core.host import Host
+    from fleet.engine.office import Office
+
+log = logging.getLogger(__name__)
+
+
+class HostRow:
+    """The row of this host, which a clone of the machine may have taken. Call it where the store is called."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._before: tuple[Host, float] | None = None  # another machine's row, and when we first saw it
+
+    def take(self, tell: Callable[[int], None]) -> float:
+        """Write the row with `tell`, called with no agents. Return 0, or the seconds after which to try again.
+
+        A row that another machine wrote a short while ago may be that of a host at work, whose runs must not be
+        touched. Such a host writes the row again. If nobody does, the row was this machine's before it was restarted,
+        or that of a host that is gone. Raises HostTaken.
+        """
+        office = self._office
+        with office.store.atomic():  # of two that come at once, the second sees the first
+            row = next((row for row in office.store.hosts.all() if row.id == office.owner), None)
+            wait = 0.0 if row is None else self._seconds_to_wait(row)
+            if not wait:
+                if row is not None:
+                    be_the_same(office.home, row)
+                tell(0)
+        return wait
+
+    def _seconds_to_wait(self, row: Host) -> float:
+        """Return for how many seconds the row may not be taken. Raises HostTaken."""
+        lease = self._office.settings.supervisor.claim_seconds
+        age = (self._office.now() - row.seen_at).total_seconds()
+        has_left = row.slots == 0 and row.agents == 0
+        if row.machine in ("", machine_mark(self._office.home)) or has_left or age > lease:
+            return 0.0
+        if self._before is None:
+            self._before = row, time.monotonic()
+            words = "%s was told of a short while ago, from another machine or before this one was started anew; %s"
+            log.warning(words, row.name, f"whoever that was is waited for, {lease:.0f} s at most")
+        first, since = self._before
+        if row.seen_at != first.seen_at:
+            hint = "give each host a `[host] name` of its own, or say `--name`."
+            raise HostTaken(f"another machine is at work as {row.name}, with a home at the same path", hint=hint)
+        return max(0.0, min(lease - age, since + lease - time.monotonic()))  # whatever the database's clock does

@@ -1,0 +1,77 @@
+"""Several hosts share the queue: each does its part for the others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from fleet.engine.arrival import arrive, tip_of
+from fleet.engine.away import HostService
+from fleet.engine.fence import Fence
+from fleet.engine.returning import keep_tail, send_on
+from fleet.hosts.host_row import HostRow
+from fleet.workspaces.mirror import mirror_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from fleet.core.task import Task
+    from fleet.engine.folder import TaskFolder
+    from fleet.engine.office import Office
+    from fleet.hosts.cluster import Follower, Leases, LiveRun
+    from fleet.workspaces.repository import Repository
+
+
+class Shared:
+    """A cluster of the hosts that use one PostgreSQL queue."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._fence = Fence()
+        self._row = HostRow(office)
+        self._service = HostService(office)
+        self.leases: Leases = self._fence
+        self.shares_accounts = True
+
+    @property
+    def address(self) -> str:
+        return self._service.address
+
+    def take_host(self, tell: Callable[[int], None]) -> float:
+        return self._row.take(tell)
+
+    async def serve(self, followers: Mapping[str, Follower]) -> None:
+        self._fence.begin()
+        try:
+            await self._service.serve(followers)
+        finally:
+            await asyncio.to_thread(self._fence.end)
+
+    def note_write(self) -> None:
+        self._service.note_write()
+
+    def note_end(self) -> None:
+        self._service.note_end()
+
+    def may_be_elsewhere(self, task_id: str) -> bool:
+        return True
+
+    async def fetch_task(self, task: Task, folder: TaskFolder) -> None:
+        if task.travels:
+            await arrive(self._office, task, folder)
+
+    def branch_tip(self, task: Task, branch: str, commit: str) -> str:
+        return tip_of(self._office.home, task, branch, commit)
+
+    def describe_place(self, task: Task, repository: Repository) -> dict[str, Any]:
+        office, remote = self._office, task.remote
+        mirrored = bool(remote) and repository == mirror_of(office.home, remote)
+        return {"host": office.owner, "remote": remote, "mirror": mirrored}
+
+    async def publish(self, live: LiveRun) -> None:
+        await send_on(self._office, live)
+        await keep_tail(self._office, live)
+
+    def own_key(self, name: str) -> str:
+        return f"{name}.{self._office.owner}"
