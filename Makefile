@@ -17,7 +17,7 @@ WORKERS = $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
 PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze openssl mkfs.btrfs mkfs.ext4
 
 .DEFAULT_GOAL := help
-.PHONY: demo test check bench soak docs lock clean help venv programs
+.PHONY: demo test check bench soak docs picture lock clean help venv programs
 
 demo: venv  ## run the main job end to end, in a home of its own
 	@$(BIN)/python tools/demo.py
@@ -38,8 +38,11 @@ bench: venv  ## measure, and print each result beside its bar
 soak: venv programs  ## run the long tests, or one part of them: PART=clis
 	@$(FOUND) $(BIN)/python tests/soak.py "$(PART)" "$(WORKERS)" $(ARGS)
 
-docs: venv  ## write docs/reference anew from the program itself
+docs: venv  ## write docs/reference from the program itself
 	@$(BIN)/python tools/reference.py
+
+picture: venv  ## run demo agents and draw what the program prints into docs/images/fleet.svg
+	@$(BIN)/python tools/picture.py
 
 lock: venv  ## choose the newest versions that pyproject.toml allows, with hashes, into requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra test --extra mcp --extra postgres --universal --python-version 3.11 \
