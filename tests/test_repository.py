@@ -1,12 +1,20 @@
-"""What the repository promises about itself: its links, its lock, its table of what works, its reference pages."""
+"""What the repository promises about itself: its links, its lock, its table of tests, its reference pages."""
 
+import itertools
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+from fleet.actions.tasks import GuardMismatch
+from fleet.cli import errors
+from fleet.cli.stopping import TIMED_OUT
+from fleet.core.errors import FleetError, Usage
+from fleet.workflows.written import STAGE_KEYS, WORKFLOW_KEYS
+
 ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs" / "reference"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 
@@ -17,13 +25,60 @@ def test_every_link_leads_somewhere() -> None:
     assert not dead, "\n".join(f"{page.relative_to(ROOT)}: {link}" for page, link in dead)
 
 
-def test_the_readme_names_tests_that_exist() -> None:
-    rows = re.findall(r"^\|.*\|\s*`(tests/[^`]+)`.*\|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    assert rows
-    for row in rows:
-        path, _, name = row.partition("::")
-        assert (ROOT / path).is_file(), row
-        assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8"), row
+def test_every_link_to_a_heading_leads_to_one() -> None:
+    dead = []
+    for page in PAGES:
+        for path, heading in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text("utf-8")):
+            target = page.parent / path if path else page
+            if "://" not in path and target.suffix == ".md" and heading not in anchors(target):
+                dead.append(f"{page.relative_to(ROOT)}: {path}#{heading}")
+    assert not dead, "\n".join(dead)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names that headings of a page have in links."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    pages = [page.relative_to(ROOT / "docs") for page in ROOT.glob("docs/**/*.md")]
+    listed = [page for page in pages if page.parts[0] != "decisions" and page.name != "index.md"]
+    assert not [str(page) for page in listed if f"({page})" not in index]
+
+
+def test_documents_name_tests_that_exist() -> None:
+    for page in ("contributing/verification.md", "reliability.md"):
+        named = re.findall(r"`(tests/[^`]+)`", (ROOT / "docs" / page).read_text("utf-8"))
+        assert named, page
+        for test in named:
+            path, _, name = test.partition("::")
+            assert (ROOT / path).exists(), test
+            assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8"), test
+
+
+def test_the_environment_page_lists_the_variables_in_the_code() -> None:
+    listed = set(re.findall(r"`(FLEET_[A-Z_]+)`", (REFERENCE / "environment.md").read_text("utf-8")))
+    code = "\n".join(path.read_text("utf-8") for path in ROOT.glob("src/fleet/**/*.py"))
+    assert listed == set(re.findall(r"[\"'](FLEET_[A-Z_]+)[\"']", code))
+
+
+def test_the_page_of_exit_codes_lists_those_in_the_code() -> None:
+    table = (REFERENCE / "exit-codes.md").read_text("utf-8").partition("\n## ")[0]
+    ours = {kind.exit_code for kind in (FleetError, Usage, GuardMismatch)}
+    ours |= {0, errors.INTERRUPTED, errors.BROKEN_PIPE, TIMED_OUT}
+    assert set(map(int, re.findall(r"^\| (\d+) \|", table, re.MULTILINE))) == ours
+    source = "\n".join(path.read_text("utf-8") for path in ROOT.glob("src/fleet/**/*.py"))
+    assert set(map(int, re.findall(r"exit_code = (\d+)", source))) <= ours
+
+
+def test_the_page_of_workflow_files_lists_the_keys_in_the_code() -> None:
+    text = (REFERENCE / "workflow-files.md").read_text("utf-8")
+    for heading, keys in (("Keys of a workflow", {*WORKFLOW_KEYS, "stages"}), ("Keys of a stage", {*STAGE_KEYS})):
+        section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+        assert set(itertools.chain(*(re.findall(r"`(\w+)`", row) for row in rows))) == keys
 
 
 def test_the_lock_names_no_place() -> None:
