@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from fleet.home import Home as FleetHome
 from repositories import make_repository
 from supervised import wait_for
 
@@ -189,6 +190,42 @@ def test_imports_are_absolute_and_at_the_top() -> None:
 
 def test_a_module_says_what_it_is() -> None:
     check_every_module(lambda module: not ast.get_docstring(module.tree), "no docstring")
+
+
+PATHS_OF_A_HOME = {*vars(FleetHome("/home"))}
+
+
+def test_only_home_knows_its_paths() -> None:
+    def joins(module: Module) -> list[int]:
+        return [node.lineno for node in module.nodes() if module.name != "fleet.home" and joins_to_home(node)]
+
+    check_every_module(joins, "joins names to a path of the home at these lines: give fleet.home.Home a method")
+
+
+def joins_to_home(node: ast.AST) -> bool:
+    """Return True if an expression builds a path inside the home: a join, a sum, or an f-string."""
+    if isinstance(node, ast.Call):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        return called in ("join", "Path", "File") and len(node.args) > 1 and is_home_path(node.args[0])
+    if isinstance(node, ast.BinOp):
+        return is_home_path(node.left) and str(getattr(node.right, "value", "")).startswith("/")
+    if isinstance(node, ast.JoinedStr):
+        pairs = zip(node.values, node.values[1:], strict=False)
+        inside = [end for start, end in pairs if isinstance(start, ast.FormattedValue) and is_home_path(start.value)]
+        ends = [str(end.value) for end in inside if isinstance(end, ast.Constant)]
+        return any(end.startswith("/") and (end != "/" or end is not ends[-1]) for end in ends)
+    return False
+
+
+def is_home_path(node: ast.expr) -> bool:
+    """Return True for `home.root`, `self._home.tasks` and the like, also inside `os.path.realpath`."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        return is_home_path(node.args[0])
+    if not isinstance(node, ast.Attribute) or node.attr not in PATHS_OF_A_HOME:
+        return False
+    owner = node.value
+    name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return name.lstrip("_") == "home"
 
 
 def test_only_the_command_line_prints() -> None:

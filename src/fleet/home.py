@@ -1,4 +1,4 @@
-"""Where things lie: the home of fleet and the settings file of a project. No other module knows paths."""
+"""Every path in the home of fleet, and the settings file of a project. No other module knows paths of the home."""
 
 # On the path of every `bd` call: pathlib costs more than all of this.
 # ruff: noqa: PTH100, PTH101, PTH103, PTH110, PTH111, PTH112, PTH113, PTH116, PTH118, PTH120, PTH123
@@ -35,7 +35,10 @@ LEGACY_SETTINGS = "~/.ai_fleet/config.toml"
 
 
 class Home:
-    """One `$FLEET_HOME`. Paths are plain strings; nothing here touches the disk except make, check and require."""
+    """The paths of one `$FLEET_HOME`, as plain strings.
+
+    Attributes and methods that name a path do not touch the disk.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(os.path.expanduser(root))
@@ -45,6 +48,7 @@ class Home:
         self.tasks = self._path("tasks")
         self.bin = self._path("bin")
         self.logging = self._path("logging")
+        self.supervisor_output = self._path("logging/supervisor.out")
         self.worktrees = self._path("worktrees")
         self.templates = self._path("templates")
         self.supervisor_lock = self._path("supervisor.lock")
@@ -53,15 +57,84 @@ class Home:
         self.trusted = self._path("trusted")
         self.identity = self._path("host")
         self.beads = self._path(".beads")
+        self.guide = self._path("PRIME.md")  # replaces the guide that `bd prime` prints
+        self.wake_pipe = self._path("wake")
+        self.locks = self._path("locks")
+        self.mirrors = self._path("mirrors")
+        self.merges = self._path("merges")  # the journal of merges that are being moved onto their branches
+        self.moves = self._path("merges/moves.jsonl")
+        self.verify = self._path("verify")  # checkouts in which work is verified
+        self.restoring = self._path("restoring")
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)
 
     def task(self, task_id: str) -> str:
-        """The folder of one task."""
+        """Return the folder of a task. Raises BadInput if the id cannot be the name of a folder."""
         if task_id in ("", ".", "..") or "/" in task_id or "\0" in task_id:
             raise BadInput(f"{task_id!r} cannot be the name of a task's folder")
         return os.path.join(self.tasks, task_id)
+
+    def run(self, task_id: str, number: int) -> str:
+        """Return the folder of one run of a task. Raises BadInput."""
+        return os.path.join(self.task(task_id), "runs", str(number))
+
+    def teardown(self, task_id: str, number: int) -> str:
+        """Return the folder in which one teardown command of a task is run and logged. Raises BadInput."""
+        return os.path.join(self.task(task_id), "teardown", str(number))
+
+    def worktree(self, name: str) -> str:
+        """Return a worktree by its name below `worktrees`."""
+        return os.path.join(self.worktrees, name)
+
+    def template(self, name: str) -> str:
+        """Return the file of the user's own prompt template."""
+        return os.path.join(self.templates, name)
+
+    def lock(self, name: str) -> str:
+        """Return a lock file of fleet's own, as for one repository."""
+        return os.path.join(self.locks, name)
+
+    def repository(self, key: str) -> str:
+        """Return the git folder with which fleet reads one repository."""
+        return os.path.join(self.root, "repositories", key)
+
+    def merge(self, token: str) -> str:
+        """Return the journal entry of one merge."""
+        return os.path.join(self.merges, f"{token}.json")
+
+    def verification(self, name: str) -> str:
+        """Return the folder of one verification."""
+        return os.path.join(self.verify, name)
+
+    def rescued_database(self, stamp: str) -> str:
+        """Return the file for a copy of a database whose path leads to another file by now."""
+        return self._path(RESCUED + stamp)
+
+    def restored_bundles(self, stamp: str) -> str:
+        """Return the folder for the bundles of a backup whose repositories are missing."""
+        return self._path(f"restored-{stamp}")
+
+    def member(self, name: str) -> str:
+        """Return the file or folder that backups call `name`. Raises BadInput if the name leads out of the home."""
+        path = os.path.normpath(self._path(name))
+        if not path.startswith(os.path.join(self.root, "")):
+            raise BadInput(f"{name!r} is not the name of a file in a home")
+        return path
+
+    def set_aside(self, name: str, stamp: str) -> str:
+        """Return the path under which a restore keeps what was at `name`; SQLite finds the log of a kept database."""
+        file, dash, end = name.partition("-")
+        return self._path(f"{file}.before-{stamp}{dash}{end}")
+
+    def contains(self, path: str) -> bool:
+        """Return True if a path, with its links resolved, is the home or is inside it."""
+        return os.path.join(os.path.realpath(path), "").startswith(os.path.join(os.path.realpath(self.root), ""))
+
+    def has_link_above(self, path: str) -> bool:
+        """Return True if a folder between the home and a path in it is a symbolic link."""
+        folder = os.path.dirname(path)
+        return os.path.realpath(folder) != os.path.realpath(self.root) + folder.removeprefix(self.root)
 
     @property
     def exists(self) -> bool:
@@ -231,7 +304,7 @@ def project_files(folder: str, home: Home) -> list[str]:
 
 def has_runs(home: Home) -> bool:
     """Return True if agents of this home ran: sermakarevich/fleet has folders of tasks too, but none of runs."""
-    tasks = (_names(f"{home.tasks}/{task}/runs") for task in _names(home.tasks))
+    tasks = (_names(os.path.join(home.tasks, task, "runs")) for task in _names(home.tasks))
     return any(name.isdecimal() for runs in tasks for name in runs)
 
 

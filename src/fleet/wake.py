@@ -1,7 +1,7 @@
 """Waking the supervisor of a home: a named pipe, so that work starts when it arrives and no path is too long."""
 
 # On the path of every `bd` call that writes: pathlib costs more than all of this.
-# ruff: noqa: PTH108, PTH118
+# ruff: noqa: PTH108
 from __future__ import annotations
 
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def wake(home: Home) -> None:
     """Have the supervisor look at the queue now, if one runs. Never blocks."""
     try:
-        pipe = os.open(_pipe(home), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        pipe = os.open(home.wake_pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return
     try:
@@ -28,7 +28,7 @@ def wake(home: Home) -> None:
 
 def listen(home: Home) -> int:
     """A descriptor that becomes readable when somebody wakes us."""
-    path = _pipe(home)
+    path = home.wake_pipe
     if os.path.lexists(path) and not stat.S_ISFIFO(os.lstat(path).st_mode):
         os.unlink(path)
     if not os.path.lexists(path):
@@ -44,7 +44,3 @@ def drain(pipe: int) -> None:
             pass
     except BlockingIOError:
         pass
-
-
-def _pipe(home: Home) -> str:
-    return os.path.join(home.root, "wake")

@@ -62,7 +62,7 @@ def backup(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -
         raise BadInput(f"cannot write {path}: it is a directory", hint="pass the path of a file")
     if not os.path.isdir(folder):  # noqa: PTH112
         raise BadInput(f"cannot write {path}: {folder} is not a directory", hint="pass the path of a file")
-    if f"{os.path.realpath(target)}/".startswith(f"{os.path.realpath(home.root)}/"):
+    if home.contains(target):
         raise BadInput(f"cannot write {path}: it is inside the home", hint="pass the path of a file outside the home")
     if os.path.lexists(target) and not is_backup(target):
         raise BadInput(f"cannot write {path}: it exists and is not a backup", hint="pass the path of a new file")
@@ -108,10 +108,10 @@ class _Making:
             copy_embedded(home, f"{self._work}/fleet.db")
             self._add(f"{self._work}/fleet.db", "fleet.db")
         for name in SETTINGS:
-            self._add(f"{home.root}/{name}", name)
+            self._add(home.member(name), name)
         for name in FOLDERS:
             if name != ".beads":
-                self._add_folder(f"{home.root}/{name}", name)
+                self._add_folder(home.member(name), name)
         if choice.kind == BEADS:
             self._add_beads()
         commons = {space.common: space.repo for space in spaces}

@@ -101,7 +101,7 @@ def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> i
     argv = [sys.executable, "-P", "-m", "fleet", "run", "foreground", "--quiet"]
     argv += _flags(said) if said else []
     argv += ["--only-made"] if only_made else []
-    out = os.open(f"{home.logging}/supervisor.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    out = os.open(home.supervisor_output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     told, telling = os.pipe()
     try:
         child = subprocess.Popen(
@@ -137,7 +137,7 @@ def _runs_already(note: dict[str, Any]) -> SupervisorRunning:
 
 def _not_started(home: Home) -> FleetError:
     """Return the error that a supervisor ended with, as it printed it."""
-    with open(f"{home.logging}/supervisor.out", encoding="utf-8", errors="replace") as out:  # noqa: PTH123
+    with open(home.supervisor_output, encoding="utf-8", errors="replace") as out:  # noqa: PTH123
         words, _, hint = out.read(4000).strip().partition("hint:")
     words = words.strip().removeprefix("error: ") or "no reason given"
     return FleetError(f"the supervisor did not start: {words}", hint=hint.strip())

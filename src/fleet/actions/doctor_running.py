@@ -54,7 +54,7 @@ def supervisor(home: Home) -> Iterator[Found]:
 
 def wake_pipe(home: Home) -> Iterator[Found]:
     """Whether new work is told to the supervisor at once."""
-    path = f"{home.root}/wake"
+    path = home.wake_pipe
     if holder(home) is None:
         yield "wake pipe", "ok", "nobody to wake", ""
         return

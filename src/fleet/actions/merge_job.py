@@ -1,9 +1,7 @@
 """One merge into one branch: choose, put on top of one another, prove, move, note."""
 
-# ruff: noqa: PTH118
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.merge_choice import Item, allowed, look, merged_of
@@ -67,7 +65,7 @@ class Job:
         self._view = View(fleet.home, repository)
         self._strategy = terms.strategy or settings.merge.strategy
         self._trials = Trials(self._view, self._strategy, FLEET if terms.dry_run else identity(repository))
-        folder = os.path.join(fleet.home.root, "verify", f"merge-{queue_key(repository, target)}")
+        folder = fleet.home.verification(f"merge-{queue_key(repository, target)}")
         self._prover = Prover(fleet, self._view, settings, folder, asked.tell)
         self._prover.command = terms.verify
         self._items: dict[str, Item] = {}

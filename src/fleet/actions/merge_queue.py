@@ -1,6 +1,5 @@
 """The queue in front of a branch: one merge at a time, and whoever waits says for whom."""
 
-# ruff: noqa: PTH118
 from __future__ import annotations
 
 import contextlib
@@ -34,9 +33,8 @@ def turn(
     home: Home, repository: Repository, target: str, *, wait: float, tell: Callable[[str], None]
 ) -> Iterator[None]:
     """Alone in merging into a branch, after waiting so many seconds for others at most. Raises AnotherMerge."""
-    folder = os.path.join(home.root, "locks")
-    make_private(folder)
-    path = os.path.join(folder, f"merge-{queue_key(repository, target)}")
+    make_private(home.locks)
+    path = home.lock(f"merge-{queue_key(repository, target)}")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _take(handle, target, wait, tell)

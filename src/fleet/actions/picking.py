@@ -121,7 +121,7 @@ def jobs_for(field: Field) -> int:
 async def _verified(home: Home, field: Field, plan: Plan, jobs: int, tell: Callable[[Entry], None]) -> list[Entry]:
     stop, seats, launcher = asyncio.Event(), asyncio.Semaphore(jobs), open_launcher()
     _sweep(home)
-    folder = os.path.join(home.root, "verify", f"{FOLDER}{new_uuid()[:8]}")  # noqa: PTH118
+    folder = home.verification(f"{FOLDER}{new_uuid()[:8]}")
     loop = asyncio.get_running_loop()
 
     async def look(number: int, candidate: Candidate) -> Entry:
@@ -152,7 +152,7 @@ async def _verified(home: Home, field: Field, plan: Plan, jobs: int, tell: Calla
 
 def _sweep(home: Home) -> None:
     """Remove what was left by one that was killed; the checkouts themselves are swept by whoever verifies next."""
-    for each in Path(home.root, "verify").glob(f"{FOLDER}*"):
+    for each in Path(home.verify).glob(f"{FOLDER}*"):
         with contextlib.suppress(OSError):
             if time.time() - each.stat().st_mtime > LEFT_SECONDS:
                 shutil.rmtree(each, ignore_errors=True)

@@ -190,7 +190,7 @@ def _tear_down(home: Home, plan: _Plan) -> None:
 
     launcher = open_launcher()
     for number, command in enumerate(plan.teardown, 1):
-        place = f"{home.task(plan.space.task_id)}/teardown/{number}"
+        place = home.teardown(plan.space.task_id, number)
         cwd = plan.space.path
         done = asyncio.run(run_command(launcher, place, command, cwd=cwd, env=plan.env, seconds=plan.seconds))
         if not done.ok:

@@ -188,7 +188,7 @@ def _roots(home: Home, repository: Repository, settings: Settings) -> tuple[str,
     around = f"{os.path.realpath(os.path.dirname(own))}/"  # noqa: PTH120
     # One that holds the repository too holds what people put beside it.
     ours = f"{os.path.realpath(own)}/" if repository.top.startswith(around) else around
-    return f"{os.path.realpath(home.root)}/worktrees/", ours
+    return f"{os.path.realpath(home.worktrees)}/", ours
 
 
 def _sessions(fleet: Fleet, scope: Scope) -> Iterator[str]:
@@ -228,4 +228,4 @@ def _runs(fleet: Fleet) -> Iterator[str]:
 
 def _lives(fleet: Fleet, run: Run) -> bool:
     home = Home(run.home) if run.home else fleet.home
-    return is_locked(f"{home.task(run.task_id)}/runs/{run.number}")
+    return is_locked(home.run(run.task_id, run.number))

@@ -61,7 +61,7 @@ def restore(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) 
     single = Single(home)
     single.take()
     try:
-        work = f"{home.root}/restoring"
+        work = home.restoring
         shutil.rmtree(work, ignore_errors=True)  # of one that was cut short
         os.mkdir(work, 0o700)  # noqa: PTH102
         restored = _Restoring(home, path, work, manifest, tell).restore()
@@ -125,11 +125,10 @@ class _Restoring:
                 name = member.name.removeprefix(HOME)
                 if not member.name.startswith(HOME) or not (name in SETTINGS or name.startswith(folders)):
                     continue
-                draft, place = f"{self._work}/draft", f"{home.root}/{name}"
-                parent = os.path.dirname(place)  # noqa: PTH120
-                if os.path.realpath(parent) != os.path.realpath(home.root) + parent.removeprefix(home.root):
+                draft, place = f"{self._work}/draft", home.member(name)
+                if home.has_link_above(place):
                     raise BadInput(f"a link is in the way of {place}", hint="remove the link, then restore again.")
-                make_private(parent)
+                make_private(os.path.dirname(place))  # noqa: PTH120
                 _write(tar, member, draft)
                 if not os.path.lexists(place):
                     self._files += 1
@@ -146,7 +145,7 @@ class _Restoring:
         """Keep the home's database, with what its log holds, under another name."""
         names = ("fleet.db", "fleet.db-wal", "fleet.db-shm")  # a log that stayed would be taken for the other's
         if os.path.exists(self._home.database):  # noqa: PTH110
-            kept = f"{self._home.database}.before-{self._stamp}"
+            kept = self._home.set_aside("fleet.db", self._stamp)
             try:
                 copy_embedded(self._home, f"{self._work}/present.db")
             except StoreFault as error:  # it is damaged: all of it is kept as it is
@@ -156,15 +155,13 @@ class _Restoring:
                 self._beside.append(kept)
                 for name in names:
                     with contextlib.suppress(FileNotFoundError):
-                        os.unlink(f"{self._home.root}/{name}")  # noqa: PTH108
+                        os.unlink(self._home.member(name))  # noqa: PTH108
         for name in names:
             self._put_aside(name)
 
     def _put_aside(self, name: str) -> None:
         """Keep a file or folder of the home under another name."""
-        there, _, end = name.partition("-")
-        place = f"{self._home.root}/{name}"
-        kept = f"{self._home.root}/{there}.before-{self._stamp}" + (f"-{end}" if end else "")
+        place, kept = self._home.member(name), self._home.set_aside(name, self._stamp)
         if os.path.lexists(place):
             os.rename(place, kept)  # noqa: PTH104
             self._beside.append(kept)
@@ -178,7 +175,7 @@ class _Restoring:
         except FleetError as error:
             found: dict[str, Any] = {"path": repository.top, "why_not": str(error)}
             if bundle:
-                kept = f"{self._home.root}/restored-{self._stamp}"
+                kept = self._home.restored_bundles(self._stamp)
                 make_private(kept)
                 found["bundle"] = shutil.copy(bundle, kept)
                 words = f"git -C REPOSITORY fetch {quoted(found['bundle'])} 'refs/*:refs/fleet/restored/*'"

@@ -106,7 +106,7 @@ def view(fleet: Fleet, run: Run) -> dict[str, Any]:
         "verified": _verified(run),
         "flags": run.flagged,
         "session": run.session_name or None,
-        "folder": f"{home_of(fleet.home, run).task(run.task_id)}/runs/{run.number}",
+        "folder": home_of(fleet.home, run).run(run.task_id, run.number),
     }
 
 

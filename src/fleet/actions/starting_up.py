@@ -110,7 +110,7 @@ def _start(fleet: Fleet, task: Task, run: Run | None) -> Start:
     space = fleet.store.workspaces.get(task.id)
     if run is not None:
         home = Home(run.home) if run.home else fleet.home
-        folder = f"{home.task(task.id)}/runs/{run.number}"
+        folder = home.run(task.id, run.number)
         alive = is_locked(folder) and os.path.lexists(f"{folder}/control")  # its shim answers by then
         return Start(task, run, space, State.RUNNING if alive or run.first_event_at else State.SETTING_UP)
     if task.status == Status.IN_PROGRESS:

@@ -33,7 +33,6 @@ from fleet.engine.office import Office
 from fleet.engine.single import Single, holder
 from fleet.engine.start_report import StartReport
 from fleet.engine.supervisor import Supervisor
-from fleet.home import RESCUED
 from fleet.workspaces import git
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def _stopped(fleet: Fleet, error: FleetError) -> FleetError:
     if isinstance(error, DatabaseReplaced) and take_in_log(fleet):
         fact, hint = f"{fact}; nothing of it is lost", "start it again: `fleet run start`."
     elif isinstance(error, DatabaseReplaced):
-        kept = f"{fleet.home.root}/{RESCUED}{now():%Y%m%dT%H%M%S.%fZ}"
+        kept = fleet.home.rescued_database(f"{now():%Y%m%dT%H%M%S.%fZ}")
         try:
             rescue(fleet, kept)
             fact, hint = f"{fact}; what it had is kept in {kept}", way_back(fleet.home)

@@ -111,7 +111,7 @@ def _description(task: Task) -> str:
 
 def _template(home: Home, name: str) -> str:
     """The user's own template of this name, else fleet's."""
-    own = Path(home.templates, name)
+    own = Path(home.template(name))
     source = own if own.is_file() else TEMPLATES / name
     with source.open(encoding="utf-8", errors="replace") as file:
         return file.read(LONGEST_TEMPLATE)

@@ -99,9 +99,8 @@ def verify_environment(home: Home, ours: Mapping[str, str], *, path: str = "", s
     those of fleet's home, and those that a relative name means.
     """
     env = {name: ours[name] for name in ours if any(fnmatchcase(name, glob) for glob in OF_A_VERIFY_COMMAND)}
-    inside = os.path.join(home.root, "")  # noqa: PTH118
     folders = [each for each in (path or ours.get("PATH") or DEFAULT_PATH).split(":") if each.startswith("/")]
-    kept = [each for each in folders if not os.path.join(os.path.realpath(each), "").startswith(inside)]  # noqa: PTH118
+    kept = [each for each in folders if not home.contains(each)]
     return env | {
         "PATH": ":".join(kept) or DEFAULT_PATH,
         "HOME": f"{scratch}/home",

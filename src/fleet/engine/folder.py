@@ -95,7 +95,7 @@ class TaskFolder:
 
     def run_folder(self, number: int) -> str:
         """The folder of one run."""
-        return os.path.join(self.path, "runs", str(number))  # noqa: PTH118
+        return self.home.run(self.task_id, number)
 
     def make(self, run: int | None = None) -> None:
         """Make the folders that are missing, private to this user; those of a run where one is named."""

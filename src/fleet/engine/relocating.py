@@ -113,7 +113,7 @@ def _place_before(home: Home, store: Store) -> Place | None:
     for space in store.workspaces.find():
         root, found, rest = space.path.partition("/worktrees/")
         while found:
-            moved = not os.path.lexists(space.path) and os.path.isdir(f"{home.worktrees}/{rest}")  # noqa: PTH112
+            moved = not os.path.lexists(space.path) and os.path.isdir(home.worktree(rest))  # noqa: PTH112
             if moved or _is_same(home, root):
                 return place(root)
             more, found, rest = rest.partition("/worktrees/")
@@ -158,7 +158,7 @@ def _followed(home: Home, space: Workspace, moved: Relocation) -> bool:
 
 def _linked(home: Home, store: Store, known: Place) -> tuple[str, ...]:
     """Have the old path lead here where agents live that know no other. Returns the link that was made."""
-    live = [f"{home.task(run.task_id)}/runs/{run.number}" for run in store.runs.live(known.owner)]
+    live = [home.run(run.task_id, run.number) for run in store.runs.live(known.owner)]
     if not any(is_locked(folder) for folder in live):
         return ()
     try:

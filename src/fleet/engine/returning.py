@@ -301,7 +301,7 @@ async def tear_down(office: Office, space: Workspace) -> None:
         return
     env = setup_environment(office.home, task, space, settings.agent.pass_env)
     for number, command in enumerate(commands, 1):
-        place = f"{office.home.task(space.task_id)}/teardown/{number}"
+        place = office.home.teardown(space.task_id, number)
         seconds = settings.setup.seconds
         done = await run_command(office.launcher, place, command, cwd=space.path, env=env, seconds=seconds)
         if not done.ok:

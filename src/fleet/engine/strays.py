@@ -95,7 +95,7 @@ def strays_among(home: Home, store: Store, found: Iterable[tuple[str, int]]) -> 
         if known is not None and known.is_live:
             continue
         run, workspace = _read_record(home, task_id, number)
-        strays.append(Stray(f"{home.task(task_id)}/runs/{number}", task_id, number, known, run, workspace))
+        strays.append(Stray(home.run(task_id, number), task_id, number, known, run, workspace))
     return strays
 
 

@@ -115,7 +115,7 @@ def _size_and_time(path: str) -> list[int]:
 def worktree_path(home: Home, repository: Repository, settings: Settings, branch: str) -> str:
     """Where the worktree of a branch lies: outside of the repository, one folder for each repository."""
     root = settings.project.worktree_root
-    place = os.path.join(home.root, "worktrees")  # noqa: PTH118
+    place = home.worktrees
     if root:
         place = os.path.join(repository.top, os.path.expanduser(root))  # noqa: PTH111, PTH118
     return os.path.join(place, repository.key, folder_of(branch))  # noqa: PTH118
@@ -133,9 +133,8 @@ def taken_on(office: Office, task_id: str) -> Workspace | None:
 
 def verify_folder(home: Home) -> str:
     """Where work is verified: what is checked out there is for no agent to see or to rewrite."""
-    folder = os.path.join(home.root, "verify")  # noqa: PTH118
-    make_private(folder)
-    return folder
+    make_private(home.verify)
+    return home.verify
 
 
 def repository_of(home: Home, task: Task) -> Repository:

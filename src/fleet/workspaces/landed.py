@@ -1,6 +1,6 @@
 """Whether the work of a branch is in another one already: as git knows, or as fleet noted when it squashed it."""
 
-# ruff: noqa: PTH118, PTH123
+# ruff: noqa: PTH123
 from __future__ import annotations
 
 import json
@@ -8,7 +8,6 @@ import os
 from typing import TYPE_CHECKING
 
 from fleet.workspaces.git import GitFault
-from fleet.workspaces.moving import FOLDER
 from fleet.workspaces.place import read_plain
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 #: Where fleet notes which branches it moved itself; of a longer file the newest part is read.
-MOVES = "moves.jsonl"
 LONGEST = 1 << 20
 
 
@@ -53,8 +51,7 @@ def _holders(view: View, commit: str) -> list[str]:
 def note_move(home: Home, entry: Entry) -> None:
     """Note that it was fleet who moved a branch, and the checkouts that have it."""
     told = {"common": entry.common, "branch": entry.branch, "old": entry.old, "new": entry.new}
-    path = os.path.join(home.root, FOLDER, MOVES)
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(home.moves, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(handle, "a", encoding="ascii") as file:
         file.write(json.dumps(told) + "\n")
 
@@ -77,7 +74,7 @@ def reached_by_fleet(home: Home, repository: Repository, branch: str, old: str) 
 
 def _moves(home: Home, repository: Repository) -> Iterator[tuple[str, str, str]]:
     """The branches of a repository that fleet moved, from where and to where, the oldest first."""
-    text = read_plain(os.path.join(home.root, FOLDER, MOVES), LONGEST).decode("ascii", "replace")
+    text = read_plain(home.moves, LONGEST).decode("ascii", "replace")
     for line in text.splitlines():
         try:
             told = json.loads(line)

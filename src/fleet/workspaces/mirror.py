@@ -213,7 +213,7 @@ def _clear(path: str) -> None:
 
 
 def _folder(home: Home) -> str:
-    return os.path.join(os.path.realpath(home.root), "mirrors")
+    return os.path.realpath(home.mirrors)
 
 
 def _key(url: str) -> str:

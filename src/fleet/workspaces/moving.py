@@ -36,8 +36,6 @@ WAITING = "refs/fleet/merged/"
 SAID = "fleet: merged"
 #: Git's words for a ref that is not where it was said to be.
 DIFFERS = ("but expected", "already exists", "unable to resolve reference")
-#: Where the home keeps the journal.
-FOLDER = "merges"
 LONGEST = 4 * 1024 * 1024
 #: How many files are named that git would not overwrite.
 MOST_NAMED = 3
@@ -87,24 +85,23 @@ def waiting_at(branch: str) -> str:
 
 def keep(home: Home, entry: Entry) -> None:
     """Put into the journal what is about to be done."""
-    make_private(os.path.join(home.root, FOLDER))
-    atomic_write(_file(home, entry), json.dumps(entry.as_dict()).encode(), 0o600)
+    make_private(home.merges)
+    atomic_write(home.merge(entry.token), json.dumps(entry.as_dict()).encode(), 0o600)
 
 
 def drop(home: Home, entry: Entry) -> None:
     """Take it out again: it is done, and what landed is noted."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(_file(home, entry))
+        os.unlink(home.merge(entry.token))
 
 
 def entries(home: Home, repository: Repository | None = None, branch: str = "") -> list[Entry]:
     """What the journal has, of one repository and branch or any: nobody took it out, so it may be half done."""
-    folder = os.path.join(home.root, FOLDER)
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(os.listdir(home.merges))
     except OSError:
         return []
-    found = [_read(os.path.join(folder, name)) for name in names if name.endswith(".json")]
+    found = [_read(home.merge(name.removesuffix(".json"))) for name in names if name.endswith(".json")]
     known = [entry for entry in found if entry is not None]
     common = repository.common if repository else None
     return [entry for entry in known if common in (None, entry.common) and branch in ("", entry.branch)]
@@ -255,7 +252,3 @@ def _read(path: str) -> Entry | None:
         return Entry(**told | {"landing": tuple(told["landing"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None  # never whole, so nothing was done yet
-
-
-def _file(home: Home, entry: Entry) -> str:
-    return os.path.join(home.root, FOLDER, f"{entry.token}.json")

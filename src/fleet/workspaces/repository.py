@@ -142,9 +142,8 @@ def locked(home: Home, repository: Repository) -> Iterator[int]:
 
     Yield the descriptor of the lock. A child that inherits it holds the lock until it has ended, too.
     """
-    folder = os.path.join(home.root, "locks")  # noqa: PTH118
-    make_private(folder)
-    handle = os.open(os.path.join(folder, repository.key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # noqa: PTH118
+    make_private(home.locks)
+    handle = os.open(home.lock(repository.key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield handle

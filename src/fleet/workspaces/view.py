@@ -60,7 +60,7 @@ class View:
 
     def __init__(self, home: Home, repository: Repository) -> None:
         self.repository, self.home = repository, home.root
-        self.path = os.path.join(home.root, "repositories", repository.key)
+        self.path = home.repository(repository.key)
         self._made = False
 
     def git(

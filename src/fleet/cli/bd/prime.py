@@ -24,7 +24,6 @@ FLAGS = {
 """,
 }
 
-OVERRIDE = "PRIME.md"
 LONGEST = 1024 * 1024
 
 GUIDE = """\
@@ -92,7 +91,7 @@ def prime(session: Session) -> int:
 
 
 def _override(session: Session) -> str:
-    path = f"{session.home.root}/{OVERRIDE}"
+    path = session.home.guide
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs each call 10 ms
             text = file.read(LONGEST)

@@ -113,7 +113,7 @@ def _events(home: Home, run: Run) -> str:
 
 def directory_repository(home: Home, cwd: str) -> Repository | None:
     """The repository whose main checkout a plain directory lies in; none: there is nothing to compare it with."""
-    if os.path.realpath(cwd).startswith(os.path.join(os.path.realpath(home.root), "")):  # noqa: PTH118
+    if home.contains(cwd):
         return None
     try:
         found = find_repository(cwd)

@@ -93,7 +93,7 @@ def reach_mark(home: Home, settings: Settings, task: Task, repository: Repositor
 
 
 def _asked(home: Home, wanted: Wanted, path: str, directory: str, view: View | None) -> reach.Asked:
-    return reach.Asked(wanted.command, path, directory, os.path.join(home.root, "verify"), view)  # noqa: PTH118
+    return reach.Asked(wanted.command, path, directory, home.verify, view)
 
 
 def _compared(live: Live, task: Task, directory: str, wanted: Wanted, view: View | None) -> tuple[Room, reach.Changed]:
@@ -114,7 +114,7 @@ def _noted(live: Live, found: Gathered, made: Verification, unlike: reach.Change
 
 
 def _room(home: Home, live: Live, task: Task) -> Room:
-    checkout = os.path.join(home.root, "verify", live.run.id.replace("/", "-"))  # noqa: PTH118
+    checkout = home.verification(live.run.id.replace("/", "-"))
     env = verify_environment(home, os.environ, path=_path(task), scratch=checkout)
     return Room(os.path.join(live.place, "verify"), checkout, env, clean=live.folder.clean)  # noqa: PTH118
 
