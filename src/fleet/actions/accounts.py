@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.rights import refuse_agents
 from fleet.config import load
+from fleet.core.accounts import account_slots, is_parked, is_slowed
 from fleet.core.errors import FleetError, Usage
 from fleet.core.run import Account, AccountTotal
-from fleet.engine.accounts import is_parked, is_slowed, seats
 from fleet.wake import wake
 
 if TYPE_CHECKING:
@@ -164,12 +164,12 @@ def _state(
     if is_parked(account, now):
         slowed = is_slowed(account, settings.limits)
         return (State.SLOWED if slowed else State.PARKED), account.parked_reason
-    for seat in seats(settings, account.coder, known, busy, now):
-        if seat.account == account.name:
-            if seat.room or seat.opens_at is not None:
+    for slot in account_slots(settings, account.coder, known, busy, now):
+        if slot.account == account.name:
+            if slot.room or slot.opens_at is not None:
                 return State.READY, ""
             is_full = own is not None and own.max_concurrent and busy[own.coder, own.name] >= own.max_concurrent
-            return (State.FULL if is_full else State.WAITS), seat.reason
+            return (State.FULL if is_full else State.WAITS), slot.reason
     if account.name:
         return State.UNUSED, "it is not in the settings"
     return State.UNUSED, f"{account.coder} has accounts, and those are used"

@@ -316,6 +316,6 @@ def _left(fleet: Fleet, task: Task, settings: Callable[[], Settings]) -> dict[st
     """What is left of the budgets of a task and of those that led to it; empty where none has one."""
     if not task.made_by and not task.limits:
         return {}
-    from fleet.engine.spending import left_of  # only for tasks that may have a budget
+    from fleet.engine.budgets import left_of  # only for tasks that may have a budget
 
     return left_of(fleet.store, settings(), task)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.hosts import hosts
 from fleet.actions.unmet import MOST_REASONS, count_waiting, unmet
+from fleet.core.admission import Situation, admit
 from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
 from fleet.core.task import HEADLESS, Status
-from fleet.engine.admission import Situation, admit
 from fleet.engine.giving_back import waiting
 from fleet.engine.hosting import owner_of, settings_here
 from fleet.engine.single import PAUSED, holder

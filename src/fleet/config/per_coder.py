@@ -5,6 +5,7 @@ import shlex
 
 from fleet.config.load import Settings
 from fleet.config.sections import AccountSettings, CoderSettings
+from fleet.core.accounts import accounts_of
 
 CLAUDE = "claude"
 
@@ -37,9 +38,8 @@ def window_for(settings: Settings, coder: str) -> int | None:
 
 
 def accounts_for(settings: Settings, coder: str) -> tuple[AccountSettings, ...]:
-    """The accounts of a coder, in the order they are to be used."""
-    own = [account for account in settings.accounts if account.coder == coder]
-    return tuple(sorted(own, key=lambda account: account.order))
+    """Return the accounts of a coder in the order in which they are used."""
+    return accounts_of(settings.accounts, coder)
 
 
 def config_folder(account: AccountSettings) -> str:

@@ -1,4 +1,4 @@
-"""The limits of a run: those of its task over the settings."""
+"""The limits of a run and of its account: those of its task over the settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from fleet.core.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from fleet.config.load import Settings
+    from fleet.config.sections import Limits
+    from fleet.core.rules import Rules
     from fleet.core.task import Task
 
 SECTION = "watchdog"
@@ -23,6 +25,20 @@ def watchdog_for(settings: Settings, task: Task) -> Watchdog:
     given, ignored = _own(task.limits)
     said = msgspec.structs.asdict(settings.watchdog) | given
     return Watchdog(**said, context_pct=settings.context_pressure_threshold_pct, ignored=tuple(ignored))
+
+
+def account_limits_for(limits: Limits, rules: Rules) -> Limits:
+    """Return the limits for the account of a run: it is parked no longer than the rules of the run's task allow.
+
+    Otherwise the task would wait for its account, whatever its own pauses are.
+    """
+    named = ("rate_limit_base_seconds", "rate_limit_max_seconds")
+    said: dict[str, float] = {
+        name: min(getattr(limits, name), value) for name in named if (value := getattr(rules, name)) is not None
+    }
+    if rules.rate_limit_retries is not None:
+        said["rate_limit_retries"] = max(limits.rate_limit_retries, rules.rate_limit_retries)
+    return msgspec.structs.replace(limits, **said) if said else limits
 
 
 def _own(text: str) -> tuple[dict[str, Any], list[str]]:

@@ -20,7 +20,7 @@ from fleet.core.run import BY_TOOL, UNKNOWN, Ending, Outcome, Quota
 from fleet.engine.costs import costed, model_of, reports_cost
 from fleet.engine.fold import fold
 from fleet.engine.office import TMUX
-from fleet.engine.purse import Purse
+from fleet.engine.run_budget import RunBudget
 from fleet.engine.sampling import Sampler
 from fleet.engine.scope.bounds import bounds_of
 from fleet.engine.scope.lookout import Lookout
@@ -95,7 +95,7 @@ class Live:
         self.settings = terms.settings
         self.env = terms.env
         self._limits = watchdog_for(terms.settings, terms.task)
-        self.purse = Purse(office, terms.task)
+        self.budget = RunBudget(office, terms.task)
         self._hands_on = is_handed_on(terms.task) and not self.interactive
         self._reader = LineReader(f"{self.place}/stdout", run.stdout_offset)
         known = run.notes.get("transcript")
@@ -255,7 +255,7 @@ class Live:
         look = TRANSCRIPT_SECONDS if self._has_news else COMPLAINT_SECONDS
         look = SESSION_SECONDS if self.interactive else look
         look = PROMPT_SECONDS if soon else look
-        pause = min(watchdog.next_check(self._facts(), self._limits, self._office.steady()), look, self.purse.pause)
+        pause = min(watchdog.next_check(self._facts(), self._limits, self._office.steady()), look, self.budget.pause)
         stirred = asyncio.ensure_future(self.agent.stirred.wait())
         await asyncio.wait({stirred, ended}, timeout=max(pause, 0.05), return_when=asyncio.FIRST_COMPLETED)
         if stirred.done():

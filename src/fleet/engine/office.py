@@ -20,9 +20,9 @@ from fleet.core.clock import EPOCH
 from fleet.core.errors import BadInput, ClaimLost, DatabaseReplaced, FleetError, HomeReplaced, StoreAway
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.task import WORKTREE
+from fleet.engine.budgets import BudgetLedger
 from fleet.engine.hosting import Said
 from fleet.engine.secrets import Secrets
-from fleet.engine.spending import Books
 from fleet.engine.trusting import settings_in
 from fleet.workspaces.mirror import project_folder
 
@@ -79,7 +79,7 @@ class Office:
         self.places: Counter[str] = Counter()  # agents by the directory they work in
         self.missing: dict[str, datetime] = {}  # coders whose program was not found, and when that was last tried
         self.secrets = Secrets()
-        self.books = Books()
+        self.ledger = BudgetLedger()
         self.redactor = Redactor(secret_values(os.environ))
         # Of our own environment only what tells supervisors how to work; the rest was for the makers of tasks.
         self._env = {name: os.environ[name] for name in OF_SUPERVISORS if name in os.environ}

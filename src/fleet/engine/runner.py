@@ -293,7 +293,7 @@ class Runner:
         if alarm is not None:
             await self.put_off()  # the shim answers how long it froze the agent, which counts for nothing
             alarm = live.alarm()
-        alarm = alarm or await live.purse.alarm(live.run)
+        alarm = alarm or await live.budget.alarm(live.run)
         if alarm is None or alarm.ending not in (Ending.STALLED, Ending.TIMED_OUT):
             return alarm
         await live.has_waited()

@@ -7,23 +7,24 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from fleet.config.task_limits import account_limits_for
+from fleet.core.accounts import after_run
 from fleet.core.errors import ClaimLost, TaskNotFound
 from fleet.core.finding import DONE, Evidence, judge
 from fleet.core.outcome import asked_last, denied_tools, outcome_of
 from fleet.core.policy import decide
+from fleet.core.pool import is_pooled
 from fleet.core.rules import rules_of
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
 from fleet.core.task import Status, Verdict
 from fleet.core.unique import new_uuid
 from fleet.engine import handing_on, staging, telling
-from fleet.engine.accounts import after_run, limits_for
 from fleet.engine.answers import ASKED_BEFORE
 from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.giving_back import put_off
 from fleet.engine.losing import end_task_json, insist
-from fleet.engine.pool import is_pooled
 
 if TYPE_CHECKING:
     from typing import Any, TypeVar
@@ -224,7 +225,7 @@ def _note_account(office: Office, run: Run, outcome: Outcome, rules: Rules) -> N
     """Keep what the run showed about its account."""
     known = {(each.coder, each.name): each for each in office.store.accounts.all()}
     before = known.get((run.coder, run.account)) or Account(coder=run.coder, name=run.account)
-    now, limits = office.now(), limits_for(office.settings.limits, rules)
+    now, limits = office.now(), account_limits_for(office.settings.limits, rules)
     after = after_run(before, outcome, started_at=run.started_at, now=now, limits=limits)
     if after.parked_until != before.parked_until:
         reason = office.redactor.redact(after.parked_reason)

@@ -8,12 +8,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from fleet import coders
+from fleet.core.admission import Ramp, Situation
 from fleet.core.errors import FleetError
+from fleet.core.pool import ORIGINS, POOLED, USUAL
 from fleet.core.task import HEADLESS, INTERACTIVE
-from fleet.engine.admission import Ramp, Situation
 from fleet.engine.hosting import offers, pin_here
 from fleet.engine.installed import NOT_INSTALLED_SECONDS, not_installed
-from fleet.engine.pool import ORIGINS, POOLED, USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -26,6 +26,7 @@ from fleet.config import (
     window_for,
 )
 from fleet.config.task_limits import watchdog_for
+from fleet.core.accounts import account_slots
 from fleet.core.branch import session_name
 from fleet.core.budget import COST, LEAST
 from fleet.core.errors import FleetError
@@ -36,9 +37,9 @@ from fleet.core.rules import rules_of
 from fleet.core.run import Run
 from fleet.core.task import INTERACTIVE, WORKTREE
 from fleet.core.verification import verification_in
-from fleet.engine.accounts import seats
 from fleet.engine.answers import ASKED_BEFORE, take_answers
 from fleet.engine.briefing import briefed, carry, keep_prompt
+from fleet.engine.budgets import left_of
 from fleet.engine.coder_files import left_by, patterns_of, told, trusted_in, untrusted_files
 from fleet.engine.costs import why_no_price
 from fleet.engine.environment import Place, agent_environment, agent_path
@@ -52,7 +53,6 @@ from fleet.engine.live import Live, Terms
 from fleet.engine.office import HEADLESS, TMUX
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
-from fleet.engine.spending import left_of
 from fleet.engine.staging import staged
 from fleet.engine.strays import keep_record
 from fleet.engine.workplace import NotNow, NotReady, be_alone, open_place, repository_of, taken_on, verify_folder
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: How long a task waits at first for a program that is not there, and for a taken account.
-NO_PROGRAM_SECONDS, NO_SEAT_SECONDS = 1.0, 5.0
+NO_PROGRAM_SECONDS, NO_SLOT_SECONDS = 1.0, 5.0
 #: How long a task waits before it looks again whether its directory is free.
 EXCLUSIVE_SECONDS = 2.0
 
@@ -201,14 +201,14 @@ def enter(office: Office, plan: Plan, cwd: str) -> None:
 async def choose_account(office: Office, coder: str, named: str) -> str:
     """Take an account of a coder for a run: the one that is named, else the first with room. Raises NotNow."""
     known = await office.ask(office.store.accounts.all)
-    found = seats(office.settings, coder, known, office.busy, office.now())
-    fitting = [seat for seat in found if not named or seat.account == named]
-    for seat in fitting:
-        if seat.room:
-            office.busy[coder, seat.account] += 1
-            return seat.account
+    found = account_slots(office.settings, coder, known, office.busy, office.now())
+    fitting = [slot for slot in found if not named or slot.account == named]
+    for slot in fitting:
+        if slot.room:
+            office.busy[coder, slot.account] += 1
+            return slot.account
     reason = fitting[0].reason if fitting else f"{coder} has no account {named!r}"
-    raise NotNow(reason, seconds=NO_SEAT_SECONDS)
+    raise NotNow(reason, seconds=NO_SLOT_SECONDS)
 
 
 async def record_run(office: Office, claim: Claim, plan: Plan, place: Place, account: str) -> Run:

@@ -10,15 +10,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet import wake
+from fleet.core import admission, pool
 from fleet.core.errors import DatabaseReplaced, FleetError, HomeRefused, StoreAway, StoreFault, StoreHindered
 from fleet.core.filter import Filter
+from fleet.core.pool import POOLED
 from fleet.core.run import Delivery, Ending
 from fleet.core.task import HEADLESS, INTERACTIVE
-from fleet.engine import admission, pool, retention
+from fleet.engine import retention
 from fleet.engine.giving_back import release
 from fleet.engine.hints import Hints
 from fleet.engine.pages import Pages
-from fleet.engine.pool import POOLED
 from fleet.engine.presence import Presence
 from fleet.engine.radar import Radar
 from fleet.engine.recovery import Recovery
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from fleet.core.admission import Situation
     from fleet.core.run import Message, Quota, Run
     from fleet.core.task import Claim, Task
-    from fleet.engine.admission import Situation
     from fleet.engine.live import Live
     from fleet.engine.office import Office
 

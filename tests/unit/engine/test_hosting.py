@@ -13,9 +13,9 @@ from builders import MINUTE, NOON, FakeClock, a_task
 from fleet.actions.control import told
 from fleet.assembly import open_cluster, open_launcher
 from fleet.config import load
+from fleet.core.admission import Situation, admit
 from fleet.core.errors import BadInput
 from fleet.core.host import Host
-from fleet.engine.admission import Situation, admit
 from fleet.engine.hosting import (
     Said,
     is_seen,

@@ -8,11 +8,11 @@ from builders import NOON, a_task
 from fleet import coders
 from fleet.config.proof_sections import Findings
 from fleet.config.sections import Limits
+from fleet.core import pool
 from fleet.core.policy import decide
 from fleet.core.rules import Rules
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Claim, Verdict
-from fleet.engine import pool
 
 
 def verdict(rules: Rules, ending: str, *, failures: int = 0, waits: int = 0) -> Verdict:

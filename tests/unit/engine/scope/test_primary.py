@@ -11,8 +11,6 @@ import pytest
 from fleet.core.jsontext import decode
 from fleet.engine.scope import primary
 from fleet.home import Home
-from fleet.workspaces.landed import MOVES
-from fleet.workspaces.moving import FOLDER
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.view import View
 from repositories import commit, make_repository, run_git
@@ -151,7 +149,7 @@ def test_what_fleet_itself_merged_is_not_told(place: Place) -> None:
     new = commit(place.top, "file1.txt", "merged\n")
     (told,) = primary.since(place.home, place.view, before, "work")
     assert told == f"the main checkout went from main at {place.base[:10]} to main at {new[:10]} while it ran"
-    moves = Path(place.home.root, FOLDER, MOVES)
+    moves = Path(place.home.moves)
     moves.parent.mkdir(parents=True)
     moves.write_text(
         json.dumps({"common": place.repository.common, "branch": "main", "old": place.base, "new": new}) + "\n", "utf-8"

@@ -14,16 +14,16 @@ from builders import HOUR, MINUTE, NOON, FakeClock, a_task
 from fleet.config.load import Layer, Origin, merge
 from fleet.config.proof_sections import Findings
 from fleet.config.task_limits import watchdog_for
+from fleet.core.accounts import after_run, is_parked
+from fleet.core.admission import BURST, Ramp, Situation, admit
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
 from fleet.core.policy import bound, decide
 from fleet.core.run import Account, Ending, Outcome
 from fleet.core.task import HEADLESS, INTERACTIVE, Claim, Status, Task, Verdict
 from fleet.core.watchdog import check, next_check
-from fleet.engine.accounts import after_run, is_parked
-from fleet.engine.admission import BURST, Ramp, Situation, admit
 from stores import open_queue
-from unit.engine.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent
+from unit.core.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent
 
 OWNER = "host"
 FINDINGS = Findings()

@@ -1,24 +1,58 @@
-"""How many agents may be started now, and of which kinds: lanes for the queue's claim. Pure."""
+"""How many agents may start now, and of which kinds: a pure decision, as lanes for the queue's claim."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.config import coder_settings
+from fleet.core.accounts import account_slots
 from fleet.core.filter import Filter, Lane
+from fleet.core.pool import POOLED, USUAL
 from fleet.core.record import Record
 from fleet.core.task import HEADLESS, INTERACTIVE
-from fleet.engine.accounts import seats
-from fleet.engine.pool import POOLED, USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
+    from typing import Protocol
 
-    from fleet.config import Settings
+    from fleet.core.accounts import AccountSlot, RateLimits, SlotSettings
     from fleet.core.run import Account
-    from fleet.engine.accounts import Seat
+
+    class AdmissionLimits(RateLimits, Protocol):
+        """The limits that admission reads."""
+
+        @property
+        def max_interactive(self) -> int: ...
+
+    class StartSettings(Protocol):
+        """How fast agents are started, and what the machine must have left."""
+
+        @property
+        def start_interval_seconds(self) -> float: ...
+        @property
+        def min_free_disk_mb(self) -> int: ...
+        @property
+        def min_free_memory_mb(self) -> int: ...
+
+    class CoderCap(Protocol):
+        """What the settings of one coder say about its number of agents."""
+
+        @property
+        def max_concurrent(self) -> int | None: ...
+
+    class AdmissionSettings(SlotSettings, Protocol):
+        """What admission reads of the settings."""
+
+        @property
+        def max_concurrent(self) -> int: ...
+        @property
+        def coders(self) -> Mapping[str, CoderCap]: ...
+        @property
+        def limits(self) -> AdmissionLimits: ...
+        @property
+        def supervisor(self) -> StartSettings: ...
+
 
 #: How a task may spell its mode.
 SPELLINGS = {HEADLESS: ("", HEADLESS), INTERACTIVE: (INTERACTIVE,), POOLED: ("", HEADLESS)}
@@ -33,16 +67,16 @@ class Ramp(Record):
     full_at: datetime | None = None  # when it will hold the whole burst again; none: it does
 
     def started(self, count: int, now: datetime, interval: float) -> Ramp:
-        """This ramp after so many agents were started now; fewer than none gives starts back."""
+        """Return the ramp after this many agents were started now. A negative count gives starts back."""
         return Ramp(full_at=now + self._missing(now, interval) + count * timedelta(seconds=interval))
 
     def allowed(self, now: datetime, interval: float) -> int:
-        """How many may start now."""
+        """Return how many agents may start now."""
         step = timedelta(seconds=interval)
         return (BURST * step - self._missing(now, interval)) // step if step else UNLIMITED
 
     def more_at(self, now: datetime, interval: float) -> datetime:
-        """When one more may start than now."""
+        """Return when one more agent may start than now."""
         step = timedelta(seconds=interval)
         return now + self._missing(now, interval) + (self.allowed(now, interval) + 1 - BURST) * step
 
@@ -75,7 +109,7 @@ class Situation(Record):
 
 
 class Room(Record):
-    """What `Claims.acquire` may take now, and what keeps it from taking more."""
+    """What `Claims.acquire` may take now, and why not more."""
 
     lanes: list[Lane]
     room: int
@@ -84,34 +118,34 @@ class Room(Record):
     reasons: list[str]
 
     def again_at(self, taken: int) -> datetime | None:
-        """When to look again after so many were taken: a queue that had fewer than there was room for has no more."""
+        """Return when to look again after this many were taken. A queue that had fewer than fit has no more."""
         soon = [at for at in (self.opens_at, self.ramp_at if taken >= self.room else None) if at is not None]
         return min(soon, default=None)
 
 
-def admit(settings: Settings, situation: Situation, mode: str = HEADLESS) -> Room:
-    """The lanes and the room in all for agents of one mode: each mode has slots of its own, so claim for each apart."""
+def admit(settings: AdmissionSettings, situation: Situation, mode: str = HEADLESS) -> Room:
+    """Return the lanes and the total room for agents of one mode. Each mode has its own slots."""
     reasons = list(_closed(settings, situation))
     slots = _slots(settings, situation, mode)
-    free = slots - _running(situation, mode=mode)
-    if free <= 0:
+    left = slots - _running(situation, mode=mode)
+    if left <= 0:
         reasons.append(f"all {slots} slots for {mode} agents are taken")
     if reasons:
         return Room(lanes=[], room=0, reasons=reasons)
     interval = settings.supervisor.start_interval_seconds
     allowed = situation.ramp.allowed(situation.now, interval)
-    ramp_at = situation.ramp.more_at(situation.now, interval) if allowed < free else None
-    room = min(free, allowed)
+    ramp_at = situation.ramp.more_at(situation.now, interval) if allowed < left else None
+    room = min(left, allowed)
     lanes: list[Lane] = []
     opening: list[datetime] = []
     could_start = False
     for coder in situation.coders:
         own, found, reason = _coder_room(settings, situation, coder, mode)
         reasons += [reason] if reason else []
-        free_seats = [seat for seat in found if seat.room]
-        could_start = could_start or bool(free_seats)
-        lanes += _lanes(situation, coder, mode, own, free_seats, room) if free_seats else []
-        opening += [seat.opens_at for seat in found if seat.opens_at is not None]
+        free = [slot for slot in found if slot.room]
+        could_start = could_start or bool(free)
+        lanes += _lanes(situation, coder, mode, own, free, room) if free else []
+        opening += [slot.opens_at for slot in found if slot.opens_at is not None]
     if not could_start:
         ramp_at = None
     if ramp_at:
@@ -120,7 +154,7 @@ def admit(settings: Settings, situation: Situation, mode: str = HEADLESS) -> Roo
     return Room(lanes=lanes, room=room if lanes else 0, opens_at=opens_at, ramp_at=ramp_at, reasons=reasons)
 
 
-def _closed(settings: Settings, situation: Situation) -> Iterator[str]:
+def _closed(settings: AdmissionSettings, situation: Situation) -> Iterator[str]:
     if situation.paused:
         yield "paused"
     yield from situation.closed
@@ -132,14 +166,14 @@ def _closed(settings: Settings, situation: Situation) -> Iterator[str]:
         yield f"only {memory:.0f} MB of memory are available; min_free_memory_mb is {floors.min_free_memory_mb}"
 
 
-def _slots(settings: Settings, situation: Situation, mode: str) -> int:
+def _slots(settings: AdmissionSettings, situation: Situation, mode: str) -> int:
     if mode == POOLED:
         return situation.at_once
     return settings.limits.max_interactive if mode == INTERACTIVE else settings.max_concurrent
 
 
 def _running(situation: Situation, *, coder: str | None = None, mode: str | None = None) -> int:
-    """How many agents live, of one coder and one mode or of any; a mode that is not said is headless."""
+    """Return how many agents live, of one coder and mode or of any. An empty mode is headless."""
     return sum(
         count
         for (its_coder, its_mode), count in situation.running.items()
@@ -147,43 +181,45 @@ def _running(situation: Situation, *, coder: str | None = None, mode: str | None
     )
 
 
-def _coder_room(settings: Settings, situation: Situation, coder: str, mode: str) -> tuple[int, list[Seat], str]:
-    """How many more agents of a coder may start, with which accounts, and why none where that is so."""
+def _coder_room(
+    settings: AdmissionSettings, situation: Situation, coder: str, mode: str
+) -> tuple[int, list[AccountSlot], str]:
+    """Return how many more agents of a coder may start, its account slots, and why none may start."""
     if situation.coders[coder]:
         return 0, [], f"{coder} cannot be used: {situation.coders[coder]}"
     own = _slots(settings, situation, mode)
-    cap = coder_settings(settings, coder).max_concurrent
+    cap = settings.coders[coder].max_concurrent if coder in settings.coders else None
     if cap is not None and mode != INTERACTIVE:
         own = min(own, cap - sum(_running(situation, coder=coder, mode=each) for each in (HEADLESS, POOLED)))
-    found = seats(settings, coder, situation.accounts, situation.busy, situation.now)
+    found = account_slots(settings, coder, situation.accounts, situation.busy, situation.now)
     if own <= 0:
         return 0, [], f"{coder} has as many agents as it may have"
-    return own, found, "" if any(seat.room for seat in found) else found[0].reason
+    return own, found, "" if any(slot.room for slot in found) else found[0].reason
 
 
-def _lanes(situation: Situation, coder: str, mode: str, own: int, free: list[Seat], room: int) -> list[Lane]:
-    """The lanes of one coder: one for each account, for the tasks that name it and for those that name none."""
+def _lanes(situation: Situation, coder: str, mode: str, own: int, free: list[AccountSlot], room: int) -> list[Lane]:
+    """Return the lanes of one coder: one per account, for tasks that name the account and tasks that name none."""
     names = ("", coder) if coder == situation.default_coder else (coder,)
     shares = _shares(own, len(free), situation.turn) if own < room else [room] * len(free)
     return [
         Lane(
-            room=min(seat.room, share),
-            limit=seat.most if situation.shared else None,
-            seat=(coder, seat.account) if situation.shared else ("", ""),
+            room=min(slot.room, share),
+            limit=slot.most if situation.shared else None,
+            seat=(coder, slot.account) if situation.shared else ("", ""),
             where=Filter(
                 coders=names,
-                accounts=("", seat.account) if seat.account else ("",),
+                accounts=("", slot.account) if slot.account else ("",),
                 modes=SPELLINGS[mode],
                 origins=situation.origins,
                 not_origins=situation.not_origins,
                 offers=situation.offers,
             ),
         )
-        for seat, share in zip(free, shares, strict=True)
-        if min(seat.room, share) > 0
+        for slot, share in zip(free, shares, strict=True)
+        if min(slot.room, share) > 0
     ]
 
 
 def _shares(total: int, parts: int, turn: int) -> list[int]:
-    """A number in nearly equal parts; who gets the larger ones depends on the turn."""
+    """Split a number into nearly equal parts. The turn decides which parts are larger."""
     return [total // parts + ((index - turn) % parts < total % parts) for index in range(parts)]

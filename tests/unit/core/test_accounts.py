@@ -9,8 +9,8 @@ import pytest
 from builders import HOUR, MINUTE, NOON
 from fleet.config.load import Layer, Origin, merge
 from fleet.config.sections import Limits
+from fleet.core.accounts import account_slots, after_run, is_parked, is_slowed
 from fleet.core.run import Account, Outcome
-from fleet.engine.accounts import after_run, is_parked, is_slowed, seats
 
 SECOND = timedelta(seconds=1)
 LIMITS = Limits()
@@ -41,11 +41,11 @@ def after(limit: str, account: Account | None = None, *, at: datetime = NOON, **
 
 
 def rooms(*known: Account, busy: dict[tuple[str, str], int] | None = None) -> dict[str, int]:
-    return {seat.account: seat.room for seat in seats(SETTINGS, "claude", known, busy or {}, NOON) if seat.room}
+    return {slot.account: slot.room for slot in account_slots(SETTINGS, "claude", known, busy or {}, NOON) if slot.room}
 
 
 def test_accounts_are_used_in_their_order_and_filled_up() -> None:
-    order = [seat.account for seat in seats(SETTINGS, "claude", (), Counter(), NOON)]
+    order = [slot.account for slot in account_slots(SETTINGS, "claude", (), Counter(), NOON)]
     assert order == ["first", "second", "late"]
     assert rooms()["first"] == 2
     assert rooms(busy={("claude", "first"): 1, ("codex", "first"): 9})["first"] == 1
@@ -53,8 +53,8 @@ def test_accounts_are_used_in_their_order_and_filled_up() -> None:
 
 
 def test_without_accounts_the_users_own_login_is_used() -> None:
-    (seat,) = seats(SETTINGS, "gemini", (), {}, NOON)
-    assert (seat.account, seat.reason) == ("", "") and seat.room > 1000
+    (slot,) = account_slots(SETTINGS, "gemini", (), {}, NOON)
+    assert (slot.account, slot.reason) == ("", "") and slot.room > 1000
 
 
 def test_a_plan_limit_parks_the_account_until_its_reset_and_the_next_takes_over() -> None:
@@ -69,7 +69,7 @@ def test_a_limit_per_minute_slows_down_and_moves_nothing_to_the_next_account() -
     slowed = after("rate", Account(coder="claude", name="first"))
     assert is_slowed(slowed, LIMITS) and is_parked(slowed, NOON)
     assert rooms(slowed) == {}
-    reasons = {seat.reason for seat in seats(SETTINGS, "claude", [slowed], {}, NOON)}
+    reasons = {slot.reason for slot in account_slots(SETTINGS, "claude", [slowed], {}, NOON)}
     assert len(reasons) == 1 and "slowed down until 2026" in reasons.pop()
 
 
@@ -143,7 +143,9 @@ def test_a_limit_without_an_end_is_waited_for_longer_and_longer() -> None:
 def test_starts_with_one_account_are_staggered_and_the_next_account_does_not_wait() -> None:
     def found(used_at: datetime | None) -> list[tuple[str, int, datetime | None]]:
         state = Account(coder="claude", name="second", used_at=used_at)
-        return [(seat.account, seat.room, seat.opens_at) for seat in seats(SETTINGS, "claude", [state], {}, NOON)][1:]
+        return [
+            (slot.account, slot.room, slot.opens_at) for slot in account_slots(SETTINGS, "claude", [state], {}, NOON)
+        ][1:]
 
     assert found(None)[0] == ("second", 1, NOON + SECOND)
     assert found(NOON - SECOND / 4) == [("second", 0, NOON + 3 * SECOND / 4), ("late", 1, NOON + SECOND)]

@@ -11,7 +11,7 @@ from fleet.config import Settings, load
 from fleet.core.budget import COST, TOKENS
 from fleet.core.run import Run
 from fleet.core.task import Task
-from fleet.engine.spending import left_of, spent
+from fleet.engine.budgets import left_of, spent
 from fleet.home import Home
 from stores import open_queue
 
@@ -53,7 +53,7 @@ def test_the_cost_of_a_family_is_what_is_reported_and_computed(settings: Setting
 def test_where_the_cost_of_one_run_is_unknown_no_dollar_is_left(settings: Settings) -> None:
     family = Family()
     family.add(coder="codex", model="nobody-knows", input_tokens=7, cost_basis="unknown")
-    took = spent(family.store, family.top, settings)
+    took = spent(family.store, family.top.id, settings)
     assert (took.unpriced, took.amounts[COST]) == ("nobody-knows", 1.0)
     assert left_of(family.store, settings, family.top)[COST] == 0.0
 

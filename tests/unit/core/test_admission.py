@@ -8,9 +8,9 @@ import pytest
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task
 from fleet.config import Settings, accounts_for
 from fleet.config.load import Layer, Origin, merge
+from fleet.core.admission import BURST, Ramp, Room, Situation, admit
 from fleet.core.run import Account
 from fleet.core.task import Claim
-from fleet.engine.admission import BURST, Ramp, Room, Situation, admit
 from stores import open_queue
 
 CODERS = {"claude": "", "codex": ""}

@@ -1,0 +1,96 @@
+"""The budgets of runs, read from the store: what tasks may spend, and what their families of tasks have spent."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from fleet import coders
+from fleet.core.budget import COST, TOKENS, budgets_in
+from fleet.core.errors import FleetError
+from fleet.core.filter import Filter
+from fleet.core.run import UNKNOWN
+from fleet.core.spending import Budget, Spent, left_in
+from fleet.core.task import HEADLESS
+from fleet.engine.costs import Cost, cost_of, model_of, reports_cost
+
+if TYPE_CHECKING:
+    from fleet.config import Settings
+    from fleet.core.run import Run
+    from fleet.core.task import Task
+    from fleet.store.base import Store
+
+#: How many makers above a task may set its budget, and how many tasks of a family are counted.
+MOST_ABOVE, MOST_TASKS = 100, 10_000
+#: How often a family is counted at most: other runs' figures are this old anyway.
+LOOK_SECONDS = 1.0
+
+
+class BudgetLedger:
+    """What families of tasks spent, as last counted: many runs of one family check together. For the store's thread."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, Spent]] = {}
+
+    def read(self, store: Store, task_id: str, settings: Settings) -> Spent:
+        """Return what a family spent, counted again after LOOK_SECONDS."""
+        now = time.monotonic()
+        if task_id not in self._kept or now - self._kept[task_id][0] >= LOOK_SECONDS:
+            self._kept = {each: kept for each, kept in self._kept.items() if now - kept[0] < LOOK_SECONDS}
+            self._kept[task_id] = (now, spent(store, task_id, settings))
+        return self._kept[task_id][1]
+
+
+def budgets_of(store: Store, task: Task) -> list[Budget]:
+    """Return the budgets that a task's runs are under: its own, and those of the tasks that led to it."""
+    found, above = [], MOST_ABOVE
+    while True:
+        if amounts := budgets_in(task.limits):
+            found.append(Budget(task_id=task.id, amounts=amounts))
+        makers = store.tasks.find(Filter(ids=(task.made_by,)), sort="id", limit=1) if task.made_by and above else []
+        if not makers:
+            return found
+        task, above = makers[0], above - 1
+
+
+def spent(store: Store, task_id: str, settings: Settings) -> Spent:
+    """Return what the last run of a task and all runs of the tasks that came of it used so far."""
+    runs = store.runs.of_task(task_id)[-1:]
+    for key in _family(store, task_id):
+        runs += store.runs.of_task(key)
+    # What is on record was computed by the prices of its day; the runs of earlier fleets have no basis.
+    costs = [(run, Cost(run.cost_usd, run.cost_basis) if run.cost_basis else cost_of(settings, run)) for run in runs]
+    unpriced = next(
+        (model_of(run) for run, cost in costs if cost.basis == UNKNOWN and not _may_report(run, settings)), ""
+    )
+    amounts = {TOKENS: float(sum(run.tokens for run in runs)), COST: sum(cost.usd or 0.0 for _, cost in costs)}
+    return Spent(amounts=amounts, unpriced=unpriced)
+
+
+def left_of(store: Store, settings: Settings, task: Task) -> dict[str, float]:
+    """Return what is left of the budgets that a task's runs are under; empty if there is none."""
+    return left_in((each, spent(store, each.task_id, settings)) for each in budgets_of(store, task))
+
+
+def _may_report(run: Run, settings: Settings) -> bool:
+    """Return True if a run is still at work with a coder that reports its cost at the end."""
+    if not run.is_live:
+        return False
+    try:
+        coder = coders.load(run.coder, settings)
+    except FleetError:
+        return False
+    return reports_cost(coder, interactive=run.launcher != HEADLESS)
+
+
+def _family(store: Store, task_id: str) -> list[str]:
+    """Return the tasks that runs of a task made, and that runs of these tasks made."""
+    found: list[str] = []
+    makers, known = [task_id], {task_id}
+    while makers and len(found) < MOST_TASKS:
+        made = store.tasks.find(Filter(made_by=makers.pop()), sort="id")
+        new = [each.id for each in made if each.id not in known]
+        known.update(new)
+        found += new
+        makers += new
+    return found
