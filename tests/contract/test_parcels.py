@@ -8,8 +8,8 @@ import pytest
 from contract.test_mirrors import Site
 from fleet.core.redaction import Redactor
 from fleet.engine.folder import TaskFolder
-from fleet.engine.parcel import MOST_FILES, packed, unpack
 from fleet.home import Home
+from fleet.hosts.parcel import MOST_FILES, packed, unpack
 from fleet.workspaces import mirror
 from fleet.workspaces.parcels import fetch_parcel, not_taken, parcel
 from fleet.workspaces.remote import Remote

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.elsewhere import host_of, is_elsewhere, name_of
 from fleet.core.errors import FleetError
-from fleet.engine.host_wire import (
+from fleet.hosts.log_protocol import (
     LONGEST_LINE,
     MOST,
     SECONDS,
-    Garbled,
-    Question,
+    LogRequest,
+    ProtocolError,
     answer_proof,
     hosts_key,
     is_proof,
@@ -87,17 +87,17 @@ def ask(address: str, key: str, run_id: str, *, offset: int = -LAST, seconds: fl
             link.settimeout(seconds)
             with link.makefile("rb") as heard:
                 challenge = str(read_line(heard.readline(LONGEST_LINE)).get("challenge") or "")
-                question = Question(run=run_id, offset=offset, most=MOST, nonce=os.urandom(16).hex())
-                said = {**question.as_dict(), "proof": question.proof(key, challenge)}
+                request = LogRequest(run=run_id, offset=offset, most=MOST, nonce=os.urandom(16).hex())
+                said = {**request.as_dict(), "proof": request.proof(key, challenge)}
                 link.sendall(line(said))
                 answer = read_line(heard.readline(LONGEST_LINE))
                 size, next_offset = answer.get("size"), answer.get("next")
                 if type(size) is not int or type(next_offset) is not int or not 0 <= size <= MOST:
-                    raise Garbled("not an answer")
+                    raise ProtocolError("not an answer")
                 body = heard.read(size)
-    except (OSError, ValueError, Garbled, json.JSONDecodeError) as error:
+    except (OSError, ValueError, ProtocolError, json.JSONDecodeError) as error:
         raise HostAway(f"{address} does not answer: {error}") from error
-    if not is_proof(answer.get("proof"), answer_proof(key, challenge, question.nonce, next_offset, body)):
+    if not is_proof(answer.get("proof"), answer_proof(key, challenge, request.nonce, next_offset, body)):
         raise HostAway(f"{address} does not prove that it is a host of this queue")
     return body
 

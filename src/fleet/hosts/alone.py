@@ -77,23 +77,23 @@ class Alone:
 
     async def fetch_task(self, task: Task, folder: TaskFolder) -> None:
         if task.travels:
-            from fleet.engine.arrival import arrive
+            from fleet.hosts.fetch import fetch_task
 
-            await arrive(self._office, task, folder)
+            await fetch_task(self._office, task, folder)
 
     def branch_tip(self, task: Task, branch: str, commit: str) -> str:
-        from fleet.engine.arrival import tip_of
+        from fleet.hosts.fetch import branch_tip
 
-        return tip_of(self._office.home, task, branch, commit)
+        return branch_tip(self._office.home, task, branch, commit)
 
     def describe_place(self, task: Task, repository: Repository) -> dict[str, Any]:
         return {}
 
     async def publish(self, live: LiveRun) -> None:
         if live.workspace is not None and live.workspace.remote:
-            from fleet.engine.returning import send_on
+            from fleet.hosts.push import push_branch
 
-            await send_on(self._office, live)
+            await push_branch(self._office, live)
 
     def own_key(self, name: str) -> str:
         return name

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from fleet.engine.arrival import arrive, tip_of
-from fleet.engine.away import HostService
-from fleet.engine.fence import Fence
-from fleet.engine.returning import keep_tail, send_on
+from fleet.hosts.fence import Fence
+from fleet.hosts.fetch import branch_tip, fetch_task
 from fleet.hosts.host_row import HostRow
+from fleet.hosts.host_service import HostService
+from fleet.hosts.push import push_branch
+from fleet.hosts.tails import store_tail
 from fleet.workspaces.mirror import mirror_of
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ class Shared:
 
     async def fetch_task(self, task: Task, folder: TaskFolder) -> None:
         if task.travels:
-            await arrive(self._office, task, folder)
+            await fetch_task(self._office, task, folder)
 
     def branch_tip(self, task: Task, branch: str, commit: str) -> str:
-        return tip_of(self._office.home, task, branch, commit)
+        return branch_tip(self._office.home, task, branch, commit)
 
     def describe_place(self, task: Task, repository: Repository) -> dict[str, Any]:
         office, remote = self._office, task.remote
@@ -70,8 +71,8 @@ class Shared:
         return {"host": office.owner, "remote": remote, "mirror": mirrored}
 
     async def publish(self, live: LiveRun) -> None:
-        await send_on(self._office, live)
-        await keep_tail(self._office, live)
+        await push_branch(self._office, live)
+        await store_tail(self._office, live)
 
     def own_key(self, name: str) -> str:
         return f"{name}.{self._office.owner}"

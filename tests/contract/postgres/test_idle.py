@@ -19,10 +19,10 @@ from fleet.core.run import Ending
 from fleet.core.task import Status, Verdict
 from fleet.core.workspace import SENT
 from fleet.engine.hosting import Said
-from fleet.engine.returning import Returns
 from fleet.engine.supervisor import Supervisor
 from fleet.files import atomic_write
 from fleet.home import Home
+from fleet.hosts.push import PushQueue
 from fleet.store.postgres import PostgresStore
 from fleet.store.postgres_link import Link
 from launching import asynchronous, until
@@ -110,7 +110,7 @@ async def test_what_is_still_to_be_sent_is_asked_as_often_however_many_worktrees
         for _ in range(count):
             worked_in(fleet, office.owner)
         with noted(monkeypatch) as sent:
-            assert await Returns(office).look() == pytest.approx(60, abs=1)  # there is nothing to send
+            assert await PushQueue(office).push_due() == pytest.approx(60, abs=1)  # there is nothing to send
         asked.append(len(sent))
     office.close()
     assert asked[0] == asked[1] <= 4

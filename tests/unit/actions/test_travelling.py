@@ -9,10 +9,10 @@ from builders import a_task
 from fleet.actions.travelling import Ticket, stay
 from fleet.core.clock import EPOCH
 from fleet.core.host import Host
-from fleet.engine.arrival import LONGEST_SECONDS, Waits
 from fleet.engine.environment import path_of
 from fleet.engine.hosting import pin_here
 from fleet.home import Home
+from fleet.hosts.backoff import LONGEST_SECONDS, Backoff
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def test_a_stage_that_names_a_host_goes_by_that(own: str, of_all: str, both: lis
     assert json.loads(Ticket(requires=of_all).with_words(own) or "[]") == both
 
 
-def test_waits_grow_and_have_a_bound_and_begin_anew() -> None:
-    waits = Waits()
-    found = [waits.longer("remote") for _ in range(12)]
+def test_backoff_grows_up_to_a_limit_and_starts_again_when_reset() -> None:
+    backoff = Backoff()
+    found = [backoff.next_seconds("remote") for _ in range(12)]
     assert found[:4] == [2, 4, 8, 16] and max(found) == LONGEST_SECONDS and found == sorted(found)
-    assert waits.longer("another") == 2
-    waits.over("remote")
-    assert waits.longer("remote") == 2
+    assert backoff.next_seconds("another") == 2
+    backoff.reset("remote")
+    assert backoff.next_seconds("remote") == 2
 
 
 def test_only_a_worktree_with_a_remote_travels() -> None:

@@ -10,9 +10,9 @@ from contract.store_builders import a_claim
 from fleet.assembly import open_cluster, open_launcher
 from fleet.core.errors import ClaimLost, StoreAway
 from fleet.core.task import Claim
-from fleet.engine.fence import Fence
 from fleet.engine.office import Office
 from fleet.home import Home
+from fleet.hosts.fence import Fence
 from launching import asynchronous, soon, until
 from stores import open_queue
 

@@ -1,4 +1,4 @@
-"""What an agent left for the next run of its task, packed for another host and unpacked there."""
+"""The artifacts of a task, packed on one host and unpacked on the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST, MOST_BYTES = 1 << 20, 8 << 20
 
 
 def packed(folder: TaskFolder) -> dict[str, bytes]:
-    """The artifacts of a task by their paths: plain files, not too many nor too large, without secrets."""
+    """Return the artifacts of a task by path: plain files, limited in number and size, with secrets redacted."""
     found: dict[str, bytes] = {}
     with contextlib.suppress(OSError):
         _pack(folder, _artifacts(folder), "", found, 0)
@@ -25,7 +25,7 @@ def packed(folder: TaskFolder) -> dict[str, bytes]:
 
 
 def unpack(folder: TaskFolder, files: Mapping[str, bytes]) -> None:
-    """Put artifacts where the next agent looks for them. Raises OSError."""
+    """Write artifacts where the next agent looks for them. Raises OSError."""
     for path, data in files.items():
         *folders, name = path.split("/")
         if any(part in ("", ".", "..") or "\0" in part for part in (*folders, name)):

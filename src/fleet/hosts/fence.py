@@ -1,4 +1,4 @@
-"""Never two live agents on one task: who cannot renew a claim freezes its agent before another host may have the task.
+"""Leases: a host that cannot renew a claim freezes the agent before another host may take the task.
 
 For each task that is held, the fence knows until when it surely is: counted from the moment before the database was
 asked, by a clock that nobody sets. It is a thread of its own, for the event loop and the thread of the store may both

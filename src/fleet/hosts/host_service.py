@@ -1,4 +1,4 @@
-"""What a host does for others that share its queue: sends work on, removes and keeps what they want, answers them."""
+"""What a host does for the others while its supervisor runs: push work, store tails, remove worktrees, serve logs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError, StoreAway
-from fleet.engine.departing import Departures
-from fleet.engine.desk import Desk
-from fleet.engine.host_wire import hosts_key
-from fleet.engine.returning import EVERY_SECONDS, Returns, Tails
+from fleet.hosts import tails
+from fleet.hosts.log_protocol import hosts_key
+from fleet.hosts.log_server import LogServer
+from fleet.hosts.push import EVERY_SECONDS, PushQueue
+from fleet.hosts.removals import WishedRemovals
 from fleet.workspaces.remote import end_talks
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How often it is looked whether others want something removed; where something is written, after so long already.
+#: How often to look for removals that other hosts want, and how soon after somebody wrote to the queue.
 LOOK_SECONDS, HEAR_SECONDS = 60.0, 5.0
 
 
@@ -32,8 +33,8 @@ class HostService:
     def __init__(self, office: Office) -> None:
         self._office = office
         self.address = ""  # where other hosts can ask us; empty: nowhere
-        self._tails, self._departures = Tails(office), Departures(office)
-        self._desk: Desk | None = None
+        self._tails, self._removals = tails.EventTails(office), WishedRemovals(office)
+        self._log_server: LogServer | None = None
         self._ended, self._written = asyncio.Event(), asyncio.Event()
 
     def note_end(self) -> None:
@@ -46,8 +47,8 @@ class HostService:
 
     async def serve(self, followers: Mapping[str, Follower]) -> None:
         """Push, keep tails, remove worktrees and answer other hosts until cancelled."""
-        returns = Returns(self._office, followers)
-        works = {"tails": self._keep_tails(followers), "departures": self._see_off()}
+        pushes = PushQueue(self._office, followers)
+        works = {"tails": self._store_tails(followers), "removals": self._remove_wished()}
         beside = [asyncio.create_task(work, name=name) for name, work in works.items()]
         try:
             while True:
@@ -55,7 +56,7 @@ class HostService:
                 with self._guarded():
                     await self._listen()
                 with self._guarded():
-                    pause = await returns.look()
+                    pause = await pushes.push_due()
                 await self._pause(pause)
         finally:
             for each in beside:
@@ -63,8 +64,8 @@ class HostService:
             await asyncio.gather(*beside, return_exceptions=True)
             self.address = ""
             end_talks()
-            if self._desk is not None:
-                await self._desk.close()
+            if self._log_server is not None:
+                await self._log_server.close()
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -74,36 +75,36 @@ class HostService:
 
     async def _listen(self) -> None:
         place = self._office.settings.host.listen
-        if not place or self._desk is not None:
+        if not place or self._log_server is not None:
             return
-        desk = Desk(self._office, await self._office.ask(hosts_key, self._office.store))
-        self.address = await desk.open(place)
-        self._desk = desk
+        server = LogServer(self._office, await self._office.ask(hosts_key, self._office.store))
+        self.address = await server.open(place)
+        self._log_server = server
         log.info("other hosts are answered at %s", self.address)
 
-    async def _see_off(self) -> None:
-        """Remove what others want gone."""
+    async def _remove_wished(self) -> None:
+        """Remove worktrees that other hosts want gone."""
         while True:
             with self._guarded():
-                await self._departures.look()
+                await self._removals.carry_out()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._written.wait()
                     await asyncio.sleep(HEAR_SECONDS)
             self._written.clear()
 
-    async def _keep_tails(self, followers: Mapping[str, Follower]) -> None:
+    async def _store_tails(self, followers: Mapping[str, Follower]) -> None:
         while True:
-            await asyncio.sleep(EVERY_SECONDS)
+            await asyncio.sleep(tails.EVERY_SECONDS)
             with self._guarded():
-                await self._tails.keep([each.live for each in followers.values() if each.live is not None])
+                await self._tails.store([each.live for each in followers.values() if each.live is not None])
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
         try:
             yield
         except StoreAway:
-            pass  # the supervisor tells it
+            pass  # the supervisor reports it
         except FleetError as error:
             log.warning("%s", error)
         except Exception:  # what is done for others must not end what is done here

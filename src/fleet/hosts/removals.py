@@ -10,9 +10,9 @@ from fleet.core.errors import FleetError, IllegalMove, StoreAway, TaskNotFound, 
 from fleet.core.jsontext import encode
 from fleet.core.task import Status
 from fleet.core.workspace import BRANCH_KEPT, STAYS, TO_GO, Wish
-from fleet.engine.returning import note, tear_down
 from fleet.engine.work import Work, save_all
 from fleet.engine.workplace import is_there
+from fleet.hosts.push import note, tear_down
 from fleet.workspaces.worktree import delete_branch, remove
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def holds(wish: Wish, task: Task | None) -> bool:
     return task is None or (task.epoch == wish.epoch and task.status in (Status.BLOCKED, Status.CLOSED))
 
 
-class Departures:
-    """What is to go from this host. One that cannot go stays until somebody says it again."""
+class WishedRemovals:
+    """Worktrees of this host that another host wants removed. One that cannot be removed stays until asked again."""
 
     def __init__(self, office: Office) -> None:
         self._office = office
 
-    async def look(self) -> None:
-        """Remove what is to go now."""
+    async def carry_out(self) -> None:
+        """Remove them."""
         for space, wish, number in await self._office.ask(self._wanted):
             await self._depart(space, wish, number)
 

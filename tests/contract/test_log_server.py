@@ -18,18 +18,18 @@ from fleet.actions.fetch_elsewhere import HostAway, ask
 from fleet.assembly import open_cluster, open_fleet, open_launcher
 from fleet.core.event import Event, Kind
 from fleet.core.host import HOSTS_KEY
-from fleet.engine.desk import MOST_AT_ONCE, Desk
 from fleet.engine.folder import TaskFolder
-from fleet.engine.host_wire import MOST, Question, answer_proof, hosts_key, line
 from fleet.engine.office import Office
 from fleet.home import Home
+from fleet.hosts.log_protocol import MOST, LogRequest, answer_proof, hosts_key, line
+from fleet.hosts.log_server import MOST_AT_ONCE, LogServer
 
 KEY = "k" * 64
 SECONDS = 1.0
 
 
 class Place:
-    """A host with one run of its own, one of another host, and a desk in a thread of its own."""
+    """A host with one run of its own, one of another host, and a log server in a thread of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(str(folder / "home"))
@@ -42,8 +42,8 @@ class Place:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._desk = Desk(self.office, KEY, seconds=SECONDS)
-        self.address = asyncio.run_coroutine_threadsafe(self._desk.open("127.0.0.1:0"), self._loop).result(10)
+        self._server = LogServer(self.office, KEY, seconds=SECONDS)
+        self.address = asyncio.run_coroutine_threadsafe(self._server.open("127.0.0.1:0"), self._loop).result(10)
 
     def _begun(self, owner: str) -> Any:
         self.fleet.store.tasks.add(a_task())
@@ -60,7 +60,7 @@ class Place:
         return link
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._desk.close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._server.close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
@@ -143,8 +143,8 @@ def test_a_question_that_was_heard_is_worth_nothing_a_second_time(place: Place) 
     place.tell("one")
     with closing(place.connect()) as first:
         challenge = json.loads(first.recv(4096))["challenge"]
-        question = Question(run=place.run.id, offset=0, most=1000, nonce="n" * 16)
-        said = line({**question.as_dict(), "proof": question.proof(KEY, challenge)})
+        request = LogRequest(run=place.run.id, offset=0, most=1000, nonce="n" * 16)
+        said = line({**request.as_dict(), "proof": request.proof(KEY, challenge)})
         first.sendall(said)
         assert b"one" in heard(first)
     with closing(place.connect()) as second:
@@ -250,9 +250,9 @@ def test_the_key_is_made_once(place: Place) -> None:
     assert place.fleet.store.config.all()[HOSTS_KEY] == key
 
 
-def test_a_desk_says_where_it_cannot_be(place: Place) -> None:
+def test_a_server_says_where_it_cannot_be(place: Place) -> None:
     async def opened(where: str) -> str:
-        return await Desk(place.office, KEY).open(where)
+        return await LogServer(place.office, KEY).open(where)
 
     for where in (place.address, "127.0.0.1:99999", "host.invalid:1"):
         with pytest.raises(Exception, match=r"other hosts are not answered at"):

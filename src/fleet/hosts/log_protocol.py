@@ -1,11 +1,11 @@
-"""What hosts that share a queue say to one another: a challenge, a question about a run's events, and their answer.
+"""How one host asks another for the events of a run: a challenge, a request, and an answer.
 
     answering: {"fleet": 1, "challenge": C}
     asking:    {"run": R, "offset": O, "most": M, "nonce": N, "proof": hmac(key, "ask", C, N, R, O, M)}
     answering: {"ok": true, "next": X, "size": S, "proof": hmac(key, "answer", C, N, X, sha256(body))} and S bytes
 
-Each proves that it can read the queue, where the key is, without saying the key. Nothing here is hidden on its way: the
-events hold no secrets, and whoever wants more puts a tunnel below.
+Each proves that it knows the key, which is in the queue, without sending it. Nothing is encrypted: the events hold no
+secrets. Use a tunnel to hide them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MOST = 1 << 20
 SECONDS = 5.0
 
 
-class Garbled(FleetError):
-    """What came is not what hosts say to one another."""
+class ProtocolError(FleetError):
+    """Bytes that do not follow the protocol."""
 
 
-class Question(Record):
-    """What one host asks another."""
+class LogRequest(Record):
+    """A request for the events of a run."""
 
     run: str
     offset: int  # negative: so many bytes before the end
@@ -45,12 +45,12 @@ class Question(Record):
     nonce: str
 
     def proof(self, key: str, challenge: str) -> str:
-        """That whoever asks has the key."""
+        """Return an HMAC proving that the asking host knows the key."""
         return signed(key, "ask", challenge, self.nonce, self.run, str(self.offset), str(self.most))
 
 
 def hosts_key(store: Store) -> str:
-    """The key of the hosts that share a queue, made by the first that needs it."""
+    """Return the key of the hosts that share a queue; the first host that needs it makes it."""
     found = store.config.all().get(HOSTS_KEY)
     if found:
         return found
@@ -61,44 +61,44 @@ def hosts_key(store: Store) -> str:
 
 
 def signed(key: str, *parts: str) -> str:
-    """A proof over all parts; none can be taken for another, since each says its length."""
+    """Return an HMAC over all parts, each with its length, so that no two lists of parts are alike."""
     encoded = (part.encode("utf-8", "replace") for part in parts)
     text = b"".join(b"%d:%s" % (len(data), data) for data in encoded)
     return hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
 
 
 def is_proof(said: object, wanted: str) -> bool:
-    """Whether a proof is the one that is wanted; how long that takes tells nothing."""
+    """Return True if a proof is right, in constant time."""
     return isinstance(said, str) and hmac.compare_digest(said.encode("utf-8", "replace"), wanted.encode())
 
 
 def answer_proof(key: str, challenge: str, nonce: str, next_offset: int, body: bytes) -> str:
-    """That whoever answers has the key, and answers this very question."""
+    """Return an HMAC proving that the answering host knows the key and answers this request."""
     return signed(key, "answer", challenge, nonce, str(next_offset), hashlib.sha256(body).hexdigest())
 
 
 def line(said: dict[str, Any]) -> bytes:
-    """One line of what is said."""
+    """Encode one line."""
     return json.dumps(said, separators=(",", ":")).encode() + b"\n"
 
 
 def read_line(data: bytes) -> dict[str, Any]:
-    """What a line says. Raises Garbled."""
+    """Decode one line. Raises ProtocolError."""
     try:
         found = json.loads(data) if data.endswith(b"\n") and len(data) <= LONGEST_LINE else None
     except (ValueError, RecursionError) as error:
-        raise Garbled("not a line of JSON") from error
+        raise ProtocolError("not a line of JSON") from error
     if not isinstance(found, dict):
-        raise Garbled("not an object of JSON")
+        raise ProtocolError("not an object of JSON")
     return found
 
 
-def question_in(said: dict[str, Any]) -> Question:
-    """The question that was asked. Raises Garbled."""
+def request_in(said: dict[str, Any]) -> LogRequest:
+    """Return the request in a decoded line. Raises ProtocolError."""
     run, nonce = said.get("run"), said.get("nonce")
     offset, most = said.get("offset"), said.get("most")
     if not isinstance(run, str) or not isinstance(nonce, str) or type(offset) is not int or type(most) is not int:
-        raise Garbled("not a question")
+        raise ProtocolError("not a request")
     if not -MOST <= offset < 1 << 60 or not 0 < most <= MOST or not 8 <= len(nonce) <= 128:
-        raise Garbled("a question beyond all bounds")
-    return Question(run=run, offset=offset, most=most, nonce=nonce)
+        raise ProtocolError("a request beyond all bounds")
+    return LogRequest(run=run, offset=offset, most=most, nonce=nonce)

@@ -1,16 +1,13 @@
-"""What was done here goes back to the remote: the branch before its task is settled, the receipt after.
+"""Push the work of this host to its remotes: the branch before its task is settled, the receipts after.
 
-The end of what an agent did is kept where other hosts find it if this one is gone.
-
-Whoever takes the task next, on whichever host, begins where the branch got to. What could not be sent is sent later;
-that it is still to be sent follows from what is on record: a worktree made from a mirror stands until its branch has
-arrived, any other has the run in its notes whose work did.
+The next run of the task, on any host, starts from the pushed branch. What cannot be pushed is pushed later. Two facts
+on record say what is missing: a worktree made from a mirror exists until its branch was pushed, and every other
+worktree names in its notes the run whose work was pushed last.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -20,14 +17,15 @@ from fleet.core.jsontext import encode
 from fleet.core.run import Run
 from fleet.core.workspace import NOT_SENT, SENT, SENT_TO
 from fleet.engine import losing
-from fleet.engine.arrival import Waits, clear_away
 from fleet.engine.commands import run_command
 from fleet.engine.environment import setup_environment
 from fleet.engine.evidence.receipts import file_of
 from fleet.engine.folder import folder_of
-from fleet.engine.parcel import packed
 from fleet.engine.work import Work
 from fleet.engine.workplace import is_there
+from fleet.hosts.backoff import Backoff
+from fleet.hosts.fetch import clear_away
+from fleet.hosts.parcel import packed
 from fleet.workspaces.mirror import remote_for
 from fleet.workspaces.parcels import not_taken, parcel
 from fleet.workspaces.remote import RemoteAway, errand
@@ -45,8 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The longest tail of a run's events that is kept, and how often it is.
-LONGEST_TAIL = 64 * 1024
+#: How often to look for something to push.
 EVERY_SECONDS = 10.0
 #: So many are sent at once: some remotes are slow, and each is asked by a process of its own.
 AT_ONCE = 4
@@ -56,10 +53,10 @@ LOOK_SECONDS = 0.2
 MOST_OFFERS = 5
 
 
-async def send_on(office: Office, live: LiveRun) -> None:
-    """Send the branch of a run that has ended, before others can take its task. One that is not sent is told.
+async def push_branch(office: Office, live: LiveRun) -> None:
+    """Push the branch of a run that has ended, before another host can take its task. Note why it could not be.
 
-    Raises ClaimLost where another host may have the task: what is here then is not sent as the end of a run of it.
+    Raises ClaimLost if another host may have the task: then what is here is not pushed as the end of a run.
     """
     space = live.workspace
     if space is None or not space.remote or space.host != office.owner:
@@ -80,47 +77,19 @@ async def send_on(office: Office, live: LiveRun) -> None:
         await note(office, space, {NOT_SENT: str(error)[:300]})
 
 
-async def keep_tail(office: Office, live: LiveRun) -> None:
-    """Keep the end of a run's events, which are without secrets, in the queue."""
-    with contextlib.suppress(OSError):
-        data, _ = live.folder.events_part(-LONGEST_TAIL, LONGEST_TAIL)
-        text = data.decode("utf-8", "replace").replace("\0", "")
-        try:
-            await office.ask(office.store.tails.keep, live.run.id, text, office.now())
-        except FleetError as error:  # the next one tries again; nothing but a view of it is lost
-            log.warning("the end of %s is not kept: %s", live.run.id, error)
+class PushQueue:
+    """What is still to be pushed from this host, and when to try again.
 
-
-class Tails:
-    """Which runs have news that are not kept yet."""
-
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._kept: dict[str, int] = {}  # by run: how many events it had
-
-    async def keep(self, lives: Iterable[LiveRun]) -> None:
-        """Keep the tails of the runs that have news."""
-        lives = list(lives)
-        for live in lives:
-            if self._kept.get(live.run.id) != live.run.events:
-                self._kept[live.run.id] = live.run.events
-                await keep_tail(self._office, live)
-        self._kept = {live.run.id: self._kept[live.run.id] for live in lives if live.run.id in self._kept}
-
-
-class Returns:
-    """What is still to be sent from this host, and when it is tried again.
-
-    Nothing of that is on record but what is still to be sent: after a restart all of it is tried at once.
+    Only what is to be pushed is on record: after a restart all of it is tried at once.
     """
 
     def __init__(self, office: Office, followed: Collection[str] = ()) -> None:
         self._office, self._followed = office, followed  # the tasks whose runs are followed here
-        self._waits = Waits()
+        self._backoff = Backoff()
         self._due: dict[str, float] = {}  # by run, and by remote for one that is away: when it is tried again
 
-    async def look(self) -> float:
-        """Send what is due; after how many seconds to look again."""
+    async def push_due(self) -> float:
+        """Push what is due. Return after how many seconds to look again."""
         waiting = await self._office.ask(self._waiting, frozenset(self._followed))
         known = {name for space, run in waiting for name in (run.id, space.remote)}
         self._due = {name: at for name, at in self._due.items() if name in known}
@@ -143,7 +112,7 @@ class Returns:
         """Try it later, and each time later still. Several that find the same remote away at once count once."""
         now = asyncio.get_running_loop().time()
         if self._due.get(what, 0.0) <= now:
-            self._due[what] = now + self._waits.longer(what)
+            self._due[what] = now + self._backoff.next_seconds(what)
 
     def _waiting(self, followed: frozenset[str]) -> list[tuple[Workspace, Run]]:
         """The worktrees of this host whose work is not where it belongs, each with the last run in it."""
@@ -202,7 +171,7 @@ class Returns:
             return
         for what in (run.id, space.remote):
             self._due.pop(what, None)
-            self._waits.over(what)
+            self._backoff.reset(what)
         if place:
             log.info("%s is at %s of %s", run.id, place, space.remote)
 
@@ -210,7 +179,7 @@ class Returns:
         """Send all that there is of a run; where its branch went. Raises FleetError."""
         office = self._office
         left = packed(folder_of(office.home, run, office.redactor)) if run.owner == office.owner else {}
-        is_last = self._waits.times(run.id) >= MOST_OFFERS
+        is_last = self._backoff.times(run.id) >= MOST_OFFERS
         return _send(office.home, space, run, receipts, left, insist=not is_last)
 
 

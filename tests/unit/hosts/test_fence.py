@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.engine.fence import SHARE, Fence
 from fleet.hosts.alone import Unlimited
+from fleet.hosts.fence import SHARE, Fence
 from fleet.launchers.headless import HeadlessLauncher
 from launching import a_token, asynchronous, living, read, scripted, soon, until
 

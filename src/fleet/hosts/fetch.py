@@ -1,6 +1,6 @@
-"""A task from elsewhere arrives: its repository is fetched, its branch goes on where another host left it.
+"""Fetch a task that another host worked on: its repository, its branch, and the artifacts of its last run.
 
-A remote that is away is nobody's fault: the task goes back uncounted, and each time waits longer.
+If the remote is unreachable, the task goes back to the queue uncounted and waits longer each time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from fleet.config.trusted import keep_trusted
 from fleet.core.errors import FleetError
 from fleet.engine.hosting import is_seen
-from fleet.engine.parcel import unpack
 from fleet.engine.trusting import keep_digests, of_remote, trusted_digests
 from fleet.engine.work import Work
 from fleet.engine.workplace import NotNow, NotReady, branch_of, is_there
 from fleet.home import PROJECT_FILES
+from fleet.hosts.backoff import Backoff
+from fleet.hosts.parcel import unpack
 from fleet.workspaces import mirror
 from fleet.workspaces.parcels import fetch_parcel
 from fleet.workspaces.remote import RemoteAway, shown
@@ -35,36 +36,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 300.0
 #: A host that has not told of itself for so many times the length of a claim is taken for gone.
 PATIENCE = 2
 
 
-class Waits:
-    """How often in a row something was away, and how long that means to wait. One for each process."""
-
-    def __init__(self) -> None:
-        self._times: dict[str, int] = {}
-
-    def longer(self, what: str) -> float:
-        """How long to wait now that it was away once more."""
-        self._times[what] = times = self._times.get(what, 0) + 1
-        return min(LONGEST_SECONDS, SHORTEST_SECONDS * (1 << min(times - 1, 10)))
-
-    def times(self, what: str) -> int:
-        """How often in a row it was away."""
-        return self._times.get(what, 0)
-
-    def over(self, what: str) -> None:
-        """It was there."""
-        self._times.pop(what, None)
+#: How long to wait for each remote. One for the process, whose supervisor has every task.
+BACKOFF = Backoff()
 
 
-WAITS = Waits()
-
-
-async def arrive(office: Office, task: Task, folder: TaskFolder) -> None:
-    """Have all that the worktree of a task is made from on this host, and what its last agent left.
+async def fetch_task(office: Office, task: Task, folder: TaskFolder) -> None:
+    """Fetch all that the worktree of a task is made from, and what its last agent left.
 
     Raises NotNow, NotReady, FleetError.
     """
@@ -80,8 +61,8 @@ async def arrive(office: Office, task: Task, folder: TaskFolder) -> None:
     try:
         repository = await asyncio.to_thread(_fetched, office.home, task, elsewhere=elsewhere)
     except RemoteAway as error:
-        raise NotNow(str(error), seconds=WAITS.longer(task.remote), hint=error.hint) from error
-    WAITS.over(task.remote)
+        raise NotNow(str(error), seconds=BACKOFF.next_seconds(task.remote), hint=error.hint) from error
+    BACKOFF.reset(task.remote)
     for space in left:
         await asyncio.to_thread(clear_away, office.home, space, len(earlier))
     said = await asyncio.to_thread(_caught_up, office.home, task, repository, elsewhere=elsewhere)
@@ -92,7 +73,7 @@ async def arrive(office: Office, task: Task, folder: TaskFolder) -> None:
     await office.ask(_trust, office, task, repository)
 
 
-def tip_of(home: Home, task: Task, branch: str, commit: str) -> str:
+def branch_tip(home: Home, task: Task, branch: str, commit: str) -> str:
     """Where a branch of the task's repository is, which another task left at a commit, perhaps on another host.
 
     Raises FleetError, NotNow while the remote is away or does not have it yet.
@@ -105,12 +86,14 @@ def tip_of(home: Home, task: Task, branch: str, commit: str) -> str:
     try:
         made = mirror.fetch_mirror(home, task.remote, commit)
     except RemoteAway as error:
-        raise NotNow(str(error), seconds=WAITS.longer(task.remote), hint=error.hint) from error
-    WAITS.over(task.remote)
+        raise NotNow(str(error), seconds=BACKOFF.next_seconds(task.remote), hint=error.hint) from error
+    BACKOFF.reset(task.remote)
     tip, kept = View(home, made).resolve(f"{mirror.SEEN}/{branch}", commit or "HEAD")
     if tip or (commit and kept):
         return tip or kept or ""
-    raise NotNow(f"branch {branch!r} is not at {shown(task.remote)} yet", seconds=WAITS.longer(f"{task.id} {branch}"))
+    raise NotNow(
+        f"branch {branch!r} is not at {shown(task.remote)} yet", seconds=BACKOFF.next_seconds(f"{task.id} {branch}")
+    )
 
 
 def clear_away(home: Home, space: Workspace, run_number: int) -> list[str]:
@@ -130,17 +113,16 @@ def _left_behind(office: Office, task_id: str) -> list[Workspace]:
 
 
 async def _take_over(office: Office, known: Workspace) -> None:
-    """Go on with what another host worked on, once that has sent its work on or is gone."""
+    """Take over a task from a host that is gone. Raises NotNow while the host may still push its work."""
     rows = await office.ask(office.store.hosts.all)
     host = next((row for row in rows if row.id == known.host), None)
-    seconds = office.settings.supervisor.claim_seconds * PATIENCE
-    if host is not None and is_seen(host, office.now(), seconds):
+    lease, name = office.settings.supervisor.claim_seconds, f"{known.task_id} {known.host}"
+    if host is not None and is_seen(host, office.now(), lease * PATIENCE):
         raise NotNow(
             f"its worktree is on host {host.name}, which has not pushed its branch yet",
-            # It may be its turn then, or it is known to be gone.
-            seconds=min(WAITS.longer(f"{known.task_id} {known.host}"), office.settings.supervisor.claim_seconds),
+            seconds=min(BACKOFF.next_seconds(name), lease),  # it may be its turn then, or it is known to be gone
         )
-    WAITS.over(f"{known.task_id} {known.host}")
+    BACKOFF.reset(name)
     await office.ask(office.store.workspaces.leave, known.task_id)
     log.warning("%s goes on here: its host %s is gone, with what it had not pushed", known.task_id, known.host)
 

@@ -1,4 +1,4 @@
-"""Where other hosts ask about the runs of this one: their events, without secrets, and nothing else."""
+"""A server that gives other hosts the events of this host's runs, which hold no secrets, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.engine.folder import folder_of
-from fleet.engine.host_wire import (
+from fleet.hosts.log_protocol import (
     LONGEST_LINE,
     SECONDS,
     VERSION,
-    Garbled,
+    ProtocolError,
     answer_proof,
     is_proof,
     line,
-    question_in,
     read_line,
+    request_in,
 )
 
 if TYPE_CHECKING:
-    from fleet.engine.host_wire import Question
     from fleet.engine.office import Office
+    from fleet.hosts.log_protocol import LogRequest
 
 log = logging.getLogger(__name__)
 
-#: So many may ask at once. Whoever comes beyond them takes the place of one who has not proven to know the key.
+#: Maximum number of connections. One more replaces a connection that has not proven that it knows the key.
 MOST_AT_ONCE = 16
 ANYWHERE = ("", "0.0.0.0", "::", "*")
 
 
-class Desk:
-    """A server on one port. Who cannot prove to know the key learns nothing, and nobody can hold it up."""
+class LogServer:
+    """A server on one port. It answers only hosts that know the key, and silent connections do not block it."""
 
     def __init__(self, office: Office, key: str, *, seconds: float = SECONDS) -> None:
         self._office, self._key, self._seconds = office, key, seconds
         self._open: dict[asyncio.StreamWriter, str] = {}
-        """Who is connected, with the address, the longest first."""
+        """Connections with their addresses, oldest first."""
         self._proven: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
     async def open(self, place: str) -> str:
-        """Begin to answer at "host:port"; the address that others reach it by. Raises FleetError."""
+        """Listen at "host:port". Return the address at which others reach the server. Raises FleetError."""
         host, _, port = place.rpartition(":")
         host = host.strip("[]")
         try:
@@ -60,7 +60,7 @@ class Desk:
         return f"[{name}]:{number}" if ":" in name else f"{name}:{number}"
 
     async def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
@@ -76,7 +76,7 @@ class Desk:
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
-        except (Garbled, TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as error:
+        except (ProtocolError, TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as error:
             log.debug("another host was not answered: %s", error)
         except FleetError as error:
             log.warning("another host was not answered: %s", error)
@@ -101,24 +101,24 @@ class Desk:
         challenge = os.urandom(32).hex()
         writer.write(line({"fleet": VERSION, "challenge": challenge}))
         said = read_line(await reader.readuntil(b"\n"))
-        question = question_in(said)
-        if not is_proof(said.get("proof"), question.proof(self._key, challenge)):
-            raise Garbled("no proof")
+        request = request_in(said)
+        if not is_proof(said.get("proof"), request.proof(self._key, challenge)):
+            raise ProtocolError("no proof")
         self._proven.add(writer)
-        body, next_offset = await self._events(question)
-        proof = answer_proof(self._key, challenge, question.nonce, next_offset, body)
+        body, next_offset = await self._events(request)
+        proof = answer_proof(self._key, challenge, request.nonce, next_offset, body)
         writer.write(line({"ok": True, "next": next_offset, "size": len(body), "proof": proof}))
         writer.write(body)
 
-    async def _events(self, question: Question) -> tuple[bytes, int]:
-        """The events of the task of a run of this host, from an offset on; nothing of any other."""
+    async def _events(self, request: LogRequest) -> tuple[bytes, int]:
+        """Return events of a run of this host from an offset on; nothing of any other run."""
         office = self._office
-        run = await office.ask(office.store.runs.get, question.run)
+        run = await office.ask(office.store.runs.get, request.run)
         if run is None or run.owner != office.owner:
             return b"", 0
         try:
             folder = folder_of(office.home, run, office.redactor)
-            return await asyncio.to_thread(folder.events_part, question.offset, question.most)
+            return await asyncio.to_thread(folder.events_part, request.offset, request.most)
         except OSError as error:
             log.warning("the events of %s cannot be read: %s", run.id, error)
             return b"", 0

@@ -1,0 +1,49 @@
+"""The end of each run's events, stored in the queue: other hosts show it while this one is unreachable."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import FleetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fleet.engine.office import Office
+    from fleet.hosts.cluster import LiveRun
+
+log = logging.getLogger(__name__)
+
+#: How many bytes of a run's events are stored, and how often.
+LONGEST = 64 * 1024
+EVERY_SECONDS = 10.0
+
+
+async def store_tail(office: Office, live: LiveRun) -> None:
+    """Store the end of a run's events, which hold no secrets."""
+    with contextlib.suppress(OSError):
+        data, _ = live.folder.events_part(-LONGEST, LONGEST)
+        text = data.decode("utf-8", "replace").replace("\0", "")
+        try:
+            await office.ask(office.store.tails.keep, live.run.id, text, office.now())
+        except FleetError as error:  # the next one tries again; nothing but a view of it is lost
+            log.warning("the end of %s is not kept: %s", live.run.id, error)
+
+
+class EventTails:
+    """Stores the tails of live runs, if they have new events."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._kept: dict[str, int] = {}  # by run: how many events it had
+
+    async def store(self, lives: Iterable[LiveRun]) -> None:
+        """Store the tails of the runs that have new events."""
+        lives = list(lives)
+        for live in lives:
+            if self._kept.get(live.run.id) != live.run.events:
+                self._kept[live.run.id] = live.run.events
+                await store_tail(self._office, live)
+        self._kept = {live.run.id: self._kept[live.run.id] for live in lives if live.run.id in self._kept}
