@@ -95,8 +95,9 @@ def test_ended_runs_are_counted_by_coder_model_and_finding(store: Store, clock: 
     for coder, model, finding, cost, hours in rows:
         run = store.runs.begin(a_claim(store), a_run(coder=coder, model=model, started_at=clock()))
         clock.advance(timedelta(hours=hours))
-        store.runs.end(run.replace(finding=finding, cost_usd=cost))
+        store.runs.end(run.replace(finding=finding, cost_usd=cost, input_tokens=hours, cache_read_tokens=10))
     store.runs.begin(a_claim(store), a_run(coder="claude"))
+    assert [each.tokens for each in store.receipts.finding_counts()] == [11, 23, 11]
     found = [
         (each.coder, each.model, each.finding, each.runs, each.first_runs, each.cost_usd, each.costed, each.seconds)
         for each in store.receipts.finding_counts()

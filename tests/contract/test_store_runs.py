@@ -268,3 +268,19 @@ def test_ended_runs_are_told_in_parts_by_their_end(store: Store) -> None:
         after = (last.ended_at, last.id)
     assert found == ids[:5]  # the last one ended at the moment itself, and one lives
     assert store.runs.ended(before=NOON - HOUR, limit=9) == []
+
+
+@pytest.mark.bd_in_soak
+def test_the_last_ended_runs_come_latest_first(store: Store) -> None:
+    for number, minutes in enumerate((3, 9, 1, 5)):
+        run = store.runs.begin(a_claim(store, id=f"t-{number}"), a_run())
+        store.runs.end(run.replace(ended_at=NOON - MINUTE * minutes))
+    store.runs.begin(a_claim(store), a_run())
+
+    def found(minutes: int, limit: int = 9) -> list[str]:
+        return [run.task_id for run in store.runs.ended_last(after=NOON - MINUTE * minutes, limit=limit)]
+
+    assert found(60) == ["t-2", "t-0", "t-3", "t-1"]
+    assert found(60, limit=2) == ["t-2", "t-0"]
+    assert found(5) == ["t-2", "t-0"]
+    assert found(0) == []

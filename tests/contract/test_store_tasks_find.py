@@ -9,6 +9,7 @@ import pytest
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task, an_edge
 from fleet.core.dependency import PARENT_CHILD, Edge
 from fleet.core.filter import SORTS, Filter
+from fleet.core.flow import BY_HAND, CUT_SHORT, NOT_BEGUN
 from fleet.core.task import NOT_WORK, Task
 from fleet.store.base import Store
 
@@ -67,6 +68,11 @@ CASES = {
     "id_after": [Case("fleet-f", {}, {"id": "fleet-f"})],
     "statuses": [Case(("blocked", "mine"), {"status": "mine"}, {"status": "open"})],
     "not_statuses": [Case(("open", "closed"), {"status": "blocked"}, {"status": "open"})],
+    "stopped": [
+        Case(True, {"status": "blocked", "reason": f"{why}: x"}, {"status": "blocked", "reason": f"x: {why}"})
+        for why in (BY_HAND, NOT_BEGUN, CUT_SHORT)
+    ]
+    + [Case(False, {"reason": BY_HAND}, {"status": "blocked", "reason": BY_HAND})],
     "unfinished": [Case(True, {"status": "pinned"}, {"status": "closed"})],
     "priority": [Case(0, {"priority": 0}, {"priority": 1})],
     "priority_min": [Case(3, {"priority": 3}, {"priority": 2})],

@@ -6,40 +6,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.filter import Filter
-from fleet.core.flow import BY_HAND
 from fleet.core.run import Delivery
-from fleet.core.task import INTERACTIVE, MERGED, WORKTREE, Status
+from fleet.core.task import MERGED, WORKTREE
+from fleet.core.task_status import TaskPhase, derive_status, is_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
     from fleet.actions.names import Scope
     from fleet.assembly import Fleet
-    from fleet.core.run import Run
+    from fleet.core.run import Question, Run
     from fleet.core.task import Task
+    from fleet.core.task_status import TaskStatus
     from fleet.core.workspace import Workspace
-
-
-class Doing:
-    """The words for what an agent does."""
-
-    QUEUED = "queued"
-    STARTING = "starting"
-    WORKING = "working"
-    WAITING = "waiting for you"
-    IDLE = "idle"
-    FINISHED = "finished"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-#: What a screen shows that waits for a choice, one that waits for a message, and one that works.
-QUESTION, READY, BUSY = "question", "ready", "busy"
-#: An agent that has said nothing for so long, and uses no CPU, is idle.
-IDLE_SECONDS = 60.0
-AT_REST_PCT = 2.0
 
 
 class Clash(NamedTuple):
@@ -71,23 +52,14 @@ class Row(NamedTuple):
         return self.run is not None and self.run.is_live
 
     @property
+    def derived(self) -> TaskStatus:
+        """Its phase, its result and why."""
+        return derive_status(self.task, self.run, self.now, asks=self.asks, prompt=self.prompt)
+
+    @property
     def status(self) -> str:
-        """What it does, in one word."""
-        if self.is_live:
-            return self._at_work()
-        if self.task.is_supervised:
-            return Doing.STARTING
-        match self.task.status:
-            case Status.CLOSED:
-                return Doing.FINISHED
-            case Status.IN_PROGRESS | Status.HOOKED:
-                return Doing.STARTING
-            case Status.BLOCKED if self.asks:
-                return Doing.WAITING
-            case Status.BLOCKED:
-                return Doing.STOPPED if self.task.reason.startswith(BY_HAND) else Doing.FAILED
-            case _:
-                return Doing.QUEUED
+        """Its phase, in one word."""
+        return self.derived.phase
 
     @property
     def runtime_seconds(self) -> float | None:
@@ -98,12 +70,14 @@ class Row(NamedTuple):
 
     def view(self) -> dict[str, Any]:
         """What every face shows of it, as plain data."""
-        task, run, space = self.task, self.run, self.workspace
+        task, run, space, derived = self.task, self.run, self.workspace, self.derived
         live = run if self.is_live else None
         return {
             "branch": task.branch,
             "task": task.id,
-            "status": self.status,
+            "status": derived.phase,
+            "result": derived.result,
+            "why": derived.why or None,
             "task_status": task.status,
             "reason": task.reason or None,
             "title": task.title,
@@ -129,29 +103,6 @@ class Row(NamedTuple):
             "created_at": task.created_at.isoformat(timespec="seconds"),
         }
 
-    def _at_work(self) -> str:
-        run = self.run
-        assert run is not None
-        if run.screen == QUESTION:
-            return Doing.WAITING
-        if self.prompt and (self.prompt == Delivery.QUEUED or run.screen != BUSY):
-            return Doing.STARTING
-        if run.first_event_at is None and not run.screen:
-            return Doing.STARTING
-        quiet = (self.now - (run.last_event_at or run.started_at)).total_seconds()
-        if self.task.mode == INTERACTIVE and (run.result_at is not None or self._shows_ready(run)):
-            return Doing.IDLE
-        at_rest = run.cpu_pct is not None and run.cpu_pct < AT_REST_PCT
-        return Doing.IDLE if quiet >= IDLE_SECONDS and at_rest else Doing.WORKING
-
-    def _shows_ready(self, run: Run) -> bool:
-        """Whether its screen waited for a message when it was last looked at, and nothing was heard since."""
-        return (
-            run.screen == READY
-            and run.sampled_at is not None
-            and (run.last_event_at is None or run.sampled_at > run.last_event_at)
-        )
-
 
 def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
     """The agents of a repository, or of all: those at work, those that wait, and those whose worktree is still there.
@@ -161,7 +112,6 @@ def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
     with fleet.store.snapshot():
         spaces = {space.task_id: space for space in fleet.store.workspaces.find()}
         live = {run.task_id: run for run in fleet.store.runs.live()}
-        asked = {question.task_id for question in fleet.store.questions.find(unanswered=True)}
         where = Filter(workspace=WORKTREE, repo=scope.repo)
         found = fleet.store.tasks.find(
             where if everything else where.replace(unfinished=True), sort="created", reverse=True
@@ -170,22 +120,35 @@ def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
             known = {task.id for task in found}
             kept = tuple(key for key in spaces if key not in known)
             found += fleet.store.tasks.find(where.replace(ids=kept), sort="created", reverse=True) if kept else []
-        ended = fleet.store.runs.last([task.id for task in found if task.id not in live])
-        unheard = {
-            each.id: state
-            for state in (Delivery.QUEUED, Delivery.SENT)
-            for each in fleet.store.messages.find(state=state)
-            if each.is_prompt
-        }
-        now, clashes = fleet.store.now(), _clashes(fleet, spaces, {task.id: task for task in found})
-        last = ended | live
-        made = []
-        for task in found:
-            run, collides = last.get(task.id), tuple(clashes.get(task.id, ()))
-            prompt = unheard.get(run.id, "") if run is not None and run.is_live else ""
-            made.append(Row(task, run, spaces.get(task.id), task.id in asked, now, collides, prompt))
-    shown = [row for row in made if everything or row.status != Doing.STOPPED or row.task.id in spaces]
+        made = rows_of(fleet, found, live, spaces, fleet.store.questions.find(unanswered=True))
+    shown = [row for row in made if everything or row.status != TaskPhase.STOPPED or row.task.id in spaces]
     return sorted(shown, key=lambda row: (row.task.created_at, row.task.id))
+
+
+def rows_of(
+    fleet: Fleet,
+    found: Sequence[Task],
+    live: Mapping[str, Run],
+    spaces: Mapping[str, Workspace],
+    questions: Iterable[Question],
+) -> list[Row]:
+    """Return a row for each of these tasks. `live`, `spaces` and `questions` are all there are, by task."""
+    tasks = {task.id: task for task in found}
+    last = fleet.store.runs.last([key for key in tasks if key not in live]) | dict(live)
+    asked = {each.task_id for each in questions if each.task_id in tasks and is_asked(each, tasks[each.task_id])}
+    unread = {
+        each.id: state
+        for state in (Delivery.QUEUED, Delivery.SENT)
+        for each in fleet.store.messages.find(state=state)
+        if each.is_prompt
+    }
+    now, clashes = fleet.store.now(), _clashes(fleet, spaces, tasks)
+    made = []
+    for task in found:
+        run, collides = last.get(task.id), tuple(clashes.get(task.id, ()))
+        prompt = unread.get(run.id, "") if run is not None and run.is_live else ""
+        made.append(Row(task, run, spaces.get(task.id), task.id in asked, now, collides, prompt))
+    return made
 
 
 def _clashes(fleet: Fleet, spaces: Mapping[str, Workspace], tasks: Mapping[str, Task]) -> dict[str, list[Clash]]:

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import click
 
-from fleet.actions.listing import Doing, Row, rows
+from fleet.actions.listing import Row, rows
 from fleet.actions.strays import strays_unwatched
 from fleet.assembly import open_fleet
 from fleet.cli import columns, person
@@ -13,6 +13,7 @@ from fleet.cli.amounts import NOTHING, cost, count, duration
 from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
 from fleet.core.jsontext import encode_printable
+from fleet.core.task_status import TaskPhase
 from fleet.home import find
 
 HEADS = (*("Branch", "Task", "Status", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff", "Batch"),)
@@ -66,9 +67,9 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> 
     else:
         columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut=["Branch"])
     for row in [] if as_json else found:
-        if row.status == Doing.QUEUED and row.task.reason:
+        if row.status == TaskPhase.QUEUED and row.task.reason:
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
-        if row.prompt and (row.status == Doing.WAITING or (row.runtime_seconds or 0) > SLOW_START_SECONDS):
+        if row.prompt and (row.status == TaskPhase.WAITING or (row.runtime_seconds or 0) > SLOW_START_SECONDS):
             branch = row.task.branch
             click.echo(f"{branch} has not read its prompt yet: `fleet attach {branch}` shows what it waits for")
     if not as_json and any(row.collides for row in found):

@@ -5,7 +5,6 @@ import sys
 import click
 
 from fleet.actions import steering
-from fleet.actions.listing import QUESTION
 from fleet.actions.names import find_task
 from fleet.actions.steering import Told, Way
 from fleet.assembly import open_fleet
@@ -17,6 +16,7 @@ from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.jsontext import encode_printable
 from fleet.core.run import Delivery
+from fleet.core.task_status import QUESTION
 from fleet.engine.single import holder
 from fleet.home import find
 

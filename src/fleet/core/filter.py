@@ -38,6 +38,7 @@ class Filter(Record):
     statuses: tuple[str, ...] | None = None
     not_statuses: tuple[str, ...] | None = None
     unfinished: bool | None = None
+    stopped: bool | None = None  # blocked since a person or its workflow stopped it
     priority: int | None = None
     priority_min: int | None = None
     priority_max: int | None = None

@@ -32,6 +32,14 @@ DONE = (Ending.FINISHED, Ending.HUNG_AFTER_RESULT)
 NOBODYS = (
     *(Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.NOT_LOGGED_IN, Ending.LOST, Ending.RELEASED, Ending.START_HANG),
 )
+#: How the reason of a blocked task begins that a person has to judge, by its finding.
+NEEDS_PERSON = {
+    Finding.UNVERIFIED: "nothing has proven its work",
+    Finding.NO_CHANGES: "it says it is done, and changed nothing",
+    Finding.OUT_OF_SCOPE: "it touched what is not its to touch",
+    Finding.FAILED_VERIFY: "its work does not pass",
+    Finding.FABRICATED: "what it claims is not so",
+}
 #: Why nothing in a plain directory is verified.
 IN_A_DIRECTORY = "it worked in a plain directory, where others work too"
 #: Handing in is not work.

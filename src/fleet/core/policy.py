@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fleet.core.finding import DONE, Finding
+from fleet.core.finding import DONE, NEEDS_PERSON, Finding
 from fleet.core.flow import CUT_SHORT
 from fleet.core.record import Record
 from fleet.core.rules import Rules
@@ -184,21 +184,18 @@ def _judged(task: Task, outcome: Outcome, limits: Limits, findings: Findings, ru
 
 
 def _for_a_person(finding: str, shown: str, task: Task) -> Verdict:
-    said = {
-        Finding.UNVERIFIED: "nothing has proven its work",
-        Finding.NO_CHANGES: "it says it is done, and changed nothing",
-        Finding.OUT_OF_SCOPE: "it touched what is not its to touch",
-        Finding.FAILED_VERIFY: f"its work does not pass, tried {_times(task.disproofs + 1)}",
-        Finding.FABRICATED: f"what it claims is not so, the {_nth(task.fakes + 1)} time",
+    times = {
+        Finding.FAILED_VERIFY: f", tried {_times(task.disproofs + 1)}",
+        Finding.FABRICATED: f", the {_nth(task.fakes + 1)} time",
     }
-    return Verdict(status=Status.BLOCKED, reason=f"{said[finding]}: {shown}")
+    return Verdict(status=Status.BLOCKED, reason=f"{NEEDS_PERSON[finding]}{times.get(finding, '')}: {shown}")
 
 
 def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
     """A run that touched what is not its own is looked at before there is another; one that was given back too."""
     if verdict.status != Status.OPEN:
         return verdict
-    told = f"it touched what is not its to touch: {outcome.shown or outcome.reason}"
+    told = f"{NEEDS_PERSON[Finding.OUT_OF_SCOPE]}: {outcome.shown or outcome.reason}"
     return verdict.replace(status=Status.BLOCKED, reason=told, not_before=None)
 
 

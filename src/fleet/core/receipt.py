@@ -50,6 +50,7 @@ class FindingCount(Record):
     costed: int = 0  # how many of them have a known cost
     computed: int = 0  # and of how many fleet computed it
     seconds: float = 0.0  # from their start to their end, together
+    tokens: int = 0
 
 
 def drafted(finding: str, shown: tuple[str, ...], pieces: Mapping[str, Any]) -> str:

@@ -193,6 +193,9 @@ class Runs(Protocol):
         `after` is the end and the id of the last run of the part before: the work grows with the part, not the history.
         """
 
+    def ended_last(self, *, after: datetime, limit: int) -> list[Run]:
+        """The newest runs that ended after a moment, latest end first."""
+
 
 class Questions(Protocol):
     """Questions of agents, and their answers."""

@@ -51,7 +51,8 @@ def test_a_task_without_an_agent_is_told_by_its_own_status(task: dict[str, Any],
 
 
 def test_a_task_that_waits_for_an_answer_waits_for_you() -> None:
-    assert status(asks=True, status=Status.BLOCKED, reason="stopped by hand") == "waiting for you"
+    assert status(asks=True, status=Status.BLOCKED, reason="the agent asks a person") == "waiting for you"
+    assert status(asks=True, status=Status.BLOCKED, reason="stopped by hand") == "stopped"
     assert status(asks=True, status=Status.OPEN) == "queued"
 
 

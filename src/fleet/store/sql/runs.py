@@ -90,5 +90,8 @@ class SqlRuns:
         at, run_id = (to_micros(after[0]), after[1]) if after else (_BEFORE_ALL, "")
         return self._runs("ended", before=to_micros(before), after=at, after_id=run_id, limit=limit)
 
+    def ended_last(self, *, after: datetime, limit: int) -> list[Run]:
+        return self._runs("ended_last", after=to_micros(after), limit=limit)
+
     def _runs(self, condition: str, **values: Any) -> list[Run]:
         return [run_from(row) for row in self._sql.joined("runs", condition, **values)]

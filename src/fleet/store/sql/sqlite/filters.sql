@@ -10,6 +10,9 @@ t.status in (select value from json_each(:statuses))
 t.status not in (select value from json_each(:not_statuses))
 -- unfinished --
 t.status <> 'closed'
+-- stopped --
+t.status = 'blocked' and (
+    substr(t.reason, 1, 15) = 'stopped by hand' or substr(t.reason, 1, 22) in ('not begun, since stage', 'cancelled, since stage'))
 -- priority --
 t.priority = :priority
 -- priority_min --

@@ -29,6 +29,9 @@ where r.ended_at is null and r.owner = :owner order by r.started_at, r.task, r.n
 -- A part of the runs that ended before a moment, from where an earlier part stopped, along the index on the end.
 where r.ended_at < :before and (r.ended_at, r.id) > (:after, :after_id) order by r.ended_at, r.id limit :limit
 
+-- ended_last --
+where r.ended_at > :after order by r.ended_at desc, r.id desc limit :limit
+
 -- name_in_task --
 update tasks set run_id = :run where id = :task and claim_owner = :owner and epoch = :epoch
 

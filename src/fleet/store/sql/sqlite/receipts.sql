@@ -22,7 +22,8 @@ values (:run_id, :task_id, :owner, :coder, :model, :finding, :made_at, :previous
 select r.coder, r.model, r.finding, count(*), sum(r.number = 1), coalesce(sum(r.cost_usd), 0.0),
     count(r.cost_usd) filter (where r.cost_basis <> 'unknown'),
     count(*) filter (where substr(r.cost_basis, 1, 8) = 'computed'),
-    coalesce(sum(r.ended_at - r.started_at), 0) / 1000000.0
+    coalesce(sum(r.ended_at - r.started_at), 0) / 1000000.0,
+    coalesce(sum(r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_write_tokens), 0)
 from runs r
 where r.ended_at is not null and r.coder <> '' and r.ended_at >= :since
 group by r.coder, r.model, r.finding
