@@ -1,4 +1,4 @@
-"""Writes docs/reference from the program itself: `make docs`. With --check it writes nothing and says what is stale."""
+"""Write the generated pages of docs/reference: `make docs`. With --check write nothing and name stale pages."""
 
 import contextlib
 import io
@@ -34,11 +34,11 @@ def main() -> None:
 
 
 def commands() -> str:
-    """Every command of fleet but bd's, as its own help tells it."""
+    """Return the page of all commands except bd's: the help of each."""
     parts = [
         NOTE,
-        "# commands",
-        "`flt` is the same program. The verbs of `fleet bd` have [a page of their own](bd.md).",
+        "# Commands",
+        "`flt` is the same program. [Another page](bd.md) has the verbs of `fleet bd`.",
     ]
     for words in [(), *(found for name in COMMANDS if name != "bd" for found in _with_subcommands((name,)))]:
         parts += [f"## fleet {' '.join(words)}".rstrip(), f"```text\n{_help(*words)}\n```"]
@@ -46,7 +46,7 @@ def commands() -> str:
 
 
 def bd() -> str:
-    """Every verb of `fleet bd`."""
+    """Return the page of all verbs of `fleet bd`."""
     parts = [NOTE, "# fleet bd", f"```text\n{_help('bd')}\n```"]
     for verb in VERBS:
         own = _help("bd", *verb.split()).partition("\nflags of every command:")[0].rstrip()
@@ -55,9 +55,9 @@ def bd() -> str:
 
 
 def settings() -> str:
-    """Every setting, from the one place where it is declared."""
+    """Return the page of all settings, from the place where they are declared."""
     spellings = {path: ".".join(other) for other, path in ALIASES.items()}
-    rows = ["| key | where | value | default | what it is |", "|---|---|---|---|---|"]
+    rows = ["| key | where | value | default | meaning |", "|---|---|---|---|---|"]
     for name, key in documented():
         where = " and ".join(scope for scope in SCOPES if in_scope(key.path, scope))
         also = f" (also `{spellings[key.path]}`)" if key.path in spellings else ""
@@ -65,11 +65,11 @@ def settings() -> str:
         help_text = key.help.replace("\n", " ").replace("|", "\\|")
         rows.append(f"| `{name}`{also} | {where} | {key.shape()} | {default} | {help_text} |")
     intro = (
-        f"*home* is `$FLEET_HOME/runtime.toml`; *{PROJECT}* is `.fleet/config.toml` in a repository. What a task says "
-        "counts before the project, the project before the home, the home before the default; "
-        "`fleet config --show-origin` tells which it was."
+        f"*home* is `$FLEET_HOME/runtime.toml`; *{PROJECT}* is `.fleet/config.toml` in a repository. A task wins over "
+        "the project, the project over the home, and the home over the default. `fleet config --show-origin` names the "
+        "origin of each value."
     )
-    return "\n\n".join([NOTE, "# settings", intro, "\n".join(rows)]) + "\n"
+    return "\n\n".join([NOTE, "# Settings", intro, "\n".join(rows)]) + "\n"
 
 
 def _with_subcommands(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
