@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from fleet.config.queue import Choice
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.home import Home
     from fleet.hosts.cluster import Cluster
     from fleet.launchers.base import Launcher
@@ -287,15 +287,15 @@ def open_launcher(*, lasting: bool = False) -> Launcher:
     return HeadlessLauncher(lasting=lasting)
 
 
-def open_cluster(office: Office) -> Cluster:
+def open_cluster(context: Context) -> Cluster:
     """Return the port to the hosts that share the queue of a supervisor: `Alone` if its store has one machine."""
-    if not office.store.is_shared:
+    if not context.store.ports.is_shared:
         from fleet.hosts.alone import Alone
 
-        return Alone(office)
+        return Alone(context)
     from fleet.hosts.shared import Shared  # a single machine imports none of this
 
-    return Shared(office)
+    return Shared(context)
 
 
 def open_terminals(home: Home, socket: str) -> Launcher:

@@ -36,7 +36,9 @@ from fleet.core.run import Ending, Outcome, Run
 from fleet.core.task import Claim, Status, Verdict
 from fleet.core.workflow import CONTINUE, ON_FAILURE, plan_in
 from fleet.engine import staging
-from fleet.engine.office import Office
+from fleet.engine.agent_launchers import AgentLaunchers
+from fleet.engine.context import Context
+from fleet.engine.store_calls import StoreCalls
 from fleet.home import Home
 from fleet.workflows.checking import Known
 from fleet.workflows.planning import plan_from_data, plan_from_file
@@ -101,11 +103,11 @@ def keeping(name: str, shape: Callable[[int], dict[str, Any]], rounds: int) -> b
 
 async def kept(flow: dict[str, Any]) -> float:
     """Seconds for each stage of a workflow, from its claim to its being settled."""
-    with a_workflow(flow) as (fleet, office):
+    with a_workflow(flow) as (fleet, context):
         lane, done, start = Lane(room=8, where=Filter(origins=(workflow_making.ORIGIN,))), 0, process_time()
-        while claims := await office.ask(fleet.store.claims.acquire, "bench", [lane], room=8, ttl=HOUR):
+        while claims := await context.store.call(fleet.store.claims.acquire, "bench", [lane], room=8, ttl=HOUR):
             for claim in claims:
-                await over(office, claim)
+                await over(context, claim)
             done += len(claims)
         taken = process_time() - start
         assert done == len(flow["stages"]), done
@@ -123,48 +125,50 @@ def failing(policy: str, rounds: int) -> bool:
 
 async def kept_failing(flow: dict[str, Any]) -> float:
     """Seconds of a failing stage, after the first, of as many as are at work at the same time."""
-    with a_workflow(flow) as (fleet, office):
+    with a_workflow(flow) as (fleet, context):
         lane = Lane(room=FAILING, where=Filter(origins=(workflow_making.ORIGIN,)))
-        first, *rest = await office.ask(fleet.store.claims.acquire, "bench", [lane], room=FAILING, ttl=HOUR)
-        await over(office, first, FAILS)
+        first, *rest = await context.store.call(fleet.store.claims.acquire, "bench", [lane], room=FAILING, ttl=HOUR)
+        await over(context, first, FAILS)
         start = process_time()
         for claim in rest:
-            await over(office, claim, FAILS)
+            await over(context, claim, FAILS)
         return (process_time() - start) / len(rest)
 
 
-async def over(office: Office, claim: Claim, settled: Verdict = ENDS_WELL) -> None:
+async def over(context: Context, claim: Claim, settled: Verdict = ENDS_WELL) -> None:
     """Have a stage begin and end as the engine does, in as many transactions."""
-    task = await staging.staged(office, claim)
-    run = Run(id="", task_id=task.id, number=0, epoch=claim.epoch, owner="bench", started_at=office.now())
-    run = await office.ask(office.store.runs.begin, claim, run)
+    task = await staging.staged(context, claim)
+    run = Run(id="", task_id=task.id, number=0, epoch=claim.epoch, owner="bench", started_at=context.now())
+    run = await context.store.call(context.store.runs.begin, claim, run)
     outcome = Outcome(ending=Ending.FINISHED)
 
     def write() -> None:
-        with office.store.atomic():
-            office.store.runs.end(run.replace(ended_at=office.now(), ending=Ending.FINISHED))
-            verdict = staging.judged(office, task, outcome, settled)
-            staging.after(office, office.store.claims.settle(claim, verdict))
-            made = Result(task_id=task.id, run_id=run.id, made_at=office.now(), made_by="agent", body=encode(BODY))
-            office.store.results.keep(made)
+        with context.store.atomic():
+            context.store.runs.end(run.replace(ended_at=context.now(), ending=Ending.FINISHED))
+            verdict = staging.judged(context.store.ports, task, outcome, settled)
+            staging.after(context.store.ports, context.store.claims.settle(claim, verdict))
+            made = Result(task_id=task.id, run_id=run.id, made_at=context.now(), made_by="agent", body=encode(BODY))
+            context.store.results.keep(made)
 
-    await office.ask(write)
+    await context.store.call(write)
 
 
 @contextmanager
-def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Office]]:
+def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Context]]:
     """A home of its own in which this workflow was made, and what a supervisor there works with."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         home, repo = Home(str(Path(folder, "home"))), make_repository(Path(folder, "repo"))
         fleet = open_fleet(home, make=True)
-        office = Office(home, fleet.store, open_launcher(), owner="bench", cluster=open_cluster)
+        context = Context(
+            home, StoreCalls(fleet.store), AgentLaunchers(open_launcher()), owner="bench", cluster=open_cluster
+        )
         try:
             plan = plan_from_data(flow, name="bench", known=Known(lambda coder: True))
             asked = workflow_making.Asked(directory=str(repo), prompt="x")
             workflow_making.make(fleet, plan, asked, WorkerTerms.of({}), Maker("bench"))
-            yield fleet, office
+            yield fleet, context
         finally:
-            office.close()
+            context.close()
             fleet.store.close()
 
 

@@ -18,8 +18,10 @@ from fleet.actions.fetch_elsewhere import HostAway, ask
 from fleet.assembly import open_cluster, open_fleet, open_launcher
 from fleet.core.event import Event, Kind
 from fleet.core.host import HOSTS_KEY
+from fleet.engine.agent_launchers import AgentLaunchers
+from fleet.engine.context import Context
 from fleet.engine.folder import TaskFolder
-from fleet.engine.office import Office
+from fleet.engine.store_calls import StoreCalls
 from fleet.home import Home
 from fleet.hosts.log_protocol import MOST, LogRequest, answer_proof, hosts_key, line
 from fleet.hosts.log_server import MOST_AT_ONCE, LogServer
@@ -34,7 +36,9 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.home = Home(str(folder / "home"))
         self.fleet = open_fleet(self.home, make=True)
-        self.office = Office(self.home, self.fleet.store, open_launcher(), owner="host", cluster=open_cluster)
+        self.context = Context(
+            self.home, StoreCalls(self.fleet.store), AgentLaunchers(open_launcher()), owner="host", cluster=open_cluster
+        )
         self.run, self.foreign = self._begun("host"), self._begun("elsewhere")
         self.folder = TaskFolder(self.home, self.run.task_id)
         self.folder.make()
@@ -42,7 +46,7 @@ class Place:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._server = LogServer(self.office, KEY, seconds=SECONDS)
+        self._server = LogServer(self.context, KEY, seconds=SECONDS)
         self.address = asyncio.run_coroutine_threadsafe(self._server.open("127.0.0.1:0"), self._loop).result(10)
 
     def _begun(self, owner: str) -> Any:
@@ -64,7 +68,7 @@ class Place:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-        self.office.close()
+        self.context.close()
         self.fleet.store.close()
 
 
@@ -252,7 +256,7 @@ def test_the_key_is_made_once(place: Place) -> None:
 
 def test_a_server_says_where_it_cannot_be(place: Place) -> None:
     async def opened(where: str) -> str:
-        return await LogServer(place.office, KEY).open(where)
+        return await LogServer(place.context, KEY).open(where)
 
     for where in (place.address, "127.0.0.1:99999", "host.invalid:1"):
         with pytest.raises(Exception, match=r"other hosts are not answered at"):

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from fleet.actions.supervising import office_of
+from fleet.actions.supervising import make_context
 from fleet.assembly import Fleet, open_fleet
 from fleet.engine.hosting import Said
 from fleet.engine.supervisor import Supervisor
@@ -28,8 +28,8 @@ def main() -> None:
 
 async def serve(fleets: dict[str, Fleet]) -> None:
     """All of them, until a line is read."""
-    offices = [office_of(fleet, Said(name=name)) for name, fleet in fleets.items()]
-    supervisors = [Supervisor(office) for office in offices]
+    contexts = [make_context(fleet, Said(name=name)) for name, fleet in fleets.items()]
+    supervisors = [Supervisor(context) for context in contexts]
     async with asyncio.TaskGroup() as group:
         for each in supervisors:
             group.create_task(each.serve())
@@ -38,8 +38,8 @@ async def serve(fleets: dict[str, Fleet]) -> None:
         await asyncio.to_thread(sys.stdin.readline)
         for each in supervisors:
             each.stop()
-    for office in offices:
-        office.close()
+    for context in contexts:
+        context.close()
 
 
 if __name__ == "__main__":

@@ -28,10 +28,12 @@ from fleet.core.clock import now
 from fleet.core.errors import WARNINGS, DatabaseReplaced, FleetError, HomeReplaced, QueueMoved, StoreAway, StoreFault
 from fleet.core.task import MADE_HERE
 from fleet.engine import logs
+from fleet.engine.agent_launchers import AgentLaunchers
+from fleet.engine.context import Context
 from fleet.engine.hosting import Said, keep_name, owner_of
-from fleet.engine.office import Office
 from fleet.engine.single import Single, holder
 from fleet.engine.start_report import StartReport
+from fleet.engine.store_calls import StoreCalls
 from fleet.engine.supervisor import Supervisor
 from fleet.workspaces import git
 
@@ -113,17 +115,16 @@ def _opened(home: Home, report: StartReport) -> Fleet:
         time.sleep(AGAIN_SECONDS)
 
 
-def office_of(fleet: Fleet, said: Said) -> Office:
-    """What the supervisor of a home works with. Make it on the event loop."""
+def make_context(fleet: Fleet, said: Said) -> Context:
+    """Return what the runs of a home's supervisor share. Call it on the event loop."""
     home = fleet.home
-    return Office(
+    return Context(
         home,
-        fleet.store,
-        open_launcher(lasting=True),
+        StoreCalls(fleet.store),
+        AgentLaunchers(open_launcher(lasting=True), partial(open_terminals, home)),
         owner=owner_of(home, said.over(load(home, env={}, lenient=True))),
         cluster=open_cluster,
         said=said,
-        terminals=partial(open_terminals, home),
     )
 
 
@@ -135,13 +136,12 @@ async def _serve(
     single: Single,
     report: StartReport,
 ) -> None:
-    home, office = fleet.home, office_of(fleet, said)
-    office.confirm_home = single.confirm
-    logs.set_up(home, office.redactor, to_terminal=to_terminal)
+    home, context = fleet.home, make_context(fleet, said)
+    logs.set_up(home, context.redactor, to_terminal=to_terminal)
     for warning in WARNINGS.values():
         log.warning("%s", warning)
     WARNINGS.clear()  # told
-    supervisor = Supervisor(office, origins=origins, report=report)
+    supervisor = Supervisor(context, origins=origins, report=report, check_home=single.confirm)
     gc.freeze()  # what is there now stays: nobody has to look through it for garbage again and again
     gc.set_threshold(*GARBAGE)
     loop = asyncio.get_running_loop()
@@ -151,4 +151,4 @@ async def _serve(
     try:
         await supervisor.serve()
     finally:
-        office.close()
+        context.close()

@@ -12,43 +12,41 @@ from fleet.core.task import Caller
 if TYPE_CHECKING:
     from fleet.core.run import Question, Run
     from fleet.core.task import Claim
-    from fleet.engine.office import Office
+    from fleet.store.base import Store
 
 #: How far back it is looked which runs led to a task; one that was deleted could hide any number.
 DEEPEST = 100
 
 
-def briefed(office: Office, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
+def briefed(store: Store, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
     """A token for the run, what it is to be told, and what was asked about its task."""
-    token = admitted(office, claim, run)
-    return token, _waiting(office, run.task_id), office.store.questions.find(task_id=run.task_id)
+    token = admitted(store, claim, run)
+    return token, _waiting(store, run.task_id), store.questions.find(task_id=run.task_id)
 
 
-def admitted(office: Office, claim: Claim, run: Run) -> str:
+def admitted(store: Store, claim: Claim, run: Run) -> str:
     """A token for the run, which tells how many runs led to its task and in which repositories it may make tasks."""
     depth, made_by = 0, claim.task.made_by
     while made_by and depth < DEEPEST:
-        found = office.store.tasks.find(Filter(ids=(made_by,)), sort="id", limit=1)
+        found = store.tasks.find(Filter(ids=(made_by,)), sort="id", limit=1)
         made_by, depth = (found[0].made_by, depth + 1) if found else ("", DEEPEST)
     repos = rules_of(claim.task).repos
     caller = Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch, depth=depth, repos=repos)
-    return office.store.tokens.issue(claim, caller)
+    return store.tokens.issue(claim, caller)
 
 
-def keep_prompt(office: Office, run: Run, text: str) -> None:
+def keep_prompt(store: Store, run: Run, text: str) -> None:
     """Keep the prompt of a run in a terminal as its first message; those of earlier runs are over."""
-    with office.store.atomic():
-        for each in office.store.messages.find(run.task_id):
+    with store.atomic():
+        for each in store.messages.find(run.task_id):
             if each.is_prompt:
-                office.store.messages.mark(each.id, Delivery.CARRIED, office.now(), run.id)
-        office.store.messages.add(
-            Message(id=run.id, task_id=run.task_id, run_id=run.id, text=text, queued_at=office.store.now())
-        )
+                store.messages.mark(each.id, Delivery.CARRIED, store.now(), run.id)
+        store.messages.add(Message(id=run.id, task_id=run.task_id, run_id=run.id, text=text, queued_at=store.now()))
 
 
-def _waiting(office: Office, task_id: str) -> list[Message]:
+def _waiting(store: Store, task_id: str) -> list[Message]:
     """What the agent of a task has not heard, also as part of a prompt that it never got."""
-    found = office.store.messages.find(task_id)
+    found = store.messages.find(task_id)
     unheard: set[str] = set()  # the runs since the last one whose prompt was heard
     for prompt in filter(lambda each: each.is_prompt, found):
         unheard = set() if prompt.delivered_at is not None else unheard | {prompt.id}
@@ -60,7 +58,7 @@ def _waiting(office: Office, task_id: str) -> list[Message]:
     ]
 
 
-def carry(office: Office, messages: list[Message], run: Run) -> None:
+def carry(store: Store, messages: list[Message], run: Run) -> None:
     """Note that these messages went into the prompt of a run."""
     for message in messages:
-        office.store.messages.mark(message.id, Delivery.CARRIED, office.now(), run.id)
+        store.messages.mark(message.id, Delivery.CARRIED, store.now(), run.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,15 @@ from fleet.core.budget import COST, TOKENS, budgets_in
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.run import UNKNOWN
-from fleet.core.spending import Budget, Spent, left_in
+from fleet.core.spending import Budget, Spent, check_budgets, left_in
 from fleet.core.task import HEADLESS
 from fleet.engine.costs import Cost, cost_of, model_of, reports_cost
 
 if TYPE_CHECKING:
     from fleet.config import Settings
-    from fleet.core.run import Run
+    from fleet.core.run import Outcome, Run
     from fleet.core.task import Task
+    from fleet.engine.store_calls import StoreCalls
     from fleet.store.base import Store
 
 #: How many makers above a task may set its budget, and how many tasks of a family are counted.
@@ -39,6 +41,36 @@ class BudgetLedger:
             self._kept = {each: kept for each, kept in self._kept.items() if now - kept[0] < LOOK_SECONDS}
             self._kept[task_id] = (now, spent(store, task_id, settings))
         return self._kept[task_id][1]
+
+
+class RunBudget:
+    """The budgets that a live run shares with others. Most runs have none beyond their own limits."""
+
+    def __init__(self, store: StoreCalls, ledger: BudgetLedger, task: Task) -> None:
+        self._store, self._ledger, self._task = store, ledger, task
+        self._may_have = bool(task.made_by or budgets_in(task.limits))
+        self._looked = 0.0
+
+    @property
+    def pause(self) -> float:
+        """In how many seconds to check again although the run's own agent is silent: others spend too."""
+        return LOOK_SECONDS if self._may_have else math.inf
+
+    async def alarm(self, run: Run, settings: Settings) -> Outcome | None:
+        """Return why the agent must be stopped if a budget is used up. Checks at most once per LOOK_SECONDS."""
+        now = time.monotonic()
+        if not self._may_have or run.result_at is not None or now - self._looked < LOOK_SECONDS:
+            return None
+        self._looked = now
+        try:
+            return await self._store.call(self._check, self._store.ports, settings)
+        except FleetError:  # the store does not answer now; the run's own limits hold meanwhile
+            return None
+
+    def _check(self, store: Store, settings: Settings) -> Outcome | None:
+        budgets = budgets_of(store, self._task)
+        self._may_have = bool(budgets)
+        return check_budgets((each, self._ledger.read(store, each.task_id, settings)) for each in budgets)
 
 
 def budgets_of(store: Store, task: Task) -> list[Budget]:

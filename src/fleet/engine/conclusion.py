@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from fleet.core.outcome import Seen
     from fleet.core.run import Outcome
     from fleet.core.task import Task
+    from fleet.engine.context import Context
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
-    from fleet.engine.office import Office
     from fleet.workspaces.diffs import DiffSize
     from fleet.workspaces.leftovers import Leftover
     from fleet.workspaces.view import View
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 UNDER_WAY = (Ending.INTERRUPTED, Ending.RELEASED, Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.CANCELLED)
 
 
-async def collect_evidence(office: Office, live: Live, end: Seen, outcome: Outcome, found: Gathered) -> Gathered:
+async def collect_evidence(context: Context, live: Live, end: Seen, outcome: Outcome, found: Gathered) -> Gathered:
     """Commit what the agent left, and add what became of its files to what it said. Raises ClaimLost, NoRoom.
 
     Repeating this after a crash does no harm.
@@ -59,19 +59,19 @@ async def collect_evidence(office: Office, live: Live, end: Seen, outcome: Outco
         if by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm):
             return found.replace(tree=Tree(kind=WORKTREE))
         refuse_gone(live.workspace.common)
-        return await _of_worktree(office, live, end.task, outcome, found)
+        return await _of_worktree(context, live, end.task, outcome, found)
     except ClaimLost:
         raise
     except (FleetError, OSError) as error:
         return _without_the_rest(live, found, error)
 
 
-async def verify_work(office: Office, live: Live, task: Task, found: Gathered) -> Gathered:
+async def verify_work(context: Context, live: Live, task: Task, found: Gathered) -> Gathered:
     """Add how the verify command of a task ends on what its agent left. Raises ClaimLost, NoRoom."""
     try:
         if live.workspace is None:
-            return await verified_in_place(office, task, live, found)
-        return await verified(office, task, live, Work(live.folder.home, live.workspace), found)
+            return await verified_in_place(context, task, live, found)
+        return await verified(context, task, live, Work(live.folder.home, live.workspace), found)
     except ClaimLost:
         raise
     except (FleetError, OSError) as error:
@@ -105,14 +105,14 @@ async def _of_directory(live: Live, task: Task, found: Gathered) -> Gathered:
     return found.replace(not_verified=IN_A_DIRECTORY)
 
 
-async def _of_worktree(office: Office, live: Live, task: Task, outcome: Outcome, found: Gathered) -> Gathered:
+async def _of_worktree(context: Context, live: Live, task: Task, outcome: Outcome, found: Gathered) -> Gathered:
     assert live.workspace is not None
     work = Work(live.folder.home, live.workspace)
     found = found.replace(tree=Tree(kind=WORKTREE))
     if not is_there(live.workspace.path):
         live.run = live.run.replace(diff_files=None, diff_added=None, diff_removed=None)
         return found.replace(missing=f"its worktree {live.workspace.path} is gone")
-    found = found.replace(strayed=(*found.strayed, *await _look(office, live, work)))
+    found = found.replace(strayed=(*found.strayed, *await _look(context, live, work)))
     # On a host where nobody looks for it, what was begun is sent on with the branch: another may go on with it.
     goes_on = outcome.ending in UNDER_WAY and not work.workspace.is_mirrored and not is_cut_short(outcome)
     left = None if goes_on else await asyncio.to_thread(_commit, live, work)
@@ -123,40 +123,42 @@ async def _of_worktree(office: Office, live: Live, task: Task, outcome: Outcome,
     return found if found.tree.tip else found.replace(missing=f"its branch {live.workspace.branch} is gone")
 
 
-async def note_changed_files(office: Office, task: Task, live: Live) -> None:
+async def note_changed_files(context: Context, task: Task, live: Live) -> None:
     """Flag files of coders and of the project that decide what runs, and were changed while the agent worked."""
-    await _note_coder_files(office, live)
-    await _note_project_file(office, task, live)
+    await _note_coder_files(context, live)
+    await _note_project_file(context, task, live)
 
 
-async def _note_coder_files(office: Office, live: Live) -> None:
+async def _note_coder_files(context: Context, live: Live) -> None:
     """Flag files from which its coder runs commands, and which were not so when the user trusted them."""
+    store = context.store
     run, cwd = live.run, live.run.workspace
-    known = await office.ask(trusted_in, office.store, live.workspace)
+    known = await store.call(trusted_in, store.ports, live.workspace)
     patterns = patterns_of(live.coder, live.settings)
-    left = await asyncio.to_thread(untrusted_files, office.home, cwd, patterns, known)
+    left = await asyncio.to_thread(untrusted_files, context.home, cwd, patterns, known)
     if not left:
         return
     _flag(live, f"not trusted as the run left it: {told(left)}, from which {live.coder.name} runs commands")
-    if live.workspace is not None or (not spawn_of(run).get("others") and office.places[cwd] == 1):
+    if live.workspace is not None or (not spawn_of(run).get("others") and context.places[cwd] == 1):
         live.run = live.run.replace(spawn=encode(spawn_of(run) | {LEFT: [digest(each.line) for each in left]}))
 
 
-async def _note_project_file(office: Office, task: Task, live: Live) -> None:
+async def _note_project_file(context: Context, task: Task, live: Live) -> None:
     """Flag a project file that is not as it was when the run began: it says how the next work is judged."""
-    before, now = live.settings, await office.settings_for(task)
+    before, now = live.settings, await context.settings_for(task)
     if before.project_digest != now.project_digest:
         _flag(
             live, f"{before.project_file or now.project_file}, which says how work is judged, was changed while it ran"
         )
 
 
-async def _look(office: Office, live: Live, work: Work) -> list[str]:
+async def _look(context: Context, live: Live, work: Work) -> list[str]:
     """Note what the agent should not have touched; of that, what is surely its own doing."""
+    store = context.store
     before = spawn_of(live.run)
-    changed = await office.ask(changed_repository, office.store, work.repository)
+    changed = await store.call(changed_repository, store.ports, work.repository)
     mark, began = str(before.get("primary") or ""), live.began_here.timestamp()
-    tampered, since, now = await office.look(_touched, work, mark, began)
+    tampered, since, now = await context.run_in_thread(_touched, work, mark, began)
     for each in (*changed, *tampered, *since):
         _flag(live, each)
     meanwhile = before.get("repository") and before["repository"] != now

@@ -19,9 +19,9 @@ from fleet.engine.settling import asked_before, claimed_task, judge_run, settle
 if TYPE_CHECKING:
     from fleet.core.outcome import Exit
     from fleet.core.task import Claim, Task
+    from fleet.engine.context import Context
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
-    from fleet.engine.office import Office
 
 SCREEN_LINES = 5_000
 SCREEN_SECONDS = 10.0
@@ -31,29 +31,30 @@ class EndedWithoutRoom(NoRoom):
     """The agent failed or changed nothing, and a disk that takes nothing more may be why: its task is given back."""
 
 
-async def finish_run(office: Office, claim: Claim, live: Live, exit: Exit | None, stop: Outcome | None) -> Task:
+async def finish_run(context: Context, claim: Claim, live: Live, exit: Exit | None, stop: Outcome | None) -> Task:
     """Judge a run whose agent has exited and whose output was read, and settle its task. Return the task.
 
     `stop` is why fleet stopped the agent, if it did. Repeating this after a crash does no harm.
     Raises ClaimLost once the task is known to be somebody else's, NoRoom while a disk takes nothing more.
     """
+    store = context.store
     is_well = exit is not None and exit.status == 0
     if not is_well:
         check_room(live)
     await keep_screen(live)
     found = await asyncio.to_thread(look, live)
     live.explain(exit.status if exit else None)
-    await note_changed_files(office, claim.task, live)
+    await note_changed_files(context, claim.task, live)
 
-    task = await insist(office.ask, f"the end of {live.run.id}", lambda: claimed_task(office, claim))
+    task = await insist(store.call, f"the end of {live.run.id}", lambda: claimed_task(store.ports, claim))
     end = observe_end(live, task, exit, stop, found)
     outcome = outcome_of(end)
-    found = await collect_evidence(office, live, end, outcome, found)
+    found = await collect_evidence(context, live, end, outcome, found)
     if live.interactive:  # a session's end is judged by what it left
         end = end.replace(run=live.run)
         outcome = outcome_of(end)
     if found.compared and needs_verification(found.evidence(outcome, task)):
-        found = await verify_work(office, live, task, found)
+        found = await verify_work(context, live, task, found)
     if found.gone and stop is None:
         end = end.replace(alarm=Outcome(ending=Ending.LOST, reason=found.gone))
         outcome = outcome_of(end)
@@ -61,8 +62,8 @@ async def finish_run(office: Office, claim: Claim, live: Live, exit: Exit | None
         check_room(live)
     outcome, judgement = judge_run(live, end, found, outcome)
 
-    await office.cluster.publish(live)
-    return await settle(office, claim, live, end, found, outcome, judgement)
+    await context.cluster.publish(live)
+    return await settle(context, claim, live, end, found, outcome, judgement)
 
 
 def check_room(live: Live) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Outcome, Run
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
-    from fleet.engine.office import Office
+    from fleet.store.base import Store
 
 COMPLETED, NO_CHANGES, FAILED, SKIPPED = "completed", "completed_no_changes", "failed", "skipped"
 AGENT, FLEET = "agent", "fleet"
@@ -51,7 +51,7 @@ def body_of(run: Run, outcome: Outcome, found: Gathered) -> dict[str, Any]:
     return body
 
 
-def keep(office: Office, live: Live, outcome: Outcome, found: Gathered, *, failed: bool) -> None:
+def keep(store: Store, live: Live, outcome: Outcome, found: Gathered, *, failed: bool) -> None:
     """Put what a task hands on into the history, within the caller's transaction."""
     told = body_of(live.run, outcome, found)
     if failed and told["status"] in (COMPLETED, NO_CHANGES):
@@ -60,17 +60,17 @@ def keep(office: Office, live: Live, outcome: Outcome, found: Gathered, *, faile
     result = Result(
         task_id=live.run.task_id,
         run_id=live.run.id,
-        made_at=office.now(),
+        made_at=store.now(),
         made_by=AGENT if found.result is not None else FLEET,
         body=encode(body),
     )
-    office.store.results.keep(result)
+    store.results.keep(result)
 
 
-def skipped(task_id: str, office: Office, *, no_item: bool = False) -> Result:
+def skipped(task_id: str, store: Store, *, no_item: bool = False) -> Result:
     """What a stage that did not run hands on."""
     body = {"status": SKIPPED, **({NO_ITEM: True} if no_item else {})}
-    return Result(task_id=task_id, run_id="", made_at=office.now(), made_by=FLEET, body=encode(body))
+    return Result(task_id=task_id, run_id="", made_at=store.now(), made_by=FLEET, body=encode(body))
 
 
 def _status(outcome: Outcome, found: Gathered, *, changed: bool) -> str:

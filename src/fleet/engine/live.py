@@ -17,10 +17,10 @@ from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.result_schema import HANDED_IN, is_handed_on
 from fleet.core.run import BY_TOOL, UNKNOWN, Ending, Outcome, Quota
+from fleet.engine.agent_launchers import TMUX
+from fleet.engine.budgets import RunBudget
 from fleet.engine.costs import costed, model_of, reports_cost
 from fleet.engine.fold import fold
-from fleet.engine.office import TMUX
-from fleet.engine.run_budget import RunBudget
 from fleet.engine.sampling import Sampler
 from fleet.engine.scope.bounds import bounds_of
 from fleet.engine.scope.lookout import Lookout
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
+    from fleet.engine.context import Context
     from fleet.engine.folder import TaskFolder
-    from fleet.engine.office import Office
     from fleet.engine.tail import Line
     from fleet.launchers.base import Agent, Terminal
 
@@ -80,8 +80,8 @@ class Terms(NamedTuple):
 class Live:
     """The state of one run in this process; the record of it is in the history."""
 
-    def __init__(self, office: Office, run: Run, terms: Terms, folder: TaskFolder, agent: Agent | None) -> None:
-        self._office = office
+    def __init__(self, context: Context, run: Run, terms: Terms, folder: TaskFolder, agent: Agent | None) -> None:
+        self._context = context
         self.run = run
         self.coder = coder = terms.coder
         self.workspace = terms.workspace
@@ -95,27 +95,27 @@ class Live:
         self.settings = terms.settings
         self.env = terms.env
         self._limits = watchdog_for(terms.settings, terms.task)
-        self.budget = RunBudget(office, terms.task)
+        self.budget = RunBudget(context.store, context.ledger, terms.task)
         self._hands_on = is_handed_on(terms.task) and not self.interactive
         self._reader = LineReader(f"{self.place}/stdout", run.stdout_offset)
         known = run.notes.get("transcript")
         start = None if known is None and did_resume(run) else known or 0
-        self.began_here = shown_here(run.started_at, office.now())
+        self.began_here = shown_here(run.started_at, context.now())
         self._transcript = Transcript(
             coder, run.workspace, terms.env, start, whole=self.interactive, since=self.began_here
         )
-        self._transcript_at = office.steady()
+        self._transcript_at = context.steady()
         self._has_news = True  # it printed something since the transcript was looked at
         age = agent.age_seconds if agent else None
         if age is None:
-            age = (office.now() - run.started_at).total_seconds()
-        self._signs = Signs(run, office.steady(), age)
+            age = (context.now() - run.started_at).total_seconds()
+        self._signs = Signs(run, context.steady(), age)
         self._rested = agent.frozen_seconds if agent else 0.0
         self._is_explained = False  # what its exit code means was added
         self._complaint = ""  # the end of its stderr, as last looked at
         self._stdin_open = coder.steering == STDIN and not self.interactive
         work = Work(folder.home, terms.workspace) if terms.workspace else None
-        self._sampler = Sampler(office, coder, work, f"{self.place}/stdout")
+        self._sampler = Sampler(context, coder, work, f"{self.place}/stdout")
         terminal = self.terminal
         self.typist = Typist(terminal, coder, f"{self.place}/stdout") if terminal is not None else None
         self._lookout: Lookout | None = None  # made when its first tool is used: it reads the list of worktrees
@@ -134,7 +134,7 @@ class Live:
             return False
         self._take(lines)
         self.run = self.run.replace(stdout_offset=self._reader.offset)
-        self._signs.printed(self.run, self._office.steady())
+        self._signs.printed(self.run, self._context.steady())
         self._sampler.has_news()
         self._has_news = self.dirty = True
         return True
@@ -168,7 +168,7 @@ class Live:
     def look_at_transcript(self) -> bool:
         """Take in a bounded part of what the coder writes about the session elsewhere; whether there is more."""
         events, grew = self._transcript.look(self.run.session)
-        self._transcript_at = self._office.steady()
+        self._transcript_at = self._context.steady()
         self._has_news = False
         if grew:
             self._signs.wrote_transcript(self._transcript_at)
@@ -192,7 +192,7 @@ class Live:
         except FleetError as error:
             log.info("%s takes no message: %s", self.run.id, error)
             return False
-        self._signs.has_more_to_read(self._office.steady())
+        self._signs.has_more_to_read(self._context.steady())
         return True
 
     async def can_type(self) -> bool:
@@ -222,19 +222,20 @@ class Live:
         """Why the agent must be stopped, if it must."""
         if self.settings.scope.live == STOP and (strayed := strayed_in(self.run)):
             return Outcome(ending=Ending.BLOCKED, reason=strayed[0])
-        return watchdog.check(self._facts(), self._limits, self._office.steady())
+        return watchdog.check(self._facts(), self._limits, self._context.steady())
 
     def rested(self, seconds: float) -> None:
         """It has stood still for so long in all, which counts for nothing."""
         if seconds > self._rested:
-            self._signs.rested(seconds - self._rested, self._office.steady())
+            self._signs.rested(seconds - self._rested, self._context.steady())
             self._rested = seconds
 
     async def has_waited(self) -> None:
         """Find out how long it has waited for answers to what it asked by a tool: that is no silence of its own."""
-        office, run = self._office, self.run
-        asked = await office.ask(office.store.questions.find, task_id=run.task_id)
-        now = office.now()
+        context, run = self._context, self.run
+        store = context.store
+        asked = await store.call(store.questions.find, task_id=run.task_id)
+        now = context.now()
         waits = [
             (each.asked_at, each.answered_at or now)
             for each in asked
@@ -243,7 +244,7 @@ class Live:
         if waits:
             seconds = sum(max(0.0, (end - begin).total_seconds()) for begin, end in waits)
             ago = (now - max(end for _, end in waits)).total_seconds()
-            self._signs.waited(seconds, max(0.0, ago), office.steady())
+            self._signs.waited(seconds, max(0.0, ago), context.steady())
 
     async def stir(self, ended: asyncio.Future[Any], *, soon: bool = False) -> None:
         """Wait until the agent says something, ends, or a watchdog wants to look; `soon`: at most a moment."""
@@ -255,7 +256,7 @@ class Live:
         look = TRANSCRIPT_SECONDS if self._has_news else COMPLAINT_SECONDS
         look = SESSION_SECONDS if self.interactive else look
         look = PROMPT_SECONDS if soon else look
-        pause = min(watchdog.next_check(self._facts(), self._limits, self._office.steady()), look, self.budget.pause)
+        pause = min(watchdog.next_check(self._facts(), self._limits, self._context.steady()), look, self.budget.pause)
         stirred = asyncio.ensure_future(self.agent.stirred.wait())
         await asyncio.wait({stirred, ended}, timeout=max(pause, 0.05), return_when=asyncio.FIRST_COMPLETED)
         if stirred.done():
@@ -264,7 +265,7 @@ class Live:
             stirred.cancel()
             await self._look_at_cpu()
         often = SESSION_SECONDS if self.interactive else TRANSCRIPT_SECONDS
-        if (self._office.steady() - self._transcript_at).total_seconds() >= often:
+        if (self._context.steady() - self._transcript_at).total_seconds() >= often:
             self.look_at_transcript()
             self._look_at_complaints()
         sampled = await self._sampler.look(self.run, self.agent, self.terminal)
@@ -273,7 +274,7 @@ class Live:
 
     def _look_at_complaints(self) -> None:
         """Some coders tell only on stderr that they wait for a limit to end."""
-        if self.interactive or self._signs.silent_seconds(self._office.steady()) < COMPLAINT_SECONDS:
+        if self.interactive or self._signs.silent_seconds(self._context.steady()) < COMPLAINT_SECONDS:
             return
         complaint = self.folder.complaint(self.run.number)
         if complaint and complaint != self._complaint:
@@ -289,7 +290,7 @@ class Live:
             return
         with contextlib.suppress(FleetError, OSError, TimeoutError):
             used = await asyncio.wait_for(self.agent.cpu_seconds(), 5)
-            if self._signs.used_cpu(used, self._office.steady()):
+            if self._signs.used_cpu(used, self._context.steady()):
                 self._sampler.has_news()
 
     def _take(self, lines: list[Line]) -> None:
@@ -298,13 +299,13 @@ class Live:
             self.run = self.run.replace(folded=encode(self.run.notes | {"cut": self.run.notes.get("cut", 0) + cut}))
 
     def _fold(self, events: list[Event]) -> None:
-        now = self._office.now()
+        now = self._context.now()
         self.run = self._weighed(fold(self.run, [self._clean(event) for event in events], now))
         self._look_out(events)
         for event in events:
             for gauge in event.gauges:
                 self._note_quota(gauge, now)
-        self._signs.folded(self.run, self._office.steady())
+        self._signs.folded(self.run, self._context.steady())
         self.delivered += [event.text for event in events if event.kind == Kind.DELIVERED]
         try:
             self.folder.append_events(events, now)
@@ -329,7 +330,7 @@ class Live:
         if not used:
             return
         if self._lookout is None:
-            bounds = bounds_of(self._office.home, self.folder.path, self.run.workspace, self.workspace, self.env)
+            bounds = bounds_of(self._context.home, self.folder.path, self.run.workspace, self.workspace, self.env)
             self._lookout = Lookout(bounds, self.folder.clean, str(self.run.notes.get("shell") or ""))
         seen = self._lookout.look(used)
         self.run = noted(self.run, seen, self._lookout.directory)

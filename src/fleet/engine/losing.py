@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Run
     from fleet.core.task import Claim, Task
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
+    from fleet.engine.store_calls import StoreCalls
     from fleet.launchers.base import Agent
+    from fleet.store.base import Store
 
     T = TypeVar("T")
 
@@ -30,7 +32,7 @@ END_SECONDS = 15.0
 AGAIN_SECONDS = 1.0
 
 
-async def lose(office: Office, run: Run, agent: Agent | None) -> None:
+async def lose(context: Context, run: Run, agent: Agent | None) -> None:
     """Have a run be over once its agent is gone; one that others go on with is theirs.
 
     An agent that does not go is left to the next supervisor, and so is the run.
@@ -42,60 +44,61 @@ async def lose(office: Office, run: Run, agent: Agent | None) -> None:
         log.warning("%s was lost, and its agent does not end", run.id)
         return
     with contextlib.suppress(ClaimLost):
-        await insist(office.ask_once, f"the loss of {run.task_id}", lambda: record(office, run))
+        await insist(context.store.call_once, f"the loss of {run.task_id}", lambda: record(context, run))
 
 
-async def lose_begun(office: Office, claim: Claim) -> None:
+async def lose_begun(context: Context, claim: Claim) -> None:
     """End what came of a claim before anybody followed it: its run on record, and the agent if there is one."""
-    run = await _recorded(office, claim)
-    if run is not None and await is_gone(office, run):
-        await lose(office, run, None)
+    run = await _recorded(context.store, claim)
+    if run is not None and await is_gone(context, run):
+        await lose(context, run, None)
 
 
-async def end_begun(office: Office, claim: Claim) -> bool:
+async def end_begun(context: Context, claim: Claim) -> bool:
     """End the agent of the run that was begun with a claim; True once it is gone, or there is none."""
-    run = await _recorded(office, claim)
-    return run is None or await is_gone(office, run)
+    run = await _recorded(context.store, claim)
+    return run is None or await is_gone(context, run)
 
 
-async def is_gone(office: Office, run: Run) -> bool:
+async def is_gone(context: Context, run: Run) -> bool:
     """End the agent of a run; True once it is gone. Otherwise the run is left to who finds it later."""
-    folder = folder_of(office.home, run, office.redactor)
-    gone = await office.launcher_of(run.launcher).end(folder.run_folder(run.number))
+    folder = folder_of(context.home, run, context.redactor)
+    gone = await context.launchers.find(run.launcher).end(folder.run_folder(run.number))
     if not gone:
         log.error("the agent of %s does not end: its run goes on", run.id)
     return gone
 
 
-def record(office: Office, run: Run) -> None:
+def record(context: Context, run: Run) -> None:
     """Put on record that a run was lost, and why; one that is over stays so. Raises ClaimLost if it was adopted."""
+    store = context.store
     try:
-        end_task_json(office, office.store.tasks.get(run.task_id), run)
+        end_task_json(context, store.tasks.get(run.task_id), run)
         reason = "its claim was lost"
     except TaskNotFound:
         reason = "its task was deleted"
     lost = {"ending": Ending.LOST, "reason": reason, "finding": Finding.INFRA_ERROR}
-    office.store.runs.end(run.replace(ended_at=office.now(), **lost))
+    store.runs.end(run.replace(ended_at=context.now(), **lost))
 
 
-def end_task_json(office: Office, task: Task, run: Run) -> None:
+def end_task_json(context: Context, task: Task, run: Run) -> None:
     """Write the `task.json` of a task whose run has ended: whatever its agent changed there does not count."""
-    folder = folder_of(office.home, run, office.redactor)
+    folder = folder_of(context.home, run, context.redactor)
     try:
         folder.write_task_json(task, task.coder or run.coder, task.model or run.model)
     except OSError as error:  # what was changed was put aside before: that needs no room
         log.warning("task.json of %s cannot be written: %s", task.id, error)
 
 
-def _begun(office: Office, claim: Claim) -> Run | None:
+def _begun(store: Store, claim: Claim) -> Run | None:
     """The live run that was begun with a claim."""
-    live = [run for run in office.store.runs.of_task(claim.task.id) if run.is_live]
+    live = [run for run in store.runs.of_task(claim.task.id) if run.is_live]
     return next((run for run in live if (run.owner, run.epoch) == (claim.owner, claim.epoch)), None)
 
 
-async def _recorded(office: Office, claim: Claim) -> Run | None:
+async def _recorded(store: StoreCalls, claim: Claim) -> Run | None:
     # It is asked without the claim, which would only be lost once more.
-    return await insist(office.ask_once, f"the loss of {claim.task.id}", lambda: _begun(office, claim))
+    return await insist(store.call_once, f"the loss of {claim.task.id}", lambda: _begun(store.ports, claim))
 
 
 async def insist(ask: Callable[[Callable[[], T]], Awaitable[T]], what: str, call: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ from fleet.engine.hosting import is_seen, machine_mark, name_of, pin_here
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -21,74 +21,74 @@ log = logging.getLogger(__name__)
 class Presence:
     """This host's row. Asks the store."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._told: list[datetime] = []  # when we told of ourselves: a word that got no answer may stand all the same
         self._twin = False
         self._namesakes: list[str] = []
         self._copies: list[str] = []
-        self._machine = machine_mark(office.home)
+        self._machine = machine_mark(context.home)
 
     def tell(self, agents: int) -> None:
         """Keep the row as it is now."""
-        office = self._office
-        rows = office.store.hosts.all()
-        self._look_for_twin(next((row for row in rows if row.id == office.owner), None))
+        context, store = self._context, self._context.store.ports
+        rows = store.hosts.all()
+        self._look_for_twin(next((row for row in rows if row.id == context.owner), None))
         self._look_for_namesakes(rows)
-        row = self._row(agents, office.settings.max_concurrent)
+        row = self._row(agents, context.settings.max_concurrent)
         self._told = [*self._told[-1:], row.seen_at]
-        office.store.hosts.keep(row)
+        store.hosts.keep(row)
 
     def leave(self, agents: int) -> None:
         """Say goodbye: a host without slots takes nothing more. Its agents may go on."""
-        self._office.store.hosts.keep(self._row(agents, 0))
+        self._context.store.ports.hosts.keep(self._row(agents, 0))
 
     def look(self, own: Host | None, agents: int) -> list[str]:
         """Why this host may take nothing now, by its row; and tell at once when it has become another."""
-        office = self._office
-        name = name_of(office.settings)
+        context = self._context
+        name = name_of(context.settings)
         if self._twin:
             return [f"another supervisor calls itself {name} as well"]
-        if own is not None and self._told and _said(own) != _said(self._row(agents, office.settings.max_concurrent)):
+        if own is not None and self._told and _said(own) != _said(self._row(agents, context.settings.max_concurrent)):
             self.tell(agents)
         return [f"this host, {name}, is drained"] if own is not None and own.drained_at is not None else []
 
     def _row(self, agents: int, slots: int) -> Host:
-        office = self._office
+        context = self._context
         return Host(
-            id=office.owner,
-            name=name_of(office.settings),
-            labels=(*office.settings.host.labels, pin_here(office.home)),
+            id=context.owner,
+            name=name_of(context.settings),
+            labels=(*context.settings.host.labels, pin_here(context.home)),
             slots=slots,
             agents=agents,
             load=_load(),
             version=__version__,
-            address=office.cluster.address,
+            address=context.cluster.address,
             machine=self._machine,
-            seen_at=office.now(),
+            seen_at=context.now(),
         )
 
     def _look_for_twin(self, own: Host | None) -> None:
         """Two machines with one name and the same path of their homes have one id: each sees the other's word."""
         self._twin = own is not None and own.slots > 0 and bool(self._told) and own.seen_at not in self._told
         if self._twin:
-            owner = self._office.owner
+            owner = self._context.owner
             log.error("another supervisor calls itself %s too; give each host a [host] name of its own", owner)
 
     def _look_for_namesakes(self, rows: list[Host]) -> None:
-        office, now = self._office, self._office.now()
-        name, seconds = name_of(office.settings), office.settings.supervisor.claim_seconds
-        pin = pin_here(office.home)
-        others = [row for row in rows if row.name == name and row.id != office.owner]
+        context, now = self._context, self._context.now()
+        name, seconds = name_of(context.settings), context.settings.supervisor.claim_seconds
+        pin = pin_here(context.home)
+        others = [row for row in rows if row.name == name and row.id != context.owner]
         found = [row.id for row in others if is_seen(row, now, seconds)]
         if found and found != self._namesakes:
             log.warning("%s is called %s as well: tasks that require this host may run there", ", ".join(found), name)
         self._namesakes = found
         alike = [row for row in rows if pin in row.labels and row.machine != self._machine]
-        copies = [row.id for row in alike if row.id != office.owner and is_seen(row, now, seconds)]
+        copies = [row.id for row in alike if row.id != context.owner and is_seen(row, now, seconds)]
         if copies and copies != self._copies:
             words = "%s has a copy of this home: tasks that stay on their host may run there; remove %s in one of them"
-            log.warning(words, ", ".join(copies), office.home.identity)
+            log.warning(words, ", ".join(copies), context.home.identity)
         self._copies = copies
 
 

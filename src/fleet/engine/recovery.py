@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Run
     from fleet.core.task import Task
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.engine.strays import Stray
     from fleet.home import Home
     from fleet.launchers.base import Agent
@@ -49,17 +49,17 @@ EXPIRED = "whoever held it let its claim expire"
 class Recovery:
     """Finds runs that nobody follows."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def runs(self, followed: Collection[str]) -> AsyncIterator[Work]:
         """Every run of ours to go on with, each with the work to do; tasks claimed but never started are given back."""
-        office = self._office
-        live = await office.ask(office.store.runs.live, office.owner)
+        context, store = self._context, self._context.store
+        live = await store.call(store.runs.live, context.owner)
         for run in live:
             if run.task_id not in followed and (work := await self._adopt(run)):
                 yield work
-        await office.ask(self._give_back_unstarted, {run.task_id for run in live})
+        await store.call(self._give_back_unstarted, {run.task_id for run in live})
 
     async def strays(self) -> AsyncIterator[Work]:
         """Every agent in this home to go on with that is not on record, each with the work to do; others are ended.
@@ -67,11 +67,11 @@ class Recovery:
         A restored backup knows nothing of what began after it; or another host has the task since, and the agent stands
         still. Raises FleetError while an agent whose folder was deleted or moved does not end.
         """
-        office = self._office
-        live = await office.ask(office.store.runs.live, office.owner)
-        await asyncio.to_thread(_end_lost, office.home, [self._place(run) for run in live])
-        found = await asyncio.to_thread(living, office.home)
-        for stray in await office.ask(strays_among, office.home, office.store, found):
+        context, store = self._context, self._context.store
+        live = await store.call(store.runs.live, context.owner)
+        await asyncio.to_thread(_end_lost, context.home, [self._place(run) for run in live])
+        found = await asyncio.to_thread(living, context.home)
+        for stray in await store.call(strays_among, context.home, store.ports, found):
             try:
                 work = await self._take_in(stray)
             except StoreFault:
@@ -84,64 +84,66 @@ class Recovery:
 
     async def end_left(self) -> None:
         """End the agents of our runs, whoever followed them; the next supervisor settles what these came to."""
-        office = self._office
-        for run in await office.ask(office.store.runs.live, office.owner):
-            await losing.is_gone(office, run)
+        context, store = self._context, self._context.store
+        for run in await store.call(store.runs.live, context.owner):
+            await losing.is_gone(context, run)
 
     async def reap(self, followed: Iterable[str]) -> tuple[list[Work], list[Task]]:
         """What others let expire: runs that can be gone on with from here, and tasks that were given back.
 
         A task whose agent lives here is never given back, whoever follows it.
         """
-        office, own = self._office, set(followed)
-        expired = await office.ask(office.store.claims.expired)
+        context, own = self._context, set(followed)
+        store = context.store
+        expired = await store.call(store.claims.expired)
         if not expired:
             return [], []
-        left = await office.ask(self._left, expired)
+        left = await store.call(self._left, expired)
         here = [run for run in left if run.task_id not in own and self._is_here(run)]
         found = [work for run in here if (work := await self._adopt(run))]
         spared = [*own, *(run.task_id for run in here)]
-        return found, await office.ask(self._give_back_expired, spared)
+        return found, await store.call(self._give_back_expired, spared)
 
     async def _take_in(self, stray: Stray) -> Work | None:
         """Put a stray on record as it was begun, to go on with; one that cannot be is ended, its work saved first."""
-        office = self._office
-        agent = await office.launcher_of(stray.launcher).find(stray.place)
+        context = self._context
+        agent = await context.launchers.find(stray.launcher).find(stray.place)
         if agent is None:
             return None
-        asked = office.cluster.leases.now()
-        begun = await office.ask(self._put_on_record, stray) if stray.run is not None else None
+        asked = context.cluster.leases.now()
+        begun = await context.store.call(self._put_on_record, stray) if stray.run is not None else None
         if begun is None:
             await self._end(stray, agent)
             return None
         claim, run = begun
-        office.cluster.leases.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
+        context.cluster.leases.confirm([run.task_id], asked, context.settings.supervisor.claim_seconds)
         log.info("adopted %s, which was not on record", run.id)
-        runner = Runner(office, claim)
+        runner = Runner(context, claim)
         return runner, runner.adopt(run, agent)
 
     def _put_on_record(self, stray: Stray) -> tuple[Claim, Run] | None:
         """Claim the task of a stray for its run; none where the task is over, gone, or goes on with another run."""
-        office, run, space = self._office, stray.run, stray.workspace
+        context, run, space = self._context, stray.run, stray.workspace
+        store = context.store
         assert run is not None
         try:
-            with office.store.atomic():
-                now, ttl = office.now(), timedelta(seconds=office.settings.supervisor.claim_seconds)
-                task = office.store.tasks.get(run.task_id)
-                is_held = task.is_claimed and task.claim_owner != office.owner
+            with store.atomic():
+                now, ttl = context.now(), timedelta(seconds=context.settings.supervisor.claim_seconds)
+                task = store.tasks.get(run.task_id)
+                is_held = task.is_claimed and task.claim_owner != context.owner
                 if stray.known is not None or is_held or task.status == Status.CLOSED or self._is_behind(run):
                     return None
-                task = task.claimed(office.owner, now, now + ttl)
-                office.store.tasks.save(task)
-                claim = Claim(task=task, owner=office.owner, epoch=task.epoch, expires_at=now + ttl)
+                task = task.claimed(context.owner, now, now + ttl)
+                store.tasks.save(task)
+                claim = Claim(task=task, owner=context.owner, epoch=task.epoch, expires_at=now + ttl)
                 if space is not None:
-                    leased = office.store.workspaces.lease(space)
+                    leased = store.workspaces.lease(space)
                     if leased.path != run.workspace:
                         raise BranchTaken(space.branch, task.id, path=leased.path)
-                    office.store.workspaces.save(leased.replace(ready_at=space.ready_at, notes=space.notes))
+                    store.workspaces.save(leased.replace(ready_at=space.ready_at, notes=space.notes))
                 # All of its output is read again: what was noted of it before does not count twice.
-                run = office.store.runs.begin(claim, run.replace(spawn=begun_now(office.home, run)))
-                admitted(office, claim, run)
+                run = store.runs.begin(claim, run.replace(spawn=begun_now(context.home, run)))
+                admitted(store.ports, claim, run)
                 return claim, run
         except (TaskNotFound, IllegalMove) as error:
             log.info("%s cannot be put on record: %s", stray.run_id, error)
@@ -149,19 +151,19 @@ class Recovery:
 
     def _is_behind(self, run: Run) -> bool:
         """Whether its task has a later run, or an earlier one whose agent lives."""
-        earlier = self._office.store.runs.of_task(run.task_id)
-        alive = living_runs(self._office.home.task(run.task_id))
+        earlier = self._context.store.runs.of_task(run.task_id)
+        alive = living_runs(self._context.home.task(run.task_id))
         return any(each.number >= run.number or (each.is_live and each.number in alive) for each in earlier)
 
     async def _end(self, stray: Stray, agent: Agent) -> None:
         """End a stray, with all that it made saved beside its branch."""
-        office = self._office
+        context, store = self._context, self._context.store
         log.warning("%s is not on record as live: its agent is ended", stray.run_id)
-        launcher = office.launcher_of(stray.launcher)
+        launcher = context.launchers.find(stray.launcher)
         await asyncio.to_thread(launcher.freeze, [stray.place])
-        space = stray.workspace or await office.ask(office.store.workspaces.get, stray.task_id)
+        space = stray.workspace or await store.call(store.workspaces.get, stray.task_id)
         if space is not None and is_there(space.path):
-            save = partial(save_all, office.home, space, stray.number, office.settings.saving, with_ignored=True)
+            save = partial(save_all, context.home, space, stray.number, context.settings.saving, with_ignored=True)
             try:
                 saved = await asyncio.to_thread(save)
             except (FleetError, OSError) as error:
@@ -174,65 +176,65 @@ class Recovery:
             await asyncio.wait_for(agent.ended(), losing.END_SECONDS)
 
     async def _adopt(self, run: Run) -> Work | None:
-        office = self._office
+        context, store = self._context, self._context.store
         try:
-            agent = await office.launcher_of(run.launcher).find(self._place(run))
+            agent = await context.launchers.find(run.launcher).find(self._place(run))
         except (FleetError, OSError) as error:  # one shim that does not answer must not keep the others waiting
             log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
             return None
-        asked = office.cluster.leases.now()
-        claim = await office.ask(self._claim_again, run)
+        asked = context.cluster.leases.now()
+        claim = await store.call(self._claim_again, run)
         if claim is None:
-            if run.owner == office.owner and await losing.is_gone(office, run):
+            if run.owner == context.owner and await losing.is_gone(context, run):
                 with contextlib.suppress(ClaimLost):
-                    await office.ask(losing.record, office, run)
+                    await store.call(losing.record, context, run)
             return None
-        office.cluster.leases.confirm([run.task_id], asked, office.settings.supervisor.claim_seconds)
+        context.cluster.leases.confirm([run.task_id], asked, context.settings.supervisor.claim_seconds)
         log.info("%s %s", "adopted" if agent else "found ended:", run.id)
-        runner = Runner(office, claim)
+        runner = Runner(context, claim)
         return runner, runner.adopt(run.replace(epoch=claim.epoch, owner=claim.owner), agent)
 
     def _give_back_expired(self, spared: list[str]) -> list[Task]:
-        store = self._office.store
+        store = self._context.store.ports
         with store.atomic():
             reaped = store.claims.reap(spare=spared)
             return [put_off(store, task, task.reason or EXPIRED) for task in reaped]
 
     def _is_here(self, run: Run) -> bool:
         """Whether the agent of a run lives on this host, or left its exit here."""
-        launcher, place = self._office.launcher_of(run.launcher), self._place(run)
+        launcher, place = self._context.launchers.find(run.launcher), self._place(run)
         return launcher.is_alive(place) or launcher.last_exit(place) is not None
 
     def _place(self, run: Run) -> str:
-        return folder_of(self._office.home, run, self._office.redactor).run_folder(run.number)
+        return folder_of(self._context.home, run, self._context.redactor).run_folder(run.number)
 
     def _left(self, expired: list[str]) -> list[Run]:
         """The live runs of tasks whose claim has expired."""
-        office = self._office
-        with office.store.snapshot():
-            named = {task.run_id for task in office.store.tasks.find(Filter(ids=tuple(expired)), sort="id")}
-            runs = office.store.runs.last(expired).values()
+        store = self._context.store
+        with store.snapshot():
+            named = {task.run_id for task in store.tasks.find(Filter(ids=tuple(expired)), sort="id")}
+            runs = store.runs.last(expired).values()
         return [run for run in runs if run.is_live and run.id in named]
 
     def _claim_again(self, run: Run) -> Claim | None:
-        office = self._office
-        ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
+        context, store = self._context, self._context.store
+        ttl = timedelta(seconds=context.settings.supervisor.claim_seconds)
         try:
-            task = office.store.tasks.get(run.task_id)
+            task = store.tasks.get(run.task_id)
             if task.run_id != run.id:  # claimed again since, and not yet begun: that claim is not this run's
                 raise ClaimLost(run.task_id, run.epoch)
-            return office.store.claims.adopt(run.task_id, office.owner, epoch=task.epoch, ttl=ttl)
+            return store.claims.adopt(run.task_id, context.owner, epoch=task.epoch, ttl=ttl)
         except (ClaimLost, TaskNotFound):
             return None
 
     def _give_back_unstarted(self, known: set[str]) -> None:
-        office = self._office
-        for task in office.store.tasks.find(Filter(statuses=("in_progress",), assignee=office.owner), sort="id"):
-            if task.claim_owner == office.owner and task.id not in known and task.is_supervised:
-                with office.store.atomic():
-                    freed = office.store.tasks.get(task.id).freed(office.now())
-                    office.store.tasks.save(freed)
-                    put_off(office.store, freed, freed.reason or "it was claimed but never started")
+        context, store = self._context, self._context.store
+        for task in store.tasks.find(Filter(statuses=("in_progress",), assignee=context.owner), sort="id"):
+            if task.claim_owner == context.owner and task.id not in known and task.is_supervised:
+                with store.atomic():
+                    freed = store.tasks.get(task.id).freed(context.now())
+                    store.tasks.save(freed)
+                    put_off(store.ports, freed, freed.reason or "it was claimed but never started")
                 log.info("gave back %s: it was claimed but never started", task.id)
 
 

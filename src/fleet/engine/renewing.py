@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fleet.core.task import Claim
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.engine.runner import Runner
 
 log = logging.getLogger(__name__)
@@ -23,28 +23,28 @@ SHIM_SECONDS = 1.0
 class Renewals:
     """Renews what a supervisor holds."""
 
-    def __init__(self, office: Office, runners: Mapping[str, Runner]) -> None:
-        self._office, self._runners = office, runners
+    def __init__(self, context: Context, runners: Mapping[str, Runner]) -> None:
+        self._context, self._runners = context, runners
         self._telling: set[asyncio.Task[None]] = set()
 
     async def renew(self) -> list[str]:
         """Put off the expiry of all claims; the tasks whose claim is lost. Raises FleetError."""
-        office = self._office
+        context, store = self._context, self._context.store
         held = {key: runner for key, runner in self._runners.items() if not runner.is_settled}
-        ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
-        asked = office.cluster.leases.now()
+        ttl = timedelta(seconds=context.settings.supervisor.claim_seconds)
+        asked = context.cluster.leases.now()
         claims: list[Claim] = []
         if held:
-            claims = await office.ask(office.store.claims.renew, [runner.claim for runner in held.values()], ttl=ttl)
-        elif office.is_away:
-            await office.ask(office.store.config.all)  # whoever holds nothing is asked all the same whether he is there
+            claims = await store.call(store.claims.renew, [runner.claim for runner in held.values()], ttl=ttl)
+        elif store.is_away:
+            await store.call(store.config.all)  # whoever holds nothing is asked all the same whether he is there
         kept = {claim.task.id: claim for claim in claims}
         for key, claim in kept.items():
             held[key].claim = claim
-        office.cluster.leases.confirm(kept, asked, ttl.total_seconds())
-        office.note_back()
+        context.cluster.leases.confirm(kept, asked, ttl.total_seconds())
+        store.note_back()
         lost = [key for key, runner in held.items() if key not in kept and self._runners.get(key) is runner]
-        office.cluster.leases.lose(lost)
+        context.cluster.leases.lose(lost)
         await self._tell([held[key] for key in kept])
         return lost
 

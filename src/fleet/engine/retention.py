@@ -16,7 +16,7 @@ from fleet.home import Home
 
 if TYPE_CHECKING:
     from fleet.core.run import Run
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.store.base import Store
 
 log = logging.getLogger(__name__)
@@ -86,22 +86,23 @@ def due_before(now: datetime, raw_days: int) -> datetime:
     return now - timedelta(days=raw_days)
 
 
-def sweep(office: Office) -> int:
+def sweep(context: Context) -> int:
     """Remove some of the raw output that is due; from how many runs. May be called often: it looks once a day.
 
     While more is due it goes on with each call, a bounded part at a time. Call it where the store is asked.
     """
-    now = office.now()
-    name = office.cluster.own_key(SWEPT)  # each host removes its own
-    mark = read_mark(office.store.config.all().get(name, ""))
+    store = context.store
+    now = context.now()
+    name = context.cluster.own_key(SWEPT)  # each host removes its own
+    mark = read_mark(store.config.all().get(name, ""))
     if not mark.is_due(now):
         return 0
-    before = due_before(now, office.settings.supervisor.raw_days)
-    part = office.store.runs.ended(before=before, after=mark.place, limit=PART)
-    removed = remove(office.home, part)
+    before = due_before(now, context.settings.supervisor.raw_days)
+    part = store.runs.ended(before=before, after=mark.place, limit=PART)
+    removed = remove(context.home, part)
     if len(part) < PART:
-        office.store.tails.forget(before)
-    office.store.config.set(name, mark.after(part, now).text())
+        store.tails.forget(before)
+    store.config.set(name, mark.after(part, now).text())
     if removed.files or removed.failed:
         log.info("raw output of %s runs removed: %s bytes; %s files left", removed.runs, removed.bytes, removed.failed)
     return removed.runs

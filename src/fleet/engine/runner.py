@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from fleet.core.outcome import Exit
     from fleet.core.run import Message, Run
     from fleet.core.task import Claim
+    from fleet.engine.context import Context
     from fleet.engine.live import Live
-    from fleet.engine.office import Office
     from fleet.launchers.base import Agent
 
 log = logging.getLogger(__name__)
@@ -46,8 +46,8 @@ TERMINAL_STEPS = (signal.SIGTERM,)
 class Runner:
     """Follows one claimed task through one run."""
 
-    def __init__(self, office: Office, claim: Claim) -> None:
-        self._office = office
+    def __init__(self, context: Context, claim: Claim) -> None:
+        self._context = context
         self.claim = claim
         self.live: Live | None = None
         self._stopping: Outcome | None = None
@@ -68,7 +68,7 @@ class Runner:
             live = await self._begun()
         except ClaimLost:
             log.warning("claim on %s lost before it started", self.claim.task.id)
-            await losing.lose_begun(self._office, self.claim)
+            await losing.lose_begun(self._context, self.claim)
         else:
             if live is not None:
                 await self._take_messages(live)
@@ -76,7 +76,7 @@ class Runner:
 
     async def adopt(self, run: Run, agent: Agent | None) -> None:
         """Go on with a run that was started before us; without an agent it ended meanwhile or vanished."""
-        live = await starting.adopted(self._office, self.claim, run, agent)
+        live = await starting.adopted(self._context, self.claim, run, agent)
         await self._take_messages(live)
         await self.follow(live)
 
@@ -96,26 +96,26 @@ class Runner:
                     log.warning("%s waits for room on a disk: %s", live.run.id, error)
                 await asyncio.sleep(ROOM_SECONDS)
         finally:
-            self._office.busy[live.run.coder, live.run.account] -= 1
-            self._office.places[live.run.workspace] -= 1
+            self._context.busy[live.run.coder, live.run.account] -= 1
+            self._context.places[live.run.workspace] -= 1
 
     async def _follow(self, live: Live) -> None:
         try:
-            launcher = self._office.launcher_of(live.run.launcher)
+            launcher = self._context.launchers.find(live.run.launcher)
             if live.agent:
-                self._office.cluster.leases.guard(self.claim.task.id, launcher, live.place)
+                self._context.cluster.leases.guard(self.claim.task.id, launcher, live.place)
                 await self.put_off()
             exit = await self._watch(live) if live.agent else launcher.last_exit(live.place)
             if self._left:
                 return
             if self._lost:
-                await losing.lose(self._office, live.run, None)
+                await losing.lose(self._context, live.run, None)
                 return
             if exit is None and not launcher.was_started(live.place):
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
             await live.read_all()
             await self._note_delivered(live)
-            await finish_run(self._office, self.claim, live, exit, self._stopping)
+            await finish_run(self._context, self.claim, live, exit, self._stopping)
             self.is_settled = True
             await close_terminal(live)
         except ClaimLost:
@@ -124,7 +124,7 @@ class Runner:
             except StoreAway:  # who has it now cannot be asked
                 await self.kill()
             if not self._left:
-                await losing.lose(self._office, live.run, live.agent)
+                await losing.lose(self._context, live.run, live.agent)
 
     async def give_up(self, error: Exception) -> None:
         """After a fault of our own: end the agent and count it as a failure, so that it cannot return for ever.
@@ -135,13 +135,13 @@ class Runner:
         with contextlib.suppress(FleetError):
             live = self.live
             if not await (
-                losing.is_gone(self._office, live.run) if live else losing.end_begun(self._office, self.claim)
+                losing.is_gone(self._context, live.run) if live else losing.end_begun(self._context, self.claim)
             ):
                 return
             try:
-                await settling.settle_unstarted(self._office, self.claim, outcome)
+                await settling.settle_unstarted(self._context, self.claim, outcome)
             except ClaimLost:
-                await losing.lose_begun(self._office, self.claim)
+                await losing.lose_begun(self._context, self.claim)
 
     def stop(self, ending: str, reason: str) -> None:
         """Have the agent asked to stop; what is left after the grace is killed."""
@@ -153,7 +153,7 @@ class Runner:
     def note_hand_in(self) -> None:
         """Its agent says that it is done: one in a terminal, which would wait on, is ended after its last word."""
         if self.live is not None and self.live.interactive and self._handed_in is None:
-            self._handed_in = self._office.steady()
+            self._handed_in = self._context.steady()
             self._stir()
 
     def note_closed(self, reason: str) -> None:
@@ -179,7 +179,7 @@ class Runner:
         live = self.live
         if live is None or live.agent is None:
             return
-        left = self._office.cluster.leases.left(self.claim.task.id)
+        left = self._context.cluster.leases.left(self.claim.task.id)
         if left is None and not live.agent.is_fenced:
             return
         try:
@@ -189,10 +189,11 @@ class Runner:
 
     async def let_go(self) -> None:
         """The claim is somebody else's now: an agent that they follow is left to them, any other is ended."""
+        store = self._context.store
         if self.live is None or self._lost:
             return
-        run = await self._office.ask_once(self._office.store.runs.get, self.live.run.id)
-        if run is not None and run.is_live and run.owner != self._office.owner:
+        run = await store.call_once(store.runs.get, self.live.run.id)
+        if run is not None and run.is_live and run.owner != self._context.owner:
             log.warning("%s is followed by %s now: it is left to them", run.id, run.owner)
             self._left = True
             self._stir()
@@ -200,7 +201,7 @@ class Runner:
             log.warning("claim on %s lost: its agent is ended and its word not taken", self.live.run.task_id)
             await self.kill()
             # Another host has the task, and perhaps this one again by now: nothing here is the end of a run.
-            self._lost = self._office.cluster.may_be_elsewhere(self.claim.task.id)
+            self._lost = self._context.cluster.may_be_elsewhere(self.claim.task.id)
 
     async def kill(self) -> None:
         """End the agent and its tree at once."""
@@ -238,8 +239,9 @@ class Runner:
 
     async def _take_messages(self, live: Live) -> None:
         """Take the prompt that the agent is to hear, and what was sent to it and not seen to arrive."""
+        store = self._context.store
         with contextlib.suppress(FleetError):  # a store that cannot answer now costs a message told twice, not a run
-            for each in await self._office.ask(self._office.store.messages.find, live.run.task_id):
+            for each in await store.call(store.messages.find, live.run.task_id):
                 if each.run_id != live.run.id or each.state not in (Delivery.QUEUED, Delivery.SENT):
                     continue
                 if each.is_prompt:
@@ -251,7 +253,7 @@ class Runner:
         """Hear what the agent says and tell it what there is for it; whether it may do anything at all."""
         async with self._telling:
             live.read_some()
-            if self._stopping is None and self._office.cluster.leases.is_closed(self.claim.task.id):
+            if self._stopping is None and self._context.cluster.leases.is_closed(self.claim.task.id):
                 return False
             if self._prompt is not None and self._pasted:
                 await live.read_all()  # it may have been heard
@@ -293,7 +295,7 @@ class Runner:
         if alarm is not None:
             await self.put_off()  # the shim answers how long it froze the agent, which counts for nothing
             alarm = live.alarm()
-        alarm = alarm or await live.budget.alarm(live.run)
+        alarm = alarm or await live.budget.alarm(live.run, self._context.settings)
         if alarm is None or alarm.ending not in (Ending.STALLED, Ending.TIMED_OUT):
             return alarm
         await live.has_waited()
@@ -303,7 +305,7 @@ class Runner:
         """Whether an interactive agent that handed in has said its last word, or had the time to."""
         if self._handed_in is None:
             return None
-        waited = (self._office.steady() - self._handed_in).total_seconds()
+        waited = (self._context.steady() - self._handed_in).total_seconds()
         if live.run.result_at is None and waited < LAST_WORD_SECONDS:
             return None
         return Outcome(ending=Ending.FINISHED, reason="handed in")
@@ -337,12 +339,12 @@ class Runner:
                 await self._mark(message, Delivery.DELIVERED, live)
 
     async def _mark(self, message: Message, state: str, live: Live) -> None:
-        office = self._office
-        await office.ask(office.store.messages.mark, message.id, state, office.now(), live.run.id)
+        context, store = self._context, self._context.store
+        await store.call(store.messages.mark, message.id, state, context.now(), live.run.id)
 
     async def _stop(self, live: Live, agent: Agent, ended: asyncio.Future[Exit | None]) -> Exit | None:
         steps = TERMINAL_STEPS if live.interactive else live.coder.stop_steps
-        grace = self._office.settings.watchdog.stop_grace_seconds / max(len(steps), 1)
+        grace = self._context.settings.watchdog.stop_grace_seconds / max(len(steps), 1)
         for step in steps:
             await agent.signal(step)
             done, _ = await asyncio.wait({ended}, timeout=grace)
@@ -355,13 +357,13 @@ class Runner:
     async def _begun(self) -> Live | None:
         """The run of the claimed task, started; none where it cannot be, which is settled. Raises ClaimLost."""
         try:
-            return await starting.start_run(self._office, self.claim, self._stop_asked)
+            return await starting.start_run(self._context, self.claim, self._stop_asked)
         except ClaimLost:
             raise
         except starting.StillLives as error:  # it is found again when its claim has expired
             log.error("%s", error)
         except Skipped as skipped:
-            await staging.skip(self._office, self.claim, skipped)
+            await staging.skip(self._context.store, self.claim, skipped)
             log.info("%s is skipped: %s", self.claim.task.id, skipped)
         except (FleetError, OSError) as error:
             await self._could_not_start(error)
@@ -370,25 +372,25 @@ class Runner:
     async def _could_not_start(self, error: Exception) -> None:
         reason = f"could not be started: {_in_words(error)}"
         log.warning("%s %s", self.claim.task.id, reason)
-        home = self._office.home
+        home = self._context.home
         if self._stopping is not None and self._stop_asked.is_set():
-            await settling.settle_unstarted(self._office, self.claim, self._stopping)
+            await settling.settle_unstarted(self._context, self.claim, self._stopping)
         elif isinstance(error, OSError) or is_no_room(error, home.root, home.tasks, home.worktrees):
             # No agent ran yet: a folder of the home that is missing or no folder is nobody's failure.
-            await settling.give_back(self._office, self.claim, reason, ROOM_SECONDS)
+            await settling.give_back(self._context, self.claim, reason, ROOM_SECONDS)
         elif isinstance(error, NotReady | NotOwned):
             outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
-            await settling.settle_unstarted(self._office, self.claim, outcome)
+            await settling.settle_unstarted(self._context, self.claim, outcome)
         elif isinstance(error, RepositoryGone):
             outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error), finding=Finding.INFRA_ERROR)
-            await settling.settle_unstarted(self._office, self.claim, outcome)
+            await settling.settle_unstarted(self._context, self.claim, outcome)
         elif isinstance(error, NotNow):
-            await settling.give_back(self._office, self.claim, str(error), error.seconds)
+            await settling.give_back(self._context, self.claim, str(error), error.seconds)
         elif isinstance(error, SecretRefused | starting.NotLoggedIn):
             outcome = Outcome(ending=Ending.NOT_LOGGED_IN, reason=str(error), limit="auth")
-            await settling.settle_unstarted(self._office, self.claim, outcome)
+            await settling.settle_unstarted(self._context, self.claim, outcome)
         else:
-            await settling.settle_unstarted(self._office, self.claim, Outcome(ending=Ending.FAILED, reason=reason))
+            await settling.settle_unstarted(self._context, self.claim, Outcome(ending=Ending.FAILED, reason=reason))
 
 
 def _is_same(text: str, heard: str) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fleet.coders.base import Coder
     from fleet.core.run import Run
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.engine.work import Work
     from fleet.launchers.base import Agent, Terminal
 
@@ -34,12 +34,12 @@ AT_REST_PCT = 1.0
 class Sampler:
     """Looks at one agent, at most every ten seconds and only while something happens."""
 
-    def __init__(self, office: Office, coder: Coder, work: Work | None, log_of_terminal: str) -> None:
-        self._office, self._coder = office, coder
+    def __init__(self, context: Context, coder: Coder, work: Work | None, log_of_terminal: str) -> None:
+        self._context, self._coder = context, coder
         self._work = work
         self._log, self._drawn = log_of_terminal, -1
-        self._screen_due = office.steady()
-        self._due = office.steady() + FIRST
+        self._screen_due = context.steady()
+        self._due = context.steady() + FIRST
         self._cpu: tuple[datetime, float] | None = None
         self._news = True
 
@@ -49,7 +49,7 @@ class Sampler:
 
     async def look(self, run: Run, agent: Agent, terminal: Terminal | None) -> Run:
         """The run with a new sample, if one is due; else the same."""
-        now = self._office.steady()
+        now = self._context.steady()
         if terminal is not None and now >= self._screen_due and self._drew_something():
             self._screen_due = now + SCREEN
             run = await self._screen(run, terminal)
@@ -60,7 +60,7 @@ class Sampler:
         self._news = share is None or share > AT_REST_PCT
         if self._work is not None:
             run = await self._size(run, self._work)
-        return run.replace(sampled_at=self._office.now())
+        return run.replace(sampled_at=self._context.now())
 
     async def _usage(self, run: Run, agent: Agent, now: datetime) -> tuple[Run, float | None]:
         """What its tree uses, and the share of a core since the last look, where there was one."""

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from fleet.core.rules import Rules
     from fleet.core.run import Run
     from fleet.core.task import Claim, Task
+    from fleet.engine.context import Context
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
-    from fleet.engine.office import Office
+    from fleet.store.base import Store
 
     T = TypeVar("T")
 
@@ -48,38 +49,39 @@ BY_ORDER = "the supervisor was stopped"
 
 
 async def settle(
-    office: Office, claim: Claim, live: Live, end: Seen, found: Gathered, outcome: Outcome, judgement: Judgement
+    context: Context, claim: Claim, live: Live, end: Seen, found: Gathered, outcome: Outcome, judgement: Judgement
 ) -> Task:
     """Record how a run ended, what was found about it, and where its task goes next. Raises ClaimLost.
 
     A task that was changed while the run was judged, as by `fleet kill`, is judged again as it is now.
     """
+    store = context.store
     decided = outcome, judgement
     pieces = await asyncio.to_thread(lambda: live.folder.cleaned(found.pieces(live.run, end.exit)))
 
     def write() -> tuple[Task, Outcome]:
-        with office.store.atomic():
-            task = claimed_task(office, claim)
+        with store.atomic():
+            task = claimed_task(store.ports, claim)
             now = end.replace(task=task)
             outcome, judgement = decided if now == end else judge_run(live, now, found, outcome_of(now))
             if outcome.ending != Ending.CANCELLED:  # what is stopped asks nothing; in its file it can be asked again
                 last = asked_last(now)
                 left = () if outcome.handed_in else end.unanswered
                 asked = [*end.asked, *left, *([live.folder.clean(last)] if last else [])]
-                _record_questions(office, task, live, asked)
+                _record_questions(store.ports, task, live, asked)
             if live.quotas:
-                office.store.accounts.note_quotas(list(live.quotas.values()))
+                store.accounts.note_quotas(list(live.quotas.values()))
             rules = _rules(task, found)
-            settled = _write(office, claim, live, outcome, judgement, pieces, rules)
-            end_task_json(office, settled, live.run)
+            settled = _write(context, claim, live, outcome, judgement, pieces, rules)
+            end_task_json(context, settled, live.run)
             failed = staging.has_failed(settled) or settled.status == Status.BLOCKED
             # A run that is followed by another hands on nothing; of one that a person stopped nothing was looked at.
             by_hand = outcome.ending == Ending.CANCELLED and not staging.is_cut_short(outcome)
             if outcome.ending in DONE or (failed and not by_hand):
-                handing_on.keep(office, live, outcome, found, failed=failed)
+                handing_on.keep(store.ports, live, outcome, found, failed=failed)
             return settled, outcome
 
-    task, outcome = await insist(office.ask, f"the end of {live.run.id}", write)
+    task, outcome = await insist(store.call, f"the end of {live.run.id}", write)
     with contextlib.suppress(OSError):  # it is settled, whether or not the task's own log can be written
         live.folder.log(
             "subprocess_exited",
@@ -107,55 +109,57 @@ def judge_run(live: Live, end: Seen, found: Gathered, outcome: Outcome) -> tuple
     return told, judgement
 
 
-async def settle_unstarted(office: Office, claim: Claim, outcome: Outcome) -> Task:
+async def settle_unstarted(context: Context, claim: Claim, outcome: Outcome) -> Task:
     """Record that a run could not even be started. Raises ClaimLost."""
 
+    store = context.store
+
     def write() -> Task:
-        with office.store.atomic():
-            task = claimed_task(office, claim)
+        with store.atomic():
+            task = claimed_task(store.ports, claim)
             verdict = decide(
                 task,
                 outcome,
-                now=office.now(),
-                limits=office.settings.limits,
-                jitter=office.jitter(),
-                findings=office.settings.findings,
+                now=context.now(),
+                limits=context.settings.limits,
+                jitter=context.jitter(),
+                findings=context.settings.findings,
                 rules=rules_of(task),
             )
-            run = office.store.runs.get(task.run_id)
+            run = store.runs.get(task.run_id)
             if run is not None and run.is_live:
-                receipt = _unstarted(office, run, outcome)
-                office.store.runs.end(
-                    _ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash)
-                )
-                _note_account(office, run, outcome, rules_of(task))
-            settled = _settled(office, claim, task, outcome, verdict)
+                receipt = _unstarted(context, run, outcome)
+                store.runs.end(_ended(run, outcome, context).replace(finding=receipt.finding, receipt=receipt.hash))
+                _note_account(context, run, outcome, rules_of(task))
+            settled = _settled(store.ports, claim, task, outcome, verdict)
             if run is not None:
-                end_task_json(office, settled, run)
+                end_task_json(context, settled, run)
             return settled
 
-    return await office.ask(write)
+    return await store.call(write)
 
 
-async def give_back(office: Office, claim: Claim, reason: str, seconds: float) -> Task:
+async def give_back(context: Context, claim: Claim, reason: str, seconds: float) -> Task:
     """Put a task back for a while, for a reason that is not its own; nothing is counted. Raises ClaimLost."""
 
+    store = context.store
+
     def write() -> Task:
-        with office.store.atomic():
-            run = office.store.runs.get(claimed_task(office, claim).run_id)
+        with store.atomic():
+            run = store.runs.get(claimed_task(store.ports, claim).run_id)
             if run is not None and run.is_live:
-                office.store.runs.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), office))
-                end_task_json(office, office.store.tasks.get(run.task_id), run)
-            freed = office.store.claims.settle(claim, Verdict(status=Status.OPEN))
-            return put_off(office.store, freed, office.redactor.redact(reason), seconds)
+                store.runs.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), context))
+                end_task_json(context, store.tasks.get(run.task_id), run)
+            freed = store.claims.settle(claim, Verdict(status=Status.OPEN))
+            return put_off(store.ports, freed, context.redactor.redact(reason), seconds)
 
-    return await insist(office.ask, f"the end of {claim.task.id}", write)
+    return await insist(store.call, f"the end of {claim.task.id}", write)
 
 
-def claimed_task(office: Office, claim: Claim) -> Task:
+def claimed_task(store: Store, claim: Claim) -> Task:
     """The claimed task as it is now. Raises ClaimLost where it was deleted: nobody holds it any more."""
     try:
-        return office.store.tasks.get(claim.task.id)
+        return store.tasks.get(claim.task.id)
     except TaskNotFound:
         raise ClaimLost(claim.task.id, claim.epoch) from None
 
@@ -171,7 +175,7 @@ def _rules(task: Task, found: Gathered) -> Rules:
 
 
 def _write(
-    office: Office,
+    context: Context,
     claim: Claim,
     live: Live,
     outcome: Outcome,
@@ -179,76 +183,76 @@ def _write(
     pieces: dict[str, Any],
     rules: Rules,
 ) -> Task:
+    store = context.store
     run = live.run
-    receipt = receipts.keep(office, live.folder, run, judgement, pieces)
-    ended = _ended(run, outcome, office).replace(finding=receipt.finding, receipt=receipt.hash)
+    receipt = receipts.keep(store.ports, live.folder, run, judgement, pieces)
+    ended = _ended(run, outcome, context).replace(finding=receipt.finding, receipt=receipt.hash)
     if outcome.ending == Ending.RELEASED:
-        office.store.runs.end(ended)
-        freed = office.store.claims.release(claim)
+        store.runs.end(ended)
+        freed = store.claims.release(claim)
         if outcome.reason == BY_ORDER:
             return freed
-        return put_off(office.store, freed, freed.reason or ended.reason)
-    task = office.store.tasks.get(claim.task.id)
+        return put_off(store.ports, freed, freed.reason or ended.reason)
+    task = store.tasks.get(claim.task.id)
     verdict = decide(
         task,
         outcome,
-        now=office.now(),
-        limits=office.settings.limits,
-        jitter=office.jitter(),
+        now=context.now(),
+        limits=context.settings.limits,
+        jitter=context.jitter(),
         findings=live.settings.findings,
         rules=rules,
     )
-    verdict = _with_messages(office, run, outcome, verdict)
-    office.store.runs.end(ended)
-    _note_account(office, run, outcome, rules)
-    return _settled(office, claim, task, outcome, verdict)
+    verdict = _with_messages(store.ports, run, outcome, verdict)
+    store.runs.end(ended)
+    _note_account(context, run, outcome, rules)
+    return _settled(store.ports, claim, task, outcome, verdict)
 
 
-def _settled(office: Office, claim: Claim, task: Task, outcome: Outcome, verdict: Verdict) -> Task:
+def _settled(store: Store, claim: Claim, task: Task, outcome: Outcome, verdict: Verdict) -> Task:
     """Give the task back where the verdict says; a stage's failing may mean something to the rest of its workflow."""
     if not task.workflow:
-        return office.store.claims.settle(claim, verdict)
-    settled = office.store.claims.settle(claim, staging.judged(office, task, outcome, verdict))
-    staging.after(office, settled)
+        return store.claims.settle(claim, verdict)
+    settled = store.claims.settle(claim, staging.judged(store, task, outcome, verdict))
+    staging.after(store, settled)
     return settled
 
 
-def _unstarted(office: Office, run: Run, outcome: Outcome) -> Receipt:
+def _unstarted(context: Context, run: Run, outcome: Outcome) -> Receipt:
     """The receipt of a run that never came to anything: there is little to see."""
-    judgement = judge(Evidence(ending=outcome.ending, reason=office.redactor.redact(outcome.reason)))
+    judgement = judge(Evidence(ending=outcome.ending, reason=context.redactor.redact(outcome.reason)))
     pieces = {"spawn": spawn.piece(run), "process": process(run, None)}
-    folder = TaskFolder(home_of(office.home, run), run.task_id, redactor=office.redactor)
-    return receipts.keep(office, folder, run, judgement, pieces)
+    folder = TaskFolder(home_of(context.home, run), run.task_id, redactor=context.redactor)
+    return receipts.keep(context.store.ports, folder, run, judgement, pieces)
 
 
-def _note_account(office: Office, run: Run, outcome: Outcome, rules: Rules) -> None:
+def _note_account(context: Context, run: Run, outcome: Outcome, rules: Rules) -> None:
     """Keep what the run showed about its account."""
-    known = {(each.coder, each.name): each for each in office.store.accounts.all()}
+    store = context.store
+    known = {(each.coder, each.name): each for each in store.accounts.all()}
     before = known.get((run.coder, run.account)) or Account(coder=run.coder, name=run.account)
-    now, limits = office.now(), account_limits_for(office.settings.limits, rules)
+    now, limits = context.now(), account_limits_for(context.settings.limits, rules)
     after = after_run(before, outcome, started_at=run.started_at, now=now, limits=limits)
     if after.parked_until != before.parked_until:
-        reason = office.redactor.redact(after.parked_reason)
-        office.store.accounts.park(run.coder, run.account, until=after.parked_until, reason=reason)
+        reason = context.redactor.redact(after.parked_reason)
+        store.accounts.park(run.coder, run.account, until=after.parked_until, reason=reason)
         log.warning("%s %s is parked until %s: %s", run.coder, run.account, after.parked_until, reason)
     if outcome.limit == "auth":
-        office.secrets.forget(run.coder, run.account)
+        context.secrets.forget(run.coder, run.account)
     if after.strikes != before.strikes:
-        office.store.accounts.note_strikes(run.coder, run.account, strikes=after.strikes)
+        store.accounts.note_strikes(run.coder, run.account, strikes=after.strikes)
 
 
-def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict) -> Verdict:
+def _with_messages(store: Store, run: Run, outcome: Outcome, verdict: Verdict) -> Verdict:
     """What nobody has heard yet sends a task on its way again; an order to stop, which says nothing, keeps it here.
 
     What fleet itself has to say of collisions waits for the next run, if there is one.
     """
-    waiting = [
-        each for each in office.store.messages.find(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)
-    ]
+    waiting = [each for each in store.messages.find(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)]
     unheard = [each for each in waiting if each.author != telling.AUTHOR and not each.is_prompt]
     orders = [each for each in unheard if not each.text]
     for each in orders:
-        office.store.messages.mark(each.id, Delivery.DELIVERED, office.now(), run.id)
+        store.messages.mark(each.id, Delivery.DELIVERED, store.now(), run.id)
     if len(unheard) > len(orders):
         goes_on = verdict.status == Status.CLOSED or outcome.ending == Ending.INTERRUPTED
         told = Verdict(status=Status.OPEN, reason="there is a message for its agent", finding=verdict.finding)
@@ -260,11 +264,11 @@ def _with_messages(office: Office, run: Run, outcome: Outcome, verdict: Verdict)
     return verdict
 
 
-def _ended(run: Run, outcome: Outcome, office: Office) -> Run:
+def _ended(run: Run, outcome: Outcome, context: Context) -> Run:
     return run.replace(
-        ended_at=office.now(),
+        ended_at=context.now(),
         ending=outcome.ending,
-        reason=office.redactor.redact(outcome.reason),
+        reason=context.redactor.redact(outcome.reason),
         resume_at=outcome.resume_at,
         exit_status=outcome.exit_status,
         exit_signal=outcome.exit_signal,
@@ -275,7 +279,7 @@ def asked_before(run: Run) -> int:
     return int(run.notes.get(ASKED_BEFORE, 0))
 
 
-def _record_questions(office: Office, task: Task, live: Live, asked: list[str]) -> None:
+def _record_questions(store: Store, task: Task, live: Live, asked: list[str]) -> None:
     run, texts = live.run, list(asked)
     if task.status == Status.BLOCKED and not texts:
         # Somebody may have answered already: that answer is taken once the question is on record.
@@ -289,8 +293,6 @@ def _record_questions(office: Office, task: Task, live: Live, asked: list[str]) 
             "permissions = skip (fleet init), and answer what it shall do."
         )
     for text in texts:
-        office.store.questions.ask(
-            Question(
-                id=new_uuid()[:8], task_id=task.id, run_id=run.id, asked_at=office.now(), text=text, source="agent"
-            )
+        store.questions.ask(
+            Question(id=new_uuid()[:8], task_id=task.id, run_id=run.id, asked_at=store.now(), text=text, source="agent")
         )

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
     from fleet.config import Settings
     from fleet.core.glance import Glance
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.home import Home
 
 
 class Watch:
     """Remembers what a single look cannot see: when agents were started, and whose turn it is."""
 
-    def __init__(self, office: Office, origins: tuple[str, ...] | None) -> None:
-        self._office = office
+    def __init__(self, context: Context, origins: tuple[str, ...] | None) -> None:
+        self._context = context
         self._origins = origins
         self._ramp = Ramp()
         self._turns: Counter[str] = Counter()  # of each mode: looks for both take turns too
 
     def started(self, count: int) -> None:
         """Note that so many agents are being started now."""
-        interval = self._office.settings.supervisor.start_interval_seconds
-        self._ramp = self._ramp.started(count, self._office.now(), interval)
+        interval = self._context.settings.supervisor.start_interval_seconds
+        self._ramp = self._ramp.started(count, self._context.now(), interval)
 
     def ended(self) -> None:
         """Note that an agent ended: who takes its place does not make the crowd grow, and needs no ramp."""
@@ -44,19 +44,19 @@ class Watch:
 
     def look(self, seen: Glance, closed: Sequence[str] = ()) -> Situation:
         """What is the same for agents of all modes now."""
-        office = self._office
-        default = office.coder or office.settings.coder
+        context = self._context
+        default = context.coder or context.settings.coder
         return Situation(
-            now=office.now(),
+            now=context.now(),
             default_coder=default,
             coders={name: self._unusable(name) for name in _named(seen, default)},
             accounts=seen.accounts,
-            free_disk_mb=free_disk_mb(office.home.root, office.home.tasks),
+            free_disk_mb=free_disk_mb(context.home.root, context.home.tasks),
             free_memory_mb=free_memory_mb(),
             paused=seen.setting is not None,
             closed=closed,
-            offers=offers(office.settings, pin_here(office.home)),
-            shared=office.cluster.shares_accounts,
+            offers=offers(context.settings, pin_here(context.home)),
+            shared=context.cluster.shares_accounts,
         )
 
     def narrow(
@@ -66,7 +66,7 @@ class Watch:
         self._turns[mode] += 1
         return found.replace(
             running=Counter(running),
-            busy=dict(self._office.busy),
+            busy=dict(self._context.busy),
             ramp=self._ramp,
             origins=self._made(mode),
             not_origins=ORIGINS if mode == HEADLESS and self._origins is None else None,
@@ -84,12 +84,12 @@ class Watch:
 
     def _unusable(self, name: str) -> str:
         """Why a coder cannot be used; one whose program is not on our PATH may be on that of a task: one tries it."""
-        office = self._office
-        tried = office.missing.get(name)
-        is_new = tried is None or (office.steady() - tried).total_seconds() >= NOT_INSTALLED_SECONDS
+        context = self._context
+        tried = context.missing.get(name)
+        is_new = tried is None or (context.steady() - tried).total_seconds() >= NOT_INSTALLED_SECONDS
         if is_new:
-            return unknown(name, office.settings)
-        return unusable(name, office.settings, office.home)
+            return unknown(name, context.settings)
+        return unusable(name, context.settings, context.home)
 
 
 def _named(seen: Glance, default: str) -> list[str]:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from fleet.core.run import Outcome
     from fleet.core.task import Claim, Task
     from fleet.core.workflow import Stage
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
+    from fleet.engine.store_calls import StoreCalls
+    from fleet.store.base import Store
 
 #: Endings after which a person decides, whatever the stage may do.
 BY_A_PERSON = (Ending.CANCELLED, Ending.INTERRUPTED, Ending.RELEASED)
@@ -45,45 +47,46 @@ class Skipped(FleetError):
         self.no_item = no_item  # since the list that it goes over ends before it
 
 
-async def staged(office: Office, claim: Claim) -> Task:
+async def staged(context: Context, claim: Claim) -> Task:
     """The task of a stage as it starts for the first time: its prompt filled, and where it starts from known.
 
     Raises Skipped where its condition does not hold, NotReady where the list that it goes over is not known, BadInput
     where its plan cannot be read.
     """
-    stage, task_prompt, results = await office.ask(_looked_up, office, claim.task)
+    store = context.store
+    stage, task_prompt, results = await store.call(_looked_up, store.ports, claim.task)
     try:
         runs, why = is_to_run(stage, results)
     except NoList as error:
         raise NotReady(str(error), hint=error.hint) from error
     if not runs:
         raise Skipped(why, no_item=bool(stage.items_of) and why == no_item(stage))
-    base = await asyncio.to_thread(_base, office, claim.task, stage, results)
+    base = await asyncio.to_thread(_base, context, claim.task, stage, results)
     said = prompt_of(stage, task_prompt=task_prompt, results=results)
-    return await office.ask(_kept, office, claim.task.id, stage, said, base)
+    return await store.call(_kept, store.ports, claim.task.id, stage, said, base)
 
 
-async def skip(office: Office, claim: Claim, skipped: Skipped) -> Task:
+async def skip(store: StoreCalls, claim: Claim, skipped: Skipped) -> Task:
     """Close the task of a stage that is not to run, with what it hands on. Raises ClaimLost."""
 
     def write() -> Task:
-        with office.store.atomic():
-            office.store.results.keep(handing_on.skipped(claim.task.id, office, no_item=skipped.no_item))
-            return office.store.claims.settle(claim, Verdict(status=Status.CLOSED, reason=f"skipped: {skipped}"))
+        with store.atomic():
+            store.results.keep(handing_on.skipped(claim.task.id, store.ports, no_item=skipped.no_item))
+            return store.claims.settle(claim, Verdict(status=Status.CLOSED, reason=f"skipped: {skipped}"))
 
-    return await office.ask(write)
+    return await store.call(write)
 
 
-def judged(office: Office, task: Task, outcome: Outcome, verdict: Verdict) -> Verdict:
+def judged(store: Store, task: Task, outcome: Outcome, verdict: Verdict) -> Verdict:
     """The verdict on a stage: one that may fail ends with its failure, and those behind it go on.
 
     Not where a person is needed: the next round would need the same.
     """
     if verdict.status != Status.BLOCKED or outcome.ending in BY_A_PERSON:
         return verdict
-    if outcome.says_blocked or _asks(office, task):
+    if outcome.says_blocked or _asks(store, task):
         return verdict
-    found = office.store.workflows.stage_of(task.id)
+    found = store.workflows.stage_of(task.id)
     if found is None or not stage_in(found.spec).may_fail:
         return verdict
     return verdict.replace(status=Status.CLOSED, reason=f"{MAY_FAIL}{verdict.reason}")
@@ -99,83 +102,83 @@ def is_cut_short(outcome: Outcome | None) -> bool:
     return outcome is not None and outcome.ending == Ending.CANCELLED and outcome.reason.startswith(CUT_SHORT)
 
 
-def after(office: Office, task: Task) -> None:
+def after(store: Store, task: Task) -> None:
     """A stage was settled: where its failing is to stop the others, those that have not begun are kept from it, and
     where it is to cancel them, those at work are asked to end.
 
     Within the transaction that settled it.
     """
-    if task.status != Status.BLOCKED or task.reason.startswith(CUT_SHORT) or _asks(office, task):
+    if task.status != Status.BLOCKED or task.reason.startswith(CUT_SHORT) or _asks(store, task):
         return
-    on_failure = _on_failure(office, task)
+    on_failure = _on_failure(store, task)
     if on_failure == CONTINUE:
         return
     why = f"{task.stage} failed: {task.reason}"
-    ids = tuple(stage.task_id for stage in office.store.workflows.stages(task.workflow) if stage.task_id != task.id)
-    for other in office.store.tasks.find(Filter(ids=ids, statuses=GOING), sort="id") if ids else ():
-        if other.status != Status.IN_PROGRESS and not other.is_claimed and not _has_begun(office, other):
-            stopped = other.freed(office.now(), status=Status.BLOCKED)
-            office.store.tasks.save(stopped.replace(reason=f"{NOT_BEGUN} {why}", defer_until=None))
+    ids = tuple(stage.task_id for stage in store.workflows.stages(task.workflow) if stage.task_id != task.id)
+    for other in store.tasks.find(Filter(ids=ids, statuses=GOING), sort="id") if ids else ():
+        if other.status != Status.IN_PROGRESS and not other.is_claimed and not _has_begun(store, other):
+            stopped = other.freed(store.now(), status=Status.BLOCKED)
+            store.tasks.save(stopped.replace(reason=f"{NOT_BEGUN} {why}", defer_until=None))
         elif on_failure == CANCEL:
-            _cut_short(office, other, f"{CUT_SHORT} {why}")
+            _cut_short(store, other, f"{CUT_SHORT} {why}")
 
 
-def _on_failure(office: Office, task: Task) -> str:
+def _on_failure(store: Store, task: Task) -> str:
     """What a stage's own plan says; the whole plan is read only where an earlier fleet made it."""
-    found = office.store.workflows.stage_of(task.id)
+    found = store.workflows.stage_of(task.id)
     said = stage_in(found.spec).on_failure if found else CONTINUE
-    return said or plan_in(office.store.workflows.get(task.workflow).plan).on_failure
+    return said or plan_in(store.workflows.get(task.workflow).plan).on_failure
 
 
-def _cut_short(office: Office, task: Task, why: str) -> None:
+def _cut_short(store: Store, task: Task, why: str) -> None:
     """Have the agent of a stage end, as `fleet kill` does; one that waits for another try does not get it."""
-    if task.is_supervised or any(run.is_live for run in office.store.runs.of_task(task.id)):
-        office.store.claims.request_cancel(task.id, why)
+    if task.is_supervised or any(run.is_live for run in store.runs.of_task(task.id)):
+        store.claims.request_cancel(task.id, why)
     else:
-        office.store.tasks.save(task.freed(office.now(), status=Status.BLOCKED).replace(reason=why, defer_until=None))
+        store.tasks.save(task.freed(store.now(), status=Status.BLOCKED).replace(reason=why, defer_until=None))
 
 
-def _has_begun(office: Office, task: Task) -> bool:
-    return task.started_at is not None and bool(office.store.runs.of_task(task.id))
+def _has_begun(store: Store, task: Task) -> bool:
+    return task.started_at is not None and bool(store.runs.of_task(task.id))
 
 
-def _asks(office: Office, task: Task) -> bool:
-    return bool(office.store.questions.find(task_id=task.id, unanswered=True))
+def _asks(store: Store, task: Task) -> bool:
+    return bool(store.questions.find(task_id=task.id, unanswered=True))
 
 
-def _looked_up(office: Office, task: Task) -> tuple[Stage, str, dict[str, Mapping[str, Any]]]:
-    found = office.store.workflows.stage_of(task.id)
+def _looked_up(store: Store, task: Task) -> tuple[Stage, str, dict[str, Mapping[str, Any]]]:
+    found = store.workflows.stage_of(task.id)
     if found is None:
         raise FleetError(f"{task.id} is no stage of {task.workflow}", hint="its workflow is not on record here.")
     stage = stage_in(found.spec)
     names = {task_of(found.workflow_id, name): name for name in stage.sources}
-    kept = office.store.results.find(names)
+    kept = store.results.find(names)
     results: dict[str, Mapping[str, Any]] = {
         names[key]: {**result.told, MADE_BY: result.made_by} for key, result in kept.items()
     }
-    return stage, office.store.workflows.task_prompt(found.workflow_id), results
+    return stage, store.workflows.task_prompt(found.workflow_id), results
 
 
-def _kept(office: Office, task_id: str, stage: Stage, said: str, base: str) -> Task:
+def _kept(store: Store, task_id: str, stage: Stage, said: str, base: str) -> Task:
     """Put into the task what its agent is told, unless a person wrote something else into it."""
-    with office.store.atomic():
-        task = office.store.tasks.get(task_id)
+    with store.atomic():
+        task = store.tasks.get(task_id)
         told = {"description": said} if task.description == stage.prompt else {}
         started = task.replace(**told, **({"base": base} if base else {}))
         if started != task:
-            office.store.tasks.save(started)
+            store.tasks.save(started)
         return started
 
 
-def _base(office: Office, task: Task, stage: Stage, results: Mapping[str, Mapping[str, Any]]) -> str:
+def _base(context: Context, task: Task, stage: Stage, results: Mapping[str, Mapping[str, Any]]) -> str:
     """The commit that an heir starts from: the tip of a branch at this moment; empty where it has a base already."""
     origin = inherits_from(stage, results)
     if not origin:
         return ""
     body = results[origin]
     if task.travels:
-        return office.cluster.branch_tip(task, str(body["branch"]), str(body.get("commit") or ""))
-    view = View(office.home, find_repository(task.repo or task.cwd))
+        return context.cluster.branch_tip(task, str(body["branch"]), str(body.get("commit") or ""))
+    view = View(context.home, find_repository(task.repo or task.cwd))
     tip, kept = view.resolve(f"refs/heads/{body['branch']}", str(body.get("commit") or "HEAD"))
     if tip is None and not body.get("commit"):
         raise FleetError(f"branch {body['branch']!r} of stage {origin} is gone", hint="it was deleted by hand.")

@@ -37,6 +37,7 @@ from fleet.core.rules import rules_of
 from fleet.core.run import Run
 from fleet.core.task import INTERACTIVE, WORKTREE
 from fleet.core.verification import verification_in
+from fleet.engine.agent_launchers import HEADLESS, TMUX
 from fleet.engine.answers import ASKED_BEFORE, take_answers
 from fleet.engine.briefing import briefed, carry, keep_prompt
 from fleet.engine.budgets import left_of
@@ -50,7 +51,6 @@ from fleet.engine.folder import TaskFolder, folder_of, home_of
 from fleet.engine.hand_edits import take_edits
 from fleet.engine.installed import NOT_INSTALLED, program_of
 from fleet.engine.live import Live, Terms
-from fleet.engine.office import HEADLESS, TMUX
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
 from fleet.engine.staging import staged
@@ -67,9 +67,11 @@ if TYPE_CHECKING:
     from fleet.config.sections import AccountSettings
     from fleet.core.run import Message, Question
     from fleet.core.task import Claim, Task
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
+    from fleet.engine.store_calls import StoreCalls
     from fleet.home import Home
     from fleet.launchers.base import Agent
+    from fleet.store.base import Store
     from fleet.workspaces.repository import Repository
 
     Mark = tuple[Repository | None, str, str]
@@ -127,61 +129,63 @@ class Start(NamedTuple):
     messages: list[Message]  # which its prompt carries
 
 
-async def start_run(office: Office, claim: Claim, stop: asyncio.Event) -> Live:
+async def start_run(context: Context, claim: Claim, stop: asyncio.Event) -> Live:
     """Begin the next run of a claimed task; `stop` ends a long setup.
 
     Raises FleetError, OSError: no agent of it lives. Raises StillLives: one may.
     """
-    plan = await resolve_plan(office, claim)
-    marking = asyncio.create_task(office.look(_marked, plan))  # it takes as long as the worktree itself
-    place = await open_place(office, claim, plan.task, plan.settings, plan.folder, stop)
-    await check_files(office, plan, place)
-    enter(office, plan, place.cwd)
+    plan = await resolve_plan(context, claim)
+    marking = asyncio.create_task(context.run_in_thread(_marked, plan))  # it takes as long as the worktree itself
+    place = await open_place(context, claim, plan.task, plan.settings, plan.folder, stop)
+    await check_files(context, plan, place)
+    enter(context, plan, place.cwd)
     account = None
     try:
-        account = await choose_account(office, plan.coder.name, plan.task.account or claim.account_of(plan.coder.name))
-        run = await record_run(office, claim, plan, place, account)
-        start = await build_command(office, claim, plan, place, run)
-        return await launch(office, claim, plan, place, start, await marking)
+        account = await choose_account(context, plan.coder.name, plan.task.account or claim.account_of(plan.coder.name))
+        run = await record_run(context, claim, plan, place, account)
+        start = await build_command(context, claim, plan, place, run)
+        return await launch(context, claim, plan, place, start, await marking)
     except BaseException:  # whatever it is: place and account are free again
-        office.places[place.cwd] -= 1
+        context.places[place.cwd] -= 1
         if account is not None:
-            office.busy[plan.coder.name, account] -= 1
+            context.busy[plan.coder.name, account] -= 1
         raise
 
 
-async def resolve_plan(office: Office, claim: Claim) -> Plan:
+async def resolve_plan(context: Context, claim: Claim) -> Plan:
     """Fetch what the task needs onto this host, and find out which coder, model, settings and budget it has."""
-    earlier = await office.ask(office.store.runs.of_task, claim.task.id)
+    store = context.store
+    earlier = await store.call(store.runs.of_task, claim.task.id)
     last = earlier[-1] if earlier else None
-    folder = TaskFolder(home_of(office.home, last), claim.task.id, redactor=office.redactor)
+    folder = TaskFolder(home_of(context.home, last), claim.task.id, redactor=context.redactor)
     folder.make()
     await be_alone(folder)
-    task = await staged(office, claim) if claim.task.workflow and last is None else claim.task
-    settings = office.settings
-    edits = await office.ask(take_edits, office.store, folder, lambda: settings.coders, is_ours=True)
+    task = await staged(context, claim) if claim.task.workflow and last is None else claim.task
+    settings = context.settings
+    edits = await store.call(take_edits, store.ports, folder, lambda: settings.coders, is_ours=True)
     if edits.problem:
-        log.warning("task.json of %s is not used: %s", task.id, office.redactor.text(edits.problem))
+        log.warning("task.json of %s is not used: %s", task.id, context.redactor.text(edits.problem))
     task = task.replace(**edits.fields)
-    await office.cluster.fetch_task(task, folder)
-    settings = await office.settings_for(task)
-    coder = _installed_coder(office, task, settings)
+    await context.cluster.fetch_task(task, folder)
+    settings = await context.settings_for(task)
+    coder = _installed_coder(context, task, settings)
     model = task.model or model_for(settings, coder.name) or ""
     launcher = f"{TMUX}:{settings.tmux.socket}" if task.mode == INTERACTIVE else HEADLESS
     plan = Plan(task, settings, coder, model, launcher, folder, last)
-    return plan._replace(budget_usd=await office.ask(_dollars, office, plan))
+    return plan._replace(budget_usd=await store.call(_dollars, store.ports, plan))
 
 
-async def check_files(office: Office, plan: Plan, place: Place) -> None:
+async def check_files(context: Context, plan: Plan, place: Place) -> None:
     """Refuse a directory in which the coder would run commands that nobody has trusted. Raises NotReady.
 
     What the run before left there is its own agent's doing, which may go on with it if it may run anything anyway.
     """
+    store = context.store
     coder, cwd = plan.coder, place.cwd
-    known = await office.ask(trusted_in, office.store, place.workspace)
+    known = await store.call(trusted_in, store.ports, place.workspace)
     if plan.last is not None and permissions_for(plan.settings, coder.name) == "skip":
         known |= left_by(plan.last)
-    found = await asyncio.to_thread(untrusted_files, office.home, cwd, patterns_of(coder, plan.settings), known)
+    found = await asyncio.to_thread(untrusted_files, context.home, cwd, patterns_of(coder, plan.settings), known)
     if found:
         raise NotReady(
             f"{coder.name} would run commands from {told(found)} in {cwd}, which you have not trusted",
@@ -189,39 +193,41 @@ async def check_files(office: Office, plan: Plan, place: Place) -> None:
         )
 
 
-def enter(office: Office, plan: Plan, cwd: str) -> None:
+def enter(context: Context, plan: Plan, cwd: str) -> None:
     """Take a place in the directory of a run; where a project wants its own alone, only an empty one. Raises NotNow."""
-    if office.places[cwd] > 0:
+    if context.places[cwd] > 0:
         if plan.settings.project.exclusive:
             raise NotNow(f"another agent works in {cwd}, and its project is exclusive", seconds=EXCLUSIVE_SECONDS)
         log.warning("%s works in %s beside another agent", plan.task.id, cwd)
-    office.places[cwd] += 1
+    context.places[cwd] += 1
 
 
-async def choose_account(office: Office, coder: str, named: str) -> str:
+async def choose_account(context: Context, coder: str, named: str) -> str:
     """Take an account of a coder for a run: the one that is named, else the first with room. Raises NotNow."""
-    known = await office.ask(office.store.accounts.all)
-    found = account_slots(office.settings, coder, known, office.busy, office.now())
+    store = context.store
+    known = await store.call(store.accounts.all)
+    found = account_slots(context.settings, coder, known, context.busy, context.now())
     fitting = [slot for slot in found if not named or slot.account == named]
     for slot in fitting:
         if slot.room:
-            office.busy[coder, slot.account] += 1
+            context.busy[coder, slot.account] += 1
             return slot.account
     reason = fitting[0].reason if fitting else f"{coder} has no account {named!r}"
     raise NotNow(reason, seconds=NO_SLOT_SECONDS)
 
 
-async def record_run(office: Office, claim: Claim, plan: Plan, place: Place, account: str) -> Run:
+async def record_run(context: Context, claim: Claim, plan: Plan, place: Place, account: str) -> Run:
     """Put the next run of a task on record. Raises ClaimLost."""
+    store = context.store
     workspace, last = place.workspace, plan.last
     run = Run(
         id="",
         task_id=claim.task.id,
         number=0,
         epoch=claim.epoch,
-        owner=office.owner,
+        owner=context.owner,
         launcher=plan.launcher,
-        containment=office.launcher_of(plan.launcher).containment,
+        containment=context.launchers.find(plan.launcher).containment,
         coder=plan.coder.name,
         model=plan.model,
         account=account,
@@ -229,30 +235,32 @@ async def record_run(office: Office, claim: Claim, plan: Plan, place: Place, acc
         home=plan.home.root,
         branch=workspace.branch if workspace else "",
         base_commit=workspace.base_commit if workspace else "",
-        session_name=await _session_name(office, plan) if plan.interactive else "",
+        session_name=await _session_name(store, plan) if plan.interactive else "",
         flags=encode([f"not copied: {each}" for each in workspace.made.get("refused", ())] if workspace else []),
         context_window=window_for(plan.settings, plan.coder.name) or plan.coder.window(plan.model),
-        started_at=office.now(),
+        started_at=context.now(),
     )
     if last is not None and session_to_resume(plan.coder, run, last):
         run = going_on(run, last)
-    return await office.ask(office.store.runs.begin, claim, run)
+    return await store.call(store.runs.begin, claim, run)
 
 
-async def build_command(office: Office, claim: Claim, plan: Plan, place: Place, run: Run) -> Start:
+async def build_command(context: Context, claim: Claim, plan: Plan, place: Place, run: Run) -> Start:
     """Return what starts the agent of a run: its token, what it is told, and the program with its environment."""
-    env = await environment(office, plan.task, run, plan.coder, plan.settings) | place.env
+    store = context.store
+    env = await environment(context, plan.task, run, plan.coder, plan.settings) | place.env
     check_login(plan.coder, env)
-    folder = folder_of(office.home, run, redactor_for(env))
-    await office.ask(take_answers, office.store, folder, is_ours=True)
-    token, messages, questions = await office.ask(briefed, office, claim, run)
+    folder = folder_of(context.home, run, redactor_for(env))
+    await store.call(take_answers, store.ports, folder, is_ours=True)
+    token, messages, questions = await store.call(briefed, store.ports, claim, run)
     run, command = _ordered(plan, place, run, folder, messages, questions)
-    spec = _spec(office, plan, place, run, command, env | {"FLEET_RUN_TOKEN": token})
+    spec = _spec(context, plan, place, run, command, env | {"FLEET_RUN_TOKEN": token})
     return Start(run, folder, env, command, spec, messages)
 
 
-async def launch(office: Office, claim: Claim, plan: Plan, place: Place, start: Start, mark: Mark) -> Live:
+async def launch(context: Context, claim: Claim, plan: Plan, place: Place, start: Start, mark: Mark) -> Live:
     """Write the files of a run, put on record what is started, and start its agent."""
+    store = context.store
     run, folder, spec = start.run, start.folder, start.spec
     folder.write_task_json(plan.task, plan.coder.name, plan.model)
     folder.log("subprocess_started", run=run.id, argv=list(spec.argv), cwd=place.cwd)
@@ -260,22 +268,22 @@ async def launch(office: Office, claim: Claim, plan: Plan, place: Place, start: 
     for name, text in start.command.files.items():
         folder.write_run_file(run.number, name, text)
     if plan.interactive:
-        await asyncio.to_thread(_answer_dialogs, office, plan.coder, run, place.cwd, start.env)
-    run = run.replace(spawn=await _spawned(office, plan, place, run, spec, mark))
-    await office.ask(office.store.runs.fold, claim, run)
+        await asyncio.to_thread(_answer_dialogs, context, plan.coder, run, place.cwd, start.env)
+    run = run.replace(spawn=await _spawned(context, plan, place, run, spec, mark))
+    await store.call(store.runs.fold, claim, run)
     if start.command.typed:
-        await office.ask(keep_prompt, office, run, start.command.typed)
+        await store.call(keep_prompt, store.ports, run, start.command.typed)
     keep_record(folder.home, run, place.workspace)
-    leases = office.cluster.leases
+    leases = context.cluster.leases
     left = leases.left(run.task_id)
     spec = spec if left is None else spec.replace(deadline=(left, leases.now()))
-    launcher, run_folder = office.launcher_of(run.launcher), folder.run_folder(run.number)
+    launcher, run_folder = context.launchers.find(run.launcher), folder.run_folder(run.number)
     try:
         agent = await launcher.start(run_folder, spec)
         if start.messages:
-            await office.ask(carry, office, start.messages, run)
+            await store.call(carry, store.ports, start.messages, run)
         terms = Terms(plan.task, plan.coder, plan.settings, start.env, place.workspace)
-        live = Live(office, run, terms, folder, agent)
+        live = Live(context, run, terms, folder, agent)
     except Exception as error:  # whatever it is: before the task may have another agent, this one is gone
         if not await launcher.end(run_folder):
             raise StillLives(run.id, error) from error
@@ -303,29 +311,29 @@ def _reach(plan: Plan, repository: Repository | None, directory: str) -> str:
     return ""
 
 
-async def _spawned(office: Office, plan: Plan, place: Place, run: Run, spec: LaunchSpec, marked: Mark) -> str:
+async def _spawned(context: Context, plan: Plan, place: Place, run: Run, spec: LaunchSpec, marked: Mark) -> str:
     """What is to be known at the end of what was started, and of what there was before."""
     repository, mark, reach = marked
-    others = office.places[place.cwd] - 1
+    others = context.places[place.cwd] - 1
     return await asyncio.to_thread(
         spawned, plan.home, run, spec, repository=repository, mark=mark, reach=reach, others=others
     )
 
 
-async def adopted(office: Office, claim: Claim, run: Run, agent: Agent | None) -> Live:
+async def adopted(context: Context, claim: Claim, run: Run, agent: Agent | None) -> Live:
     """A run that was started before us. Raises FleetError where its coder is gone."""
-    settings = await office.settings_for(claim.task)
+    settings = await context.settings_for(claim.task)
     coder = coders.load(run.coder, settings)
     try:
-        env = await environment(office, claim.task, run, coder, settings)
+        env = await environment(context, claim.task, run, coder, settings)
     except SecretRefused as error:  # it has what it needs already; only what is redacted is known less well
         log.warning("%s", error)
         env = dict(os.environ)
-    folder = folder_of(office.home, run, redactor_for(env))
-    workspace = await office.ask(taken_on, office, run.task_id) if run.branch else None
-    office.busy[run.coder, run.account] += 1
-    office.places[run.workspace] += 1
-    return Live(office, run, Terms(claim.task, coder, settings, env, workspace), folder, agent)
+    folder = folder_of(context.home, run, redactor_for(env))
+    workspace = await context.store.call(taken_on, context, run.task_id) if run.branch else None
+    context.busy[run.coder, run.account] += 1
+    context.places[run.workspace] += 1
+    return Live(context, run, Terms(claim.task, coder, settings, env, workspace), folder, agent)
 
 
 def check_login(coder: Coder, env: Mapping[str, str]) -> None:
@@ -349,15 +357,15 @@ def redactor_for(env: dict[str, str]) -> Redactor:
     return Redactor([*secret_values(os.environ), *secret_values(env)])
 
 
-async def environment(office: Office, task: Task, run: Run, coder: Coder, settings: Settings) -> dict[str, str]:
+async def environment(context: Context, task: Task, run: Run, coder: Coder, settings: Settings) -> dict[str, str]:
     """The environment of a run's agent, but for its token. Raises SecretRefused."""
     added = env_for(settings, coder.name)
-    for account in accounts_for(office.settings, coder.name):
+    for account in accounts_for(context.settings, coder.name):
         if account.name == run.account:
             added |= own_folder(coder, account) if account.config_dir else {}
-            added |= await office.secrets.of(account)
+            added |= await context.secrets.of(account)
     passed = (*coder.reads_env, *settings.agent.pass_env)
-    return agent_environment(office.home, task, run, ours=os.environ, passed=passed, added=added)
+    return agent_environment(context.home, task, run, ours=os.environ, passed=passed, added=added)
 
 
 def own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:
@@ -367,23 +375,23 @@ def own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:
     return coder.config_env(folder)
 
 
-def _answer_dialogs(office: Office, coder: Coder, run: Run, cwd: str, env: dict[str, str]) -> None:
+def _answer_dialogs(context: Context, coder: Coder, run: Run, cwd: str, env: dict[str, str]) -> None:
     """An account's own folder is fleet's to write: no question stands before its agents. The user's own is not."""
-    for account in accounts_for(office.settings, coder.name):
+    for account in accounts_for(context.settings, coder.name):
         if account.name == run.account and account.config_dir:
-            folder, home = config_folder(account), office.home
+            folder, home = config_folder(account), context.home
             if os.path.realpath(cwd).startswith(os.path.realpath(home.worktrees) + os.sep):
                 # Agents that start together write the file too, and drop what was added since they read it.
                 trust_folder(coder, folder, home.worktrees)
             pre_answer(coder, folder, cwd, env)
 
 
-def _installed_coder(office: Office, task: Task, settings: Settings) -> Coder:
+def _installed_coder(context: Context, task: Task, settings: Settings) -> Coder:
     """Return the coder of a task. Raises NotNow where its program is not there."""
-    coder = coders.load(task.coder or office.coder or settings.coder, settings)
+    coder = coders.load(task.coder or context.coder or settings.coder, settings)
     program = program_of(coder, settings)
-    if program and not shutil.which(program, path=agent_path(office.home, task, os.environ)):
-        office.missing[coder.name] = office.steady()  # closes its lane, so that other tasks stay where they are
+    if program and not shutil.which(program, path=agent_path(context.home, task, os.environ)):
+        context.missing[coder.name] = context.steady()  # closes its lane, so that other tasks stay where they are
         whose = "the task's PATH or the supervisor's" if task.path else "the supervisor's PATH"
         raise NotNow(
             f"coder {coder.name!r} {NOT_INSTALLED}: no program {program!r} is on {whose}",
@@ -393,28 +401,28 @@ def _installed_coder(office: Office, task: Task, settings: Settings) -> Coder:
     return coder
 
 
-def _dollars(office: Office, plan: Plan) -> float | None:
+def _dollars(store: Store, plan: Plan) -> float | None:
     """What a run may cost by its own limit and by those of the tasks that led to it; None: anything.
 
     Raises NotReady where nothing would tell what it costs: such a budget would stop nothing.
     """
     own = watchdog_for(plan.settings, plan.task).max_cost_usd
     may_have = plan.task.made_by or plan.task.limits
-    left = left_of(office.store, plan.settings, plan.task).get(COST) if may_have else None
+    left = left_of(store, plan.settings, plan.task).get(COST) if may_have else None
     budgets = [each for each in (own, left) if each is not None]
     if not budgets:
         return None
-    today = office.now().date()
+    today = store.now().date()
     if why := why_no_price(plan.settings, plan.coder, plan.model, today, interactive=plan.interactive):
         raise NotReady(why)
     return max(min(budgets), LEAST[COST])
 
 
-async def _session_name(office: Office, plan: Plan) -> str:
+async def _session_name(store: StoreCalls, plan: Plan) -> str:
     """What the terminal of a run is called: after its branch, marked where another repository has such a branch."""
     prefix, branch = plan.settings.tmux.prefix, plan.task.branch or plan.task.id
     name = session_name(prefix, branch)
-    others = await office.ask(office.store.runs.live)
+    others = await store.call(store.runs.live)
     taken = any(run.session_name == name and run.task_id != plan.task.id for run in others)
     return session_name(prefix, branch, plan.task.repo or plan.task.id) if taken else name
 
@@ -478,7 +486,7 @@ def _why_again(plan: Plan) -> str:
     return not_so(plan.task.reason)
 
 
-def _spec(office: Office, plan: Plan, place: Place, run: Run, command: Command, env: dict[str, str]) -> LaunchSpec:
+def _spec(context: Context, plan: Plan, place: Place, run: Run, command: Command, env: dict[str, str]) -> LaunchSpec:
     program = program_for(plan.settings, plan.coder.name) if plan.coder.program else ""
     return LaunchSpec(
         argv=(program, *command.argv[1:]) if program else command.argv,
@@ -487,6 +495,6 @@ def _spec(office: Office, plan: Plan, place: Place, run: Run, command: Command, 
         session=run.session_name,
         stdin=command.stdin,
         keep_stdin=command.keep_stdin,
-        stdout_cap=office.settings.supervisor.max_output_mb * 1024 * 1024,
+        stdout_cap=context.settings.supervisor.max_output_mb * 1024 * 1024,
         apart=Apart(hidden=(verify_folder(plan.home),)),
     )

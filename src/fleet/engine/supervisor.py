@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from fleet import wake
 from fleet.core import admission, pool
-from fleet.core.errors import DatabaseReplaced, FleetError, HomeRefused, StoreAway, StoreFault, StoreHindered
+from fleet.core.errors import (
+    DatabaseReplaced,
+    FleetError,
+    HomeRefused,
+    HomeReplaced,
+    StoreAway,
+    StoreFault,
+    StoreHindered,
+)
 from fleet.core.filter import Filter
 from fleet.core.pool import POOLED
 from fleet.core.run import Delivery, Ending
@@ -34,15 +42,15 @@ from fleet.engine.tidying import tidy
 from fleet.workspaces import git
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from datetime import datetime
     from typing import Any
 
     from fleet.core.admission import Situation
     from fleet.core.run import Message, Quota, Run
     from fleet.core.task import Claim, Task
+    from fleet.engine.context import Context
     from fleet.engine.live import Live
-    from fleet.engine.office import Office
 
 log = logging.getLogger(__name__)
 
@@ -56,21 +64,29 @@ ARRIVE_SECONDS = 0.5
 class Supervisor:
     """Works until it is told to stop; agents go on living without it."""
 
-    def __init__(self, office: Office, *, origins: tuple[str, ...] | None = None, report: StartReport = SILENT) -> None:
-        self._office = office
+    def __init__(
+        self,
+        context: Context,
+        *,
+        origins: tuple[str, ...] | None = None,
+        report: StartReport = SILENT,
+        check_home: Callable[[], None] = lambda: None,  # raises HomeReplaced
+    ) -> None:
+        self._context = context
+        self._check_home = check_home
         self._report = report
         self._runners: dict[str, Runner] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._woken = asyncio.Event()
         self._stop_agents = False
-        self._watch = Watch(office, origins)
-        self._presence = Presence(office)
-        self._renewals = Renewals(office, self._runners)
-        self._radar = Radar(office, self._at_work, self._woken.set)
+        self._watch = Watch(context, origins)
+        self._presence = Presence(context)
+        self._renewals = Renewals(context, self._runners)
+        self._radar = Radar(context, self._at_work, self._woken.set)
         self._again_at: datetime | None = None
         self._told: list[str] = []
-        self._pages = Pages(office)
+        self._pages = Pages(context)
         self._at_once = pool.USUAL  # what the tasks of the pool last said
 
     async def serve(self) -> None:
@@ -78,20 +94,21 @@ class Supervisor:
 
         Raises HostTaken, and DatabaseReplaced or HomeReplaced once the home or its database is another; agents live on.
         """
+        store = self._context.store
         await self._arrive()
         if self._stopping.is_set():
             return
-        pipe = wake.listen(self._office.home)
+        pipe = wake.listen(self._context.home)
         loop = asyncio.get_running_loop()
         loop.add_reader(pipe, self._on_wake, pipe)
         beat = asyncio.create_task(self._beat(), name="beat")
-        cluster = asyncio.create_task(self._office.cluster.serve(self._runners), name="cluster")
+        cluster = asyncio.create_task(self._context.cluster.serve(self._runners), name="cluster")
         losing = asyncio.create_task(self._stop_when_lost(), name="losing")
         try:
             await self._persist(self._begin, refuses=True)
             await self._persist(self._recover)
             await self._guarded(self._tidy)
-            with self._office.store.listening(Hints(self._hear)):
+            with store.ports.listening(Hints(self._hear)):
                 while not self._stopping.is_set():
                     await self._guarded(self._claim_more)
                     await self._pause()
@@ -104,8 +121,8 @@ class Supervisor:
                 each.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             await self._radar.end()
-        if self._office.why_lost is not None:
-            raise self._office.why_lost
+        if store.why_ended is not None:
+            raise store.why_ended
 
     def stop(self, *, stop_agents: bool = False) -> None:
         """Claim nothing more and end; agents go on, or are stopped first. May be called twice, or early."""
@@ -114,7 +131,7 @@ class Supervisor:
         self._woken.set()
 
     async def _stop_when_lost(self) -> None:
-        await self._office.lost.wait()
+        await self._context.store.ended.wait()
         self.stop()
 
     def _on_wake(self, pipe: int) -> None:
@@ -123,7 +140,7 @@ class Supervisor:
 
     def _hear(self) -> None:
         self._woken.set()
-        self._office.cluster.note_write()
+        self._context.cluster.note_write()
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -132,10 +149,10 @@ class Supervisor:
         self._woken.clear()
 
     def _patience(self) -> float:
-        poll = self._office.settings.supervisor.poll_seconds
+        poll = self._context.settings.supervisor.poll_seconds
         if self._again_at is None:
             return poll
-        return min(poll, max(0.01, (self._again_at - self._office.now()).total_seconds()))
+        return min(poll, max(0.01, (self._again_at - self._context.now()).total_seconds()))
 
     def _tell(self, reasons: list[str]) -> None:
         """Say why nothing more is started, once per reason and not every two seconds."""
@@ -150,7 +167,7 @@ class Supervisor:
         while not self._stopping.is_set():
             wait = ARRIVE_SECONDS
             try:
-                wait = await self._office.ask(self._office.cluster.take_host, self._presence.tell)
+                wait = await self._context.store.call(self._context.cluster.take_host, self._presence.tell)
                 if not wait:
                     return
                 self._report.serves()  # what it waits for passes
@@ -161,38 +178,38 @@ class Supervisor:
 
     async def _begin(self) -> None:
         """Take the home's place, and read and write the database once."""
-        office = self._office
-        await office.ask(take_place, office.home, office.store, office.owner)
+        context, store = self._context, self._context.store
+        await store.call(take_place, context.home, store.ports, context.owner)
         await self._show_host()
-        await office.ask(self._looked, ())
+        await store.call(self._looked, ())
         self._report.serves()
 
     async def _recover(self) -> None:
-        recovery = Recovery(self._office)
+        recovery = Recovery(self._context)
         async for runner, work in recovery.strays():  # first: a run that goes on is not given back below
             self._follow(runner, work)
         async for runner, work in recovery.runs(self._runners):
             self._follow(runner, work)
 
     async def _tidy(self) -> None:
-        office = self._office
-        spaces = await office.ask(office.store.workspaces.find, gone=True)
-        own = [space for space in spaces if space.lies_on(office.owner)]
+        context, store = self._context, self._context.store
+        spaces = await store.call(store.workspaces.find, gone=True)
+        own = [space for space in spaces if space.lies_on(context.owner)]
         if own:
-            await asyncio.to_thread(tidy, office.home, own)
+            await asyncio.to_thread(tidy, context.home, own)
 
     async def _claim_more(self) -> None:
-        office = self._office
-        office.reload()
-        if office.is_away:
+        context, store = self._context, self._context.store
+        context.reload()
+        if store.is_away:
             return
-        messages, held, found = await office.ask(self._looked, tuple(self._runners))
+        messages, held, found = await store.call(self._looked, tuple(self._runners))
         self._pass_on(messages, held)
         reasons: list[str] = []
         soon: list[datetime | None] = []
         for mode in (INTERACTIVE, HEADLESS, POOLED):  # each has slots of its own
             situation = self._watch.narrow(found, self._running(), mode, self._pool_room())
-            room = admission.admit(office.settings, situation, mode)
+            room = admission.admit(context.settings, situation, mode)
             reasons += room.reasons
             taken = await self._claim(room) if room.room > 0 and room.lanes else 0
             soon.append(room.again_at(taken))
@@ -201,14 +218,14 @@ class Supervisor:
 
     def _looked(self, ids: tuple[str, ...]) -> tuple[list[Message], list[Task], Situation]:
         """What there is for agents that work, how their tasks stand, and whether others may start."""
-        office = self._office
-        messages = office.store.messages.find(state=Delivery.QUEUED) if ids else []
-        held = office.store.tasks.find(Filter(ids=ids), sort="id") if ids else []
-        seen = office.store.hosts.glance(office.owner, PAUSED)
+        context, store = self._context, self._context.store
+        messages = store.messages.find(state=Delivery.QUEUED) if ids else []
+        held = store.tasks.find(Filter(ids=ids), sort="id") if ids else []
+        seen = store.hosts.glance(context.owner, PAUSED)
         return messages, held, self._watch.look(seen, self._presence.look(seen.host, len(ids)))
 
     def _running(self) -> list[tuple[str, str]]:
-        default = self._office.coder or self._office.settings.coder
+        default = self._context.coder or self._context.settings.coder
         return [
             (
                 runner.live.run.coder if runner.live else runner.claim.task.coder or default,
@@ -231,19 +248,19 @@ class Supervisor:
 
     async def _claim(self, room: admission.Room) -> int:
         """Take what there is room for, and start it; how much the queue had."""
-        office = self._office
-        ttl = timedelta(seconds=office.settings.supervisor.claim_seconds)
-        asked = office.cluster.leases.now()
-        claims = await office.ask(office.store.claims.acquire, office.owner, room.lanes, room=room.room, ttl=ttl)
-        office.cluster.leases.confirm([claim.task.id for claim in claims], asked, ttl.total_seconds())
+        context, store = self._context, self._context.store
+        ttl = timedelta(seconds=context.settings.supervisor.claim_seconds)
+        asked = context.cluster.leases.now()
+        claims = await store.call(store.claims.acquire, context.owner, room.lanes, room=room.room, ttl=ttl)
+        context.cluster.leases.confirm([claim.task.id for claim in claims], asked, ttl.total_seconds())
         taken = len(claims)
         claims, too_many = pool.fitting(claims, len(self._pooled()))
         if too_many:
-            await office.ask(release, office.store, too_many)
+            await store.call(release, store.ports, too_many)
         self._watch.started(len(claims))
         for claim in claims:
             log.info("claimed %s (epoch %s): %s", claim.task.id, claim.epoch, claim.task.title)
-            runner = Runner(office, claim)
+            runner = Runner(context, claim)
             self._follow(runner, runner.start())
         return taken
 
@@ -257,7 +274,7 @@ class Supervisor:
 
     async def _bulkhead(self, runner: Runner, work: Coroutine[Any, Any, None]) -> None:
         key = runner.claim.task.id
-        self._office.be_patient(runner.claim)
+        self._context.store.wait_for_store(runner.claim, self._context.cluster.leases)
         try:
             await work
         except asyncio.CancelledError:
@@ -268,11 +285,11 @@ class Supervisor:
         finally:
             if self._runners.get(key) is runner:
                 del self._runners[key]
-                self._office.cluster.leases.forget(key)
+                self._context.cluster.leases.forget(key)
                 self._watch.ended()
             self._radar.stir(runner.live)
             self._radar.move()
-            self._office.cluster.note_end()
+            self._context.cluster.note_end()
             self._woken.set()
 
     def _pass_on(self, messages: list[Message], held: list[Task]) -> None:
@@ -291,16 +308,17 @@ class Supervisor:
 
     async def _beat(self) -> None:
         """Keep what was read, renew claims, give back what others let expire."""
+        store = self._context.store
         renewed = looked = 0.0
         while True:
             await asyncio.sleep(FOLD_SECONDS)
-            await self._guarded(self._office.confirm)
+            await self._guarded(self._confirm)
             now = asyncio.get_running_loop().time()
-            due = now - renewed >= self._office.settings.supervisor.claim_seconds / 3
-            if due or self._office.is_away:
-                renewed, was_away = now, self._office.is_away
+            due = now - renewed >= self._context.settings.supervisor.claim_seconds / 3
+            if due or store.is_away:
+                renewed, was_away = now, store.is_away
                 await self._guarded(self._renew)
-                if self._office.is_away:
+                if store.is_away:
                     continue  # nothing else is of use before claims are renewed again
                 if was_away:
                     self._woken.set()
@@ -314,10 +332,21 @@ class Supervisor:
                 await self._guarded(self._reap)
                 await self._guarded(self._remove_raw)
 
+    async def _confirm(self) -> None:
+        """Check that commands still work on this home and this database."""
+        store = self._context.store
+        try:
+            self._check_home()
+        except HomeReplaced as error:
+            store.end(error)
+        else:
+            await store.call(store.ports.confirm)
+
     async def _take_answers(self) -> None:
-        await self._office.ask(self._pages.take_answers)
+        await self._context.store.call(self._pages.take_answers)
 
     async def _keep_folded(self) -> None:
+        store = self._context.store
         dirty = [r for r in self._runners.values() if r.live is not None and r.live.dirty]
         if not dirty:
             return
@@ -331,9 +360,9 @@ class Supervisor:
             self._radar.stir(runner.live)
             pairs.append((runner.claim, runner.live.run))
         try:
-            lost = await self._office.ask(self._office.store.runs.fold_all, pairs)
+            lost = await store.call(store.runs.fold_all, pairs)
             if quotas:
-                await self._office.ask(self._office.store.accounts.note_quotas, quotas)
+                await store.call(store.accounts.note_quotas, quotas)
         except StoreFault:
             for runner in dirty:
                 assert runner.live is not None
@@ -345,7 +374,7 @@ class Supervisor:
         await self._drop(await self._renewals.renew())
 
     async def _show_host(self) -> None:
-        await self._office.ask(self._presence.tell, len(self._runners))
+        await self._context.store.call(self._presence.tell, len(self._runners))
 
     async def _drop(self, lost: list[str]) -> None:
         for key in lost:
@@ -354,7 +383,7 @@ class Supervisor:
                 await runner.let_go()
 
     async def _reap(self) -> None:
-        found, reaped = await Recovery(self._office).reap(self._runners)
+        found, reaped = await Recovery(self._context).reap(self._runners)
         for runner, work in found:
             self._follow(runner, work)
         for task in reaped:
@@ -363,7 +392,7 @@ class Supervisor:
             self._woken.set()
 
     async def _remove_raw(self) -> None:
-        await self._office.ask(retention.sweep, self._office)
+        await self._context.store.call(retention.sweep, self._context)
 
     async def _wind_down(self) -> None:
         if self._stop_agents:
@@ -371,9 +400,9 @@ class Supervisor:
                 runner.stop(Ending.RELEASED, BY_ORDER)
             if self._tasks:
                 await asyncio.wait(self._tasks)
-            await self._guarded(Recovery(self._office).end_left)
+            await self._guarded(Recovery(self._context).end_left)
         await asyncio.gather(*(runner.hold_still() for runner in self._runners.values()))
-        if self._office.why_lost is None:
+        if self._context.store.why_ended is None:
             await self._guarded(self._keep_folded)
             await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still
             await self._guarded(self._leave)
@@ -384,7 +413,7 @@ class Supervisor:
             await asyncio.wait(self._tasks)
 
     async def _leave(self) -> None:
-        await self._office.ask(self._presence.leave, len(self._runners))
+        await self._context.store.call(self._presence.leave, len(self._runners))
 
     async def _guarded(self, work: Any) -> None:
         """Do something that may fail without ending the supervisor: the next look tries again."""

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from fleet.config import Settings
     from fleet.core.task import Claim, Task
+    from fleet.engine.context import Context
     from fleet.engine.folder import TaskFolder
-    from fleet.engine.office import Office
     from fleet.home import Home
     from fleet.store.base import Store
     from fleet.workspaces.files import Copied
@@ -73,7 +73,7 @@ class Furnished(NamedTuple):
 
 
 async def open_place(
-    office: Office, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
+    context: Context, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
 ) -> Place:
     """The directory a run of this task works in, made ready where it is a worktree. Raises FleetError, OSError."""
     if task.workspace != WORKTREE:
@@ -83,7 +83,7 @@ async def open_place(
                 f"its directory {cwd} does not exist", hint="`fleet bd update ID --cwd DIR` names another."
             )
         return Place(cwd)
-    return await _Opening(office, claim, task, settings, folder, stop).open()
+    return await _Opening(context, claim, task, settings, folder, stop).open()
 
 
 async def be_alone(folder: TaskFolder) -> None:
@@ -121,13 +121,14 @@ def worktree_path(home: Home, repository: Repository, settings: Settings, branch
     return os.path.join(place, repository.key, folder_of(branch))  # noqa: PTH118
 
 
-def taken_on(office: Office, task_id: str) -> Workspace | None:
+def taken_on(context: Context, task_id: str) -> Workspace | None:
     """The workspace of a run that is gone on with; one that another supervisor of this machine had is ours then."""
-    space = office.store.workspaces.get(task_id)
-    if space is None or space.lies_on(office.owner) or space.is_gone or not is_there(space.path):
+    store = context.store
+    space = store.workspaces.get(task_id)
+    if space is None or space.lies_on(context.owner) or space.is_gone or not is_there(space.path):
         return space
-    ours = space.replace(notes=encode(space.made | {"host": office.owner}))
-    office.store.workspaces.save(ours)
+    ours = space.replace(notes=encode(space.made | {"host": context.owner}))
+    store.workspaces.save(ours)
     return ours
 
 
@@ -168,30 +169,32 @@ class _Opening:
     """One worktree on its way."""
 
     def __init__(
-        self, office: Office, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
+        self, context: Context, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
     ) -> None:
-        self._office, self._claim, self._task, self._settings = office, claim, task, settings
+        self._context, self._claim, self._task, self._settings = context, claim, task, settings
         self._folder, self._stop = folder, stop
         self._is_new = False
 
     async def open(self) -> Place:
-        office, task = self._office, self._task
-        repository = await asyncio.to_thread(repository_of, office.home, task)
-        self._task, known, own = await office.ask(self._known, repository)
+        context, task = self._context, self._task
+        store = context.store
+        repository = await asyncio.to_thread(repository_of, context.home, task)
+        self._task, known, own = await store.call(self._known, repository)
         if known is not None:
             return Place(known.path, known)
-        wanted, tip = await asyncio.to_thread(self._wanted, repository, View(office.home, repository), own)
+        wanted, tip = await asyncio.to_thread(self._wanted, repository, View(context.home, repository), own)
         leased = await self._lease(wanted)
         # One that is not new may have been begun and left by a supervisor that was killed.
         self._is_new = leased.made_at == wanted.made_at
         furnished = await asyncio.to_thread(self._make, repository, tip, leased)
         leased = await self._set_up(repository, leased, furnished)
-        await office.ask(office.store.workspaces.save, leased)
+        await store.call(store.workspaces.save, leased)
         return Place(leased.path, leased)
 
     async def _lease(self, wanted: Workspace) -> Workspace:
+        store = self._context.store
         try:
-            return await self._office.ask(self._office.store.workspaces.lease, wanted, ports=self._free_ports)
+            return await store.call(store.workspaces.lease, wanted, ports=self._free_ports)
         except BranchTaken as error:
             raise NotReady(str(error), hint=error.hint) from error
         except IllegalMove as error:  # somebody is just removing it
@@ -202,29 +205,30 @@ class _Opening:
 
         Then also where the task once began on its branch, if it did.
         """
-        task, office = self._placed(repository), self._office
-        known = office.store.workspaces.get(task.id)
+        task, context = self._placed(repository), self._context
+        store = context.store
+        known = store.workspaces.get(task.id)
         if known is not None and not known.is_gone and known.is_ready and is_there(known.path):
             return task, known, ""
         self._check_trust(repository)
-        return task, None, own_beginning(office.store, repository, task, known)
+        return task, None, own_beginning(store.ports, repository, task, known)
 
     def _placed(self, repository: Repository) -> Task:
         """The task with its repository and branch, which one that was made with `bd create` does not name."""
-        task, office = self._task, self._office
+        task, context = self._task, self._context
+        store = context.store
         if task.repo == repository.top and task.branch:
             return task
         # A task that travels is about the repository of its maker, wherever it works.
         named = {"repo": task.repo if task.remote else repository.top, "branch": branch_of(task)}
         if named == {"repo": task.repo, "branch": task.branch}:
             return task
-        with office.store.atomic():
-            office.store.tasks.save(office.store.tasks.get(task.id).replace(**named))
+        with store.atomic():
+            store.tasks.save(store.tasks.get(task.id).replace(**named))
         return task.replace(**named)
 
     def _check_trust(self, repository: Repository) -> None:
-        store = self._office.store
-        changed = changed_repository(store, repository)
+        changed = changed_repository(self._context.store.ports, repository)
         if changed:
             raise NotReady(
                 f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
@@ -250,13 +254,13 @@ class _Opening:
             task_id=task.id,
             repo=repository.top,
             common=repository.common,
-            path=worktree_path(self._office.home, repository, self._settings, task.branch),
+            path=worktree_path(self._context.home, repository, self._settings, task.branch),
             branch=task.branch,
             base=task.base,
             base_commit=base,
             made_branch=tip is None,
-            made_at=self._office.now(),
-            notes=encode(self._office.cluster.describe_place(self._task, repository)),
+            made_at=self._context.now(),
+            notes=encode(self._context.cluster.describe_place(self._task, repository)),
             port_count=self._settings.ports.count,
         )
         return wanted, tip
@@ -278,7 +282,7 @@ class _Opening:
         Everything else is saved first: the folder of a worktree that is not on record, and what git still holds of one
         whose folder was deleted. Raises NotReady where that cannot be.
         """
-        home = self._office.home
+        home = self._context.home
         if not self._is_new and leased.ready_at is not None and not is_seen(leased.path):
             raise NotReady(f"its worktree {leased.path} cannot be seen: the folder above it is missing", hint=UNSEEN)
         if not self._is_new or os.path.lexists(leased.path):
@@ -301,7 +305,7 @@ class _Opening:
 
     def _save(self, leased: Workspace) -> None:
         try:
-            saved = save_all(self._office.home, leased, 0, self._settings.saving, with_ignored=True)
+            saved = save_all(self._context.home, leased, 0, self._settings.saving, with_ignored=True)
         except FleetError as error:
             raise NotReady(f"what is in {leased.path} cannot be saved: {error}", hint=error.hint) from error
         for command in saved.commands:
@@ -316,19 +320,19 @@ class _Opening:
         if copied.refused:
             log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
         notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused}
-        notes |= self._office.cluster.describe_place(self._task, repository)
+        notes |= self._context.cluster.describe_place(self._task, repository)
         if not commands:  # they may have staged something
             notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118
         if commands or copied.copied:
-            await asyncio.to_thread(Work(self._office.home, leased).note_made, copied.copied)
-        return leased.replace(ready_at=self._office.now(), notes=encode(notes))
+            await asyncio.to_thread(Work(self._context.home, leased).note_made, copied.copied)
+        return leased.replace(ready_at=self._context.now(), notes=encode(notes))
 
     async def _run(self, number: int, command: str, leased: Workspace) -> None:
-        office, task = self._office, self._task
-        env = setup_environment(office.home, task, leased, self._settings.agent.pass_env)
+        context, task = self._context, self._task
+        env = setup_environment(context.home, task, leased, self._settings.agent.pass_env)
         self._folder.log("setup_started", command=command)
         done = await run_command(
-            office.launcher,
+            context.launchers.headless,
             os.path.join(self._folder.path, "setup", str(number)),  # noqa: PTH118
             command,
             cwd=leased.path,

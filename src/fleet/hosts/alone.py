@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.core.task import Task
+    from fleet.engine.context import Context
     from fleet.engine.folder import TaskFolder
-    from fleet.engine.office import Office
     from fleet.hosts.cluster import Follower, Leases, LiveRun
     from fleet.launchers.base import Launcher
     from fleet.workspaces.repository import Repository
@@ -51,8 +51,8 @@ class Alone:
     the move. Only then is anything of the several hosts' code imported.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self.leases: Leases = Unlimited()
         self.shares_accounts = False
 
@@ -79,12 +79,12 @@ class Alone:
         if task.travels:
             from fleet.hosts.fetch import fetch_task
 
-            await fetch_task(self._office, task, folder)
+            await fetch_task(self._context, task, folder)
 
     def branch_tip(self, task: Task, branch: str, commit: str) -> str:
         from fleet.hosts.fetch import branch_tip
 
-        return branch_tip(self._office.home, task, branch, commit)
+        return branch_tip(self._context.home, task, branch, commit)
 
     def describe_place(self, task: Task, repository: Repository) -> dict[str, Any]:
         return {}
@@ -93,7 +93,7 @@ class Alone:
         if live.workspace is not None and live.workspace.remote:
             from fleet.hosts.push import push_branch
 
-            await push_branch(self._office, live)
+            await push_branch(self._context, live)
 
     def own_key(self, name: str) -> str:
         return name

@@ -29,9 +29,10 @@ from fleet.workspaces.worktree import remove
 if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
+    from fleet.engine.context import Context
     from fleet.engine.folder import TaskFolder
-    from fleet.engine.office import Office
     from fleet.home import Home
+    from fleet.store.base import Store
     from fleet.workspaces.repository import Repository
 
 log = logging.getLogger(__name__)
@@ -44,33 +45,34 @@ PATIENCE = 2
 BACKOFF = Backoff()
 
 
-async def fetch_task(office: Office, task: Task, folder: TaskFolder) -> None:
+async def fetch_task(context: Context, task: Task, folder: TaskFolder) -> None:
     """Fetch all that the worktree of a task is made from, and what its last agent left.
 
     Raises NotNow, NotReady, FleetError.
     """
-    known = await office.ask(office.store.workspaces.get, task.id)
+    store = context.store
+    known = await store.call(store.workspaces.get, task.id)
     if known is not None and not known.is_gone:
-        if known.host in ("", office.owner) and known.is_ready and is_there(known.path):
+        if known.host in ("", context.owner) and known.is_ready and is_there(known.path):
             return
-        if known.host not in ("", office.owner):
-            await _take_over(office, known)
-    earlier = await office.ask(office.store.runs.of_task, task.id)
-    left = await office.ask(_left_behind, office, task.id) if earlier else []
-    elsewhere = any(run.owner != office.owner for run in earlier)
+        if known.host not in ("", context.owner):
+            await _take_over(context, known)
+    earlier = await store.call(store.runs.of_task, task.id)
+    left = await store.call(_left_behind, store.ports, task.id) if earlier else []
+    elsewhere = any(run.owner != context.owner for run in earlier)
     try:
-        repository = await asyncio.to_thread(_fetched, office.home, task, elsewhere=elsewhere)
+        repository = await asyncio.to_thread(_fetched, context.home, task, elsewhere=elsewhere)
     except RemoteAway as error:
         raise NotNow(str(error), seconds=BACKOFF.next_seconds(task.remote), hint=error.hint) from error
     BACKOFF.reset(task.remote)
     for space in left:
-        await asyncio.to_thread(clear_away, office.home, space, len(earlier))
-    said = await asyncio.to_thread(_caught_up, office.home, task, repository, elsewhere=elsewhere)
+        await asyncio.to_thread(clear_away, context.home, space, len(earlier))
+    said = await asyncio.to_thread(_caught_up, context.home, task, repository, elsewhere=elsewhere)
     if said:
         log.info("%s: %s", task.id, said)
-    if earlier and earlier[-1].owner != office.owner:
-        await asyncio.to_thread(_unpack, office.home, task, repository, folder)
-    await office.ask(_trust, office, task, repository)
+    if earlier and earlier[-1].owner != context.owner:
+        await asyncio.to_thread(_unpack, context.home, task, repository, folder)
+    await store.call(_trust, context, task, repository)
 
 
 def branch_tip(home: Home, task: Task, branch: str, commit: str) -> str:
@@ -104,26 +106,27 @@ def clear_away(home: Home, space: Workspace, run_number: int) -> list[str]:
     return list(saved.refs)
 
 
-def _left_behind(office: Office, task_id: str) -> list[Workspace]:
+def _left_behind(store: Store, task_id: str) -> list[Workspace]:
     """Worktrees of a task on this disk that another host went on without, and that nobody else has by now."""
-    gone = [space for space in office.store.workspaces.of_task(task_id) if space.is_gone and space.host]
+    gone = [space for space in store.workspaces.of_task(task_id) if space.is_gone and space.host]
     here = [space for space in gone if is_there(space.path)]
-    standing = {space.path for space in office.store.workspaces.find()} if here else set()
+    standing = {space.path for space in store.workspaces.find()} if here else set()
     return [space for space in here if space.path not in standing]
 
 
-async def _take_over(office: Office, known: Workspace) -> None:
+async def _take_over(context: Context, known: Workspace) -> None:
     """Take over a task from a host that is gone. Raises NotNow while the host may still push its work."""
-    rows = await office.ask(office.store.hosts.all)
+    store = context.store
+    rows = await store.call(store.hosts.all)
     host = next((row for row in rows if row.id == known.host), None)
-    lease, name = office.settings.supervisor.claim_seconds, f"{known.task_id} {known.host}"
-    if host is not None and is_seen(host, office.now(), lease * PATIENCE):
+    lease, name = context.settings.supervisor.claim_seconds, f"{known.task_id} {known.host}"
+    if host is not None and is_seen(host, context.now(), lease * PATIENCE):
         raise NotNow(
             f"its worktree is on host {host.name}, which has not pushed its branch yet",
             seconds=min(BACKOFF.next_seconds(name), lease),  # it may be its turn then, or it is known to be gone
         )
     BACKOFF.reset(name)
-    await office.ask(office.store.workspaces.leave, known.task_id)
+    await store.call(store.workspaces.leave, known.task_id)
     log.warning("%s goes on here: its host %s is gone, with what it had not pushed", known.task_id, known.host)
 
 
@@ -161,9 +164,10 @@ def _unpack(home: Home, task: Task, repository: Repository, folder: TaskFolder) 
         log.warning("%s goes on without what its last agent left: %s", task.id, error)
 
 
-def _trust(office: Office, task: Task, repository: Repository) -> None:
+def _trust(context: Context, task: Task, repository: Repository) -> None:
     """What its maker trusted of the project's commands holds for the mirror too: they are known by what they are."""
-    if repository == mirror.mirror_of(office.home, task.remote):
-        known = trusted_digests(office.store, of_remote(task.remote))
-        keep_digests(office.store, repository, known, by="its maker")
-        keep_trusted(office.home, mirror.project_folder(office.home, task.remote, task.base), known)
+    store = context.store
+    if repository == mirror.mirror_of(context.home, task.remote):
+        known = trusted_digests(store.ports, of_remote(task.remote))
+        keep_digests(store.ports, repository, known, by="its maker")
+        keep_trusted(context.home, mirror.project_folder(context.home, task.remote, task.base), known)

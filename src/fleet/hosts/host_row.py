@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fleet.core.host import Host
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 class HostRow:
     """The row of this host, which a clone of the machine may have taken. Call it where the store is called."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._before: tuple[Host, float] | None = None  # another machine's row, and when we first saw it
 
     def take(self, tell: Callable[[int], None]) -> float:
@@ -32,22 +32,22 @@ class HostRow:
         touched. Such a host writes the row again. If nobody does, the row was this machine's before it was restarted,
         or that of a host that is gone. Raises HostTaken.
         """
-        office = self._office
-        with office.store.atomic():  # of two that come at once, the second sees the first
-            row = next((row for row in office.store.hosts.all() if row.id == office.owner), None)
+        context, store = self._context, self._context.store.ports
+        with store.atomic():  # of two that come at once, the second sees the first
+            row = next((row for row in store.hosts.all() if row.id == context.owner), None)
             wait = 0.0 if row is None else self._seconds_to_wait(row)
             if not wait:
                 if row is not None:
-                    be_the_same(office.home, row)
+                    be_the_same(context.home, row)
                 tell(0)
         return wait
 
     def _seconds_to_wait(self, row: Host) -> float:
         """Return for how many seconds the row may not be taken. Raises HostTaken."""
-        lease = self._office.settings.supervisor.claim_seconds
-        age = (self._office.now() - row.seen_at).total_seconds()
+        lease = self._context.settings.supervisor.claim_seconds
+        age = (self._context.now() - row.seen_at).total_seconds()
         has_left = row.slots == 0 and row.agents == 0
-        if row.machine in ("", machine_mark(self._office.home)) or has_left or age > lease:
+        if row.machine in ("", machine_mark(self._context.home)) or has_left or age > lease:
             return 0.0
         if self._before is None:
             self._before = row, time.monotonic()

@@ -18,7 +18,7 @@ from fleet.workspaces.remote import end_talks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.hosts.cluster import Follower
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,10 @@ LOOK_SECONDS, HEAR_SECONDS = 60.0, 5.0
 class HostService:
     """Works beside the supervisor until it is cancelled."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self.address = ""  # where other hosts can ask us; empty: nowhere
-        self._tails, self._removals = tails.EventTails(office), WishedRemovals(office)
+        self._tails, self._removals = tails.EventTails(context), WishedRemovals(context)
         self._log_server: LogServer | None = None
         self._ended, self._written = asyncio.Event(), asyncio.Event()
 
@@ -47,7 +47,7 @@ class HostService:
 
     async def serve(self, followers: Mapping[str, Follower]) -> None:
         """Push, keep tails, remove worktrees and answer other hosts until cancelled."""
-        pushes = PushQueue(self._office, followers)
+        pushes = PushQueue(self._context, followers)
         works = {"tails": self._store_tails(followers), "removals": self._remove_wished()}
         beside = [asyncio.create_task(work, name=name) for name, work in works.items()]
         try:
@@ -74,10 +74,11 @@ class HostService:
         self._ended.clear()
 
     async def _listen(self) -> None:
-        place = self._office.settings.host.listen
+        store = self._context.store
+        place = self._context.settings.host.listen
         if not place or self._log_server is not None:
             return
-        server = LogServer(self._office, await self._office.ask(hosts_key, self._office.store))
+        server = LogServer(self._context, await store.call(hosts_key, store.ports))
         self.address = await server.open(place)
         self._log_server = server
         log.info("other hosts are answered at %s", self.address)

@@ -25,7 +25,7 @@ from fleet.hosts.log_protocol import (
 )
 
 if TYPE_CHECKING:
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.hosts.log_protocol import LogRequest
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ ANYWHERE = ("", "0.0.0.0", "::", "*")
 class LogServer:
     """A server on one port. It answers only hosts that know the key, and silent connections do not block it."""
 
-    def __init__(self, office: Office, key: str, *, seconds: float = SECONDS) -> None:
-        self._office, self._key, self._seconds = office, key, seconds
+    def __init__(self, context: Context, key: str, *, seconds: float = SECONDS) -> None:
+        self._context, self._key, self._seconds = context, key, seconds
         self._open: dict[asyncio.StreamWriter, str] = {}
         """Connections with their addresses, oldest first."""
         self._proven: set[asyncio.StreamWriter] = set()
@@ -112,12 +112,12 @@ class LogServer:
 
     async def _events(self, request: LogRequest) -> tuple[bytes, int]:
         """Return events of a run of this host from an offset on; nothing of any other run."""
-        office = self._office
-        run = await office.ask(office.store.runs.get, request.run)
-        if run is None or run.owner != office.owner:
+        context, store = self._context, self._context.store
+        run = await store.call(store.runs.get, request.run)
+        if run is None or run.owner != context.owner:
             return b"", 0
         try:
-            folder = folder_of(office.home, run, office.redactor)
+            folder = folder_of(context.home, run, context.redactor)
             return await asyncio.to_thread(folder.events_part, request.offset, request.most)
         except OSError as error:
             log.warning("the events of %s cannot be read: %s", run.id, error)

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 
     from fleet.core.receipt import Receipt
     from fleet.core.workspace import Workspace
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
+    from fleet.engine.store_calls import StoreCalls
     from fleet.home import Home
     from fleet.hosts.cluster import LiveRun
+    from fleet.store.base import Store
 
 log = logging.getLogger(__name__)
 
@@ -53,28 +55,29 @@ LOOK_SECONDS = 0.2
 MOST_OFFERS = 5
 
 
-async def push_branch(office: Office, live: LiveRun) -> None:
+async def push_branch(context: Context, live: LiveRun) -> None:
     """Push the branch of a run that has ended, before another host can take its task. Note why it could not be.
 
     Raises ClaimLost if another host may have the task: then what is here is not pushed as the end of a run.
     """
+    store = context.store
     space = live.workspace
-    if space is None or not space.remote or space.host != office.owner:
+    if space is None or not space.remote or space.host != context.owner:
         return
     try:
-        await office.ask(_check_held, office, live.run)
+        await store.call(_check_held, store.ports, live.run)
         with errand() as talks:
             sending = asyncio.ensure_future(asyncio.to_thread(_send_all, live, space))
             while not sending.done():
                 await asyncio.wait({sending}, timeout=LOOK_SECONDS)
-                if office.cluster.leases.is_closed(live.run.task_id):
+                if context.cluster.leases.is_closed(live.run.task_id):
                     talks.end()
             await sending
     except ClaimLost:
         raise
     except (FleetError, OSError) as error:
         log.warning("%s is not pushed yet: %s", live.run.id, error)
-        await note(office, space, {NOT_SENT: str(error)[:300]})
+        await note(store, space, {NOT_SENT: str(error)[:300]})
 
 
 class PushQueue:
@@ -83,14 +86,14 @@ class PushQueue:
     Only what is to be pushed is on record: after a restart all of it is tried at once.
     """
 
-    def __init__(self, office: Office, followed: Collection[str] = ()) -> None:
-        self._office, self._followed = office, followed  # the tasks whose runs are followed here
+    def __init__(self, context: Context, followed: Collection[str] = ()) -> None:
+        self._context, self._followed = context, followed  # the tasks whose runs are followed here
         self._backoff = Backoff()
         self._due: dict[str, float] = {}  # by run, and by remote for one that is away: when it is tried again
 
     async def push_due(self) -> float:
         """Push what is due. Return after how many seconds to look again."""
-        waiting = await self._office.ask(self._waiting, frozenset(self._followed))
+        waiting = await self._context.store.call(self._waiting, frozenset(self._followed))
         known = {name for space, run in waiting for name in (run.id, space.remote)}
         self._due = {name: at for name, at in self._due.items() if name in known}
         left = self._of_now(waiting)
@@ -116,11 +119,11 @@ class PushQueue:
 
     def _waiting(self, followed: frozenset[str]) -> list[tuple[Workspace, Run]]:
         """The worktrees of this host whose work is not where it belongs, each with the last run in it."""
-        office = self._office
-        mine = [space for space in office.store.workspaces.find() if space.host == office.owner and space.remote]
+        context, store = self._context, self._context.store
+        mine = [space for space in store.workspaces.find() if space.host == context.owner and space.remote]
         busy = self._busy({space.task_id for space in mine} - followed) | followed if mine else set()
         idle = [space for space in mine if space.task_id not in busy]
-        last = office.store.runs.last([space.task_id for space in idle]) if idle else {}
+        last = store.runs.last([space.task_id for space in idle]) if idle else {}
         found = []
         for space in idle:
             run = last.get(space.task_id)
@@ -132,31 +135,32 @@ class PushQueue:
 
     def _busy(self, keys: set[str]) -> set[str]:
         """Those of these tasks whose last run is not over. A run that its task does not know any more was lost."""
-        office, busy = self._office, set()
-        live = [run for run in office.store.runs.live() if run.task_id in keys]
+        context, busy = self._context, set()
+        store = context.store
+        live = [run for run in store.runs.live() if run.task_id in keys]
         ids = tuple(run.task_id for run in live)
-        named = {task.run_id for task in office.store.tasks.find(Filter(ids=ids), sort="id")} if ids else set()
+        named = {task.run_id for task in store.tasks.find(Filter(ids=ids), sort="id")} if ids else set()
         for run in live:
-            if run.id in named or run.owner != office.owner or self._is_alive(run):
+            if run.id in named or run.owner != context.owner or self._is_alive(run):
                 busy.add(run.task_id)
             else:
-                losing.record(office, run)
+                losing.record(context, run)
         return busy
 
     def _is_alive(self, run: Run) -> bool:
-        place = folder_of(self._office.home, run, self._office.redactor).run_folder(run.number)
-        return self._office.launcher_of(run.launcher).is_alive(place)
+        place = folder_of(self._context.home, run, self._context.redactor).run_folder(run.number)
+        return self._context.launchers.find(run.launcher).is_alive(place)
 
     async def _return(self, space: Workspace, run: Run) -> None:
-        office = self._office
-        receipts = await office.ask(office.store.receipts.of_task, space.task_id)
+        context, store = self._context, self._context.store
+        receipts = await store.call(store.receipts.of_task, space.task_id)
         try:
             place = ""
             if run.number:
                 place = await asyncio.to_thread(self._send_rest, space, run, receipts)
-                await note(office, space, {SENT: run.id, SENT_TO: place, NOT_SENT: ""})
+                await note(store, space, {SENT: run.id, SENT_TO: place, NOT_SENT: ""})
             if space.is_mirrored:
-                await _take_down(office, space, run)
+                await _take_down(context, space, run)
         except IllegalMove:  # somebody has it again already, if only to see that this is still here
             self._put_off(run.id)
             return
@@ -166,7 +170,7 @@ class PushQueue:
             told = str(error)[:300]
             if space.made.get(NOT_SENT) != told:
                 log.warning("%s is not pushed yet: %s", run.id, error)
-                await note(office, space, {NOT_SENT: told})
+                await note(store, space, {NOT_SENT: told})
             self._put_off(space.remote if isinstance(error, RemoteAway) else run.id)
             return
         for what in (run.id, space.remote):
@@ -177,10 +181,10 @@ class PushQueue:
 
     def _send_rest(self, space: Workspace, run: Run, receipts: Iterable[Receipt]) -> str:
         """Send all that there is of a run; where its branch went. Raises FleetError."""
-        office = self._office
-        left = packed(folder_of(office.home, run, office.redactor)) if run.owner == office.owner else {}
+        context = self._context
+        left = packed(folder_of(context.home, run, context.redactor)) if run.owner == context.owner else {}
         is_last = self._backoff.times(run.id) >= MOST_OFFERS
-        return _send(office.home, space, run, receipts, left, insist=not is_last)
+        return _send(context.home, space, run, receipts, left, insist=not is_last)
 
 
 def _no_run(space: Workspace) -> Run:
@@ -188,9 +192,9 @@ def _no_run(space: Workspace) -> Run:
     return Run(id=f"{space.task_id}/0", task_id=space.task_id, number=0, epoch=0, owner="", started_at=space.made_at)
 
 
-def _check_held(office: Office, run: Run) -> None:
+def _check_held(store: Store, run: Run) -> None:
     """Raise ClaimLost unless the task of a run is held here by the claim that it goes by."""
-    task = office.store.tasks.get(run.task_id)
+    task = store.tasks.get(run.task_id)
     if (task.claim_owner, task.epoch) != (run.owner, run.epoch):
         raise ClaimLost(run.task_id, run.epoch)
 
@@ -226,52 +230,54 @@ def _send(
     return place
 
 
-async def note(office: Office, space: Workspace, words: Mapping[str, object]) -> None:
+async def note(store: StoreCalls, space: Workspace, words: Mapping[str, object]) -> None:
     """Note something about a worktree of this host; on one that is gone meanwhile there is nothing to note."""
 
     def write() -> None:
-        with office.store.atomic():
-            kept = office.store.workspaces.get(space.task_id)
+        with store.atomic():
+            kept = store.workspaces.get(space.task_id)
             if kept is not None and kept.made_at == space.made_at and not kept.is_gone:
-                office.store.workspaces.save(kept.replace(notes=encode({**kept.made, **words})))
+                store.workspaces.save(kept.replace(notes=encode({**kept.made, **words})))
 
     try:
-        await office.ask(write)
+        await store.call(write)
     except WorkspaceNotFound:
         log.info("the worktree of %s is gone", space.task_id)
 
 
-async def _take_down(office: Office, space: Workspace, run: Run) -> None:
+async def _take_down(context: Context, space: Workspace, run: Run) -> None:
     """Remove a worktree whose branch has arrived, after what its project has to say. Raises IllegalMove, FleetError."""
-    await office.ask(office.store.workspaces.begin_removal, space.task_id)
+    store = context.store
+    await store.call(store.workspaces.begin_removal, space.task_id)
     try:
         saved = []
         if is_there(space.path) and space.ready_at is not None:
-            await tear_down(office, space)
-            saved = await asyncio.to_thread(clear_away, office.home, space, run.number)
+            await tear_down(context, space)
+            saved = await asyncio.to_thread(clear_away, context.home, space, run.number)
         elif is_there(space.path):  # no agent was ever in it
-            await asyncio.to_thread(remove, office.home, Work(office.home, space).repository, space.path)
+            await asyncio.to_thread(remove, context.home, Work(context.home, space).repository, space.path)
     except (FleetError, OSError):
-        await office.ask(office.store.workspaces.stop_removal, space.task_id)
+        await store.call(store.workspaces.stop_removal, space.task_id)
         raise
-    await office.ask(office.store.workspaces.end_removal, space.task_id, encode(saved))
+    await store.call(store.workspaces.end_removal, space.task_id, encode(saved))
 
 
-async def tear_down(office: Office, space: Workspace) -> None:
+async def tear_down(context: Context, space: Workspace) -> None:
     """Run what its project wants done before a worktree goes; what fails is told, and keeps nothing from going."""
+    store = context.store
     try:
-        task = await office.ask(office.store.tasks.get, space.task_id)
+        task = await store.call(store.tasks.get, space.task_id)
     except TaskNotFound:  # somebody deleted it, and with it what its project says
         return
-    settings = await office.settings_for(task)
+    settings = await context.settings_for(task)
     commands = settings.setup.teardown
     if any(line.startswith("setup.teardown:") for line in settings.untrusted):
         log.warning("teardown of %s was not run: it is not trusted", space.branch)
         return
-    env = setup_environment(office.home, task, space, settings.agent.pass_env)
+    env = setup_environment(context.home, task, space, settings.agent.pass_env)
     for number, command in enumerate(commands, 1):
-        place = office.home.teardown(space.task_id, number)
+        place = context.home.teardown(space.task_id, number)
         seconds = settings.setup.seconds
-        done = await run_command(office.launcher, place, command, cwd=space.path, env=env, seconds=seconds)
+        done = await run_command(context.launchers.headless, place, command, cwd=space.path, env=env, seconds=seconds)
         if not done.ok:
             log.warning("teardown of %s: %s", space.branch, done.in_words)

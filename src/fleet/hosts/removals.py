@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleet.config.workspace_sections import Saving
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
     from fleet.home import Home
     from fleet.workspaces.saving import Saved
 
@@ -40,47 +40,48 @@ def holds(wish: Wish, task: Task | None) -> bool:
 class WishedRemovals:
     """Worktrees of this host that another host wants removed. One that cannot be removed stays until asked again."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def carry_out(self) -> None:
         """Remove them."""
-        for space, wish, number in await self._office.ask(self._wanted):
+        for space, wish, number in await self._context.store.call(self._wanted):
             await self._depart(space, wish, number)
 
     def _wanted(self) -> list[tuple[Workspace, Wish, int]]:
-        office, found = self._office, []
-        for space in office.store.workspaces.find():
-            wish = wish_of(space) if space.host == office.owner else None
+        context, found = self._context, []
+        store = context.store
+        for space in store.workspaces.find():
+            wish = wish_of(space) if space.host == context.owner else None
             if wish is not None and holds(wish, self._task(space)):
-                found.append((space, wish, len(office.store.runs.of_task(space.task_id))))
+                found.append((space, wish, len(store.runs.of_task(space.task_id))))
         return found
 
     def _task(self, space: Workspace) -> Task | None:
         try:
-            return self._office.store.tasks.get(space.task_id)
+            return self._context.store.tasks.get(space.task_id)
         except TaskNotFound:
             return None
 
     async def _depart(self, space: Workspace, wish: Wish, number: int) -> None:
-        office = self._office
+        context, store = self._context, self._context.store
         try:
-            await office.ask(office.store.workspaces.begin_removal, space.task_id)
+            await store.call(store.workspaces.begin_removal, space.task_id)
         except (IllegalMove, WorkspaceNotFound):  # somebody works on it after all, or removed it
             return
         try:
             if is_there(space.path) and space.ready_at is not None:
-                await tear_down(office, space)
-            saved, tip = await asyncio.to_thread(_removed, office.home, space, wish, number, office.settings.saving)
+                await tear_down(context, space)
+            saved, tip = await asyncio.to_thread(_removed, context.home, space, wish, number, context.settings.saving)
         except StoreAway:
             raise
         except (FleetError, OSError) as error:
             log.warning("the worktree of %s stays, which another host wants gone: %s", space.task_id, error)
-            await office.ask(office.store.workspaces.stop_removal, space.task_id)
-            await note(office, space, {TO_GO: None, STAYS: {"wish": wish.as_dict(), "why": str(error)[:300]}})
+            await store.call(store.workspaces.stop_removal, space.task_id)
+            await note(store, space, {TO_GO: None, STAYS: {"wish": wish.as_dict(), "why": str(error)[:300]}})
             return
-        await note(office, space, {BRANCH_KEPT: tip})
-        await office.ask(office.store.workspaces.end_removal, space.task_id, encode(list(saved.refs)))
+        await note(store, space, {BRANCH_KEPT: tip})
+        await store.call(store.workspaces.end_removal, space.task_id, encode(list(saved.refs)))
         log.info("removed the worktree of %s, which another host wanted gone", space.task_id)
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.core.task import Task
+    from fleet.engine.context import Context
     from fleet.engine.folder import TaskFolder
-    from fleet.engine.office import Office
     from fleet.hosts.cluster import Follower, Leases, LiveRun
     from fleet.workspaces.repository import Repository
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class Shared:
     """A cluster of the hosts that use one PostgreSQL queue."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._fence = Fence()
-        self._row = HostRow(office)
-        self._service = HostService(office)
+        self._row = HostRow(context)
+        self._service = HostService(context)
         self.leases: Leases = self._fence
         self.shares_accounts = True
 
@@ -60,19 +60,19 @@ class Shared:
 
     async def fetch_task(self, task: Task, folder: TaskFolder) -> None:
         if task.travels:
-            await fetch_task(self._office, task, folder)
+            await fetch_task(self._context, task, folder)
 
     def branch_tip(self, task: Task, branch: str, commit: str) -> str:
-        return branch_tip(self._office.home, task, branch, commit)
+        return branch_tip(self._context.home, task, branch, commit)
 
     def describe_place(self, task: Task, repository: Repository) -> dict[str, Any]:
-        office, remote = self._office, task.remote
-        mirrored = bool(remote) and repository == mirror_of(office.home, remote)
-        return {"host": office.owner, "remote": remote, "mirror": mirrored}
+        context, remote = self._context, task.remote
+        mirrored = bool(remote) and repository == mirror_of(context.home, remote)
+        return {"host": context.owner, "remote": remote, "mirror": mirrored}
 
     async def publish(self, live: LiveRun) -> None:
-        await push_branch(self._office, live)
-        await store_tail(self._office, live)
+        await push_branch(self._context, live)
+        await store_tail(self._context.store, live)
 
     def own_key(self, name: str) -> str:
-        return f"{name}.{self._office.owner}"
+        return f"{name}.{self._context.owner}"

@@ -11,7 +11,8 @@ from fleet.core.errors import FleetError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fleet.engine.office import Office
+    from fleet.engine.context import Context
+    from fleet.engine.store_calls import StoreCalls
     from fleet.hosts.cluster import LiveRun
 
 log = logging.getLogger(__name__)
@@ -21,13 +22,13 @@ LONGEST = 64 * 1024
 EVERY_SECONDS = 10.0
 
 
-async def store_tail(office: Office, live: LiveRun) -> None:
+async def store_tail(store: StoreCalls, live: LiveRun) -> None:
     """Store the end of a run's events, which hold no secrets."""
     with contextlib.suppress(OSError):
         data, _ = live.folder.events_part(-LONGEST, LONGEST)
         text = data.decode("utf-8", "replace").replace("\0", "")
         try:
-            await office.ask(office.store.tails.keep, live.run.id, text, office.now())
+            await store.call(store.tails.keep, live.run.id, text, store.now())
         except FleetError as error:  # the next one tries again; nothing but a view of it is lost
             log.warning("the end of %s is not kept: %s", live.run.id, error)
 
@@ -35,8 +36,8 @@ async def store_tail(office: Office, live: LiveRun) -> None:
 class EventTails:
     """Stores the tails of live runs, if they have new events."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._kept: dict[str, int] = {}  # by run: how many events it had
 
     async def store(self, lives: Iterable[LiveRun]) -> None:
@@ -45,5 +46,5 @@ class EventTails:
         for live in lives:
             if self._kept.get(live.run.id) != live.run.events:
                 self._kept[live.run.id] = live.run.events
-                await store_tail(self._office, live)
+                await store_tail(self._context.store, live)
         self._kept = {live.run.id: self._kept[live.run.id] for live in lives if live.run.id in self._kept}

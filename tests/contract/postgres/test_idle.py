@@ -12,7 +12,7 @@ import pytest
 from builders import a_task
 from contract.postgres.holding import SECOND
 from contract.store_builders import a_claim, a_run, a_workspace
-from fleet.actions.supervising import office_of
+from fleet.actions.supervising import make_context
 from fleet.assembly import Fleet
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending
@@ -49,14 +49,14 @@ def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
 async def served(fleet: Fleet, poll: float) -> AsyncIterator[None]:
     """With the supervisor of a home, which looks so often; it has arrived, and has looked for what is old."""
     atomic_write(fleet.home.settings, SETTINGS.format(poll=poll).encode())
-    office = office_of(fleet, Said(name="a"))
-    supervisor = Supervisor(office)
+    context = make_context(fleet, Said(name="a"))
+    supervisor = Supervisor(context)
     serving = asyncio.create_task(supervisor.serve())
     await asyncio.sleep(3 * BEAT)
     yield
     supervisor.stop(stop_agents=True)
     await serving
-    office.close()
+    context.close()
 
 
 @contextmanager
@@ -104,15 +104,15 @@ async def test_a_host_that_looks_but_once_an_hour_hears_of_work_at_once(fleet: F
 async def test_what_is_still_to_be_sent_is_asked_as_often_however_many_worktrees_stand_there(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    office = office_of(fleet, Said(name="a"))
+    context = make_context(fleet, Said(name="a"))
     asked = []
     for count in (1, 30):
         for _ in range(count):
-            worked_in(fleet, office.owner)
+            worked_in(fleet, context.owner)
         with noted(monkeypatch) as sent:
-            assert await PushQueue(office).push_due() == pytest.approx(60, abs=1)  # there is nothing to send
+            assert await PushQueue(context).push_due() == pytest.approx(60, abs=1)  # there is nothing to send
         asked.append(len(sent))
-    office.close()
+    context.close()
     assert asked[0] == asked[1] <= 4
 
 

@@ -16,6 +16,8 @@ from fleet.config import load
 from fleet.core.admission import Situation, admit
 from fleet.core.errors import BadInput
 from fleet.core.host import Host
+from fleet.engine.agent_launchers import AgentLaunchers
+from fleet.engine.context import Context
 from fleet.engine.hosting import (
     Said,
     is_seen,
@@ -29,9 +31,9 @@ from fleet.engine.hosting import (
     said_in,
     settings_here,
 )
-from fleet.engine.office import Office
 from fleet.engine.presence import Presence
 from fleet.engine.single import Single, holder
+from fleet.engine.store_calls import StoreCalls
 from fleet.home import Home
 from fleet.store.sql.hosts import SqlHosts
 from stores import open_queue
@@ -47,15 +49,15 @@ class Place:
         self.store = open_queue(self.clock)
 
     def host(self, owner: str = "fleet@a-1", **said: Any) -> Presence:
-        office = Office(
+        context = Context(
             self.home,
-            self.store,
-            open_launcher(),
+            StoreCalls(self.store),
+            AgentLaunchers(open_launcher()),
             owner=owner,
             cluster=open_cluster,
             said=Said(**{"name": "a", **said}),
         )
-        return Presence(office)
+        return Presence(context)
 
     def later(self) -> None:
         self.clock.advance(MINUTE / 3)
@@ -68,8 +70,8 @@ def place(tmp_path: Path) -> Place:
 
 def look(host: Presence, agents: int) -> list[str]:
     """What a host says of its row when it looks for work."""
-    office = host._office
-    return host.look(office.store.hosts.glance(office.owner, "").host, agents)
+    context = host._context
+    return host.look(context.store.hosts.glance(context.owner, "").host, agents)
 
 
 def write(home: Home, text: str) -> None:
@@ -124,10 +126,17 @@ def test_where_to_listen_is_an_address_and_a_port(place: str) -> None:
 
 
 def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:
-    office = Office(place.home, place.store, open_launcher(), owner="x", cluster=open_cluster, said=Said(slots=2))
+    context = Context(
+        place.home,
+        StoreCalls(place.store),
+        AgentLaunchers(open_launcher()),
+        owner="x",
+        cluster=open_cluster,
+        said=Said(slots=2),
+    )
     write(place.home, 'max_concurrent = 9\ncoder = "codex"\n')
-    office.reload()
-    assert (office.settings.max_concurrent, office.settings.coder) == (2, "codex")
+    context.reload()
+    assert (context.settings.max_concurrent, context.settings.coder) == (2, "codex")
 
 
 def test_its_row_tells_what_it_is_and_does(place: Place) -> None:
@@ -154,7 +163,7 @@ def test_what_it_offers_is_told_as_soon_as_that_changes(place: Place) -> None:
     host = place.host(name="")
     host.tell(0)
     write(place.home, 'max_concurrent = 9\n[host]\nname = "b"\nlabels = ["gpu"]\n')
-    host._office.reload()
+    host._context.reload()
     assert look(host, 2) == []
     [row] = place.store.hosts.all()
     assert (row.name, row.shown_labels, row.slots, row.agents) == ("b", ("gpu",), 9, 2)

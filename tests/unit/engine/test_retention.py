@@ -11,8 +11,10 @@ from builders import HOUR, MINUTE, NOON, FakeClock
 from contract.store_builders import a_claim, a_run
 from fleet.assembly import open_cluster, open_launcher
 from fleet.core.run import Run
-from fleet.engine.office import Office
+from fleet.engine.agent_launchers import AgentLaunchers
+from fleet.engine.context import Context
 from fleet.engine.retention import PART, RAW, SWEPT, Mark, Removed, due_before, read_mark, remove, sweep, sweep_all
+from fleet.engine.store_calls import StoreCalls
 from fleet.home import Home
 from stores import open_queue
 
@@ -28,7 +30,9 @@ class Place:
         self.home = Home(str(folder / "home"))
         self.home.make()
         self.store = open_queue(self.clock)
-        self.office = Office(self.home, self.store, open_launcher(), owner="host", cluster=open_cluster)
+        self.context = Context(
+            self.home, StoreCalls(self.store), AgentLaunchers(open_launcher()), owner="host", cluster=open_cluster
+        )
 
     def run(self, ended_at: datetime | None = LONG_AGO, *, text: str = "raw") -> Run:
         """A run with everything in its folder that a run has."""
@@ -56,12 +60,12 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     made = Place(tmp_path)
     yield made
-    made.office.close()
+    made.context.close()
 
 
 def test_only_the_raw_output_of_runs_that_ended_long_ago_goes(place: Place) -> None:
     old, young, live = place.run(), place.run(NOON - 29 * DAY), place.run(None)
-    assert sweep(place.office) == 1
+    assert sweep(place.context) == 1
     assert place.left(old) == {"exit.json", "shim.log"}
     assert place.kept(young) and place.kept(live)
     assert (place.folder(old).parent.parent / "events.jsonl").exists()
@@ -70,40 +74,40 @@ def test_only_the_raw_output_of_runs_that_ended_long_ago_goes(place: Place) -> N
 def test_a_run_is_due_when_its_days_are_over_and_not_before(place: Place) -> None:
     before = due_before(NOON, 30)
     at, earlier = place.run(before), place.run(before - MINUTE / 60_000_000)
-    sweep(place.office)
+    sweep(place.context)
     assert place.kept(at) and not place.kept(earlier)
 
 
 def test_a_sweep_looks_once_a_day_and_goes_on_where_it_stopped(place: Place) -> None:
     first = place.run()
-    assert sweep(place.office) == 1
+    assert sweep(place.context) == 1
     late = place.run(LONG_AGO + HOUR)
     place.clock.advance(23 * HOUR)
-    assert sweep(place.office) == 0 and place.kept(late)
+    assert sweep(place.context) == 0 and place.kept(late)
     (place.folder(first) / "stdout").write_text("behind the mark")
     place.clock.advance(HOUR)
-    assert sweep(place.office) == 1
+    assert sweep(place.context) == 1
     assert not place.kept(late) and "stdout" in place.left(first)
 
 
 def test_much_is_removed_in_parts_one_part_a_call(place: Place) -> None:
     runs = [place.run(LONG_AGO) for _ in range(PART + 3)]  # all at one moment: the id tells them apart
-    assert (sweep(place.office), sweep(place.office), sweep(place.office)) == (PART, 3, 0)
+    assert (sweep(place.context), sweep(place.context), sweep(place.context)) == (PART, 3, 0)
     assert not any(place.kept(run) for run in runs)
 
 
 def test_a_clock_that_was_turned_back_does_not_stop_sweeping(place: Place) -> None:
-    sweep(place.office)
+    sweep(place.context)
     run = place.run(LONG_AGO - 5 * DAY)
     place.clock.advance(-DAY)
-    assert sweep(place.office) == 1 and not place.kept(run)
+    assert sweep(place.context) == 1 and not place.kept(run)
 
 
 def test_a_mark_that_makes_no_sense_begins_again(place: Place) -> None:
     for text in ("", "nonsense", "- ", "2026-03-01T12:00:00 - run", f"{NOON.isoformat()} never x", "\x00" * 9):
         run = place.run()
         place.store.config.set(SWEPT, text)
-        sweep(place.office)
+        sweep(place.context)
         assert not place.kept(run), text
 
 
@@ -123,7 +127,7 @@ def test_a_sweep_by_hand_takes_all_that_is_left_wherever_the_mark_is(place: Plac
     assert all(place.kept(run) for run in runs)
     assert sweep_all(place.home, place.store, before=before) == would
     assert not any(place.kept(run) for run in runs)
-    assert sweep(place.office) == 0
+    assert sweep(place.context) == 0
 
 
 @pytest.mark.parametrize("part", ["task", "runs", "number"])
@@ -147,7 +151,7 @@ def test_a_link_in_the_place_of_a_file_goes_and_what_it_points_to_stays(place: P
     precious.write_text("mine")
     (place.folder(run) / "stdout").unlink()
     (place.folder(run) / "stdout").symlink_to(precious)
-    assert sweep(place.office) == 1
+    assert sweep(place.context) == 1
     assert precious.read_text() == "mine" and place.left(run) == {"exit.json", "shim.log"}
 
 
@@ -165,7 +169,7 @@ def test_pipes_and_sockets_do_not_hold_a_sweep_up(place: Place) -> None:
     run = place.run()
     (place.folder(run) / "stderr").unlink()
     os.mkfifo(place.folder(run) / "stderr")
-    assert sweep(place.office) == 1 and place.left(run) == {"exit.json", "shim.log"}
+    assert sweep(place.context) == 1 and place.left(run) == {"exit.json", "shim.log"}
 
 
 def test_a_run_without_a_folder_or_with_an_odd_name_harms_nothing(place: Place) -> None:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from fleet.core.finding import Judgement
     from fleet.core.run import Run
     from fleet.engine.folder import TaskFolder
-    from fleet.engine.office import Office
+    from fleet.store.base import Store
 
 
-def keep(office: Office, folder: TaskFolder, run: Run, judgement: Judgement, pieces: Mapping[str, Any]) -> Receipt:
+def keep(store: Store, folder: TaskFolder, run: Run, judgement: Judgement, pieces: Mapping[str, Any]) -> Receipt:
     """Put a run's receipt behind the last of its owner, within the caller's transaction; again is fine."""
-    receipt = office.store.receipts.keep(
+    receipt = store.receipts.keep(
         Receipt(
             run_id=run.id,
             task_id=run.task_id,
@@ -27,7 +27,7 @@ def keep(office: Office, folder: TaskFolder, run: Run, judgement: Judgement, pie
             coder=run.coder,
             model=run.model,
             finding=judgement.finding,
-            made_at=office.now(),
+            made_at=store.now(),
             body=drafted(judgement.finding, judgement.shown, pieces),
         )
     )

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from fleet.config import Settings
     from fleet.core.task import Task
     from fleet.core.verification import Verification, Wanted
+    from fleet.engine.context import Context
     from fleet.engine.evidence.gathering import Gathered
     from fleet.engine.live import Live
-    from fleet.engine.office import Office
     from fleet.engine.work import Work
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 COMMAND = "verify.command: "
 
 
-async def verified(office: Office, task: Task, live: Live, work: Work, found: Gathered) -> Gathered:
+async def verified(context: Context, task: Task, live: Live, work: Work, found: Gathered) -> Gathered:
     """What was gathered, with how its verify command ended, or why none was run. Raises FleetError, OSError."""
     wanted = wanted_by(live.settings, task)
     if wanted is None:
@@ -36,9 +36,9 @@ async def verified(office: Office, task: Task, live: Live, work: Work, found: Ga
     tip = await asyncio.to_thread(lambda: work.tip)
     if tip is None:
         return _not(live, found, "not verified: its branch is gone")
-    room, unlike = await office.look(_compared, live, task, work.repository.top, wanted, work.view)
+    room, unlike = await context.run_in_thread(_compared, live, task, work.repository.top, wanted, work.view)
     made = await verify(
-        office.launcher,
+        context.launchers.headless,
         work.view,
         wanted,
         room,
@@ -49,7 +49,7 @@ async def verified(office: Office, task: Task, live: Live, work: Work, found: Ga
     return _noted(live, found, _doubted(made, live.settings, task), unlike)
 
 
-async def verified_in_place(office: Office, task: Task, live: Live, found: Gathered) -> Gathered:
+async def verified_in_place(context: Context, task: Task, live: Live, found: Gathered) -> Gathered:
     """Run the verify command of a task that worked in a plain directory, in the directory. Raises FleetError, OSError.
 
     Others may work there too, so the result is marked with a doubt.
@@ -57,8 +57,8 @@ async def verified_in_place(office: Office, task: Task, live: Live, found: Gathe
     wanted = wanted_by(live.settings, task)
     if wanted is None:
         return _without_command(live, found)
-    room, unlike = await office.look(_compared, live, task, live.run.workspace, wanted, found.tree.view)
-    made = await verify_in_place(office.launcher, live.folder.home.root, wanted, room, live.run.workspace)
+    room, unlike = await context.run_in_thread(_compared, live, task, live.run.workspace, wanted, found.tree.view)
+    made = await verify_in_place(context.launchers.headless, live.folder.home.root, wanted, room, live.run.workspace)
     return _noted(live, found, _doubted(made, live.settings, task), unlike)
 
 

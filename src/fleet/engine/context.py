@@ -1,0 +1,142 @@
+"""Settings and counters shared by the supervisor's runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import re
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleet.config import OF_SUPERVISORS, load
+from fleet.core.clock import EPOCH
+from fleet.core.errors import BadInput, FleetError
+from fleet.core.redaction import Redactor, secret_values
+from fleet.core.task import WORKTREE
+from fleet.engine.budgets import BudgetLedger
+from fleet.engine.hosting import Said
+from fleet.engine.secrets import Secrets
+from fleet.engine.trusting import settings_in
+from fleet.workspaces.mirror import project_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from typing import ParamSpec, TypeVar
+
+    from fleet.config import Settings
+    from fleet.core.task import Task
+    from fleet.engine.agent_launchers import AgentLaunchers
+    from fleet.engine.store_calls import StoreCalls
+    from fleet.home import Home
+    from fleet.hosts.cluster import Cluster
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+#: How many threads may wait for others that compute the same result.
+THREADS = 32
+
+
+class Context:
+    """What the supervisor and its runs share. Lives on the event loop."""
+
+    def __init__(
+        self,
+        home: Home,
+        store: StoreCalls,
+        launchers: AgentLaunchers,
+        *,
+        owner: str,
+        cluster: Callable[[Context], Cluster],
+        said: Said | None = None,
+    ) -> None:
+        self.home, self.store, self.launchers, self.owner = home, store, launchers, owner
+        self._said = said or Said()  # the options of `fleet run`
+        self.coder = self._said.coder
+        self.busy: Counter[tuple[str, str]] = Counter()  # agents by coder and account
+        self.places: Counter[str] = Counter()  # agents by the directory they work in
+        self.missing: dict[str, datetime] = {}  # coders whose program was not found, and when it was last tried
+        self.secrets = Secrets()
+        self.ledger = BudgetLedger()
+        self.redactor = Redactor(secret_values(os.environ))
+        # Only the variables that are for supervisors; the others were for the makers of tasks.
+        self._env = {name: os.environ[name] for name in OF_SUPERVISORS if name in os.environ}
+        # If the settings are wrong, the last good ones hold. Without good ones, no agent is started with mere defaults.
+        self.settings: Settings = self._load(lenient=os.path.exists(home.good_settings))  # noqa: PTH110
+        self._stamp = self._settings_stamp()
+        # Threads of their own: those that wait for each other must not keep others in the default pool from working.
+        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="look")
+        self.cluster = cluster(self)  # the hosts that share the queue
+
+    async def run_in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function off the loop that may wait for another thread that computes the same."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+
+    def now(self) -> datetime:
+        """Return the time of the queue's clock."""
+        return self.store.now()
+
+    def steady(self) -> datetime:
+        """Return the time of a clock that nobody sets. Only differences mean something: watchdogs use it."""
+        return EPOCH + timedelta(seconds=time.monotonic())
+
+    def jitter(self) -> float:
+        """Return a number between 0 and 1, so that tasks that failed together do not come back together."""
+        return random.random()
+
+    def reload(self) -> None:
+        """Read the settings again if their file has changed. A broken file keeps the old settings."""
+        stamp = self._settings_stamp()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self.settings = self._load()
+        except FleetError as error:
+            log.warning("settings not taken over, the old ones hold: %s", error)
+        else:
+            log.info("settings taken over")
+
+    async def settings_for(self, task: Task) -> Settings:
+        """Return the settings of a task's project over those of the home. A broken project file is only logged."""
+        # The project of a worktree is read from the user's own checkout, not from the copy that the agent may change.
+        where = (self._project(task) if task.workspace == WORKTREE else "") or task.cwd
+        if not where:
+            return self.settings
+        try:
+            settings = await self.store.call(settings_in, self.home, self.store.ports, where, self._env)
+        except BadInput as error:
+            log.warning("project settings of %s not used: %s", task.id, error)
+            return self.settings
+        if settings.untrusted:
+            keys = dict.fromkeys(re.split(": | = ", line)[0] for line in settings.untrusted)
+            log.warning("project settings of %s not used, not trusted: %s", task.id, ", ".join(keys))
+        return settings
+
+    def _project(self, task: Task) -> str:
+        """Return where a project's settings are: in its repository, or where they were put when the task arrived."""
+        folder = project_folder(self.home, task.remote, task.base) if task.remote else ""
+        return folder if folder and os.path.isdir(folder) else task.repo  # noqa: PTH112
+
+    def close(self) -> None:
+        """End the threads after the calls that were made, the store's included."""
+        self._threads.shutdown(wait=True)
+        self.store.close()
+
+    def _load(self, *, lenient: bool = False) -> Settings:
+        return self._said.over(load(self.home, env=self._env, lenient=lenient))
+
+    def _settings_stamp(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.home.settings)  # noqa: PTH116 - paths of the home are strings
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size

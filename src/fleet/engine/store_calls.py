@@ -1,0 +1,124 @@
+"""Calls of the store from the event loop: one thread makes them, and runs wait while the store is unreachable."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from fleet.core.errors import ClaimLost, DatabaseReplaced, FleetError, StoreAway
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import ParamSpec, TypeVar
+
+    from fleet.core.task import Claim
+    from fleet.hosts.cluster import Leases
+    from fleet.store.base import Store
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+
+
+log = logging.getLogger(__name__)
+
+#: How long a waiting run pauses before it tries an unreachable store again, if no other call reached the store first.
+RETRY_SECONDS = 10.0
+#: How often a waiting run checks whether its claim is surely held again.
+CLAIM_SECONDS = 0.1
+#: The claim whose run an asyncio task follows, and the leases that tell whether it is held; none if it follows no run.
+_FOLLOWED: contextvars.ContextVar[tuple[Claim, Leases] | None] = contextvars.ContextVar("followed", default=None)
+
+
+class StoreCalls:
+    """The store as the event loop uses it: `await store.call(store.runs.get, run_id)`.
+
+    The store's thread makes all calls, so that a slow database never stops the loop. Functions that run on that thread
+    take the `Store` itself, which is `ports`.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.ports = store
+        self.tasks, self.claims, self.tokens, self.config = store.tasks, store.claims, store.tokens, store.config
+        self.runs, self.questions, self.messages = store.runs, store.questions, store.messages
+        self.receipts, self.collisions, self.accounts = store.receipts, store.collisions, store.accounts
+        self.workflows, self.results, self.workspaces = store.workflows, store.results, store.workspaces
+        self.hosts, self.tails = store.hosts, store.tails
+        self.atomic, self.snapshot, self.now = store.atomic, store.snapshot, store.now
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
+        self._reachable = asyncio.Event()
+        self._reachable.set()
+        #: Why this supervisor must not use the store any more: the home or its database was replaced.
+        self.why_ended: FleetError | None = None
+        self.ended = asyncio.Event()
+
+    async def call(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a method of the store, or a function that uses the store, on the store's thread.
+
+        After `wait_for_store`, wait while the store is unreachable, and raise ClaimLost if the claim is lost meanwhile.
+        Otherwise raise StoreAway at once. Raises DatabaseReplaced, and whatever the method raises.
+        """
+        followed = _FOLLOWED.get()
+        while followed is not None:
+            await _until_held(*followed)
+            with contextlib.suppress(StoreAway):
+                try:
+                    return await self.call_once(method, *args, **kwargs)
+                except DatabaseReplaced:
+                    raise asyncio.CancelledError from None  # the run continues: the next supervisor follows it
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._reachable.wait(), RETRY_SECONDS)
+        return await self.call_once(method, *args, **kwargs)
+
+    async def call_once(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a method on the store's thread without waiting for an unreachable store. Raises StoreAway."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: method(*args, **kwargs))
+        except StoreAway as error:
+            if not self.is_away:
+                log.warning("the database cannot be reached, and is waited for: %s", error)
+                self._reachable.clear()
+            raise
+        except DatabaseReplaced as error:
+            self.end(error)
+            raise
+
+    def wait_for_store(self, claim: Claim, leases: Leases) -> None:
+        """Have all later calls of this asyncio task, and of tasks that it starts, wait for an unreachable store.
+
+        An outage must not decide what becomes of the run of a claim. While another host may have taken the task, the
+        calls wait too, so that nothing is written about it.
+        """
+        _FOLLOWED.set((claim, leases))
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last call could not reach the store."""
+        return not self._reachable.is_set()
+
+    def note_back(self) -> None:
+        """Note that the store answered, and continue waiting calls."""
+        if self.is_away:
+            log.info("the database answers again")
+            self._reachable.set()
+
+    def end(self, error: FleetError) -> None:
+        """Note that the home or its database was replaced, and why. Sets `ended`."""
+        if self.why_ended is None:
+            self.why_ended = error
+            self.ended.set()
+
+    def close(self) -> None:
+        """End the thread after the calls that were made."""
+        self._thread.shutdown(wait=True)
+
+
+async def _until_held(claim: Claim, leases: Leases) -> None:
+    """Wait until the database has confirmed that this host holds a claim. Raises ClaimLost."""
+    while leases.is_closed(claim.task.id):
+        if leases.is_lost(claim.task.id):
+            raise ClaimLost(claim.task.id, claim.epoch)
+        await asyncio.sleep(CLAIM_SECONDS)
