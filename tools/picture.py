@@ -123,7 +123,7 @@ def draw(blocks: list[tuple[str, str]]) -> str:
     groups: list[str] = []
     for number, (command, output) in enumerate(blocks):
         rows += [""] if rows else []
-        for delay, text in ((number * 1.5, f"\x1b[32m$\x1b[0m \x1b[1m{command}\x1b[0m"), (number * 1.5 + 0.5, output)):
+        for delay, text in ((number * 0.9, f"\x1b[32m$\x1b[0m \x1b[1m{command}\x1b[0m"), (number * 0.9 + 0.4, output)):
             first = len(rows)
             rows += text.split("\n") if text else []
             lines = "".join(draw_line(first + at, row) for at, row in enumerate(rows[first:]))
