@@ -42,7 +42,7 @@ OPEN_PARTS = ("workspaces",)
 
 # Where a function may import: the reason for it. Everywhere else imports stand at the top.
 LOCAL_IMPORTS = {
-    "fleet/__main__.py": "`fleet bd` must not pay for click",
+    "fleet/__main__.py": "`fleet bd` and a supervisor in the background must not pay for click",
     "fleet/assembly.py": "a product is imported when it is opened",
     "fleet/*/__init__.py": "registries import a product when it is asked for",
     "fleet/core/digest.py": "hashlib opens OpenSSL, a fifth of a `bd` call",
@@ -61,6 +61,18 @@ LOCAL_IMPORTS = {
     "fleet/actions/hosts.py": "difflib, to help with a typing error",
     "fleet/config/text.py": "tomlkit, for writing files alone",
     "fleet/cli/listing.py": "`fleet list` is typed all day, and seldom repairs",
+    "fleet/cli/creating.py": "the supervisor starts beside these imports",
+    "fleet/cli/columns.py": "text is folded and a screen is measured on a terminal only",
+    "fleet/config/queue.py": "URLs and programs, for queues that are named by them",
+    "fleet/config/prices.py": "the table of prices, for whoever asks for one",
+    "fleet/core/resets.py": "time zones, for a limit that names one",
+    "fleet/actions/homes.py": "settings are written once",
+    "fleet/actions/travelling.py": "git's remotes, for queues that hosts share",
+    "fleet/workspaces/repository.py": "git is asked only if a repository is another user's, or cannot be read",
+    "fleet/engine/starting.py": "verify commands, for tasks that have one",
+    "fleet/workspaces/view.py": "a command that logs nothing imports no logging",
+    "fleet/engine/live.py": "shell lines are read once an agent uses a tool",
+    "fleet/engine/runner.py": "the end of a run, which the supervisor loads after the first start",
     "fleet/cli/bd/*": "agents call it hundreds of times: each verb imports what it needs",
 }
 
@@ -74,6 +86,12 @@ HEAVY = (
 SUPERVISORS = (
     *("asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying"),
     *("fleet.engine.coder_files", "fleet.engine.evidence"),
+)
+
+# Before its first agent a supervisor loads nothing that only the end of a run needs, or only some runs.
+OF_LATER = (
+    *("click", "zoneinfo", "configparser", "fleet.config.price_table", "fleet.engine.finishing"),
+    *("fleet.engine.conclusion", "fleet.engine.verifying", "fleet.engine.scope.lookout"),
 )
 
 SQL = re.compile(r"\s*(select|insert|update|delete|create)\s", re.IGNORECASE)
@@ -326,3 +344,9 @@ def test_supervisor_of_one_machine_imports_nothing_of_other_hosts(home: Home) ->
 
 def runs_of(home: Home, task: str) -> list[str]:
     return [run["ending"] for run in json.loads(home.call("runs", task, "--json")[0])]
+
+
+def test_a_supervisor_starts_with_what_its_first_agent_needs() -> None:
+    look = "import sys; from fleet.cli import foreground; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True)
+    assert not {*done.stdout.split()} & {*OF_LATER}

@@ -3,6 +3,9 @@
 import gc
 import sys
 
+#: How a supervisor in the background is started.
+IN_BACKGROUND = ["run", "foreground", "--quiet"]
+
 
 def main() -> None:
     """Run the command line of this process. `bd` has a way of its own: agents call it hundreds of times."""
@@ -13,7 +16,12 @@ def main() -> None:
         sys.exit(bd(args[1:]))
 
     gc.disable()  # imports make no garbage; the command turns it on again
-    from fleet.cli.errors import run
+    from fleet.cli.errors import debugging, run
+
+    if args[:3] == IN_BACKGROUND and "--report" in args and not debugging():
+        from fleet.cli.foreground import run_background
+
+        sys.exit(run(lambda: run_background(args[2:])))
     from fleet.cli.main import call
 
     name = sys.argv[0].rpartition("/")[2]

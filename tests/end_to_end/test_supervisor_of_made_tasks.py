@@ -2,10 +2,16 @@
 
 import json
 
-from supervised import wait_for
+from supervised import commands, environment, wait_for
 from terminals import Terminals, home
 
 __all__ = ["home"]
+
+
+def supervisors(home: Terminals) -> list[int]:
+    """The supervisors of a home, also those that only begin."""
+    mine = b"FLEET_HOME=" + bytes(home.fleet.home)
+    return [pid for pid, words in commands() if b"foreground" in words and mine in environment(pid)]
 
 
 def queued(home: Terminals, title: str) -> str:
@@ -23,6 +29,14 @@ def test_create_starts_a_supervisor_and_says_so_and_the_next_one_finds_it(home: 
     assert result.code == 0 and "supervisor started" not in result.err
     assert home.status()["pid"] == first["pid"]
     assert home.sessions() == {"ai_one", "ai_more-A1", "ai_more-A2"}
+
+
+def test_create_leaves_no_supervisor_when_it_fails(home: Terminals) -> None:
+    for words in (("one", "--base", "nowhere"), ("one", "--agent", "nobody"), ("no..branch",)):
+        result = home.fleet("create", *words, "--prompt", "work")
+        assert result.code != 0 and "supervisor started" not in result.err
+        wait_for(lambda: not supervisors(home), "the supervisor that was begun to end")
+    assert not home.status()["running"] and not home.status()["stopped"]
 
 
 def test_what_was_queued_before_is_not_spent_on_until_somebody_says_run(home: Terminals) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from fleet.actions.hosts import is_served, is_wanted
 from fleet.actions.rights import refuse_agents
+from fleet.actions.supervisor_start import ONLY_MADE, StartingSupervisor
 from fleet.assembly import open_fleet
 from fleet.core import host_words
 from fleet.core.errors import (
@@ -25,7 +24,6 @@ from fleet.core.errors import (
 )
 from fleet.engine.hosting import Said, last_name, owner_of, said_in, settings_here
 from fleet.engine.single import PAUSED, holder, left_by
-from fleet.engine.start_report import await_start
 from fleet.wake import wake
 
 if TYPE_CHECKING:
@@ -85,8 +83,10 @@ def resume(home: Home, *, caller: Caller | None = None) -> bool:
     return was_paused
 
 
-def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> int:
-    """Start a supervisor in the background and return its process id once its database has answered.
+def start(
+    home: Home, *, said: Said | None = None, only_made: bool = False, begun: StartingSupervisor | None = None
+) -> int:
+    """Start a supervisor in the background, or take one that was begun. Return its process id once it works.
 
     Raises SupervisorRunning, QueueMoved, FleetError. A database that is away is waited for by the supervisor, not here.
 
@@ -95,37 +95,16 @@ def start(home: Home, *, said: Said | None = None, only_made: bool = False) -> i
     note = holder(home)
     if note is not None and note.get("only_made") and not only_made:
         stop(home)  # its agents go on, and we with them
-    elif note is not None:
+    elif note is not None and (begun is None or note.get("pid") != begun.pid):
         raise _runs_already(note)
     _refuse_moved(home)
-    argv = [sys.executable, "-P", "-m", "fleet", "run", "foreground", "--quiet"]
-    argv += _flags(said) if said else []
-    argv += ["--only-made"] if only_made else []
-    out = os.open(home.supervisor_output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    told, telling = os.pipe()
-    try:
-        child = subprocess.Popen(
-            [*argv, "--report", str(telling)],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-            pass_fds=(telling,),
-            cwd=home.root,
-            env=os.environ | {"FLEET_HOME": home.root},
-        )
-        os.close(telling)
-        telling = -1
-        found = await_start(told, START_PATIENCE)
-    finally:
-        for each in (out, told, telling):
-            if each >= 0:
-                os.close(each)
+    starting = begun or StartingSupervisor(home, _flags(said, only_made=only_made))
+    found = starting.wait(START_PATIENCE)
     if found.serves:
-        return child.pid
+        return starting.pid
     if found.is_late:
         why = found.waits or f"its database did not answer within {START_PATIENCE:g} s"
-        raise FleetError(f"the supervisor (pid {child.pid}) waits: {why}", hint=WAITING_HINT)
+        raise FleetError(f"the supervisor (pid {starting.pid}) waits: {why}", hint=WAITING_HINT)
     if note := holder(home):  # another start was quicker
         raise _runs_already(note)
     raise _not_started(home)
@@ -159,15 +138,15 @@ def told(
     return Said(coder=coder, name=name, labels=words, listen=_place(listen), slots=slots)
 
 
-def ensure(home: Home) -> int | None:
+def ensure(home: Home, begun: StartingSupervisor | None = None) -> int | None:
     """See that a supervisor runs: the process id of one that had to be started, for what `create` and its like made.
 
-    None is started where other hosts share the queue and nothing waits for this one.
+    One that was begun is waited for. None is started where other hosts share the queue and nothing waits for this one.
     """
-    if holder(home) is not None or _is_for_others(home):
+    if begun is None and (holder(home) is not None or _is_for_others(home)):
         return None
     try:
-        return start(home, said=Said(name=last_name(home)), only_made=True)
+        return start(home, said=Said(name=last_name(home)), only_made=True, begun=begun)
     except SupervisorRunning:  # somebody was quicker
         return None
 
@@ -214,9 +193,11 @@ def _place(listen: str) -> str:
     return listen
 
 
-def _flags(said: Said) -> list[str]:
+def _flags(said: Said | None, *, only_made: bool) -> list[str]:
     """What was said, as the command line of a supervisor takes it."""
-    flags = ["--coder", said.coder] if said.coder else []
+    said = said or Said()
+    flags = [ONLY_MADE] if only_made else []
+    flags += ["--coder", said.coder] if said.coder else []
     flags += ["--name", said.name] if said.name else []
     flags += ["--listen", said.listen] if said.listen else []
     flags += ["--labels", ",".join(said.labels)] if said.labels is not None else []

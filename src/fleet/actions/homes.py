@@ -8,7 +8,6 @@ from fleet.assembly import open_fleet, refuse_foreign
 from fleet.config.keys import HOME, Permissions
 from fleet.config.load import load
 from fleet.config.queue import BEADS, POSTGRES, SQLITE, kind_of
-from fleet.config.save import create, reset, save
 from fleet.core.clock import now
 from fleet.core.task import Caller
 from fleet.home import Home, write_programs
@@ -38,6 +37,8 @@ def init(
     """
     if force or permissions or ask or queue:
         refuse_agents(caller, "change settings")
+    from fleet.config.save import reset
+
     changes = _use(home, queue) if queue else []
     changes += _make(home)
     if force and (copy := reset(home.settings, HOME)):
@@ -65,6 +66,8 @@ def ensure(home: Home) -> bool:
 
 
 def _make(home: Home) -> list[str]:
+    from fleet.config.save import create
+
     refuse_foreign(home)
     changes = []
     if home.make():
@@ -81,6 +84,8 @@ def _make(home: Home) -> list[str]:
 
 
 def _use(home: Home, queue: str) -> list[str]:
+    from fleet.config.save import save
+
     with open_fleet(home, make=True, queue=queue):
         pass
     if not save(home.settings, HOME, {("queue",): queue}):
@@ -89,6 +94,8 @@ def _use(home: Home, queue: str) -> list[str]:
 
 
 def _record(home: Home, permissions: Permissions) -> None:
+    from fleet.config.save import save
+
     agreed = now().replace(microsecond=0) if permissions == "skip" else None
     save(home.settings, HOME, {("permissions",): permissions, ("consent", "skip_permissions_at"): agreed})
     load(home, env={}, lenient=True)  # which keeps them as the last good ones

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions import bases
 from fleet.config.trusted import digest
 from fleet.core.errors import FleetError
 from fleet.core.host import PIN, pin_of, required, requiring
 from fleet.core.task import WORKTREE
 from fleet.engine.hosting import name_here, pin_among
 from fleet.engine.trusting import keep_digests, of_remote, settings_in, trusted_digests
-from fleet.workspaces.remote import ASK_SECONDS, remote_of, tracked_by
 from fleet.workspaces.repository import find_repository
-from fleet.workspaces.sending import send_base
-from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,6 +56,8 @@ def ticket(
     """
     if not fleet.store.is_shared:
         return Ticket(requires=requires)
+    from fleet.workspaces.remote import remote_of
+
     try:
         remote = remote_of(repository)
         if remote is None:
@@ -83,6 +81,8 @@ def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tup
     place, requires = str(fields.get("repo") or fields.get("cwd") or ""), str(fields.get("requires") or "")
     if fields.get("workspace") != WORKTREE:
         return ({"requires": stay(fleet.home, requires, fleet.store.hosts.all())}, ()) if place else ({}, ())
+    from fleet.actions import bases
+
     repository = find_repository(place)
     commit = bases.commit(fleet.home, repository, str(fields.get("base") or ""), cwd=place)
     found = ticket(
@@ -101,6 +101,10 @@ def stay(home: Home, requires: str, hosts: Iterable[Host] = ()) -> str:
 
 def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) -> None:
     """See that a remote has a commit, by what is known of it; else put it there."""
+    from fleet.workspaces.remote import ASK_SECONDS, tracked_by
+    from fleet.workspaces.sending import send_base
+    from fleet.workspaces.view import View
+
     view = View(home, repository)
     asked = ("for-each-ref", "--count=1", "--format=%(refname)", f"--contains={commit}", tracked_by(repository))
     if not view.git(*asked).strip():

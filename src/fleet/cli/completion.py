@@ -7,7 +7,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete
@@ -115,7 +114,8 @@ def _names(task: Task, incomplete: str) -> Iterator[str]:
 
 def _described(path: str) -> list[str]:
     try:
-        coders = tomllib.loads(Path(path).read_text("utf-8")).get("coders", {})
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            coders = tomllib.loads(file.read()).get("coders", {})
     except (OSError, ValueError):
         return []
     return [str(name) for name in coders] if isinstance(coders, dict) else []

@@ -1,27 +1,24 @@
 """`fleet create`, `fanout` and `multi`: agents on branches of their own."""
 
-import sys
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from fleet.actions import control, creating, homes, ruling
-from fleet.actions.creating import Maker, Terms, Wish
-from fleet.actions.starting_up import Start, State, watch
-from fleet.assembly import open_fleet
-from fleet.cli import person
+from fleet.actions.supervisor_start import start_early
 from fleet.cli.bd.session import read_source
-from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_coders
-from fleet.core import host_words
 from fleet.core.errors import Usage
-from fleet.core.jsontext import encode_printable
 from fleet.core.task import CREATE, FANOUT, MULTI
 from fleet.home import find
 
-#: As long as setup commands may reasonably take; what goes on after that goes on without us.
-SECONDS = 900.0
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from fleet.actions.supervisor_start import StartingSupervisor
 
 with_prompt = click.option("-p", "--prompt", metavar="PROMPT", help="What the agent is to do; - reads it from stdin.")
 with_file = click.option("--prompt-file", metavar="FILE", help="Read what it is to do from a file.")
@@ -67,8 +64,11 @@ def create(branch: str, more: tuple[str, ...], prompt: str | None, prompt_file: 
             hint='a prompt is one word after its option, -p "Fix the login"; options stand before `--`.',
         )
     text = _prompt("-" if more else prompt, prompt_file)
-    wish = Wish(branch=branch, prompt=text, coder=given["coder"], model=given["model"])
-    return _make([wish], given, CREATE)
+    with starting_supervisor() as begun:
+        from fleet.cli.making import Wish, make_agents
+
+        wish = Wish(branch=branch, prompt=text, coder=given["coder"], model=given["model"])
+        return make_agents([wish], given, CREATE, begun)
 
 
 @click.command()
@@ -83,7 +83,11 @@ def fanout(words: tuple[str, ...], prompt: str | None, prompt_file: str | None, 
     text = _prompt(prompt, prompt_file)
     if not text:
         raise Usage("a fanout needs a prompt", hint="say what to do: -p PROMPT.")
-    return _make(creating.fanout(count, prefix, text, agents, given["coder"], given["model"]), given, FANOUT)
+    with starting_supervisor() as begun:
+        from fleet.cli.making import creating, make_agents
+
+        wishes = creating.fanout(count, prefix, text, agents, given["coder"], given["model"])
+        return make_agents(wishes, given, FANOUT, begun)
 
 
 @click.command()
@@ -95,7 +99,22 @@ def multi(pairs: tuple[str, ...], path: str | None, **given: Any) -> int:
     texts = [*pairs, *(_lines(path) if path else ())]
     if not texts:
         raise Usage("nothing to start", hint='write BRANCH:PROMPT, like fix-auth:"Fix the login bug".')
-    return _make(creating.multi(texts, given["coder"], given["model"]), given, MULTI)
+    with starting_supervisor() as begun:
+        from fleet.cli.making import creating, make_agents
+
+        return make_agents(creating.multi(texts, given["coder"], given["model"]), given, MULTI, begun)
+
+
+@contextmanager
+def starting_supervisor() -> Iterator[StartingSupervisor | None]:
+    """Start a supervisor if none runs, beside the imports and checks of the command, and end it if these fail."""
+    begun = start_early(find())
+    try:
+        yield begun
+    except BaseException:
+        if begun is not None:
+            begun.cancel()
+        raise
 
 
 def _count_and_prefix(words: tuple[str, ...], agents: str) -> tuple[int, str]:
@@ -119,85 +138,3 @@ def _prompt(given: str | None, path: str | None) -> str:
 def _lines(path: str) -> list[str]:
     lines = [line.strip() for line in read_source(path).splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
-
-
-def _make(wishes: list[Wish], given: dict[str, Any], origin: str) -> int:
-    home, directory = find(), person.current_directory()
-    rules = ruling.rules(
-        allow=given["allow"],
-        protect=given["protect"],
-        fail_to_pass=given["fail_to_pass"] or None,
-        no_changes=given["allow_no_changes"] or None,
-    )
-    requires = host_words.wanted(given["requires"], given["host"])
-    plain = {name: given[name] for name in ("base", "quick", "headless", "verify")}
-    terms = Terms(**plain, rules=rules.text(), requires=requires)
-    creating.check_names(wishes)
-    if homes.ensure(home):
-        click.echo(f"fleet home initialized at {home.root}", err=True)
-    with open_fleet(home) as fleet:
-        caller = Maker(origin=origin, by=person.name(), caller=person.caller(fleet))
-        made = creating.create(fleet, directory, wishes, terms, caller)
-        for note in made.notes:
-            click.echo(clean(note), err=True)
-        if started := control.ensure(home):
-            click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)
-        show = Progress(quiet=given["as_json"])
-        seconds = 0 if given["no_wait"] else SECONDS
-        ids = [task.id for task in made.tasks]
-        starts = watch(fleet, ids, seconds=seconds, tell=show.tell, lacking=made.lacking)
-    show.end()
-    _tell(starts, made.batch, alone=origin == CREATE, as_json=given["as_json"])
-    return 1 if any(start.state == State.FAILED for start in starts) else 0
-
-
-def _tell(starts: list[Start], batch: str, *, alone: bool, as_json: bool) -> None:
-    if as_json:
-        views = [start.view() for start in starts]
-        click.echo(encode_printable(views[0] if alone else views, 2))
-        return
-    for start in starts:
-        click.echo(_line(start))
-    if len(starts) > 1:
-        click.echo(f"batch {batch}: `fleet list --grouped`, `fleet kill --batch {batch}`")
-
-
-def _line(start: Start) -> str:
-    task, run = start.task, start.run
-    coder = (run.coder if run else task.coder) or "its coder"
-    match start.state:
-        case State.RUNNING | State.ENDED if run and run.session_name:
-            words = f"{coder} runs in a terminal: `fleet attach {task.branch}`"
-        case State.RUNNING | State.ENDED:
-            words = f"{coder} runs: `fleet logs -f {task.branch}`"
-        case State.FAILED:
-            words = f"not started: {clean(task.reason)}"
-        case State.SETTING_UP:
-            words = "is being set up"
-        case State.WAITING if start.lacks:
-            words = f"waits until it can run: {clean(start.lacks)}"
-        case _:
-            words = "waits for its turn: `fleet tasks` says why"
-    return f"{task.branch} ({task.id}): {words}"
-
-
-class Progress:
-    """On a terminal, a line that counts while agents are being started."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._on = not quiet and sys.stderr.isatty()
-        self._line = ""
-
-    def tell(self, starts: list[Start]) -> None:
-        """Take in one look."""
-        words = [State.WAITING, State.SETTING_UP, State.RUNNING, State.ENDED, State.FAILED]
-        counts = ((sum(start.state == word for start in starts), word) for word in words)
-        line = ", ".join(f"{number} {word}" for number, word in counts if number)
-        if self._on and line != self._line:
-            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
-            self._line = line
-
-    def end(self) -> None:
-        """Take the line away."""
-        if self._line:
-            click.echo("\r\x1b[K", nl=False, err=True)

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from fleet.actions import control, homes, supervising
+from fleet.actions import control, homes
 from fleet.actions.rights import refuse_agents
 from fleet.cli import person
 from fleet.cli.bd.text import clean
+from fleet.cli.foreground import supervise
 from fleet.core.jsontext import encode_printable
-from fleet.engine.start_report import StartReport
 from fleet.home import find
 
 
@@ -40,7 +40,7 @@ def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
 def run(told: dict[str, Any]) -> None:
     """Run the supervisor: claim tasks, start agents, settle what they did."""
     if click.get_current_context().invoked_subcommand is None:
-        _foreground(told, quiet=False)
+        supervise(told, quiet=False)
 
 
 @run.command()
@@ -50,7 +50,7 @@ def run(told: dict[str, Any]) -> None:
 @click.option("--report", type=int, hidden=True)
 def foreground(told: dict[str, Any], quiet: bool, only_made: bool, report: int | None) -> None:
     """Run here, until it is stopped; agents go on without it."""
-    _foreground(told, quiet=quiet, only_made=only_made, report=report)
+    supervise(told, quiet=quiet, only_made=only_made, report=report)
 
 
 @run.command()
@@ -102,11 +102,3 @@ def status(as_json: bool) -> int:
 
 def _refuse_agents() -> None:
     refuse_agents(person.calling(find()), "run or stop the supervisor")
-
-
-def _foreground(told: dict[str, Any], *, quiet: bool, only_made: bool = False, report: int | None = None) -> None:
-    _refuse_agents()
-    said = control.told(**told)
-    if homes.ensure(find()):
-        click.echo(f"fleet home initialized at {find().root}", err=True)
-    supervising.supervise(find(), said=said, only_made=only_made, to_terminal=not quiet, report=StartReport(report))

@@ -2,9 +2,9 @@
 
 import contextlib
 import functools
-import logging
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -19,8 +19,6 @@ from fleet.core.digest import sha256
 from fleet.core.errors import WARNINGS, BadInput, FleetError
 from fleet.files import atomic_write, read_small
 from fleet.home import Home, find_project, project_files
-
-log = logging.getLogger(__name__)
 
 VARIABLES: dict[str, Path] = {
     "FLEET_CODER": ("coder",),
@@ -184,7 +182,7 @@ def merge(layers: list[Layer]) -> Settings:
             # The default file spells out claude's model; it stays claude's when only the coder is changed.
             owner = coder if layer.values["model",] != model else Declared().coder
     for path, origin in origins.items():
-        log.debug("%s = %s from %s", dotted(path), "…" if path[-1] in _PRIVATE else repr(values[path]), origin)
+        _debug("%s = %s from %s", dotted(path), "…" if path[-1] in _PRIVATE else repr(values[path]), origin)
     merged = msgspec.convert(_nested(values), Declared)
     return Settings(**msgspec.structs.asdict(merged), origins=origins, model_owner=owner)
 
@@ -279,7 +277,7 @@ def _layer(kind: str, path: str, scope: Scope) -> Layer:
     data = _read_file(path)
     checked = check(parse(data, path), scope)
     refuse([problem for problem in checked.problems if not problem.key], path)
-    log.debug("read %s", path)
+    _debug("read %s", path)
     known_by = sha256(data) if scope == PROJECT else ""
     return Layer(Origin(kind, path), checked.values, tuple(checked.ignored), known_by)
 
@@ -306,6 +304,12 @@ def _nested(values: Mapping[Path, Any]) -> dict[str, Any]:
             branch = branch.setdefault(part, {})
         branch[path[-1]] = value
     return tree
+
+
+def _debug(message: str, *args: object) -> None:
+    """Log for debugging if the program logs at all: a command that does not is spared the import."""
+    if (logging := sys.modules.get("logging")) is not None:
+        logging.getLogger(__name__).debug(message, *args)
 
 
 def _place(text: str) -> tuple[int, int]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.config import price_table
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date
@@ -29,6 +27,8 @@ class Known(NamedTuple):
 
 def price_of(settings: Settings, names: Sequence[str], day: date, *, size: int = 0) -> Known | None:
     """Return the price of a model that goes by any of these names, or None. The user's own price wins."""
+    from fleet.config import price_table
+
     for name in names:
         price = _own(settings.prices, name)
         if price is not None and price.input is not None and price.output is not None:

@@ -1,9 +1,7 @@
 """Which queue a home has. Its connection string is a secret: never shown, never logged, and no agent is given it."""
 
 import os
-import subprocess
 from collections.abc import Mapping
-from urllib.parse import unquote
 
 from fleet.config.load import load
 from fleet.core.errors import BadInput, FleetError, Usage
@@ -57,6 +55,8 @@ def kind_of(name: str) -> str:
 
 def refuse_password(said: str, *, hint: str) -> None:
     """See that a connection string which was typed holds no password, nor what does as well as one. Raises Usage."""
+    from urllib.parse import unquote
+
     words = said.partition("?")[2].replace("?", "&").split("&")
     keys = {unquote(word.partition("=")[0]).strip().lower() for word in words}
     if keys & PASSWORDS or ("@" in said and ":" in said.partition("://")[2].partition("@")[0]):
@@ -90,6 +90,8 @@ def _kept(home: Home) -> str:
 
 def _printed(words: tuple[str, ...], home: Home) -> str:
     """The first line that a program prints."""
+    import subprocess
+
     hint = "try the program of `queue_command` by hand; it must print the connection string, and nothing else."
     try:
         done = subprocess.run(
