@@ -1,12 +1,10 @@
 """Tables on the terminal: plain columns."""
 
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
 from itertools import zip_longest
-from textwrap import wrap
 from typing import NamedTuple
 
 import click
@@ -64,6 +62,8 @@ def _cell(given: str | Styled) -> Styled:
 
 
 def _folded(cell: Styled, width: int) -> list[Styled]:
+    from textwrap import wrap
+
     return [cell._replace(text=part) for part in wrap(cell.text, max(1, width))]
 
 
@@ -90,7 +90,9 @@ def screen() -> int:
     """Return the width of the screen; 0 if nobody looks at one."""
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
         return 0
-    return shutil.get_terminal_size().columns
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def _coloured() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,6 +97,8 @@ def _on_day(match: re.Match[str], told: datetime, here: datetime) -> datetime | 
 def _zone(name: str | None) -> tzinfo | None:
     if not name:
         return None
+    from zoneinfo import ZoneInfo
+
     try:
         return UTC if name.upper() in ("UTC", "GMT", "Z") else ZoneInfo(name)
     except (ValueError, OSError, KeyError):

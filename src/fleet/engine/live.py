@@ -23,7 +23,6 @@ from fleet.engine.costs import costed, model_of, reports_cost
 from fleet.engine.fold import fold
 from fleet.engine.sampling import Sampler
 from fleet.engine.scope.bounds import bounds_of
-from fleet.engine.scope.lookout import Lookout
 from fleet.engine.scope.noting import noted, strayed_in
 from fleet.engine.sessions import did_resume
 from fleet.engine.signs import Signs
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from fleet.core.workspace import Workspace
     from fleet.engine.context import Context
     from fleet.engine.folder import TaskFolder
+    from fleet.engine.scope.lookout import Lookout
     from fleet.engine.tail import Line
     from fleet.launchers.base import Agent, Terminal
 
@@ -330,6 +330,8 @@ class Live:
         if not used:
             return
         if self._lookout is None:
+            from fleet.engine.scope.lookout import Lookout
+
             bounds = bounds_of(self._context.home, self.folder.path, self.run.workspace, self.workspace, self.env)
             self._lookout = Lookout(bounds, self.folder.clean, str(self.run.notes.get("shell") or ""))
         seen = self._lookout.look(used)

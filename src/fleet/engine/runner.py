@@ -14,7 +14,6 @@ from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.core.task import INTERACTIVE
 from fleet.engine import losing, settling, staging, starting
-from fleet.engine.finishing import EndedWithoutRoom, close_terminal, finish_run
 from fleet.engine.room import ROOM_SECONDS, is_no_room
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.staging import Skipped
@@ -90,6 +89,8 @@ class Runner:
                 except (FleetError, OSError) as error:
                     if not is_no_room(error):
                         raise
+                    from fleet.engine.finishing import EndedWithoutRoom
+
                     if isinstance(error, EndedWithoutRoom) and self._stopping is None:
                         reason = f"it ended while a disk had no room: {error}"
                         self._stopping = Outcome(ending=Ending.RELEASED, reason=reason)
@@ -113,6 +114,8 @@ class Runner:
                 return
             if exit is None and not launcher.was_started(live.place):
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
+            from fleet.engine.finishing import close_terminal, finish_run
+
             await live.read_all()
             await self._note_delivered(live)
             await finish_run(self._context, self.claim, live, exit, self._stopping)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import os
 from datetime import timedelta
@@ -54,11 +55,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: What the start of an agent does not need. It is loaded soon after, because an update may replace it on disk later.
+LOADED_LATER = ("fleet.engine.scope.lookout", "fleet.engine.finishing")
+
 FOLD_SECONDS = 1.0
 #: How often the supervisor looks for answers that people wrote into files.
 ANSWERS_SECONDS = 2.0
 #: How often it is looked whether another machine still tells of itself as this host.
 ARRIVE_SECONDS = 0.5
+
+
+def load_rest() -> None:
+    """Import what agents at work need of fleet, and their end."""
+    for name in LOADED_LATER:
+        importlib.import_module(name)
 
 
 class Supervisor:
@@ -83,10 +93,10 @@ class Supervisor:
         self._watch = Watch(context, origins)
         self._presence = Presence(context)
         self._renewals = Renewals(context, self._runners)
-        self._radar = Radar(context.store, context.home, context.owner, at_work=self._at_work, told=self._woken.set)
+        self._radar = Radar(context, self._at_work, self._woken.set)
         self._again_at: datetime | None = None
         self._told: list[str] = []
-        self._pages = Pages(context.store.ports, context.home, context.redactor)
+        self._pages = Pages(context)
         self._at_once = pool.USUAL  # what the tasks of the pool last said
 
     async def serve(self) -> None:
@@ -313,6 +323,8 @@ class Supervisor:
         while True:
             await asyncio.sleep(FOLD_SECONDS)
             await self._guarded(self._confirm)
+            if not renewed:
+                await asyncio.to_thread(load_rest)
             now = asyncio.get_running_loop().time()
             due = now - renewed >= self._context.settings.supervisor.claim_seconds / 3
             if due or store.is_away:

@@ -57,7 +57,7 @@ def kill_shims(held: Collection[int]) -> None:
 
     A process that waits for a shim ends by itself, and what the shim left before it.
     """
-    waiting = {parent for pid, parent, _, _ in processes() if pid in held}
+    waiting = {parent for pid, parent, _, _ in processes() if pid in held} if held else set()
     for pid in held:
         if pid not in waiting:
             send(pid, KILL)

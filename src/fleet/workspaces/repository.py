@@ -13,7 +13,6 @@ from fleet.core.errors import FleetError
 from fleet.core.record import Record
 from fleet.files import make_private
 from fleet.home import admin_of_pointer, common_of, find_checkout, quoted
-from fleet.workspaces.git import GitFault, git_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +102,8 @@ def refuse_foreign(place: str, *parts: str) -> None:
     foreign = next((part for part in (place, *parts) if not _is_own(part)), None)
     if foreign is None:
         return
+    from fleet.workspaces.git import GitFault
+
     try:
         _ask(place)  # git knows safe.directory, of whichever settings
     except GitFault as error:
@@ -121,6 +122,8 @@ def _is_own(path: str) -> bool:
 
 
 def _told(directory: str) -> str:
+    from fleet.workspaces.git import GitFault
+
     try:
         return _ask(directory)
     except GitFault as error:
@@ -131,6 +134,8 @@ def _told(directory: str) -> str:
 
 def _ask(directory: str) -> str:
     """Have git find the repository around a directory, by all settings of the user. Raises GitFault."""
+    from fleet.workspaces.git import git_text
+
     settings = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG")}
     words = ("rev-parse", "--path-format=absolute", "--git-common-dir")
     return git_text(*words, cwd=directory, env=settings | {"LC_ALL": "C"})

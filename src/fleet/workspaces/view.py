@@ -12,7 +12,6 @@ decide about bytes and paths and run nothing (`view_config`).
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 from typing import TYPE_CHECKING
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
-
-log = logging.getLogger(__name__)
 
 #: Parts of the repository that are the view's too, by their place in both.
 SHARED = ("objects", "refs", "packed-refs", "shallow", "logs/refs", "info/exclude")
@@ -140,6 +137,9 @@ class View:
         """Take what others put there out of git's sight; the newest is kept, for who wants to see it."""
         folder = os.path.join(self.path, PLANTED)
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        import logging
+
+        log = logging.getLogger(__name__)
         for name in names:
             log.warning("%s of %s was not written by fleet: it is in %s now", name, self.path, folder)
             kept = os.path.join(folder, name.replace("/", "-"))
