@@ -58,6 +58,32 @@ def test_documents_name_tests_that_exist() -> None:
             assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8"), test
 
 
+def test_documents_use_options_that_exist() -> None:
+    text = "\n".join((REFERENCE / name).read_text("utf-8") for name in ("commands.md", "bd.md"))
+    parts = re.split(r"^## fleet (.+)$|^## (bd .+)$", text, flags=re.MULTILINE)[1:]
+    known = {fleet or bd: body for fleet, bd, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
+    of_each_verb = text.partition("\nflags of every command:")[2].partition("```")[0]
+    wrong = []
+    for page in (page for page in PAGES if page.name != "CHANGELOG.md"):
+        for line in commands_in(page.read_text("utf-8")):
+            words = line.split()
+            fitting = [name for name in known if words[: len(name.split())] == name.split()]
+            if fitting:
+                help_text = known[max(fitting, key=len)] + (of_each_verb if words[0] == "bd" else "")
+                options = re.findall(r"(?<=\s)--[a-z][\w-]*", line)
+                wrong += [
+                    f"{page.relative_to(ROOT)}: fleet {line}: {each}" for each in options if each not in help_text
+                ]
+    assert not wrong, "\n".join(wrong)
+
+
+def commands_in(text: str) -> list[str]:
+    """Return the commands of fleet in the code of a page, each without its first word and its comment."""
+    blocks = re.findall(r"^```.*?$(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    typed = re.findall(r"^(?:\$ )?fleet ([^#\n]+)", "\n".join(blocks), re.MULTILINE)
+    return typed + re.findall(r"`fleet ([^`]+)`", text)
+
+
 def test_the_environment_page_lists_the_variables_in_the_code() -> None:
     listed = set(re.findall(r"`(FLEET_[A-Z_]+)`", (REFERENCE / "environment.md").read_text("utf-8")))
     code = "\n".join(path.read_text("utf-8") for path in ROOT.glob("src/fleet/**/*.py"))

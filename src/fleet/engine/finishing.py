@@ -12,9 +12,9 @@ from fleet.core.outcome import Seen, outcome_of
 from fleet.core.run import Ending, Outcome
 from fleet.engine.conclusion import collect_evidence, disks_of, note_changed_files, verify_work
 from fleet.engine.evidence.gathering import look
-from fleet.engine.losing import insist
 from fleet.engine.room import NoRoom, lack_of_room
 from fleet.engine.settling import asked_before, claimed_task, judge_run, settle
+from fleet.engine.store_calls import retry_until_stored
 
 if TYPE_CHECKING:
     from fleet.core.outcome import Exit
@@ -46,7 +46,7 @@ async def finish_run(context: Context, claim: Claim, live: Live, exit: Exit | No
     live.explain(exit.status if exit else None)
     await note_changed_files(context, claim.task, live)
 
-    task = await insist(store.call, f"the end of {live.run.id}", lambda: claimed_task(store.ports, claim))
+    task = await retry_until_stored(store.call, f"the end of {live.run.id}", lambda: claimed_task(store.ports, claim))
     end = observe_end(live, task, exit, stop, found)
     outcome = outcome_of(end)
     found = await collect_evidence(context, live, end, outcome, found)

@@ -7,35 +7,32 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import ClaimLost, StoreFault, TaskNotFound
+from fleet.core.errors import ClaimLost, TaskNotFound
 from fleet.core.finding import Finding
 from fleet.core.run import Ending
 from fleet.engine.folder import folder_of
+from fleet.engine.store_calls import retry_until_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import TypeVar
-
+    from fleet.core.redaction import Redactor
     from fleet.core.run import Run
     from fleet.core.task import Claim, Task
     from fleet.engine.context import Context
     from fleet.engine.store_calls import StoreCalls
+    from fleet.home import Home
     from fleet.launchers.base import Agent
     from fleet.store.base import Store
-
-    T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 #: How long a killed agent may take to be gone.
 END_SECONDS = 15.0
-AGAIN_SECONDS = 1.0
 
 
 async def lose(context: Context, run: Run, agent: Agent | None) -> None:
-    """Have a run be over once its agent is gone; one that others go on with is theirs.
+    """End a run on record once its agent has ended, unless another host continues the run.
 
-    An agent that does not go is left to the next supervisor, and so is the run.
+    If the agent does not end, leave it and the run to the next supervisor.
     """
     try:
         if agent is not None:
@@ -44,24 +41,24 @@ async def lose(context: Context, run: Run, agent: Agent | None) -> None:
         log.warning("%s was lost, and its agent does not end", run.id)
         return
     with contextlib.suppress(ClaimLost):
-        await insist(context.store.call_once, f"the loss of {run.task_id}", lambda: record(context, run))
+        await retry_until_stored(context.store.call_once, f"the loss of {run.task_id}", lambda: record(context, run))
 
 
 async def lose_begun(context: Context, claim: Claim) -> None:
-    """End what came of a claim before anybody followed it: its run on record, and the agent if there is one."""
+    """End the run that was begun with a claim and never followed, and its agent if there is one."""
     run = await _recorded(context.store, claim)
     if run is not None and await is_gone(context, run):
         await lose(context, run, None)
 
 
 async def end_begun(context: Context, claim: Claim) -> bool:
-    """End the agent of the run that was begun with a claim; True once it is gone, or there is none."""
+    """End the agent of the run that was begun with a claim. Return True if no agent is left."""
     run = await _recorded(context.store, claim)
     return run is None or await is_gone(context, run)
 
 
 async def is_gone(context: Context, run: Run) -> bool:
-    """End the agent of a run; True once it is gone. Otherwise the run is left to who finds it later."""
+    """End the agent of a run. Return False if it does not end: the run is left to whoever finds it later."""
     folder = folder_of(context.home, run, context.redactor)
     gone = await context.launchers.find(run.launcher).end(folder.run_folder(run.number))
     if not gone:
@@ -70,10 +67,10 @@ async def is_gone(context: Context, run: Run) -> bool:
 
 
 def record(context: Context, run: Run) -> None:
-    """Put on record that a run was lost, and why; one that is over stays so. Raises ClaimLost if it was adopted."""
-    store = context.store
+    """Record that a run was lost, and why, unless it has ended. Raises ClaimLost if it was adopted."""
+    store = context.store.ports
     try:
-        end_task_json(context, store.tasks.get(run.task_id), run)
+        end_task_json(context.home, context.redactor, store.tasks.get(run.task_id), run)
         reason = "its claim was lost"
     except TaskNotFound:
         reason = "its task was deleted"
@@ -81,9 +78,9 @@ def record(context: Context, run: Run) -> None:
     store.runs.end(run.replace(ended_at=context.now(), **lost))
 
 
-def end_task_json(context: Context, task: Task, run: Run) -> None:
-    """Write the `task.json` of a task whose run has ended: whatever its agent changed there does not count."""
-    folder = folder_of(context.home, run, context.redactor)
+def end_task_json(home: Home, redactor: Redactor, task: Task, run: Run) -> None:
+    """Write the `task.json` of a task whose run has ended over whatever the agent changed there."""
+    folder = folder_of(home, run, redactor)
     try:
         folder.write_task_json(task, task.coder or run.coder, task.model or run.model)
     except OSError as error:  # what was changed was put aside before: that needs no room
@@ -91,21 +88,11 @@ def end_task_json(context: Context, task: Task, run: Run) -> None:
 
 
 def _begun(store: Store, claim: Claim) -> Run | None:
-    """The live run that was begun with a claim."""
+    """Return the live run that was begun with a claim."""
     live = [run for run in store.runs.of_task(claim.task.id) if run.is_live]
     return next((run for run in live if (run.owner, run.epoch) == (claim.owner, claim.epoch)), None)
 
 
 async def _recorded(store: StoreCalls, claim: Claim) -> Run | None:
-    # It is asked without the claim, which would only be lost once more.
-    return await insist(store.call_once, f"the loss of {claim.task.id}", lambda: _begun(store.ports, claim))
-
-
-async def insist(ask: Callable[[Callable[[], T]], Awaitable[T]], what: str, call: Callable[[], T]) -> T:
-    """Ask until the store answers, also if it has no room on its disk: what an agent did must not be lost."""
-    while True:
-        try:
-            return await ask(call)
-        except StoreFault as error:
-            log.warning("%s is not on record yet: %s", what, error)
-            await asyncio.sleep(AGAIN_SECONDS)
+    # Not `call`: it would raise ClaimLost once more.
+    return await retry_until_stored(store.call_once, f"the loss of {claim.task.id}", lambda: _begun(store.ports, claim))

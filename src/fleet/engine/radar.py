@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
-    from fleet.engine.context import Context
     from fleet.engine.live import Live
+    from fleet.engine.store_calls import StoreCalls
     from fleet.home import Home
     from fleet.store.base import Store
     from fleet.workspaces.collisions import Clash, Seen
@@ -44,8 +44,16 @@ CALM_SECONDS, PATIENCE_SECONDS = 1.0, 10.0
 class Radar:
     """The radar of one supervisor."""
 
-    def __init__(self, context: Context, at_work: Callable[[str], Live | None], told: Callable[[], None]) -> None:
-        self._context = context
+    def __init__(
+        self,
+        store: StoreCalls,
+        home: Home,
+        owner: str,
+        *,
+        at_work: Callable[[str], Live | None],
+        told: Callable[[], None],
+    ) -> None:
+        self._store, self._home, self._owner = store, home, owner
         self._at_work, self._told = at_work, told  # the agent of a task, if it is there; what to do after telling one
         self._stirred: dict[str, float] = {}  # the repositories where something happened, and since when
         self._moved_at = 0.0  # when an agent last began or ended
@@ -102,25 +110,25 @@ class Radar:
             self._due[common] = loop.time() + min(MOST_SECONDS, max(LEAST_SECONDS, took / SHARE))
 
     async def _look(self, common: str) -> None:
-        context, store = self._context, self._context.store
+        store = self._store
         known = await store.call(store.workspaces.find, common=common)
-        spaces = standing(each for each in known if each.lies_on(context.owner))
+        spaces = standing(each for each in known if each.lies_on(self._owner))
         if not spaces:
             self._watches.pop(common, None)
             await store.call(store.collisions.keep, common, [])
             return
-        watch = self._watches.setdefault(common, Watch(context.home, spaces[0]))
+        watch = self._watches.setdefault(common, Watch(self._home, spaces[0]))
         landed = await store.call(landed_tips, store.ports, spaces)
         found = await asyncio.to_thread(watch.look, spaces, landed)
         if found is None:
             return
         if not found.is_complete:
             self._stirred.setdefault(common, asyncio.get_running_loop().time())
-        await store.call(keep, store.ports, common, found, context.now())
+        await store.call(keep, store.ports, common, found, store.now())
         await self._tell(common, spaces)
 
     async def _tell(self, common: str, spaces: list[Workspace]) -> None:
-        store = self._context.store
+        store = self._store
         hearers = {space.task_id for space in spaces if wants_to_hear(self._at_work(space.task_id))}
         if not hearers:
             return

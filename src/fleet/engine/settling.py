@@ -24,7 +24,8 @@ from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.giving_back import put_off
-from fleet.engine.losing import end_task_json, insist
+from fleet.engine.losing import end_task_json
+from fleet.engine.store_calls import retry_until_stored
 
 if TYPE_CHECKING:
     from typing import Any, TypeVar
@@ -73,7 +74,7 @@ async def settle(
                 store.accounts.note_quotas(list(live.quotas.values()))
             rules = _rules(task, found)
             settled = _write(context, claim, live, outcome, judgement, pieces, rules)
-            end_task_json(context, settled, live.run)
+            end_task_json(context.home, context.redactor, settled, live.run)
             failed = staging.has_failed(settled) or settled.status == Status.BLOCKED
             # A run that is followed by another hands on nothing; of one that a person stopped nothing was looked at.
             by_hand = outcome.ending == Ending.CANCELLED and not staging.is_cut_short(outcome)
@@ -81,7 +82,7 @@ async def settle(
                 handing_on.keep(store.ports, live, outcome, found, failed=failed)
             return settled, outcome
 
-    task, outcome = await insist(store.call, f"the end of {live.run.id}", write)
+    task, outcome = await retry_until_stored(store.call, f"the end of {live.run.id}", write)
     with contextlib.suppress(OSError):  # it is settled, whether or not the task's own log can be written
         live.folder.log(
             "subprocess_exited",
@@ -133,7 +134,7 @@ async def settle_unstarted(context: Context, claim: Claim, outcome: Outcome) -> 
                 _note_account(context, run, outcome, rules_of(task))
             settled = _settled(store.ports, claim, task, outcome, verdict)
             if run is not None:
-                end_task_json(context, settled, run)
+                end_task_json(context.home, context.redactor, settled, run)
             return settled
 
     return await store.call(write)
@@ -149,11 +150,11 @@ async def give_back(context: Context, claim: Claim, reason: str, seconds: float)
             run = store.runs.get(claimed_task(store.ports, claim).run_id)
             if run is not None and run.is_live:
                 store.runs.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), context))
-                end_task_json(context, store.tasks.get(run.task_id), run)
+                end_task_json(context.home, context.redactor, store.tasks.get(run.task_id), run)
             freed = store.claims.settle(claim, Verdict(status=Status.OPEN))
             return put_off(store.ports, freed, context.redactor.redact(reason), seconds)
 
-    return await insist(store.call, f"the end of {claim.task.id}", write)
+    return await retry_until_stored(store.call, f"the end of {claim.task.id}", write)
 
 
 def claimed_task(store: Store, claim: Claim) -> Task:
@@ -227,8 +228,8 @@ def _unstarted(context: Context, run: Run, outcome: Outcome) -> Receipt:
 
 
 def _note_account(context: Context, run: Run, outcome: Outcome, rules: Rules) -> None:
-    """Keep what the run showed about its account."""
-    store = context.store
+    """Record what a run showed about its account. Call it on the store's thread."""
+    store = context.store.ports
     known = {(each.coder, each.name): each for each in store.accounts.all()}
     before = known.get((run.coder, run.account)) or Account(coder=run.coder, name=run.account)
     now, limits = context.now(), account_limits_for(context.settings.limits, rules)

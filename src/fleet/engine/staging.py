@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from fleet.core.workflow import Stage
     from fleet.engine.context import Context
     from fleet.engine.store_calls import StoreCalls
+    from fleet.home import Home
+    from fleet.hosts.cluster import Cluster
     from fleet.store.base import Store
 
 #: Endings after which a person decides, whatever the stage may do.
@@ -61,7 +63,7 @@ async def staged(context: Context, claim: Claim) -> Task:
         raise NotReady(str(error), hint=error.hint) from error
     if not runs:
         raise Skipped(why, no_item=bool(stage.items_of) and why == no_item(stage))
-    base = await asyncio.to_thread(_base, context, claim.task, stage, results)
+    base = await asyncio.to_thread(_base, context.home, context.cluster, claim.task, stage, results)
     said = prompt_of(stage, task_prompt=task_prompt, results=results)
     return await store.call(_kept, store.ports, claim.task.id, stage, said, base)
 
@@ -170,15 +172,15 @@ def _kept(store: Store, task_id: str, stage: Stage, said: str, base: str) -> Tas
         return started
 
 
-def _base(context: Context, task: Task, stage: Stage, results: Mapping[str, Mapping[str, Any]]) -> str:
+def _base(home: Home, cluster: Cluster, task: Task, stage: Stage, results: Mapping[str, Mapping[str, Any]]) -> str:
     """The commit that an heir starts from: the tip of a branch at this moment; empty where it has a base already."""
     origin = inherits_from(stage, results)
     if not origin:
         return ""
     body = results[origin]
     if task.travels:
-        return context.cluster.branch_tip(task, str(body["branch"]), str(body.get("commit") or ""))
-    view = View(context.home, find_repository(task.repo or task.cwd))
+        return cluster.branch_tip(task, str(body["branch"]), str(body.get("commit") or ""))
+    view = View(home, find_repository(task.repo or task.cwd))
     tip, kept = view.resolve(f"refs/heads/{body['branch']}", str(body.get("commit") or "HEAD"))
     if tip is None and not body.get("commit"):
         raise FleetError(f"branch {body['branch']!r} of stage {origin} is gone", hint="it was deleted by hand.")

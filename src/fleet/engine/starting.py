@@ -54,7 +54,7 @@ from fleet.engine.secrets import SecretRefused
 from fleet.engine.sessions import session_to_resume
 from fleet.engine.staging import staged
 from fleet.engine.strays import keep_record
-from fleet.engine.workplace import NotNow, NotReady, be_alone, open_place, repository_of, taken_on, verify_folder
+from fleet.engine.workplace import NotNow, NotReady, adopt_workspace, be_alone, open_place, repository_of, verify_folder
 from fleet.files import make_private
 from fleet.launchers.base import Apart, LaunchSpec
 
@@ -253,7 +253,7 @@ async def build_command(context: Context, claim: Claim, plan: Plan, place: Place
     await store.call(take_answers, store.ports, folder, is_ours=True)
     token, messages, questions = await store.call(briefed, store.ports, claim, run)
     run, command = _ordered(plan, place, run, folder, messages, questions)
-    spec = _spec(context, plan, place, run, command, env | {"FLEET_RUN_TOKEN": token})
+    spec = _spec(context.settings, plan, place, run, command, env | {"FLEET_RUN_TOKEN": token})
     return Start(run, folder, env, command, spec, messages)
 
 
@@ -267,7 +267,7 @@ async def launch(context: Context, claim: Claim, plan: Plan, place: Place, start
     for name, text in start.command.files.items():
         folder.write_run_file(run.number, name, text)
     if plan.interactive:
-        await asyncio.to_thread(_answer_dialogs, context, plan.coder, run, place.cwd, start.env)
+        await asyncio.to_thread(_answer_dialogs, context.settings, context.home, plan.coder, run, place.cwd, start.env)
     run = run.replace(spawn=await _spawned(context, plan, place, run, spec, mark))
     await store.call(store.runs.fold, claim, run)
     if start.command.typed:
@@ -324,7 +324,7 @@ async def _spawned(context: Context, plan: Plan, place: Place, run: Run, spec: L
 
 
 async def adopted(context: Context, claim: Claim, run: Run, agent: Agent | None) -> Live:
-    """A run that was started before us. Raises FleetError where its coder is gone."""
+    """Return a run that an earlier supervisor started. Raises FleetError if its coder does not exist any more."""
     settings = await context.settings_for(claim.task)
     coder = coders.load(run.coder, settings)
     try:
@@ -333,7 +333,9 @@ async def adopted(context: Context, claim: Claim, run: Run, agent: Agent | None)
         log.warning("%s", error)
         env = dict(os.environ)
     folder = folder_of(context.home, run, redactor_for(env))
-    workspace = await context.store.call(taken_on, context, run.task_id) if run.branch else None
+    workspace = None
+    if run.branch:
+        workspace = await context.store.call(adopt_workspace, context.store.ports, run.task_id, context.owner)
     context.busy[run.coder, run.account] += 1
     context.places[run.workspace] += 1
     return Live(context, run, Terms(claim.task, coder, settings, env, workspace), folder, agent)
@@ -378,11 +380,11 @@ def own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:
     return coder.config_env(folder)
 
 
-def _answer_dialogs(context: Context, coder: Coder, run: Run, cwd: str, env: dict[str, str]) -> None:
-    """An account's own folder is fleet's to write: no question stands before its agents. The user's own is not."""
-    for account in accounts_for(context.settings, coder.name):
+def _answer_dialogs(settings: Settings, home: Home, coder: Coder, run: Run, cwd: str, env: dict[str, str]) -> None:
+    """Answer the coder's first questions in the folder of an account, which is fleet's to write. The user's is not."""
+    for account in accounts_for(settings, coder.name):
         if account.name == run.account and account.config_dir:
-            folder, home = config_folder(account), context.home
+            folder = config_folder(account)
             if os.path.realpath(cwd).startswith(os.path.realpath(home.worktrees) + os.sep):
                 # Agents that start together write the file too, and drop what was added since they read it.
                 trust_folder(coder, folder, home.worktrees)
@@ -489,7 +491,7 @@ def _why_again(plan: Plan) -> str:
     return not_so(plan.task.reason)
 
 
-def _spec(context: Context, plan: Plan, place: Place, run: Run, command: Command, env: dict[str, str]) -> LaunchSpec:
+def _spec(settings: Settings, plan: Plan, place: Place, run: Run, command: Command, env: dict[str, str]) -> LaunchSpec:
     program = program_for(plan.settings, plan.coder.name) if plan.coder.program else ""
     return LaunchSpec(
         argv=(program, *command.argv[1:]) if program else command.argv,
@@ -498,6 +500,6 @@ def _spec(context: Context, plan: Plan, place: Place, run: Run, command: Command
         session=run.session_name,
         stdin=command.stdin,
         keep_stdin=command.keep_stdin,
-        stdout_cap=context.settings.supervisor.max_output_mb * 1024 * 1024,
+        stdout_cap=settings.supervisor.max_output_mb * 1024 * 1024,
         apart=Apart(hidden=(verify_folder(plan.home),)),
     )

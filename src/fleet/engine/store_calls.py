@@ -9,10 +9,10 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import ClaimLost, DatabaseReplaced, FleetError, StoreAway
+from fleet.core.errors import ClaimLost, DatabaseReplaced, FleetError, StoreAway, StoreFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from typing import ParamSpec, TypeVar
 
     from fleet.core.task import Claim
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 #: How long a waiting run pauses before it tries an unreachable store again, if no other call reached the store first.
 RETRY_SECONDS = 10.0
+#: How long a write that the store refused waits before it is repeated.
+WRITE_SECONDS = 1.0
 #: How often a waiting run checks whether its claim is surely held again.
 CLAIM_SECONDS = 0.1
 #: The claim whose run an asyncio task follows, and the leases that tell whether it is held; none if it follows no run.
@@ -114,6 +116,16 @@ class StoreCalls:
     def close(self) -> None:
         """End the thread after the calls that were made."""
         self._thread.shutdown(wait=True)
+
+
+async def retry_until_stored(call: Callable[[Callable[[], T]], Awaitable[T]], what: str, write: Callable[[], T]) -> T:
+    """Repeat a write with `call` until the store accepts it: what an agent did must not be lost on a full disk."""
+    while True:
+        try:
+            return await call(write)
+        except StoreFault as error:
+            log.warning("%s is not on record yet: %s", what, error)
+            await asyncio.sleep(WRITE_SECONDS)
 
 
 async def _until_held(claim: Claim, leases: Leases) -> None:

@@ -93,10 +93,10 @@ class Supervisor:
         self._watch = Watch(context, origins)
         self._presence = Presence(context)
         self._renewals = Renewals(context, self._runners)
-        self._radar = Radar(context, self._at_work, self._woken.set)
+        self._radar = Radar(context.store, context.home, context.owner, at_work=self._at_work, told=self._woken.set)
         self._again_at: datetime | None = None
         self._told: list[str] = []
-        self._pages = Pages(context)
+        self._pages = Pages(context.store.ports, context.home, context.redactor)
         self._at_once = pool.USUAL  # what the tasks of the pool last said
 
     async def serve(self) -> None:

@@ -121,13 +121,15 @@ def worktree_path(home: Home, repository: Repository, settings: Settings, branch
     return os.path.join(place, repository.key, folder_of(branch))  # noqa: PTH118
 
 
-def taken_on(context: Context, task_id: str) -> Workspace | None:
-    """The workspace of a run that is gone on with; one that another supervisor of this machine had is ours then."""
-    store = context.store
+def adopt_workspace(store: Store, task_id: str, owner: str) -> Workspace | None:
+    """Return the workspace of an adopted run, now of this owner.
+
+    Another supervisor of this machine may have had it.
+    """
     space = store.workspaces.get(task_id)
-    if space is None or space.lies_on(context.owner) or space.is_gone or not is_there(space.path):
+    if space is None or space.lies_on(owner) or space.is_gone or not is_there(space.path):
         return space
-    ours = space.replace(notes=encode(space.made | {"host": context.owner}))
+    ours = space.replace(notes=encode(space.made | {"host": owner}))
     store.workspaces.save(ours)
     return ours
 

@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,16 +17,20 @@ from fleet.config.proof_sections import Findings
 from fleet.config.task_limits import watchdog_for
 from fleet.core.accounts import after_run, is_parked
 from fleet.core.admission import BURST, Ramp, Situation, admit
+from fleet.core.budget import TOKENS
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
 from fleet.core.policy import bound, decide
 from fleet.core.run import Account, Ending, Outcome
+from fleet.core.spending import Budget, Spent, check_budgets
 from fleet.core.task import HEADLESS, INTERACTIVE, Claim, Status, Task, Verdict
 from fleet.core.watchdog import check, next_check
 from stores import open_queue
 from unit.core.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent
 
 OWNER = "host"
+#: Of each so many tasks, the first has made the next ones, and they share its budget.
+FAMILY, CHILDREN, BUDGET = 8, 3, 500_000
 FINDINGS = Findings()
 
 
@@ -53,6 +58,10 @@ class World:
         self.uncounted: Counter[str] = Counter()  # ways back that are nobody's fault
         self.ended: dict[str, Counter[str]] = defaultdict(Counter)
         self.cursed: dict[str, str] = {}  # tasks that meet the same fate over and over
+        self.used: dict[str, list[int]] = defaultdict(list)  # the tokens of each run of a task that has ended
+        self.made_used: Counter[str] = Counter()  # the tokens of all runs of the tasks that a task made
+        self.over: dict[str, datetime] = {}  # when these tokens alone used up the budget of the task
+        self.stopped = 0  # agents that a shared budget stopped
         for number in range(tasks):
             self.store.tasks.add(task := self._new_task(number))
             if self.random.random() < 0.06:
@@ -74,7 +83,11 @@ class World:
     def _new_task(self, number: int) -> Task:
         coder = self.random.choices(["", "claude", "codex", "gemini"], [40, 30, 20, 10])[0]
         mode = self.random.choices(["", HEADLESS, INTERACTIVE], [90, 7, 3])[0]
-        return a_task(id=f"t-{number:04}", priority=self.random.randint(0, 4), coder=coder, mode=mode)
+        first, place = f"t-{number - number % FAMILY:04}", number % FAMILY
+        shares = {"made_by": first} if 0 < place <= CHILDREN else {}
+        limits = f'{{"max_tokens": {BUDGET}}}' if place == 0 else ""
+        key, priority = f"t-{number:04}", self.random.randint(0, 4)
+        return a_task(id=key, priority=priority, coder=coder, mode=mode, limits=limits, **shares)
 
     def _plan(self) -> None:
         self.at(NOON, self.look)
@@ -178,8 +191,21 @@ class World:
             overdue = now - agent.started_at >= HOUR and agent.life != self.life  # nobody watched for long
             assert alarm.ending == ("timed_out" if overdue else agent.fate), f"{agent.fate} taken for {alarm.ending}"
             self.end(agent, alarm.replace(tool_calls=1))
+        elif over := self._check_budget(agent):
+            self.stopped += 1
+            self.end(agent, over.replace(tool_calls=1))
         elif again and (pause := next_check(facts, limits, now)) < 10**6:
             self.at(now + pause * SECOND, lambda: self.watch(agent))
+
+    def _check_budget(self, agent: Agent) -> Outcome | None:
+        first = _first(agent.task)
+        if not self.store.tasks.get(first).limits:
+            return None
+        live = [each for each in self.agents.values() if _first(each.task) == first]
+        own = [] if first in self.agents else self.used[first][-1:]  # only the last run of the task itself counts
+        used = sum(own) + self.made_used[first] + sum(each.facts(self.clock()).tokens for each in live)
+        spent = Spent(amounts={TOKENS: used})
+        return check_budgets([(Budget(task_id=first, amounts={TOKENS: BUDGET}), spent)])
 
     def _outcome(self, fate: str) -> Outcome:
         ends = self.random.choice([None, self.clock() + self.random.uniform(-1, 2) * HOUR])
@@ -194,6 +220,15 @@ class World:
         if self.agents.get(key) is not agent:
             return
         del self.agents[key]
+        first, used = _first(agent.task), agent.facts(self.clock()).tokens
+        was_over = first != key and self.over.get(first, agent.started_at) < agent.started_at
+        assert not was_over or agent.started_at == self.clock(), f"{key} worked on after its budget was used up"
+        self.used[key].append(used)
+        self.made_used[first] += used if first != key else 0
+        if self.made_used[first] >= BUDGET:
+            self.over.setdefault(first, self.clock())
+        for other in [each for each in self.agents.values() if _first(each.task) == first]:
+            self.at(self.clock() + SECOND, partial(self.watch, other, again=False))  # shared budgets are polled
         if self.is_up:
             self.settle(self.claims.pop(key), outcome)
         else:
@@ -288,6 +323,7 @@ class World:
     def _check_task(self, task: Task) -> None:
         ended, limits = self.ended[task.id], self.settings.limits
         assert task.reason and not task.is_claimed
+        assert len(self.used[task.id]) == self.runs[task.id]
         assert self.runs[task.id] <= bound(limits, FINDINGS) + self.uncounted[task.id]
         assert task.failures == sum(ended[ending] for ending in FAILURES) <= limits.retry_limit
         assert task.waits == ended["rate_limited"] <= limits.limit_waits + 1
@@ -295,6 +331,11 @@ class World:
         assert task.losses == ended["lost"] <= limits.lost_limit + 1
         assert task.continues == ended["incomplete"] <= limits.continue_limit + 1
         assert (task.status == Status.CLOSED) == (task.finding == "unverified")
+
+
+def _first(task: Task) -> str:
+    """Return the task that made a task, or the task itself."""
+    return task.made_by or task.id
 
 
 def simulate(seed: int, tasks: int, slots: int) -> World:
@@ -320,7 +361,7 @@ def test_sixty_small_fleets_come_to_rest() -> None:
 
 def test_a_thousand_tasks_over_two_hundred_slots_come_to_rest() -> None:
     world = simulate(seeds(1)[0], 1_000, 200)
-    assert sum(world.runs.values()) > 1_000
+    assert sum(world.runs.values()) > 1_000 and world.stopped
     assert {ending for ended in world.ended.values() for ending in ended} == set(FATES)
 
 
