@@ -120,7 +120,7 @@ def contents(fleet: Program, queue: str) -> dict[str, Any]:
     """Number and sum of the rows of every table, of beads as its file has them; but for what is a place's own."""
     file = SQLITE if queue == BEADS else queue
     with open_fleet(home_of(fleet), queue=file) as opened:
-        found = dict(moving.contents(opened.store.connection))  # type: ignore[attr-defined]
+        found = dict(moving.contents(opened.store.connection))
     del found["config"], found["trusted"]
     return found
 

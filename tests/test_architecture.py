@@ -48,7 +48,7 @@ LOCAL_IMPORTS = {
     "fleet/core/digest.py": "hashlib opens OpenSSL, a fifth of a `bd` call",
     "fleet/core/jsontext.py": "the json module is a third of a `bd` call",
     "fleet/store/sqlite.py": "a regex engine, for text searches alone; others for doctors and supervisors alone",
-    "fleet/store/sql/store.py": "`fleet bd ready` imports no claims and no runs",
+    "fleet/store/base.py": "`fleet bd ready` imports no claims and no runs",
     "fleet/store/sql/tasks.py": "rules of dependencies, for whoever adds one",
     "fleet/cli/main.py": "`fleet --help` imports no command",
     "fleet/cli/errors.py": "on the path of every `bd` call; needed when something went wrong",

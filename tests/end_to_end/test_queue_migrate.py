@@ -45,7 +45,7 @@ def home(fleet: Program) -> Program:
 
 def contents(home: Program, queue: str | None = None) -> dict[str, Any]:
     with open_fleet(Home(home.env["FLEET_HOME"]), queue=queue) as fleet:
-        return {name: found for name, found in moving.contents(fleet.store.connection).items()}  # type: ignore[attr-defined]
+        return {name: found for name, found in moving.contents(fleet.store.connection).items()}
 
 
 def shown(home: Program) -> list[dict[str, Any]]:

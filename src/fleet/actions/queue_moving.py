@@ -18,7 +18,6 @@ from fleet.config.save import save
 from fleet.core.bd_limits import faults, refusal
 from fleet.core.errors import (
     BadInput,
-    FleetError,
     HomeMissing,
     IllegalMove,
     SchemaMismatch,
@@ -90,7 +89,7 @@ def migrate(
             if kinds[1] == BEADS:
                 _refuse_unfit(there)
             if dry_run:
-                return Moved(*kinds, moving.contents(_connection(there)), done=False)
+                return Moved(*kinds, moving.contents(there.store.connection), done=False)
             if set(kinds) == SAME_FILE:
                 return _in_place(home, there, kinds, tell)
             return _elsewhere(home, there, kinds, target, tell)
@@ -123,7 +122,7 @@ def _unsupervised(home: Home) -> Iterator[None]:
 
 def _in_place(home: Home, there: Fleet, kinds: tuple[str, str], tell: Callable[[str, int], None]) -> Moved:
     """Between the home's file and bd, which has a copy of it: only bd has to be told, or asked a last time."""
-    source, aside = _connection(there), ""
+    source, aside = there.store.connection, ""
     with source.writing():
         name = moving.name_of(source)  # bd is told of it, and a kill must not take it back
     with source.writing():  # a queue in bd asks it for what is new
@@ -140,7 +139,7 @@ def _in_place(home: Home, there: Fleet, kinds: tuple[str, str], tell: Callable[[
 def _elsewhere(
     home: Home, there: Fleet, kinds: tuple[str, str], target: str, tell: Callable[[str, int], None]
 ) -> Moved:
-    source = _connection(there)
+    source = there.store.connection
     with source.writing():
         name = moving.name_of(source)
     # A queue of bd's is told when all of it is there, so that until then it is a file like any other.
@@ -152,13 +151,13 @@ def _elsewhere(
             _refuse_busy(there)
             if kinds[0] == BEADS:
                 leave_beads(home, there, name)
-            found = moving.copy(source, _connection(here), tell)
-            _compare(found, moving.contents(_connection(here)), tuple(found))
+            found = moving.copy(source, here.store.connection, tell)
+            _compare(found, moving.contents(here.store.connection), tuple(found))
             if kinds[1] == BEADS:
                 aside.append(fill_beads(home, here, name, _stamp(there), tell))
-            moving.finish(_connection(here), lambda: _settle_in(home, _connection(here), kinds))
+            moving.finish(here.store.connection, lambda: _settle_in(home, here.store.connection, kinds))
             moving.seal(source)
-        moving.let_go(_connection(here))
+        moving.let_go(here.store.connection)
     _switch(home, target)
     return Moved(*kinds, found, ", ".join(filter(None, aside)))
 
@@ -167,19 +166,19 @@ def _is_gone(home: Home, kinds: tuple[str, str], source: str) -> bool:
     """Whether all was moved already, and only the home does not know: a kill came between the two."""
     # The file alone is asked: one that is sealed takes nothing that is new in bd.
     with open_fleet(home, migrate=True, queue=SQLITE if kinds[0] == BEADS else source) as there:
-        return moving.is_sealed(_connection(there))
+        return moving.is_sealed(there.store.connection)
 
 
 def _go_over(home: Home, kinds: tuple[str, str], source: str, target: str) -> Moved:
     """Have the home know that all of it is elsewhere. Raises IllegalMove where that is another place."""
     with open_fleet(home, queue=SQLITE if kinds[0] == BEADS else source) as there:
-        name, found = moving.name_of(_connection(there)), moving.contents(_connection(there))
+        name, found = moving.name_of(there.store.connection), moving.contents(there.store.connection)
     if kinds[1] != POSTGRES and not os.path.exists(home.database):
         raise _moved_elsewhere(kinds[0])  # another home did it
     try:
         with open_fleet(home, queue=SQLITE if kinds[1] == BEADS else target) as here:
-            if moving.is_named(_connection(here), name) and not moving.is_sealed(_connection(here)):
-                moving.let_go(_connection(here))
+            if moving.is_named(here.store.connection, name) and not moving.is_sealed(here.store.connection):
+                moving.let_go(here.store.connection)
                 _switch(home, target)
                 return Moved(*kinds, found)
     except (HomeMissing, SchemaMismatch):
@@ -208,7 +207,7 @@ def _room(home: Home, kinds: tuple[str, str], into: str, name: str, there: Fleet
         return ""
     stamp = _stamp(there)
     with open_fleet(home, make=True, migrate=True, queue=into) as here:
-        connection = _connection(here)
+        connection = here.store.connection
         if not moving.is_sealed(connection):
             if moving.state_of(connection).get("of") == name or moving.is_empty(connection):
                 return ""
@@ -270,10 +269,3 @@ def _compare(before: dict[str, Contents], after: dict[str, Contents], names: tup
                 f"{name} did not arrive whole: {before[name].rows} rows went, {after[name].rows} came, or others",
                 hint="nothing was switched; call it again, and report it if it stays so.",
             )
-
-
-def _connection(fleet: Fleet) -> SqlConnection:
-    found: SqlConnection | None = getattr(fleet.store, "connection", None)
-    if found is None:
-        raise FleetError("this queue has no rows to move")
-    return found

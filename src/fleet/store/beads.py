@@ -18,12 +18,12 @@ from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.store import beads_folder
+from fleet.store.base import SqlConfig, Store
 from fleet.store.beads_connection import BeadsConnection
 from fleet.store.beads_mirror import OWNER, PROGRAM, SEEN, SETTINGS, Mirror
 from fleet.store.beads_program import Bd, find_program
 from fleet.store.beads_telling import take
 from fleet.store.sql.claims import SqlClaims, claim_of
-from fleet.store.sql.store import SqlConfig, SqlStore
 from fleet.store.sqlite import SqliteStore, search_in
 from fleet.store.sqlite_health import health
 
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from fleet.core.filter import Lane
     from fleet.core.health import Vital
     from fleet.core.task import Claim, Task
-    from fleet.store.base import Claims, Config
+    from fleet.store.sql.tasks import SqlTasks
+    from fleet.store.sql_connection import Search, SqlConnection
 
 log = logging.getLogger(__name__)
 
 
-class BeadsStore(SqlStore):
+class BeadsStore(Store):
     """The tasks of a `.beads` folder, with the claims and the settings of one home."""
 
     is_shared = False
@@ -73,13 +74,12 @@ class BeadsStore(SqlStore):
         self.connection.confirm()
 
     @cached_property
-    def claims(self) -> Claims:
-        claims = SqlClaims(self.connection, self.now, self.tasks, self._search)
-        return BeadsClaims(claims, self, self._committed, self.mirror)
+    def claims(self) -> BeadsClaims:
+        return BeadsClaims(self.connection, self.now, self.tasks, self._search, self._committed, self.mirror)
 
     @cached_property
-    def config(self) -> Config:
-        return BeadsConfig(SqlConfig(self.connection))
+    def config(self) -> BeadsConfig:
+        return BeadsConfig(self.connection)
 
     def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
         return beads_folder.listening(self.mirror.folder, call)
@@ -93,41 +93,29 @@ class BeadsStore(SqlStore):
             return [self.mirror.vital(), *health(self.connection)]
 
 
-class BeadsConfig:
+class BeadsConfig(SqlConfig):
     """bd's settings, without those of the copy itself."""
-
-    def __init__(self, config: SqlConfig) -> None:
-        self._config = config
 
     def all(self) -> dict[str, str]:
         hidden = (SEEN, PROGRAM, OWNER, SETTINGS)
-        return {key: value for key, value in self._config.all().items() if key not in hidden}
-
-    def set(self, key: str, value: str | None) -> None:
-        self._config.set(key, value)
+        return {key: value for key, value in super().all().items() if key not in hidden}
 
 
-class BeadsClaims:
-    """The file's own claims, each of which bd has to agree to."""
+class BeadsClaims(SqlClaims):
+    """The file's own claims, each of which bd has to agree to. Other writes reach bd with their whole transaction."""
 
-    def __init__(self, claims: SqlClaims, own: SqlStore, committed: SqlStore, mirror: Mirror) -> None:
-        self._claims = claims
-        self._own = own
+    def __init__(
+        self, connection: SqlConnection, now: Clock, tasks: SqlTasks, search: Search, committed: Store, mirror: Mirror
+    ) -> None:
+        super().__init__(connection, now, tasks, search)
         self._committed = committed
         self._mirror = mirror
-        # What these write, bd is told with all that their transaction wrote.
-        self.waiting_coders = claims.waiting_coders
-        self.take = claims.take
-        self.settle = claims.settle
-        self.release = claims.release
-        self.adopt = claims.adopt
-        self.request_cancel = claims.request_cancel
 
     def acquire(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
         mirror = self._mirror
-        with self._own.connection.writing(durable=False):
+        with self._db.writing(durable=False):
             mirror.note_owner(owner)
-            claims = self._claims.acquire(owner, lanes, room=room, ttl=ttl)
+            claims = super().acquire(owner, lanes, room=room, ttl=ttl)
             ids = tuple(each.task.id for each in claims)
             known = {task.id: task for task in self._committed.tasks.find(Filter(ids=ids))}
             pairs = [(known[each.task.id], each.task) for each in claims if each.task.id in known]
@@ -140,35 +128,35 @@ class BeadsClaims:
                     mirror.note_given(before, after)
             for claim in claims:
                 if claim.task.id not in known:  # bd hears of it at the end of this transaction, not before
-                    self._own.tasks.save(claim.task.freed(self._own.now()))
+                    self._tasks.save(claim.task.freed(self._now()))
         return [claim for claim in claims if claim.task.id in known and claim.task.id not in lost]
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
-        held = [self._retaken(claim) for claim in self._claims.renew(claims, ttl=ttl)]
+        held = [self._retaken(claim) for claim in super().renew(claims, ttl=ttl)]
         if held and self._mirror.fenced:
             self._mirror.beat({claim.task.id: claim.owner for claim in held})
         return held
 
     def expired(self) -> list[str]:
-        return [*self._claims.expired(), *(task.id for task in self._mirror.strays())]
+        return [*super().expired(), *(task.id for task in self._mirror.strays())]
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
-        with self._own.connection.writing():
-            strays = [task.freed(self._own.now()) for task in self._mirror.strays()]
+        with self._db.writing():
+            strays = [task.freed(self._now()) for task in self._mirror.strays()]
             for task in strays:
-                self._own.tasks.save(task)
-            return [*self._claims.reap(spare=spare), *strays]
+                self._tasks.save(task)
+            return [*super().reap(spare=spare), *strays]
 
     def _retaken(self, claim: Claim) -> Claim:
         """A claim that goes on. What bd put back among the open tasks meanwhile (`bd reclaim`) is taken there again."""
         if not _is_dropped(claim.task):
             return claim
-        tasks = self._own.tasks
+        tasks = self._tasks
         try:
-            with self._own.connection.writing(durable=False):
+            with self._db.writing(durable=False):
                 task = tasks.held(claim)
                 if _is_dropped(task):
-                    tasks.save(task.moved(Status.IN_PROGRESS, self._own.now()).replace(assignee=claim.owner))
+                    tasks.save(task.moved(Status.IN_PROGRESS, self._now()).replace(assignee=claim.owner))
                 return claim_of(tasks.get(task.id))
         except FleetError as error:  # whoever has it in bd is seen at the next look, and the claim is lost then
             log.info("bd does not give %s back to its holder: %s", claim.task.id, error)

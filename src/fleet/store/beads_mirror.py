@@ -16,20 +16,20 @@ from fleet.core.health import State, Vital
 from fleet.core.jsontext import decode, encode
 from fleet.core.task import Status
 from fleet.store import beads_folder
+from fleet.store.base import SqlConfig
 from fleet.store.beads_leases import LONGEST_BEAT, Leases
 from fleet.store.beads_program import Bd, find_program, is_fenced, objects, version_of
 from fleet.store.beads_pull import Puller
 from fleet.store.beads_push import Changed, Changes
 from fleet.store.beads_telling import Telling
-from fleet.store.sql.store import SqlConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
     from fleet.core.task import Task
+    from fleet.store.base import Store
     from fleet.store.beads_connection import BeadsConnection, Written
-    from fleet.store.sql.store import SqlStore
     from fleet.store.sql.tasks import SqlTasks
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ LEFT_ALONE = timedelta(minutes=1)
 class Mirror:
     """The file as a copy of bd: the keeper of its connection. `committed` reads what was there before a transaction."""
 
-    def __init__(self, own: SqlStore, committed: SqlStore, file: BeadsConnection, folder: str) -> None:
+    def __init__(self, own: Store, committed: Store, file: BeadsConnection, folder: str) -> None:
         self.folder = folder
         self._own = own
         self._committed = committed

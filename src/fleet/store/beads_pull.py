@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fleet.core.dependency import Edge
     from fleet.core.task import Comment, Task
-    from fleet.store.sql.store import SqlStore
+    from fleet.store.base import Store
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class Puller:
     """Remembers which lines it has seen, so that only what changed is looked at again."""
 
-    def __init__(self, store: SqlStore, remove_comment: Callable[[str], object]) -> None:
+    def __init__(self, store: Store, remove_comment: Callable[[str], object]) -> None:
         self._store = store
         self._remove_comment = remove_comment
         self._lines: dict[str, int] = {}

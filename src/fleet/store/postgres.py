@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from fleet.core import clock
 from fleet.core.filter import Filter
 from fleet.core.matching import JUDGED, matches
+from fleet.store.base import Store
 from fleet.store.postgres_connection import Connection
 from fleet.store.postgres_health import health
 from fleet.store.postgres_listening import Listener
 from fleet.store.sql.claims import SqlClaims, claim_of
 from fleet.store.sql.search import SqlSearch
-from fleet.store.sql.store import SqlStore
 from fleet.store.sql.trust import SqlTrust
 
 if TYPE_CHECKING:
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from fleet.core.clock import Clock
     from fleet.core.health import Vital
     from fleet.core.task import Claim, Task
-    from fleet.store.base import Claims
 
 #: How long a claim lasts unless settings say otherwise.
 LEASE = timedelta(seconds=60)
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
     """All of it in one database of a PostgreSQL server, under its schema `fleet`.
 
     A `lease` is how long claims last here. Silent connections are given up within a third of it. What others let expire
@@ -60,7 +59,7 @@ class PostgresStore(SqlStore):
         super().__init__(server, now, JudgedSearch(SqlSearch(server, now)))
 
     @cached_property
-    def claims(self) -> Claims:
+    def claims(self) -> PostgresClaims:
         return PostgresClaims(self.connection, self.now, self.tasks, self._search, self._may_take)
 
     @cached_property

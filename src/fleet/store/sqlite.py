@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleet.core import clock
+from fleet.store.base import Store
 from fleet.store.sql.search import SqlSearch
-from fleet.store.sql.store import SqlStore
 from fleet.store.sqlite_connection import Connection
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TEXTS = ("label_glob", "label_regex", "text", "title_has", "description_has", "notes_has")
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     """All of it in one SQLite file. The clock is the host's: there is only one host."""
 
     is_shared = False

@@ -25,9 +25,11 @@ class SqlAccounts:
         self._sql = Statements(connection, "history")
 
     def all(self) -> list[Account]:
+        """Every account that something is known about."""
         return [account_from(row) for row in self._sql.rows("accounts")]
 
     def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
+        """Keep an account from being used until a moment; None takes that back. The last word counts."""
         with self._db.writing():
             if until is None:
                 self._sql.rows("unpark", coder=coder, name=name)
@@ -35,13 +37,16 @@ class SqlAccounts:
                 self._sql.rows("park", coder=coder, name=name, until=to_micros(until), reason=storable(reason))
 
     def note_strikes(self, coder: str, name: str, *, strikes: int) -> None:
+        """Keep how often in a row an account met too many requests at once. The last word counts."""
         with self._db.writing():
             self._sql.rows("note_strikes", coder=coder, name=name, strikes=strikes)
 
     def totals(self) -> list[AccountTotal]:
+        """What the ended runs of each account took, kept as sums: the history is not read. The sums have a bound."""
         return [total_from(row) for row in self._sql.rows("account_totals")]
 
     def note_quotas(self, seen: Sequence[Quota]) -> None:
+        """Keep what was seen of quotas; what a later word leaves out stays, and an earlier word changes nothing."""
         with self._db.writing(durable=False):
             known = {(each.coder, each.account, each.span): each for each in self.quotas()}
             for each in seen:
@@ -49,6 +54,7 @@ class SqlAccounts:
                 self._sql.rows("keep_quota", **values_of(known[key].then(each) if key in known else each))
 
     def quotas(self) -> list[Quota]:
+        """The windows of every account's quota as last seen, by coder, account and window."""
         return [quota_from(row) for row in self._sql.rows("quotas")]
 
     # For runs, in their transactions

@@ -39,6 +39,7 @@ class SqlClaims:
         self._may_take = may_take
 
     def acquire(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
+        """Take ready tasks that fit these lanes, at most `room` in all, for this owner alone, each with a new epoch."""
         # Not durable: a claim lost to a power cut is a task that was never started.
         with self._db.writing(durable=False, alone=False):
             found: dict[tuple[int, int, str], tuple[str, str]] = {}
@@ -56,15 +57,18 @@ class SqlClaims:
             return [claim_of(taken[key]).replace(seat=seat) for key, seat in seats.items()]
 
     def waiting_coders(self) -> list[str]:
+        """The coders that claimable tasks name; "" stands for those that name none."""
         return self._sql.first("waiting_coders")
 
     def take(self, task_id: str, actor: str) -> Task:
+        """Claim one task by hand: without expiry, never reaped. Raises AlreadyClaimed, NotClaimable."""
         with self._db.writing():
             task = self._tasks.get(task_id).taken(actor, self._now())
             self._tasks.save(task)
             return task
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
+        """Put off the expiry of those still held; the answer has their tasks as they are now, in the same order."""
         with self._db.writing(durable=False, alone=False):
             expires = clock.to_micros(self._now() + ttl)
             held = []
@@ -75,18 +79,24 @@ class SqlClaims:
             return held
 
     def settle(self, claim: Claim, verdict: Verdict) -> Task:
+        """Record where a task goes next. Raises ClaimLost when the epoch is no longer ours, or the task is gone."""
         with self._db.writing():
             task = verdict.on(self._tasks.held(claim), self._now())
             self._tasks.save(task)
             return task
 
     def release(self, claim: Claim) -> Task:
+        """Give a task back as if it had not been claimed. Raises ClaimLost."""
         with self._db.writing():
             task = self._tasks.held(claim).freed(self._now())
             self._tasks.save(task)
             return task
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
+        """Claim again what this owner holds, after a restart, or what another let expire. Raises ClaimLost.
+
+        It is the next epoch of the same run, whose token goes on working.
+        """
         with self._db.writing(durable=False):
             now = self._now()
             task = self._tasks.get(task_id)
@@ -98,9 +108,11 @@ class SqlClaims:
             return claim_of(self._tasks.get(task_id))
 
     def expired(self) -> list[str]:
+        """The tasks that `reap` would give back; most often there are none, and looking costs next to nothing."""
         return self._sql.first("expired", now=clock.to_micros(self._now()))
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
+        """Give back every task whose claim has expired, but for those known to be alive."""
         with self._db.writing():
             now = self._now()
             if not self._may_take():
@@ -113,6 +125,7 @@ class SqlClaims:
             return reaped
 
     def request_cancel(self, task_id: str, reason: str) -> Task:
+        """Ask whoever holds the task to stop."""
         with self._db.writing():
             task = self._tasks.get(task_id).replace(cancel_requested_at=self._now(), cancel_reason=reason)
             self._tasks.save(task)

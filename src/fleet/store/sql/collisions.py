@@ -26,9 +26,11 @@ class SqlCollisions:
         self._sql = Statements(connection, "receipts")
 
     def find(self, *, common: str | None = None) -> list[Collision]:
+        """The branches that collide, of one repository's git directory or any, as last seen; longest known first."""
         return [collision_from(row) for row in self._sql.rows("collisions", common=common)]
 
     def keep(self, common: str, seen: Sequence[Collision]) -> None:
+        """Keep which branches of a repository collide now, in place of what was known; known pairs keep their times."""
         with self._db.writing(durable=False):
             kept = carried_on(seen, self.find(common=common))
             self._sql.rows("forget_collisions", common=common)
@@ -37,6 +39,7 @@ class SqlCollisions:
                 self._sql.rows("insert_collision", **(values_of(each) | {"files": files}))
 
     def mark_told(self, collision: Collision, at: datetime) -> bool:
+        """Note that the later agent was told; whether it had not been."""
         with self._db.writing(durable=False):
             task, other = collision.pair
             self._sql.rows("tell_collision", common=collision.common, task=task, other=other, at=to_micros(at))

@@ -25,6 +25,7 @@ class SqlHosts:
         self._sql = Statements(connection, "hosts")
 
     def glance(self, host_id: str, key: str) -> Glance:
+        """What this host goes by when it looks for work, with one of the queue's settings: asked for at once."""
         queries, history = self._db.blocks("queries"), self._db.blocks("history")
         asked = (queries["waiting_coders"], history["accounts"], queries["setting"], self._sql["host"])
         coders, accounts, settings, hosts = self._db.together(asked, {"host": host_id, "key": key})
@@ -36,19 +37,23 @@ class SqlHosts:
         )
 
     def keep(self, host: Host) -> Host:
+        """Keep what a host tells of itself; the answer has since when it is drained, which only `drain_host` says."""
         with self._db.writing(durable=False, alone=False):
             [(drained_at,)] = self._sql.rows("keep_host", **(values_of(host) | {"labels": encode(host.labels)}))
         return host.replace(drained_at=None if drained_at is None else from_micros(drained_at))
 
     def all(self) -> list[Host]:
+        """Every host that was seen and not forgotten, by name."""
         return [host_from(row) for row in self._sql.rows("hosts")]
 
     def drain(self, host_id: str, at: datetime | None) -> bool:
+        """Keep a host from taking work, or with None let it again; whether it is known."""
         with self._db.writing():
             self._sql.rows("drain_host", id=host_id, at=None if at is None else to_micros(at))
             return bool(self._db.changes())
 
     def forget(self, host_id: str) -> bool:
+        """Take a host off the record; whether it was there."""
         with self._db.writing():
             self._sql.rows("forget_host", id=host_id)
             return bool(self._db.changes())
@@ -62,15 +67,18 @@ class SqlTails:
         self._sql = Statements(connection, "hosts")
 
     def keep(self, run_id: str, text: str, at: datetime) -> None:
+        """Keep the last events of a run, for when its host cannot be asked; the last word counts."""
         with self._db.writing(durable=False, alone=False):
             self._sql.rows("keep_tail", run=run_id, text=storable(text), at=to_micros(at))
 
     def get(self, run_id: str) -> tuple[str, datetime] | None:
+        """The last events that were kept of a run, and when."""
         for text, kept_at in self._sql.rows("tail", run=run_id):
             return text, from_micros(kept_at)
         return None
 
     def forget(self, before: datetime) -> int:
+        """Let go of what was kept of runs before a moment; of how many."""
         with self._db.writing(durable=False):
             self._sql.rows("forget_tails", before=to_micros(before))
             return self._db.changes()

@@ -23,15 +23,21 @@ class SqlMessages:
         self._sql = Statements(connection, "history")
 
     def add(self, message: Message) -> None:
+        """Keep a message to a task's agent; one whose id is there already changes nothing."""
         with self._db.writing():
             self._sql.rows("insert_message", **values_of(message))
 
     def find(self, task_id: str | None = None, *, state: str | None = None) -> list[Message]:
+        """Messages of one task or all, in one state or any, oldest first."""
         blocks = ["messages_of_task"] if task_id is not None else []
         blocks += [f"messages_{state}"] if state is not None else []
         return self._messages(*blocks, task=task_id)
 
     def mark(self, message_id: str, state: str, at: datetime, run: str) -> bool:
+        """Note how far a message has come, and with which run; whether it moved.
+
+        It moves only forward, and delivered and carried are ends. One that is not there does not move.
+        """
         with self._db.writing(durable=False):
             for kept in self._messages("message_with_id", id=message_id):
                 moved = kept.marked(state, at, run)

@@ -24,10 +24,13 @@ class SqlQuestions:
         self._now = now
 
     def ask(self, question: Question) -> None:
+        """Record a question; the same text asked again by the same task while open is one question."""
         with self._db.writing():
             self._sql.rows("insert_question", **values_of(question))
 
     def answer(self, question_id: str, text: str | None, *, by: str) -> Question:
+        """Record an answer, or with None that there will be none: it is withdrawn. The first wins: a second raises
+        AlreadyAnswered. Raises QuestionNotFound."""
         with self._db.writing():
             now = to_micros(self._now())
             answer = text if text is None else storable(text)
@@ -39,10 +42,12 @@ class SqlQuestions:
             return answered
 
     def get(self, question_id: str) -> Question:
+        """One question. Raises QuestionNotFound."""
         for row in self._sql.joined("questions", "question_with_id", id=question_id):
             return question_from(row)
         raise QuestionNotFound(question_id)
 
     def find(self, *, task_id: str | None = None, unanswered: bool = False) -> list[Question]:
+        """Questions, oldest first."""
         rows = self._sql.joined("questions", "questions_chosen", task=task_id, unanswered=unanswered)
         return [question_from(row) for row in rows]

@@ -27,6 +27,7 @@ class SqlReceipts:
         self._sql = Statements(connection, "receipts")
 
     def keep(self, receipt: Receipt) -> Receipt:
+        """Keep what was seen of a run, behind the last receipt of its owner; of one run the first counts."""
         with self._db.writing():
             if kept := self.get(receipt.run_id):
                 return kept
@@ -36,15 +37,19 @@ class SqlReceipts:
             return chained
 
     def get(self, run_id: str) -> Receipt | None:
+        """The receipt of a run, if it has one."""
         return next(iter(self._receipts("of_run", run=run_id)), None)
 
     def of_task(self, task_id: str) -> list[Receipt]:
+        """The receipts of a task's runs, oldest first."""
         return self._receipts("of_task", task=task_id)
 
     def chain(self, owner: str) -> list[Receipt]:
+        """All receipts of one owner, oldest first."""
         return self._receipts("of_owner", owner=owner)
 
     def finding_counts(self, *, since: datetime | None = None) -> list[FindingCount]:
+        """What the runs that ended since then came to, for each coder, model and finding."""
         rows = self._sql.rows("finding_counts", since=to_micros(since) if since else _BEFORE_ALL)
         return [count_from(row) for row in rows]
 

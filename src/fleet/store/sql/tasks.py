@@ -28,6 +28,7 @@ class SqlTasks:
         self._search = search
 
     def add(self, task: Task) -> None:
+        """Put a new task in. Raises TaskExists."""
         with self._db.writing():
             if self._sql.rows("status_of", id=task.id):
                 raise TaskExists(f"task {task.id} exists already")
@@ -38,11 +39,13 @@ class SqlTasks:
                 self._sql.rows("keep_child_number", parent=parent, number=int(number))
 
     def get(self, task_id: str) -> Task:
+        """The task with exactly this id. Raises TaskNotFound."""
         for row in self._db.rows(self._sql["tasks"] + " and t.id = :id", {"id": task_id}):
             return task_from(row)
         raise TaskNotFound(task_id)
 
     def save(self, task: Task) -> None:
+        """Keep a changed task. Call it inside `atomic`, with a task read there. Raises TaskNotFound."""
         with self._db.writing():
             before = self.status_of(task.id)
             self._sql.rows("update_task", **task_values(task))
@@ -52,6 +55,7 @@ class SqlTasks:
                 self.refresh_blocked(self._sql.first("watchers_of", id=task.id))
 
     def remove(self, task_id: str) -> None:
+        """Take a task out for good, with its comments and every edge from or to it. Raises TaskNotFound."""
         with self._db.writing():
             self.status_of(task_id)
             affected = self._sql.first("watchers_of", id=task_id)
@@ -62,26 +66,32 @@ class SqlTasks:
             self.refresh_blocked(affected)
 
     def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
+        """The tasks that fit, in order; a limit of 0 is none."""
         return self._search.find(where, sort=sort, reverse=reverse, limit=limit)
 
     def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
+        """How many tasks fit, under "" or per status, priority, type, assignee or label."""
         return self._search.count(where, by=by)
 
     def size(self, prefix: str) -> int:
+        """How many tasks with that prefix are nobody's numbered child."""
         return int(self._sql.rows("size", prefix=prefix)[0][0])
 
     def next_child(self, parent: str) -> int:
+        """A number no child of this task has had before."""
         with self._db.writing():
             highest = self._sql.rows("highest_child", parent=parent)[0][0] or 0
             return int(self._sql.rows("next_child", parent=parent, least=highest + 1)[0][0])
 
     def tallies(self, task_ids: Sequence[str]) -> dict[str, Tally]:
+        """How many dependencies, dependents and comments each has."""
         return {
             key: Tally(dependencies=down, dependents=up, blockers=hard_down, blocked=hard_up, comments=said)
             for key, down, up, hard_down, hard_up, said in self._sql.rows("tallies", ids=self._db.listed(task_ids))
         }
 
     def labels(self) -> dict[str, int]:
+        """Every label in use and how many tasks have it."""
         return dict(self._sql.rows("all_labels"))
 
     # For other ports of the same database
@@ -122,6 +132,7 @@ class SqlEdges:
         self._tasks = tasks
 
     def add(self, edge: Edge, *, check_cycles: bool = True) -> None:
+        """Add an edge. Raises TaskNotFound, DependencyRefused, CycleRefused."""
         from fleet.store.edge_rules import check_edge  # most calls of `bd` only read
 
         with self._db.writing():
@@ -135,6 +146,7 @@ class SqlEdges:
                 self._refresh(edge)
 
     def remove(self, task_id: str, needs: str) -> bool:
+        """Remove the edge between two tasks; whether there was one."""
         with self._db.writing():
             for edge in [edge_from(row) for row in self._sql.rows("edge", task=task_id, needs=needs)]:
                 self._sql.rows("delete_edge", task=task_id, needs=needs)
@@ -143,12 +155,14 @@ class SqlEdges:
         return False
 
     def find(self, task_ids: Iterable[str] | None = None, *, up: bool = False) -> list[Edge]:
+        """The edges from these tasks, or with `up` the edges to them; all edges when none are named."""
         if task_ids is None:
             return [edge_from(row) for row in self._sql.rows("edges_all")]
         rows = self._sql.rows("edges_to" if up else "edges_from", ids=self._db.listed(task_ids))
         return [edge_from(row) for row in rows]
 
     def ancestors(self, task_id: str) -> list[str]:
+        """What the task belongs to, nearest first."""
         return list(dict.fromkeys(self._sql.first("ancestors", id=task_id)))
 
     def _refresh(self, edge: Edge) -> None:
@@ -168,10 +182,12 @@ class SqlComments:
         self._tasks = tasks
 
     def add(self, comment: Comment) -> None:
+        """Keep a comment. Raises TaskNotFound."""
         with self._db.writing():
             self._tasks.status_of(comment.task_id)
             values = {**comment.as_dict(), "created_at": clock.to_micros(comment.created_at)}
             self._sql.rows("insert_comment", **values)
 
     def find(self, task_ids: Sequence[str]) -> list[Comment]:
+        """The comments on these tasks, oldest first for each."""
         return [comment_from(row) for row in self._sql.rows("comments", ids=self._db.listed(task_ids))]

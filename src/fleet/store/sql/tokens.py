@@ -26,6 +26,7 @@ class SqlTokens:
         self._tasks = tasks
 
     def issue(self, claim: Claim, caller: Caller) -> str:
+        """A token for the run of this claim; it is worth nothing once the claim is gone. Raises ClaimLost."""
         with self._db.writing(durable=False):
             self._tasks.held(claim)
             token = new_token()
@@ -34,15 +35,18 @@ class SqlTokens:
             return token
 
     def caller(self, token: str) -> Caller | None:
+        """The live run that this token was given to."""
         for row in self._sql.rows("caller", token_hash=hashed(token)):
             return caller_from(row)
         return None
 
     def caller_in(self, run_id: str) -> Caller | None:
+        """The live run of this id: for whoever knows it otherwise than by the caller's word."""
         known = run_id.encode(errors="replace").decode()  # it may come from a command line
         for row in self._sql.rows("caller_in", run=known, task=known.rpartition("/")[0]):
             return caller_from(row)
         return None
 
     def was_issued(self, token: str) -> bool:
+        """Whether this token was ever given to a run here, be it worth something still or not."""
         return bool(self._sql.rows("gave_out", token_hash=hashed(token)))

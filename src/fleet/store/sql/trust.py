@@ -29,12 +29,14 @@ class SqlTrust:
         self._mark = mark
 
     def set(self, kind: str, key: str, value: str, by: str) -> None:
+        """Put on record what somebody declared to be all right. Raises BadInput for text that is not UTF-8."""
         rules.check_trust(kind, key, value)
         with self._db.writing():
             at = to_micros(self._now())
             self._sql.rows("trust", kind=kind, key=self._key(key), value=value, at=at, by=storable(by))
 
     def get(self, kind: str, key: str) -> str | None:
+        """What was last declared to be all right under this key."""
         if not rules.is_text(key):
             return None
         for (value,) in self._sql.rows("trusted", kind=kind, key=self._key(key)):

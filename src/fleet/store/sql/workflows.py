@@ -25,40 +25,48 @@ class SqlWorkflows:
         self._sql = Statements(connection, "flows")
 
     def add(self, workflow: Workflow, stages: Sequence[StageOf]) -> None:
+        """Keep a new workflow, and which task is which of its stages."""
         with self._db.writing():
             self._sql.rows("insert_workflow", **values_of(workflow))
             for stage in stages:
                 self._sql.rows("insert_stage", **values_of(stage))
 
     def get(self, workflow_id: str) -> Workflow:
+        """One workflow. Raises WorkflowNotFound."""
         for row in self._sql.joined("workflows", "with_id", id=workflow_id):
             return workflow_from(row)
         raise WorkflowNotFound(workflow_id)
 
     def task_prompt(self, workflow_id: str) -> str:
+        """What one workflow is about, without its plan, which may be large. Raises WorkflowNotFound."""
         for row in self._sql.rows("task_prompt", id=workflow_id):
             return str(row[0])
         raise WorkflowNotFound(workflow_id)
 
     def newest(self, *, limit: int) -> list[Workflow]:
+        """The newest workflows, newest first."""
         return [workflow_from(row) for row in self._sql.joined("workflows", "newest", limit=limit)]
 
     def stop(self, workflow_id: str, reason: str, at: datetime) -> bool:
+        """Note that a workflow was stopped; whether it had not been. Raises WorkflowNotFound."""
         with self._db.writing():
             self.get(workflow_id)
             self._sql.rows("stop_workflow", id=workflow_id, reason=storable(reason), at=to_micros(at))
             return bool(self._db.changes())
 
     def mark_cleaned(self, workflow_id: str, at: datetime) -> bool:
+        """Note that its worktrees were removed; whether they had not been. Raises WorkflowNotFound."""
         with self._db.writing():
             self.get(workflow_id)
             self._sql.rows("clean_workflow", id=workflow_id, at=to_micros(at))
             return bool(self._db.changes())
 
     def stages(self, workflow_id: str) -> list[StageOf]:
+        """The stages of a workflow in the order of its plan."""
         return [stage_from(row) for row in self._sql.joined("stages", "of_workflow", workflow=workflow_id)]
 
     def stage_of(self, task_id: str) -> StageOf | None:
+        """Which stage a task is, if it is one."""
         rows = self._sql.joined("stages", "of_task", task=task_id)
         return next((stage_from(row) for row in rows), None)
 
@@ -71,9 +79,11 @@ class SqlResults:
         self._sql = Statements(connection, "flows")
 
     def keep(self, result: Result) -> None:
+        """Keep what a task handed on; the last word counts."""
         with self._db.writing():
             self._sql.rows("keep_result", **values_of(result))
 
     def find(self, task_ids: Iterable[str]) -> dict[str, Result]:
+        """What these tasks handed on, by their ids; those that did not are left out."""
         rows = self._sql.rows("results", tasks=self._db.listed(task_ids))
         return {found.task_id: found for found in map(result_from, rows)}
