@@ -49,7 +49,6 @@ LOCAL_IMPORTS = {
     "fleet/core/jsontext.py": "the json module is a third of a `bd` call",
     "fleet/store/sqlite.py": "a regex engine, for text searches alone; others for doctors and supervisors alone",
     "fleet/store/base.py": "`fleet bd ready` imports no claims and no runs",
-    "fleet/store/sql/tasks.py": "rules of dependencies, for whoever adds one",
     "fleet/cli/main.py": "`fleet --help` imports no command",
     "fleet/cli/errors.py": "on the path of every `bd` call; needed when something went wrong",
     "fleet/actions/bounds.py": "on the path of agents' `bd` calls; repositories and budgets are seldom bounded",

@@ -18,7 +18,7 @@ from fleet.core.rules import Rules
 from fleet.core.run import Run
 from fleet.home import Home
 from fleet.store import named_sql
-from fleet.store.run_rules import MOST_TOKENS
+from fleet.store.sql.accounts import MOST_TOKENS
 from fleet.store.sql.rows import task_values
 from fleet.store.sqlite import SqliteStore
 from fleet.store.sqlite_connection import SCHEMA_VERSION

@@ -8,7 +8,7 @@ from builders import HOUR, MINUTE, NOON
 from contract.store_builders import a_claim, a_run, next_claim
 from fleet.core.run import Account, AccountTotal, Quota
 from fleet.store.base import Store
-from fleet.store.run_rules import MOST_TOKENS, MOST_USD
+from fleet.store.sql.accounts import MOST_TOKENS, MOST_USD
 
 pytestmark = pytest.mark.bd_in_soak
 

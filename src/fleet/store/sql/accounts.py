@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
+from fleet.core.run import Account, AccountTotal, Quota
 from fleet.store.named_sql import Statements
-from fleet.store.run_rules import MOST_TOKENS, MOST_USD, taken_by
-from fleet.store.sql.records import account_from, quota_from, storable, total_from, values_of
+from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fleet.core.run import Account, AccountTotal, Quota, Run
+    from fleet.core.run import Run
     from fleet.store.sql_connection import SqlConnection
+
+#: Where sums end: what agents tell is not to be trusted, and a number too large must not keep a run from ending.
+MOST_TOKENS = 2**60
+MOST_USD = 1e15
+_DEAREST_RUN = 1e12
 
 
 class SqlAccounts:
@@ -26,7 +31,7 @@ class SqlAccounts:
 
     def all(self) -> list[Account]:
         """Every account that something is known about."""
-        return [account_from(row) for row in self._sql.rows("accounts")]
+        return [record_from(Account, row) for row in self._sql.rows("accounts")]
 
     def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
         """Keep an account from being used until a moment; None takes that back. The last word counts."""
@@ -43,7 +48,7 @@ class SqlAccounts:
 
     def totals(self) -> list[AccountTotal]:
         """What the ended runs of each account took, kept as sums: the history is not read. The sums have a bound."""
-        return [total_from(row) for row in self._sql.rows("account_totals")]
+        return [record_from(AccountTotal, row) for row in self._sql.rows("account_totals")]
 
     def note_quotas(self, seen: Sequence[Quota]) -> None:
         """Keep what was seen of quotas; what a later word leaves out stays, and an earlier word changes nothing."""
@@ -55,7 +60,7 @@ class SqlAccounts:
 
     def quotas(self) -> list[Quota]:
         """The windows of every account's quota as last seen, by coder, account and window."""
-        return [quota_from(row) for row in self._sql.rows("quotas")]
+        return [record_from(Quota, row) for row in self._sql.rows("quotas")]
 
     # For runs, in their transactions
 
@@ -66,7 +71,7 @@ class SqlAccounts:
 
     def add_run(self, run: Run) -> None:
         """Add what an ended run took to the sums of its account."""
-        taken = taken_by(run)
+        taken = _taken_by(run)
         self._sql.rows(
             "add_to_totals",
             coder=storable(taken.coder),
@@ -76,3 +81,10 @@ class SqlAccounts:
             most_tokens=MOST_TOKENS,
             most_usd=MOST_USD,
         )
+
+
+def _taken_by(run: Run) -> AccountTotal:
+    """Return what an ended run adds to the sums of its account. A senseless number adds nothing."""
+    cost = run.cost_usd if run.cost_usd is not None and 0 <= run.cost_usd <= _DEAREST_RUN else 0.0
+    tokens = min(max(run.tokens, 0), MOST_TOKENS)
+    return AccountTotal(coder=run.coder, account=run.account, runs=1, tokens=tokens, cost_usd=float(cost))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
-from fleet.core.jsontext import encode
+from fleet.core.collision import Collision
+from fleet.core.jsontext import decode, encode
 from fleet.store.named_sql import Statements
-from fleet.store.receipt_rules import carried_on
-from fleet.store.sql.records import collision_from, storable, values_of
+from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fleet.core.collision import Collision
     from fleet.store.sql_connection import SqlConnection
 
 
@@ -27,14 +26,17 @@ class SqlCollisions:
 
     def find(self, *, common: str | None = None) -> list[Collision]:
         """The branches that collide, of one repository's git directory or any, as last seen; longest known first."""
-        return [collision_from(row) for row in self._sql.rows("collisions", common=common)]
+        found = [record_from(Collision, row) for row in self._sql.rows("collisions", common=common)]
+        return [each.replace(files=tuple(decode(str(each.files)))) for each in found]
 
     def keep(self, common: str, seen: Sequence[Collision]) -> None:
         """Keep which branches of a repository collide now, in place of what was known; known pairs keep their times."""
         with self._db.writing(durable=False):
-            kept = carried_on(seen, self.find(common=common))
+            known = {each.pair: each for each in self.find(common=common)}
             self._sql.rows("forget_collisions", common=common)
-            for each in kept:
+            for new in seen:
+                old = known.get(new.pair)
+                each = new.replace(seen_at=old.seen_at, told_at=new.told_at or old.told_at) if old else new
                 files = storable(encode(each.files))
                 self._sql.rows("insert_collision", **(values_of(each) | {"files": files}))
 

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import from_micros, to_micros
 from fleet.core.glance import Glance
-from fleet.core.jsontext import encode
+from fleet.core.host import Host
+from fleet.core.jsontext import decode, encode
+from fleet.core.run import Account
 from fleet.store.named_sql import Statements
-from fleet.store.sql.records import account_from, host_from, storable, values_of
+from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Any
 
-    from fleet.core.host import Host
     from fleet.store.sql_connection import SqlConnection
 
 
@@ -31,9 +33,9 @@ class SqlHosts:
         coders, accounts, settings, hosts = self._db.together(asked, {"host": host_id, "key": key})
         return Glance(
             coders=[row[0] for row in coders],
-            accounts=[account_from(row) for row in accounts],
+            accounts=[record_from(Account, row) for row in accounts],
             setting=next((row[0] for row in settings), None),
-            host=next((host_from(row) for row in hosts), None),
+            host=next((_host(row) for row in hosts), None),
         )
 
     def keep(self, host: Host) -> Host:
@@ -44,7 +46,7 @@ class SqlHosts:
 
     def all(self) -> list[Host]:
         """Every host that was seen and not forgotten, by name."""
-        return [host_from(row) for row in self._sql.rows("hosts")]
+        return [_host(row) for row in self._sql.rows("hosts")]
 
     def drain(self, host_id: str, at: datetime | None) -> bool:
         """Keep a host from taking work, or with None let it again; whether it is known."""
@@ -82,3 +84,8 @@ class SqlTails:
         with self._db.writing(durable=False):
             self._sql.rows("forget_tails", before=to_micros(before))
             return self._db.changes()
+
+
+def _host(row: tuple[Any, ...]) -> Host:
+    found = record_from(Host, row)
+    return found.replace(labels=tuple(decode(str(found.labels))))

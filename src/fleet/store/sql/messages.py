@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.core.run import Message
 from fleet.store.named_sql import Statements
-from fleet.store.sql.records import message_from, values_of
+from fleet.store.sql.records import record_from, values_of
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.run import Message
     from fleet.store.sql_connection import SqlConnection
 
 
@@ -47,4 +47,6 @@ class SqlMessages:
         return False
 
     def _messages(self, *blocks: str, **values: Any) -> list[Message]:
-        return [message_from(row) for row in self._sql.joined("messages", *blocks, "messages_in_order", **values)]
+        return [
+            record_from(Message, row) for row in self._sql.joined("messages", *blocks, "messages_in_order", **values)
+        ]

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
 from fleet.core.errors import AlreadyAnswered, QuestionNotFound
+from fleet.core.run import Question
 from fleet.store.named_sql import Statements
-from fleet.store.sql.records import question_from, storable, values_of
+from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
     from fleet.core.clock import Clock
-    from fleet.core.run import Question
     from fleet.store.sql_connection import SqlConnection
 
 
@@ -44,10 +44,10 @@ class SqlQuestions:
     def get(self, question_id: str) -> Question:
         """One question. Raises QuestionNotFound."""
         for row in self._sql.joined("questions", "question_with_id", id=question_id):
-            return question_from(row)
+            return record_from(Question, row)
         raise QuestionNotFound(question_id)
 
     def find(self, *, task_id: str | None = None, unanswered: bool = False) -> list[Question]:
         """Questions, oldest first."""
         rows = self._sql.joined("questions", "questions_chosen", task=task_id, unanswered=unanswered)
-        return [question_from(row) for row in rows]
+        return [record_from(Question, row) for row in rows]

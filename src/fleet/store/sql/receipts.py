@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
+from fleet.core.receipt import FindingCount, Receipt, chained
 from fleet.store.named_sql import Statements
-from fleet.store.receipt_rules import placed
-from fleet.store.sql.records import count_from, receipt_from, storable, values_of
+from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.receipt import FindingCount, Receipt
     from fleet.store.sql_connection import SqlConnection
 
 _BEFORE_ALL = -(2**63)
@@ -32,9 +31,10 @@ class SqlReceipts:
             if kept := self.get(receipt.run_id):
                 return kept
             plain = receipt.replace(body=storable(receipt.body), model=storable(receipt.model))
-            chained = placed(plain, next(iter(self._receipts("last_of_owner", owner=receipt.owner)), None))
-            self._sql.rows("insert_receipt", **values_of(chained))
-            return chained
+            last = next(iter(self._receipts("last_of_owner", owner=receipt.owner)), None)
+            linked = chained(plain, last.hash if last else "")
+            self._sql.rows("insert_receipt", **values_of(linked))
+            return linked
 
     def get(self, run_id: str) -> Receipt | None:
         """The receipt of a run, if it has one."""
@@ -51,7 +51,7 @@ class SqlReceipts:
     def finding_counts(self, *, since: datetime | None = None) -> list[FindingCount]:
         """What the runs that ended since then came to, for each coder, model and finding."""
         rows = self._sql.rows("finding_counts", since=to_micros(since) if since else _BEFORE_ALL)
-        return [count_from(row) for row in rows]
+        return [record_from(FindingCount, row) for row in rows]
 
     def _receipts(self, condition: str, **values: Any) -> list[Receipt]:
-        return [receipt_from(row) for row in self._sql.joined("receipts", condition, **values)]
+        return [record_from(Receipt, row) for row in self._sql.joined("receipts", condition, **values)]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import from_micros, to_micros
-from fleet.core.collision import Collision
-from fleet.core.flow import Result, StageOf, Workflow
-from fleet.core.host import Host
-from fleet.core.jsontext import decode
-from fleet.core.receipt import FindingCount, Receipt
-from fleet.core.run import Account, AccountTotal, Message, Question, Quota, Run
-from fleet.core.workspace import Workspace
+from fleet.core.errors import BadInput
 
 if TYPE_CHECKING:
     from typing import Any, TypeVar
@@ -21,77 +16,13 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound=Record)
 
 
-def run_from(row: tuple[Any, ...]) -> Run:
-    """A run from the columns of the query `runs`."""
-    return _record(Run, row)
-
-
-def question_from(row: tuple[Any, ...]) -> Question:
-    """A question from the columns of the query `questions`."""
-    return _record(Question, row)
-
-
-def account_from(row: tuple[Any, ...]) -> Account:
-    """An account from the columns of the query `accounts`."""
-    return _record(Account, row)
-
-
-def total_from(row: tuple[Any, ...]) -> AccountTotal:
-    """An account's sums from the columns of the query `account_totals`."""
-    return _record(AccountTotal, row)
-
-
-def quota_from(row: tuple[Any, ...]) -> Quota:
-    """A quota from the columns of the query `quotas`."""
-    return _record(Quota, row)
-
-
-def message_from(row: tuple[Any, ...]) -> Message:
-    """A message from the columns of the query `messages`."""
-    return _record(Message, row)
-
-
-def workspace_from(row: tuple[Any, ...]) -> Workspace:
-    """A workspace from the columns of the query `workspaces`."""
-    found = _record(Workspace, row)
-    return found.replace(made_branch=bool(found.made_branch))
-
-
-def receipt_from(row: tuple[Any, ...]) -> Receipt:
-    """A receipt from the columns of the query `receipts`."""
-    return _record(Receipt, row)
-
-
-def count_from(row: tuple[Any, ...]) -> FindingCount:
-    """A count from the columns of the query `finding_counts`."""
-    return _record(FindingCount, row)
-
-
-def collision_from(row: tuple[Any, ...]) -> Collision:
-    """A collision from the columns of the query `collisions`."""
-    found = _record(Collision, row)
-    return found.replace(files=tuple(decode(str(found.files))))
-
-
-def workflow_from(row: tuple[Any, ...]) -> Workflow:
-    """A workflow from the columns of the query `workflows`."""
-    return _record(Workflow, row)
-
-
-def stage_from(row: tuple[Any, ...]) -> StageOf:
-    """A stage from the columns of the query `stages`."""
-    return _record(StageOf, row)
-
-
-def result_from(row: tuple[Any, ...]) -> Result:
-    """A result from the columns of the query `results`."""
-    return _record(Result, row)
-
-
-def host_from(row: tuple[Any, ...]) -> Host:
-    """A host from the columns of the query `hosts`."""
-    found = _record(Host, row)
-    return found.replace(labels=tuple(decode(str(found.labels))))
+def record_from(kind: type[R], row: tuple[Any, ...]) -> R:
+    """Return a record from a row, whose columns are in the order of its fields."""
+    values = list(row)
+    for at in _instants(kind):
+        if values[at] is not None:
+            values[at] = from_micros(values[at])
+    return kind.from_values(values)
 
 
 def values_of(record: Record) -> dict[str, Any]:
@@ -100,7 +31,7 @@ def values_of(record: Record) -> dict[str, Any]:
     for name, value in values.items():
         if isinstance(value, str):
             values[name] = storable(value)
-        elif name in _INSTANTS and value is not None:
+        elif _is_instant(name) and value is not None:
             values[name] = to_micros(value)
     return values
 
@@ -110,21 +41,26 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _record(kind: type[R], row: tuple[Any, ...]) -> R:
-    values = list(row)
-    for at in _INSTANT_AT[kind]:
-        if values[at] is not None:
-            values[at] = from_micros(values[at])
-    return kind.from_values(values)
+@cache
+def _instants(kind: type[Record]) -> list[int]:
+    return [at for at, name in enumerate(kind._fields) if _is_instant(name)]
 
 
 def _is_instant(name: str) -> bool:
     return name.endswith(("_at", "_until"))
 
 
-_KINDS: tuple[type[Record], ...] = (
-    *(Run, Question, Account, AccountTotal, Quota, Message, Workspace, Receipt, FindingCount, Collision),
-    *(Workflow, StageOf, Result, Host),
-)
-_INSTANTS = {name for kind in _KINDS for name in kind._fields if _is_instant(name)}
-_INSTANT_AT = {kind: [at for at, name in enumerate(kind._fields) if _is_instant(name)] for kind in _KINDS}
+def check_text(what: str, text: str) -> None:
+    """Raise BadInput for text that a database cannot keep: two such names could look like one there."""
+    if not is_text(text):
+        shown = text.encode("utf-8", "backslashreplace").decode()
+        raise BadInput(f"{what} is not UTF-8: {shown}", hint="give the folder or branch another name.")
+
+
+def is_text(text: str) -> bool:
+    """Whether text is whole: names from the file system may hold bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
 from fleet.core.errors import ClaimLost
+from fleet.core.run import Ending, Run
 from fleet.store.named_sql import Statements
-from fleet.store.run_rules import begun, left_over
-from fleet.store.sql.records import run_from, values_of
+from fleet.store.sql.records import record_from, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.core.clock import Clock
-    from fleet.core.run import Run
     from fleet.core.task import Claim
     from fleet.store.sql.accounts import SqlAccounts
     from fleet.store.sql_connection import SqlConnection
@@ -41,13 +40,14 @@ class SqlRuns:
         """
         with self._db.writing():
             earlier = self.of_task(claim.task.id)
-            run = begun(run, claim, earlier)
+            run = _begun(run, claim, earlier)
             self._sql.rows("name_in_task", run=run.id, task=run.task_id, owner=run.owner, epoch=run.epoch)
             if not self._db.changes():
                 raise ClaimLost(run.task_id, run.epoch)
             for each in earlier:
                 if each.is_live:
-                    self.end(left_over(each, self._now()))
+                    lost = "its claim was lost, and the task begun again"
+                    self.end(each.replace(ended_at=self._now(), ending=Ending.LOST, reason=lost))
             self._sql.rows("insert_run", **values_of(run))
             if run.coder:
                 self._accounts.note_use(run)
@@ -116,4 +116,11 @@ class SqlRuns:
         return self._runs("ended_last", after=to_micros(after), limit=limit)
 
     def _runs(self, condition: str, **values: Any) -> list[Run]:
-        return [run_from(row) for row in self._sql.joined("runs", condition, **values)]
+        return [record_from(Run, row) for row in self._sql.joined("runs", condition, **values)]
+
+
+def _begun(run: Run, claim: Claim, earlier: list[Run]) -> Run:
+    """Return the run as the next of its task, under its claim. A run that was begun before keeps its number."""
+    task_id = claim.task.id
+    number = max(run.number, max((each.number for each in earlier), default=0) + 1)
+    return run.replace(id=f"{task_id}/{number}", task_id=task_id, number=number, epoch=claim.epoch, owner=claim.owner)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fleet.core import clock, dependency
-from fleet.core.errors import ClaimLost, TaskExists, TaskNotFound
+from fleet.core.dependency import HARD, SCHEDULING
+from fleet.core.errors import ClaimLost, CycleRefused, DependencyRefused, TaskExists, TaskNotFound
 from fleet.core.tally import Tally
 from fleet.core.task import RESOLVED
 from fleet.store.named_sql import Statements
@@ -11,7 +12,7 @@ from fleet.store.sql.rows import comment_from, edge_from, edge_values, task_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fleet.core.dependency import Edge
     from fleet.core.filter import Filter
@@ -133,8 +134,6 @@ class SqlEdges:
 
     def add(self, edge: Edge, *, check_cycles: bool = True) -> None:
         """Add an edge. Raises TaskNotFound, DependencyRefused, CycleRefused."""
-        from fleet.store.edge_rules import check_edge  # most calls of `bd` only read
-
         with self._db.writing():
             self._tasks.status_of(edge.task)
             if not edge.needs.startswith(dependency.EXTERNAL):
@@ -191,3 +190,29 @@ class SqlComments:
     def find(self, task_ids: Sequence[str]) -> list[Comment]:
         """The comments on these tasks, oldest first for each."""
         return [comment_from(row) for row in self._sql.rows("comments", ids=self._db.listed(task_ids))]
+
+
+def check_edge(
+    edge: Edge,
+    existing: list[Edge],
+    *,
+    reaches: Callable[[str, str], bool] | None,
+    ancestors: Callable[[str], list[str]],
+) -> None:
+    """Refuse a loop, a second edge of another type between the same two, and whatever would never become ready."""
+    task, needs = edge.task, edge.needs
+    if task == needs:
+        raise DependencyRefused(f"cannot add self-dependency: {task} cannot depend on itself")
+    if edge.type in HARD and needs in ancestors(task):
+        raise DependencyRefused(
+            f"cannot add dependency: {task} is already a child of {needs}. Children inherit dependency on parent "
+            "completion via hierarchy. Adding an explicit dependency would create a deadlock"
+        )
+    for other in existing:
+        if other.type != edge.type:
+            raise DependencyRefused(
+                f'dependency {task} -> {needs} already exists with type "{other.type}" (requested "{edge.type}"); '
+                "remove it first with 'bd dep remove' then re-add"
+            )
+    if edge.type in SCHEDULING and reaches is not None and reaches(edge.needs, edge.task):
+        raise CycleRefused("adding dependency would create a cycle", hint="`bd dep tree` shows what waits for what.")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
-from fleet.store import workspace_rules as rules
 from fleet.store.named_sql import Statements
-from fleet.store.sql.records import storable
+from fleet.store.sql.records import check_text, is_text, storable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,19 +29,19 @@ class SqlTrust:
 
     def set(self, kind: str, key: str, value: str, by: str) -> None:
         """Put on record what somebody declared to be all right. Raises BadInput for text that is not UTF-8."""
-        rules.check_trust(kind, key, value)
+        check_text(f"the {kind} to trust", key)
+        check_text(f"what is trusted of the {kind}", value)
         with self._db.writing():
             at = to_micros(self._now())
             self._sql.rows("trust", kind=kind, key=self._key(key), value=value, at=at, by=storable(by))
 
     def get(self, kind: str, key: str) -> str | None:
         """What was last declared to be all right under this key."""
-        if not rules.is_text(key):
+        if not is_text(key):
             return None
         for (value,) in self._sql.rows("trusted", kind=kind, key=self._key(key)):
             return str(value)
         return None
 
     def _key(self, key: str) -> str:
-        """What stands for a key of what is trusted."""
-        return rules.own_key(key, self._mark) if self._mark else key
+        return f"{self._mark()}:{key}" if self._mark and key.startswith("/") else key

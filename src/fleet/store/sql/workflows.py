@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
 from fleet.core.errors import WorkflowNotFound
+from fleet.core.flow import Result, StageOf, Workflow
 from fleet.store.named_sql import Statements
-from fleet.store.sql.records import result_from, stage_from, storable, values_of, workflow_from
+from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from fleet.core.flow import Result, StageOf, Workflow
     from fleet.store.sql_connection import SqlConnection
 
 
@@ -34,7 +34,7 @@ class SqlWorkflows:
     def get(self, workflow_id: str) -> Workflow:
         """One workflow. Raises WorkflowNotFound."""
         for row in self._sql.joined("workflows", "with_id", id=workflow_id):
-            return workflow_from(row)
+            return record_from(Workflow, row)
         raise WorkflowNotFound(workflow_id)
 
     def task_prompt(self, workflow_id: str) -> str:
@@ -45,7 +45,7 @@ class SqlWorkflows:
 
     def newest(self, *, limit: int) -> list[Workflow]:
         """The newest workflows, newest first."""
-        return [workflow_from(row) for row in self._sql.joined("workflows", "newest", limit=limit)]
+        return [record_from(Workflow, row) for row in self._sql.joined("workflows", "newest", limit=limit)]
 
     def stop(self, workflow_id: str, reason: str, at: datetime) -> bool:
         """Note that a workflow was stopped; whether it had not been. Raises WorkflowNotFound."""
@@ -63,12 +63,12 @@ class SqlWorkflows:
 
     def stages(self, workflow_id: str) -> list[StageOf]:
         """The stages of a workflow in the order of its plan."""
-        return [stage_from(row) for row in self._sql.joined("stages", "of_workflow", workflow=workflow_id)]
+        return [record_from(StageOf, row) for row in self._sql.joined("stages", "of_workflow", workflow=workflow_id)]
 
     def stage_of(self, task_id: str) -> StageOf | None:
         """Which stage a task is, if it is one."""
         rows = self._sql.joined("stages", "of_task", task=task_id)
-        return next((stage_from(row) for row in rows), None)
+        return next((record_from(StageOf, row) for row in rows), None)
 
 
 class SqlResults:
@@ -86,4 +86,4 @@ class SqlResults:
     def find(self, task_ids: Iterable[str]) -> dict[str, Result]:
         """What these tasks handed on, by their ids; those that did not are left out."""
         rows = self._sql.rows("results", tasks=self._db.listed(task_ids))
-        return {found.task_id: found for found in map(result_from, rows)}
+        return {found.task_id: found for found in (record_from(Result, row) for row in rows)}

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from fleet.store import workspace_rules as rules
+from fleet.core.errors import BranchTaken, IllegalMove, WorkspaceNotFound
+from fleet.core.workspace import Workspace
 from fleet.store.named_sql import Statements
-from fleet.store.sql.records import values_of, workspace_from
+from fleet.store.sql.records import check_text, is_text, record_from, values_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from fleet.core.clock import Clock
     from fleet.core.relocation import Relocation
-    from fleet.core.workspace import Workspace
     from fleet.store.sql_connection import SqlConnection
-    from fleet.store.workspace_rules import Ports
+
+    #: Chooses the first port of a free block, given every port that is leased; 0: none.
+    Ports = Callable[[frozenset[int]], int]
+
+#: What changes of a leased workspace.
+_CHANGING = ("base", "base_commit", "made_branch", "ready_at", "saved", "notes")
 
 
 class SqlWorkspaces:
@@ -34,13 +41,14 @@ class SqlWorkspaces:
         Raises BranchTaken when another task has the branch or the path, BadInput for a name that is not UTF-8, and
         IllegalMove while the task's workspace is being removed, or when a port is not free.
         """
-        rules.check_names(workspace)
+        for name in ("repo", "common", "path", "branch", "base"):
+            check_text(f"the {name} of the worktree", getattr(workspace, name))
         with self._db.writing(durable=False):
-            if kept := rules.reused(self.get(workspace.task_id)):
+            if kept := _reused(self.get(workspace.task_id)):
                 return kept
-            rules.refuse_taken(workspace, self._in_the_way(workspace))
+            _refuse_taken(workspace, self._in_the_way(workspace))
             blocks = self._sql.rows("leased_ports")
-            leased = rules.with_ports(workspace, ports, (range(first, first + count) for first, count in blocks))
+            leased = _with_ports(workspace, ports, (range(first, first + count) for first, count in blocks))
             self._sql.rows("insert_workspace", **values_of(leased))
             return leased
 
@@ -53,50 +61,69 @@ class SqlWorkspaces:
         block = "all" if gone else "standing"
         if common is None:
             return self._workspaces(block)
-        return self._workspaces(f"{block}_in", common=common) if rules.is_text(common) else []
+        return self._workspaces(f"{block}_in", common=common) if is_text(common) else []
 
     def of_task(self, task_id: str) -> list[Workspace]:
         """Every workspace that a task ever had, earliest lease first: the work does not grow with those of others."""
         return self._workspaces("of_task", task=task_id)
 
     def save(self, workspace: Workspace) -> None:
-        """Keep what became of a leased workspace: its base, whether it is ready, what was saved of it, its notes.
+        """Keep a leased workspace's base, notes, saved work, and when it was ready; its place and removal stay.
 
-        Where it lies and how far its removal is stay as they are. Raises WorkspaceNotFound when it is gone, even if
-        the task has another by now.
+        Raises WorkspaceNotFound if it is gone, even if its task has another by now.
         """
         with self._db.writing(durable=False):
-            self._put(rules.changed(self.get(workspace.task_id), workspace))
+            kept = self.get(workspace.task_id)
+            # One that was removed and leased again is another: late words about the first must not reach it.
+            if kept is None or kept.is_gone or kept.made_at != workspace.made_at:
+                raise WorkspaceNotFound(workspace.task_id)
+            changed = {name: getattr(workspace, name) for name in _CHANGING}
+            self._put(kept.replace(**changed))
 
     def begin_removal(self, task_id: str) -> Workspace:
-        """Say that a workspace is being removed, so that no run begins in it; saying it again goes on with it.
+        """Mark a workspace as being removed, so that no run begins in it. A second call resumes the removal.
 
         Raises WorkspaceNotFound, and IllegalMove while a run of its task lives or a supervisor holds the task.
         """
         with self._db.writing(durable=False):
-            worked_on = bool(self._sql.rows("is_worked_on", task=task_id))
-            return self._put(rules.going(self.get(task_id), task_id, self._now(), worked_on=worked_on))
+            kept = self._newest(task_id)
+            if kept.is_gone:
+                raise WorkspaceNotFound(task_id)
+            if self._sql.rows("is_worked_on", task=task_id):
+                raise IllegalMove(
+                    f"{task_id} is being worked on", hint=f"`fleet kill {task_id}` stops its agent first."
+                )
+            return self._put(kept.replace(removing_at=kept.removing_at or self._now()))
 
     def stop_removal(self, task_id: str) -> Workspace:
-        """Say that it is not removed after all: it could not be, and stays as it was. Raises WorkspaceNotFound."""
+        """Take back a removal that failed, unless the workspace is gone. Raises WorkspaceNotFound."""
         with self._db.writing(durable=False):
-            return self._put(rules.staying(self.get(task_id), task_id))
+            kept = self._newest(task_id)
+            return kept if kept.is_gone else self._put(kept.replace(removing_at=None))
 
     def end_removal(self, task_id: str, saved: str) -> Workspace:
-        """Say that it is removed, with the refs (a JSON list) that keep what was in it; a second end changes nothing.
+        """Mark a workspace as removed, with the refs (a JSON list) that keep its work. A second end changes nothing.
 
         Branch, path and ports are free again. Raises WorkspaceNotFound, and IllegalMove for a removal that never began.
         """
         with self._db.writing(durable=False):
-            return self._put(rules.gone(self.get(task_id), task_id, saved, self._now()))
+            kept = self._newest(task_id)
+            if kept.is_gone:
+                return kept
+            if kept.removing_at is None:
+                raise IllegalMove(f"the removal of the worktree of {task_id} never began")
+            return self._put(kept.replace(removed_at=self._now(), saved=saved))
 
     def leave(self, task_id: str) -> Workspace:
-        """Say that a workspace stays behind on a host that does not go on with its task, whoever holds that by now.
+        """Mark a workspace as left behind by a host that does not continue its task, whoever holds the task now.
 
-        Branch, path and ports are free again; one that is gone stays as it is. Raises WorkspaceNotFound.
+        Branch, path and ports are free again; a workspace that is gone stays as it is. Raises WorkspaceNotFound.
         """
         with self._db.writing(durable=False):
-            return self._put(rules.left(self.get(task_id), task_id, self._now()))
+            kept, now = self._newest(task_id), self._now()
+            return (
+                kept if kept.is_gone else self._put(kept.replace(removing_at=kept.removing_at or now, removed_at=now))
+            )
 
     def relocate(self, moved: Relocation) -> None:
         """Have the runs and workspaces of a home that was moved say where they are now, and whose, all at once."""
@@ -114,9 +141,48 @@ class SqlWorkspaces:
         wanted = {name: getattr(workspace, name) for name in ("common", "branch", "path")}
         return self._workspaces("in_the_way", task=workspace.task_id, **wanted)
 
+    def _newest(self, task_id: str) -> Workspace:
+        kept = self.get(task_id)
+        if kept is None:
+            raise WorkspaceNotFound(task_id)
+        return kept
+
     def _put(self, workspace: Workspace) -> Workspace:
         self._sql.rows("update_workspace", **values_of(workspace))
         return workspace
 
     def _workspaces(self, condition: str, **values: Any) -> list[Workspace]:
-        return [workspace_from(row) for row in self._sql.joined("workspaces", condition, **values)]
+        found = [record_from(Workspace, row) for row in self._sql.joined("workspaces", condition, **values)]
+        return [each.replace(made_branch=bool(each.made_branch)) for each in found]  # flags are numbers in SQLite
+
+
+def _reused(kept: Workspace | None) -> Workspace | None:
+    """The workspace that a task goes on in, if it has one. Raises IllegalMove when that one is being removed."""
+    if kept is None or kept.is_gone:
+        return None
+    if kept.removing_at is not None:
+        hint = f"`fleet kill {kept.task_id}` brings that to an end; `fleet retry {kept.task_id}` then makes a new one."
+        raise IllegalMove(f"the worktree of {kept.task_id} is being removed", hint=hint)
+    return kept
+
+
+def _refuse_taken(workspace: Workspace, others: Iterable[Workspace]) -> None:
+    """Raise BranchTaken when the branch or the place is that of another task's workspace that is not gone."""
+    for other in others:
+        if (other.common, other.branch) == (workspace.common, workspace.branch):
+            raise BranchTaken(workspace.branch, other.task_id)
+        if other.path == workspace.path:
+            raise BranchTaken(workspace.branch, other.task_id, path=workspace.path)
+
+
+def _with_ports(workspace: Workspace, choose: Ports | None, blocks: Iterable[range]) -> Workspace:
+    """The workspace with its block of ports, which nobody else has. Raises IllegalMove where one was chosen that is.
+
+    `blocks` are those of the workspaces that are not gone.
+    """
+    leased = frozenset(chain.from_iterable(blocks))
+    chosen = workspace if choose is None else workspace.replace(first_port=choose(leased))
+    for port in chosen.ports:
+        if port in leased:
+            raise IllegalMove(f"port {port} is leased to another agent", hint="`[ports]` says where blocks begin.")
+    return chosen
