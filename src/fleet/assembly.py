@@ -77,7 +77,7 @@ def require(home: Home) -> None:
 def refuse_foreign(home: Home) -> None:
     """Raise ForeignDatabase for the folder of another program, before anything is made in it."""
     if not os.path.isdir(home.tasks):  # noqa: PTH112 - else it is looked at once it is open
-        from fleet.store.sqlite_owner import check_owner
+        from fleet.store.sqlite_copy import check_owner
 
         check_owner(home.database)
 

@@ -15,7 +15,7 @@ from fleet.core import clock as host_clock
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Lane
 from fleet.core.task import Claim, Verdict
-from fleet.store import beads_leases
+from fleet.store import beads_mirror
 from fleet.store.beads import BeadsStore
 
 LANE = (Lane(room=1),)
@@ -62,7 +62,7 @@ def put_back(store: BeadsStore, claim: Claim) -> None:
 def test_a_renewed_claim_renews_its_lease(store: BeadsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = a_claim(store)
     first = bd(store, "show", claim.task.id)[0]["lease_expires_at"]
-    monkeypatch.setattr(beads_leases, "BEAT_EVERY", 0.0)
+    monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
     deadline = time.monotonic() + 30
     while bd(store, "show", claim.task.id)[0]["lease_expires_at"] <= first:  # it is told in whole seconds
         assert time.monotonic() < deadline
@@ -73,7 +73,7 @@ def test_a_renewed_claim_renews_its_lease(store: BeadsStore, monkeypatch: pytest
 @newer
 def test_several_leases_are_renewed_in_one_go(store: BeadsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = [a_claim(store), a_claim(store)]
-    monkeypatch.setattr(beads_leases, "BEAT_EVERY", 0.0)
+    monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
     assert len(store.claims.renew(claims, ttl=HOUR)) == 2
 
 
@@ -85,7 +85,7 @@ def test_a_bd_that_renews_no_lease_keeps_no_claim_from_being_renewed(
     busy = tmp_path / "bd"
     busy.write_text('#!/bin/sh\necho "$1" >> asked\necho "Error: database is locked" >&2\nexit 1\n')
     busy.chmod(0o755)
-    monkeypatch.setattr(beads_leases, "BEAT_EVERY", 0.0)
+    monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
     store.mirror.bd.program = str(busy)
     clock.advance(MINUTE)
     [renewed] = store.claims.renew([claim], ttl=HOUR)

@@ -1,11 +1,16 @@
-"""A whole copy of a database file, made while others write to it; and whether a file is a sound database."""
+"""A database file without a store: a copy made while others write, whether it is sound, and whose it is."""
 
+import contextlib
 import os
+import shutil
+import tempfile
 
 import apsw
 
 from fleet.core.errors import StoreFault
+from fleet.store import named_sql
 from fleet.store.sqlite_connection import SCHEMA_VERSION
+from fleet.store.sqlite_file import check_tables
 
 
 def copy(source: str, target: str) -> None:
@@ -33,3 +38,31 @@ def check(path: str) -> None:
     if found != ("ok",) or not 0 < version <= SCHEMA_VERSION:
         why = f"schema {version}, this fleet knows {SCHEMA_VERSION}" if found == ("ok",) else found[0]
         raise StoreFault(f"the database in the backup cannot be used: {why}")
+
+
+def check_owner(path: str) -> None:
+    """Raise ForeignDatabase for a database of another program, without changing a byte in its folder."""
+    try:
+        tables = _tables(f"file:{_quoted(path)}?immutable=1")  # without the log, which SQLite would write back
+        if not tables and os.path.exists(f"{path}-wal"):  # noqa: PTH110
+            tables = _tables_of_copy(path)
+    except (apsw.Error, OSError):  # absent, or not to be read: opening it says why
+        return
+    check_tables(path, tables)
+
+
+def _tables(uri: str) -> list[str]:
+    with contextlib.closing(apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)) as database:
+        return [name for (name,) in database.execute(named_sql.load("sqlite", "file")["tables"])]
+
+
+def _tables_of_copy(path: str) -> list[str]:
+    """Read a database with its log in a folder of our own: a killed program leaves all of it in the log."""
+    with tempfile.TemporaryDirectory() as folder:
+        for end in ("", "-wal"):
+            shutil.copyfile(path + end, f"{folder}/copy{end}")
+        return _tables(f"file:{_quoted(folder)}/copy")
+
+
+def _quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

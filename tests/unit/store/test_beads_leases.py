@@ -1,6 +1,6 @@
 """When the leases of bd are renewed: in time, and not all at once."""
 
-from fleet.store.beads_leases import BEAT_EVERY, Leases
+from fleet.store.beads_mirror import BEAT_EVERY, Leases
 
 
 class Watch:

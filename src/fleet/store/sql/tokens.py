@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from os import urandom
+
 from fleet.core import clock
+from fleet.core.digest import sha256
 from fleet.core.jsontext import encode
-from fleet.core.tokens import hashed, new_token
 from fleet.store.named_sql import Statements
 from fleet.store.sql.rows import caller_from
 
@@ -29,14 +31,14 @@ class SqlTokens:
         """A token for the run of this claim; it is worth nothing once the claim is gone. Raises ClaimLost."""
         with self._db.writing(durable=False):
             self._tasks.held(claim)
-            token = new_token()
+            token = urandom(32).hex()
             values = {**caller.as_dict(), "repos": encode(caller.repos), "issued_at": clock.to_micros(self._now())}
-            self._sql.rows("insert_caller", **values, token_hash=hashed(token))
+            self._sql.rows("insert_caller", **values, token_hash=_hashed(token))
             return token
 
     def caller(self, token: str) -> Caller | None:
         """The live run that this token was given to."""
-        for row in self._sql.rows("caller", token_hash=hashed(token)):
+        for row in self._sql.rows("caller", token_hash=_hashed(token)):
             return caller_from(row)
         return None
 
@@ -49,4 +51,8 @@ class SqlTokens:
 
     def was_issued(self, token: str) -> bool:
         """Whether this token was ever given to a run here, be it worth something still or not."""
-        return bool(self._sql.rows("gave_out", token_hash=hashed(token)))
+        return bool(self._sql.rows("gave_out", token_hash=_hashed(token)))
+
+
+def _hashed(token: str) -> str:
+    return sha256(token.encode(errors="surrogateescape"))
