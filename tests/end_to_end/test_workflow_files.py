@@ -31,11 +31,7 @@ def test_a_template_is_written_checked_and_shown(fleet: Program) -> None:
     assert fleet.ok("workflow", "new", "split-and-conquer") == "wrote split-and-conquer.toml\n"
     assert fleet.ok("workflow", "validate", "split-and-conquer.toml") == "split-and-conquer.toml: ok, 10 stages\n"
     shown = fleet.ok("workflow", "show", "split-and-conquer.toml")
-    assert "○ plan ─┬─ ○ part@1 ─┬─ ○ integrate\n        ├─ ○ part@2 ─┤\n" in shown
-    assert "        └─ ○ part@8 ─┘\n" in shown
     assert "part@2: codex; after plan; for item 2 of stages.plan.next_steps\n" in shown
-    plain = fleet.ok("workflow", "show", "split-and-conquer.toml", LANG="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
-    assert "o plan -+- o part@1 -+- o integrate\n" in plain
     assert not fleet.home.exists(), "looking at files needs no home"
 
 

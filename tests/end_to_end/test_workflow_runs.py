@@ -58,7 +58,7 @@ def test_what_one_stage_hands_in_is_what_the_next_is_told(home: Terminals) -> No
     assert (body["files_changed"], body["commits"], body["commit"]) == (["b c.txt", "new.txt"], [write], write)
     assert handed["review"]["result"]["status"] == "completed_no_changes"
     assert handed["refine"]["result"]["files_changed"] == ["new.txt"]
-    assert "✓ write (done) ─" in home.fleet.ok("workflow", "show", flow["id"])
+    assert "\nwrite (done): " in home.fleet.ok("workflow", "show", flow["id"])
     assert home.fleet.ok("workflow", "list").split()[:3] == [flow["id"], "succeeded", "3/3"]
     _cleaned(home, flow)
 

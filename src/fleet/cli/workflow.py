@@ -1,8 +1,6 @@
 """`fleet workflow`: write, check, look at and run workflow files."""
 
 import os
-import shutil
-import sys
 
 import click
 
@@ -15,10 +13,7 @@ from fleet.core.jsontext import encode_printable
 from fleet.core.workflow import Plan, Stage
 from fleet.home import find
 from fleet.workflows import templates
-from fleet.workflows.drawing import draw
 from fleet.workflows.faults import BadWorkflow
-
-WIDE = 240  # where nobody looks at a screen
 
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -77,10 +72,9 @@ def validate(file: str, as_json: bool) -> int:
 
 @workflow.command()
 @click.argument("file", metavar="FILE|ID")
-@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
 @with_json
-def show(file: str, ascii_only: bool, as_json: bool) -> int:
-    """Draw the graph of a workflow. Of a FILE what it would run, loops and fans unrolled; of an ID how far it is."""
+def show(file: str, as_json: bool) -> int:
+    """Show the stages of a workflow. Of a FILE what it would run, loops and fans unrolled; of an ID how far it is."""
     found = _flow(file)
     try:
         plan = found.plan if found else _plan(file)
@@ -91,11 +85,8 @@ def show(file: str, ascii_only: bool, as_json: bool) -> int:
         return 0
     states = {seen.stage.name: seen.state for seen in found.stages} if found else {}
     about = f": {plan.description}" if plan.description else ""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDE
-    plain = ascii_only or not _draws_lines(sys.stdout.encoding)
     click.echo(shown(f"{plan.name}{about}\n"))
-    click.echo(shown(draw(plan, states, width=width, ascii_only=plain)))
-    click.echo(shown("\n" + "\n".join(_line(stage) for stage in plan.stages)))
+    click.echo(shown("\n".join(_line(stage, states.get(stage.name, "")) for stage in plan.stages)))
     return 0
 
 
@@ -124,12 +115,7 @@ def _count(plan: Plan) -> str:
     return f"{number} stage{'s' if number != 1 else ''}"
 
 
-def _draws_lines(encoding: str | None) -> bool:
-    return (encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
-
-
-def _line(stage: Stage) -> str:
-    """What the drawing does not say."""
+def _line(stage: Stage, state: str) -> str:
     facts = [
         stage.coder or "the default coder",
         *([stage.model] if stage.model else []),
@@ -142,7 +128,7 @@ def _line(stage: Stage) -> str:
         *([f"for {stage.item}"] if stage.item is not None else []),
         *([f"for item {stage.items_from} of {stage.items_of}"] if stage.items_of else []),
     ]
-    return f"{stage.name}: {'; '.join(facts)}"
+    return f"{stage.name}{f' ({state})' if state else ''}: {'; '.join(facts)}"
 
 
 def _view(plan: Plan) -> dict[str, object]:
