@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.actions.settings import rows
 from fleet.config import (
     HOME,
     Settings,
@@ -22,7 +23,6 @@ from fleet.config import (
 )
 from fleet.config.assign import assignment
 from fleet.config.check import check
-from fleet.config.listing import rows
 from fleet.config.prices import OWN, dollars, price_of
 from fleet.config.text import toml_value, with_values
 from fleet.config.trusted import digest, keep_trusted

@@ -8,7 +8,7 @@ import stat
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions import doctor_running, doctor_store
+from fleet.actions import doctor_running
 from fleet.actions.settings import validate
 from fleet.assembly import open_fleet, require, terminal_version
 from fleet.config import load, price_table
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fleet.config import Settings
     from fleet.home import Home
+
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 
@@ -45,7 +46,7 @@ def examine(home: Home, *, cwd: str) -> list[Check]:
             *_guarded("git", _git),
         ]
     parts: list[tuple[str, Callable[[], Iterator[Check]]]] = [
-        ("database", lambda: _made(doctor_store.database(home))),
+        ("database", lambda: _made(_database(home))),
         ("settings", lambda: _settings(home, cwd)),
         ("supervisor", lambda: _made(doctor_running.supervisor(home))),
         ("wake pipe", lambda: _made(doctor_running.wake_pipe(home))),
@@ -167,3 +168,16 @@ def _tasks(home: Home) -> Iterator[Check]:
 
 def _chmod(mode: str, path: str) -> str:
     return f"`chmod {mode} {quoted(path)}`."
+
+
+def _database(home: Home) -> Iterator[tuple[str, str, str, str]]:
+    """Whether it can be opened, its schema, and what it says of its own health."""
+    try:
+        fleet = open_fleet(home)
+    except FleetError as error:
+        yield "schema", "wrong", str(error), error.hint
+        return
+    with fleet:
+        yield "schema", "ok", "the one this fleet knows", ""
+        for vital in fleet.store.health():
+            yield vital.name, vital.state, vital.fact, vital.remedy

@@ -1,9 +1,13 @@
 """Looking at settings, changing them, and finding what is wrong with them."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import reduce
 from pathlib import Path as File
 from typing import Any, NamedTuple
+
+import msgspec
 
 from fleet.actions.homes import ensure
 from fleet.actions.rights import refuse_agents
@@ -12,11 +16,8 @@ from fleet.coders import load as load_coder
 from fleet.config import described_coders
 from fleet.config.assign import assignment
 from fleet.config.check import Problem, check, dotted, key_at, path_of
-from fleet.config.keys import HOME, PROJECT, Path, Scope
-from fleet.config.listing import Row as Row
-from fleet.config.listing import row
-from fleet.config.listing import rows as rows
-from fleet.config.load import Settings, load, model_for, read_table, usual
+from fleet.config.keys import ANY, HOME, KEYS, NAMED, PROJECT, SECRET, Path, Scope, in_scope
+from fleet.config.load import DEFAULT, Origin, Settings, load, model_for, read_table, usual
 from fleet.config.save import create, keep_copy, read_bytes, save
 from fleet.config.trusted import needs_trust
 from fleet.core.errors import BadInput, FleetError
@@ -29,6 +30,14 @@ class Place(NamedTuple):
 
     path: str
     scope: Scope
+
+
+class Row(NamedTuple):
+    """One setting as it holds, in plain values; None is a setting that is not set."""
+
+    key: str
+    value: Any
+    origin: Origin
 
 
 class Changed(NamedTuple):
@@ -190,3 +199,30 @@ def _notes(settings: Settings) -> list[str]:
     elif own and model_for(settings, coder) != own:
         notes.append(f"coders.{coder}.model is not used: {coder} is the default coder, and model says {settings.model}")
     return notes
+
+
+def rows(settings: Settings, *, in_project: bool) -> list[Row]:
+    """Every setting that matters here, in the order of the file; of tables with names, what somebody said."""
+    scopes = (HOME, PROJECT) if in_project else (HOME,)
+    wanted = [path for path in KEYS if any(in_scope(path, scope) for scope in scopes)]
+    plain = [path for path in wanted if ANY not in path]
+    return [row(settings, path) for path in (*plain, *_named(settings, wanted))]
+
+
+def row(settings: Settings, path: Path) -> Row:
+    """One setting by its path."""
+    value = msgspec.to_builtins(reduce(_step, path, settings), builtin_types=(datetime,))
+    if path in SECRET and value and "://" in value:
+        value = value.partition("://")[0] + "://…"
+    return Row(dotted(path), value, settings.origins.get(path, DEFAULT))
+
+
+def _named(settings: Settings, wanted: list[Path]) -> Iterator[Path]:
+    for top in NAMED:
+        for name in getattr(settings, top):
+            paths = ((top, name, *path[2:]) for path in wanted if path[0] == top)
+            yield from (path for path in paths if path in settings.origins)
+
+
+def _step(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)

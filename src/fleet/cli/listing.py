@@ -36,9 +36,10 @@ def list_agents(grouped: bool, everything: bool, watch: bool, all_projects: bool
     scope = person.scope(all_projects=all_projects)
     with open_fleet(find()) as fleet:
         if repair:
-            from fleet.cli.repair import repair_here  # rarely asked for
+            from fleet.actions.repair import repair as repair_all  # rarely asked for
 
-            repair_here(fleet, scope)
+            for line in repair_all(fleet, scope, caller=person.caller(fleet)) or ["nothing to repair"]:
+                click.echo(clean(line), err=True)
         while True:
             found, unlisted = rows(fleet, scope, everything=everything), strays_unwatched(fleet)
             if watch and not as_json:

@@ -41,7 +41,7 @@ COMMANDS = {
     "show": ("fleet.cli.tasks:show", "show one task, with the coder and model it will get"),
     "tasks": ("fleet.cli.running:tasks", "show the tasks under way, and why no more of them are"),
     "task": ("fleet.cli.task:task", "print one task's log, plan, knowledge, events, questions, result, stderr"),
-    "log": ("fleet.cli.log:log", "print the supervisor's log"),
+    "log": ("fleet.cli.task:log", "print the supervisor's log"),
     "receipt": ("fleet.cli.receipts:receipt", "show what fleet itself saw of a run, and what that amounts to"),
     "stats": ("fleet.cli.stats:stats", "show how much of each coder's work was proven, and what it took"),
     "pick": ("fleet.cli.picking:pick", "verify and rank what several agents made of one task; merge the best"),

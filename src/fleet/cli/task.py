@@ -1,4 +1,4 @@
-"""`fleet task`: one task's log, plan, knowledge, events, questions, result, stderr."""
+"""`fleet task` and `fleet log`: a task's log, plan, events, result and so on; the supervisor's log."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ import click
 from fleet.actions.agents import running
 from fleet.actions.fetch_elsewhere import elsewhere_events
 from fleet.actions.names import find_task
-from fleet.actions.reading import PARTS, follow, part, text_of
+from fleet.actions.reading import PARTS, follow, newest_log, part, text_of
 from fleet.actions.runs import task_home
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
@@ -62,3 +62,14 @@ def write(pieces: Iterable[str]) -> None:
 def _is_over(fleet: Fleet, key: str) -> bool:
     found = fleet.store.tasks.get(key)
     return found.is_at_rest
+
+
+@click.command()
+@click.argument("lines", metavar="[N]", type=click.IntRange(min=1), required=False)
+@click.option("-f", "--follow", "to_follow", is_flag=True, help="Go on printing what is added, until you press Ctrl-C.")
+def log(lines: int | None, to_follow: bool) -> None:
+    """Print the most recent log of the supervisor: all of it, or the last N lines."""
+    home = find()
+    home.check()
+    place = newest_log(home)
+    write(follow(place, lambda: False, lines=lines) if to_follow else text_of(place, lines=lines))

@@ -1,14 +1,20 @@
 """Settings: declared in `keys`, checked in `check`, laid over one another in `load`."""
 
 from fleet.config.keys import HOME, KEYS, PROJECT, Key, Permissions
-from fleet.config.load import DEFAULT, OF_SUPERVISORS, Origin, Settings, load, model_for, permissions_for
-from fleet.config.per_coder import (
+from fleet.config.load import (
+    DEFAULT,
+    OF_SUPERVISORS,
+    Origin,
+    Settings,
     accounts_for,
     coder_settings,
     config_folder,
     described_coders,
     env_for,
     flags_for,
+    load,
+    model_for,
+    permissions_for,
     program_for,
     window_for,
 )

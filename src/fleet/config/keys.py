@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from fleet.config.host_section import HostSettings
 from fleet.config.kinds import CoderName, Line, ModelGlob, Permissions, QueueName, Section, Slots, Words
 from fleet.config.proof_sections import Findings, Merge, Verify
 from fleet.config.proof_sections import Scope as Scoped
@@ -16,6 +15,7 @@ from fleet.config.sections import (
     Agent,
     CoderSettings,
     Consent,
+    HostSettings,
     Limits,
     Price,
     Supervising,

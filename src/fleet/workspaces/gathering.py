@@ -1,19 +1,18 @@
 """What a saved commit is made of: a worktree as it is, what was staged, and the commits that nobody else holds."""
 
-# ruff: noqa: PTH118
+# ruff: noqa: PTH118, PTH123
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
-from fleet.workspaces.contents import drop_files, put_files, storable
+from fleet.workspaces.contents import drop_files, enter, put_files, storable
 from fleet.workspaces.git import GitFault
 from fleet.workspaces.kept import SAVED, commits_among, named_commits, refs_of, sound, stashes_of, unheld
 from fleet.workspaces.listing import LeftOut
 from fleet.workspaces.nested import Nested, pack_nested
 from fleet.workspaces.place import LONGEST, read_plain
-from fleet.workspaces.staged import staged_tree
 from fleet.workspaces.theirs import filtered_by_them, sparse_paths, unknown_filters
 from fleet.workspaces.walking import has_content, joined, walk
 
@@ -123,7 +122,7 @@ def _staged(
     if not index:
         return None, ""
     try:
-        tree = staged_tree(view, index, folder, env)
+        tree = _staged_tree(view, index, folder, env)
         if head and tree == view.git("rev-parse", f"{head}^{{tree}}", env=env).decode().strip():
             return None, ""
         parents = ["-p", head] if head else []
@@ -131,3 +130,24 @@ def _staged(
         return view.git(*words, env=env).decode().strip(), ""
     except GitFault as error:
         return None, str(error)
+
+
+#: What the sides of a conflict are called beside the file they are about.
+_SIDES = {b"1": b"~base", b"2": b"~ours", b"3": b"~theirs"}
+
+
+def _staged_tree(view: View, index: bytes, folder: str, env: Mapping[str, str] | None = None) -> str:
+    """The tree of an index; where it has conflicts their sides lie beside each other. Raises GitFault."""
+    theirs, ours = os.path.join(folder, "staged"), os.path.join(folder, "staged-whole")
+    with open(theirs, "wb") as file:
+        file.write(index)
+    told = view.git("ls-files", "-z", "-s", index=theirs, env=env)
+    entries = []
+    for line in told.split(b"\0"):
+        head, _, path = line.partition(b"\t")
+        if path:
+            mode, made, stage = head.split(b" ")
+            entries.append((mode, made, path + _SIDES.get(stage, b"")))
+    view.git("read-tree", "--empty", index=ours)
+    enter(view, ours, entries)
+    return view.git("write-tree", index=ours, env=env).decode().strip()

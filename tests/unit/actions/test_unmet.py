@@ -6,7 +6,7 @@ import pytest
 
 from builders import HOUR, NOON
 from fleet.actions.hosts import Seen, State
-from fleet.actions.unmet import why_not
+from fleet.actions.outlook import why_not
 from fleet.core.host import Host
 
 

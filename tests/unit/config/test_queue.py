@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.config.listing import row
+from fleet.actions.settings import row
 from fleet.config.load import load
 from fleet.config.queue import BEADS, POSTGRES, SQLITE, chosen, keep, kind_of, refuse_password
 from fleet.core.errors import BadInput, FleetError, Usage

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fleet.config.host_section import HostLabel, HostName
+from fleet.config.sections import HostLabel, HostName
 from fleet.core import host_words
 from fleet.core.errors import BadInput
 from fleet.core.host_words import changed, checked, plain, wanted
