@@ -55,11 +55,9 @@ class Standing(NamedTuple):
 
     @property
     def until(self) -> datetime | None:
-        """When it can be used again."""
         return self.known.parked_until if self.state in (State.SLOWED, State.PARKED) else None
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         known, own = self.known, self.own
         now = datetime.now(UTC)
         return {

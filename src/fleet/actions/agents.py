@@ -41,17 +41,14 @@ class Running(NamedTuple):
 
     @property
     def started_at(self) -> datetime | None:
-        """When the work on it began."""
         return self.run.started_at if self.run else self.task.started_at
 
     @property
     def elapsed_seconds(self) -> float | None:
-        """How long it has been at work."""
         return max(0.0, (self.now - self.started_at).total_seconds()) if self.started_at else None
 
     @property
     def idle_seconds(self) -> float | None:
-        """How long its agent has said nothing."""
         if self.run is None:
             return None
         return max(0.0, (self.now - (self.run.last_event_at or self.run.started_at)).total_seconds())
@@ -64,7 +61,6 @@ class Running(NamedTuple):
         return 100 * self.run.context_peak / self.run.context_window
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         task, run = self.task, self.run
         return {
             "id": task.id,

@@ -48,7 +48,6 @@ class Backup(NamedTuple):
     to_do: list[str]  # what a person has to run besides
 
     def view(self) -> dict[str, Any]:
-        """The same as plain data."""
         return {**self._asdict(), "left_out": list(self.left_out)}
 
 

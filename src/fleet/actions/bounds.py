@@ -53,7 +53,6 @@ class Bounds(Record):
 
     @property
     def task_id(self) -> str:
-        """The run's own task."""
         return self.task.id
 
     @property

@@ -42,7 +42,6 @@ class Candidate(Record):
     receipt: Receipt | None = None  # of the last run that has one
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         return {
             "name": self.name,
             "task": self.task.id if self.task else None,
@@ -64,28 +63,23 @@ class Candidate(Record):
 
     @property
     def seconds(self) -> float | None:
-        """How long all its runs took; none where nobody knows."""
         spans = [(run.ended_at - run.started_at).total_seconds() for run in self.runs if run.ended_at]
         return max(0.0, sum(spans)) if spans else None
 
     @property
     def cost_usd(self) -> float | None:
-        """What all its runs cost; none where that is not known."""
         return total_cost(self.runs)[0]
 
     @property
     def cost_basis(self) -> str:
-        """What that cost is based on."""
         return total_cost(self.runs)[1]
 
     @property
     def coder(self) -> str:
-        """Who made it, as far as that is known."""
         return (self.runs[-1].coder if self.runs else self.task.coder if self.task else "") or ""
 
     @property
     def model(self) -> str:
-        """With which model."""
         return (self.runs[-1].model if self.runs else self.task.model if self.task else "") or ""
 
 

@@ -73,7 +73,6 @@ class Standing(NamedTuple):
 
     @property
     def is_installed(self) -> bool:
-        """Whether it can be started."""
         return self.coder is not None and (not self.program or bool(self.path))
 
     @property
@@ -82,7 +81,6 @@ class Standing(NamedTuple):
         return list(_warnings(self))
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         logins = [
             {"account": each.account or None, "needed": bool(each.signs), "seen": each.seen or None}
             for each in self.logins

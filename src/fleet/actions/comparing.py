@@ -39,7 +39,6 @@ class Side(NamedTuple):
         return verification_in(next((run.verify for run in reversed(self.candidate.runs) if run.verify), ""))
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         seen = self.verification
         return self.candidate.view() | {
             "finding": self.finding or None,
@@ -58,16 +57,13 @@ class Comparison(NamedTuple):
 
     @property
     def both(self) -> list[str]:
-        """The files that both touched."""
         return sorted({*self.one.files} & {*self.other.files})
 
     def alone(self, side: Side) -> list[str]:
-        """The files that only one of them touched."""
         rest = self.other if side is self.one else self.one
         return sorted({*side.files} - {*rest.files})
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         sides = [{**side.view(), "files_alone": self.alone(side)} for side in (self.one, self.other)]
         return {"sides": sides, "files_both": self.both, "difference": self.text}
 

@@ -29,7 +29,6 @@ class Side(NamedTuple):
     tip: str
 
     def view(self) -> dict[str, Any]:
-        """The same as plain data."""
         task = self.task
         return {
             "task": self.workspace.task_id,
@@ -48,7 +47,6 @@ class Conflict(NamedTuple):
     collision: Collision
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         seen = self.collision
         return {
             "repo": self.first.workspace.repo,

@@ -29,7 +29,6 @@ class Deletion(Record):
 
     @property
     def labels(self) -> int:
-        """How many labels go with the tasks."""
         return sum(len(task.labels) for task in self.tasks)
 
 

@@ -103,7 +103,6 @@ class Demo:
             control.stop(self.home, stop_agents=True)
 
     def remove(self) -> None:
-        """Throw it all away."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _add(self, fleet: Fleet, title: str, priority: int, needs: tuple[str, ...], steering: str) -> str:

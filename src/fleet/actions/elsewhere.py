@@ -33,12 +33,10 @@ def here(fleet: Fleet, spaces: Iterable[Workspace]) -> list[Workspace]:
 
 
 def host_of(fleet: Fleet, owner: str) -> Host | None:
-    """The host whose claims these are."""
     return next((host for host in fleet.store.hosts.all() if host.id == owner), None)
 
 
 def name_of(fleet: Fleet, owner: str) -> str:
-    """What people call that host."""
     host = host_of(fleet, owner)
     return host.name if host is not None else owner
 

@@ -44,7 +44,6 @@ class Old(NamedTuple):
     commands: tuple[str, ...] = ()  # how to get back what was saved of it
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         told = {name: value for name, value in self._asdict().items() if name != "space"}
         return told | {"commands": list(self.commands)}
 
@@ -138,7 +137,6 @@ class Collected(NamedTuple):
     old: list[Old]
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         told = {"dry_run": self.dry_run, "raw_days": self.raw_days, "before": self.before.isoformat(timespec="seconds")}
         return told | self.removed.as_dict() | {"worktrees": [each.view() for each in self.old]}
 

@@ -45,7 +45,6 @@ class Seen(NamedTuple):
         return self.state == State.HERE
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         host = self.host
         return {
             "id": host.id,

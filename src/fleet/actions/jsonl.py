@@ -43,7 +43,6 @@ class Row(Record):
     edges: tuple[Edge, ...] = ()
 
     def named(self, key: str) -> Row:
-        """This row under another id."""
         return Row(
             task=self.task.replace(id=key),
             comments=tuple(each.replace(task_id=key) for each in self.comments),

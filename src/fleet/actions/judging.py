@@ -75,7 +75,6 @@ class Judged(NamedTuple):
         return self.letters.get(self.best, "")
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         return {**self._asdict(), "chosen": self.chosen or None, "best": self.best or None}
 
 

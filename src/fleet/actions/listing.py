@@ -31,7 +31,6 @@ class Clash(NamedTuple):
     files: tuple[str, ...]
 
     def view(self) -> dict[str, Any]:
-        """The same as plain data."""
         return {"task": self.task, "branch": self.branch, "files": list(self.files)}
 
 
@@ -48,28 +47,23 @@ class Row(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Whether its agent is there."""
         return self.run is not None and self.run.is_live
 
     @property
     def derived(self) -> TaskStatus:
-        """Its phase, its result and why."""
         return derive_status(self.task, self.run, self.now, asks=self.asks, prompt=self.prompt)
 
     @property
     def status(self) -> str:
-        """Its phase, in one word."""
         return self.derived.phase
 
     @property
     def runtime_seconds(self) -> float | None:
-        """How long its last run has taken so far, or took."""
         if self.run is None:
             return None
         return max(0.0, ((self.run.ended_at or self.now) - self.run.started_at).total_seconds())
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         task, run, space, derived = self.task, self.run, self.workspace, self.derived
         live = run if self.is_live else None
         return {

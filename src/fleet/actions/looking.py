@@ -38,7 +38,6 @@ class Seen(NamedTuple):
 
 
 def seen(fleet: Fleet, task_id: str) -> Seen:
-    """A task and its last run."""
     task = fleet.store.tasks.get(task_id)
     runs = fleet.store.runs.of_task(task_id)
     run = runs[-1] if runs else None

@@ -79,7 +79,6 @@ class Job:
         return self._told(onto, pile.top, pile, left)
 
     def done(self, tasks: Sequence[Task], exact: Collection[str]) -> Merging:
-        """Merge, and say what became of it."""
         for line in finish_all(self._fleet, self._view, self._target):
             self._tell(line)
             self._notes.append(line)
@@ -127,7 +126,6 @@ class Job:
         return without_bad(self._trials, onto.commit, changes, prove)
 
     def _sorted(self, tasks: Sequence[Task], exact: Collection[str], onto: Onto) -> tuple[list[Item], list[LeftOut]]:
-        """Those that nothing speaks against, and the others."""
         items = allowed(look(self._fleet, self._view, tasks, onto.commit), exact, unverified=self._terms.unverified)
         items = [item.replace(why_not=self._own(item) or item.why_not) for item in items]
         self._items = {item.task.id: item for item in items}

@@ -45,7 +45,6 @@ class LeftOut(Record):
 
     @property
     def is_merged_already(self) -> bool:
-        """Whether nothing was left to do."""
         return "merged already" in self.why
 
 
@@ -73,11 +72,9 @@ class Merging(Record):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was asked for is done."""
         return all(each.is_merged_already for each in self.left_out)
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         told = self.as_dict() | {"command": self.command or None, "waiting": self.waiting or None}
         told |= {"merged": [each.as_dict() for each in self.merged], "why_not": self.why_not or None}
         left = [each.as_dict() | {"files": list(each.files)} for each in self.left_out]

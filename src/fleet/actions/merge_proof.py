@@ -77,7 +77,6 @@ class Prover:
         return Proof(ok=True)
 
     def close(self) -> None:
-        """Take away what it needed on the disk."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _verified(self, commit: str, wanted: Wanted) -> Verification:

@@ -59,11 +59,9 @@ class Pick(NamedTuple):
 
     @property
     def losers(self) -> list[Entry]:
-        """All but the winner."""
         return [each for each in self.entries if each is not self.winner]
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         best = self.winner
         return {
             "winner": best.candidate.name if best else None,

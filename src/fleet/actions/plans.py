@@ -33,7 +33,6 @@ def plan_in_data(home: Home, data: dict[str, Any], *, cwd: str, env: Mapping[str
 
 
 def known_in(settings: Settings) -> Known:
-    """The coders and accounts that there are by these settings."""
     return Known(knows_coders(settings), knows_accounts(settings))
 
 

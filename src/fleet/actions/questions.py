@@ -39,7 +39,6 @@ class Asked(NamedTuple):
         return self.task.status == Status.BLOCKED or self.question.source == BY_TOOL
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         asked = self.question
         return {
             "id": asked.id,

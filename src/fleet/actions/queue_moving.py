@@ -59,7 +59,6 @@ class Moved(NamedTuple):
         return ""
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         return {
             "from": self.source,
             "to": self.target,

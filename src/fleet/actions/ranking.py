@@ -49,7 +49,6 @@ class Entry(Record):
 
     @property
     def lines(self) -> int:
-        """How much it changes."""
         return self.candidate.size.added + self.candidate.size.removed
 
     @property
@@ -58,7 +57,6 @@ class Entry(Record):
         return _place(self.finding), -self.passed
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         seen = self.verification
         return self.candidate.view() | {
             "finding": self.finding,

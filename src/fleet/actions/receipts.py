@@ -40,7 +40,6 @@ class Shown(NamedTuple):
     others: int  # how many more receipts the task has
 
     def view(self, fleet: Fleet) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         receipt = self.receipt
         plain = {name: value for name, value in receipt.as_dict().items() if name not in ("body", "made_at")}
         run = view(fleet, self.run) if self.run else None
@@ -55,7 +54,6 @@ class Checked(NamedTuple):
     notes: list[str]  # what could not be looked at
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         return {"ok": not self.faults, "receipts": self.receipts, "faults": self.faults, "notes": self.notes}
 
 

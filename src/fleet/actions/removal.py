@@ -60,7 +60,6 @@ class Removal(NamedTuple):
         return (back, *self.saved.commands)
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         return {
             "task": self.workspace.task_id,
             "branch": self.workspace.branch,

@@ -39,7 +39,6 @@ CUT = "\n… (cut here: there is more)"
 
 
 def title_of(task: Task) -> str:
-    """The title of a request, in one line."""
     line = " ".join(_plain(task.title).split())
     line = line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1] + "…"
     return quiet(line) or task.id

@@ -37,7 +37,6 @@ class Gh:
 
     @property
     def is_there(self) -> bool:
-        """Whether it is installed."""
         return self._program is not None
 
     def find(self, branch: str) -> Opened | None:
@@ -53,12 +52,10 @@ class Gh:
         return found[0] if found else None
 
     def open(self, words: Sequence[str], text: str) -> str:
-        """Open a request; its address."""
         told = self._run((*words, "--body-file", "-"), text).split()
         return next((word for word in reversed(told) if "://" in word), "")
 
     def comment(self, number: int, text: str) -> None:
-        """Add a comment to a request."""
         self._run(("pr", "comment", str(number), "--body-file", "-"), text)
 
     def _run(self, words: Sequence[str], text: str = "") -> str:

@@ -88,7 +88,6 @@ class Requested(NamedTuple):
     said: tuple[str, ...] = ()  # by the other side of the push
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         made = self.request
         return {
             "task": made.task.id,

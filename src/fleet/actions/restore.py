@@ -44,7 +44,6 @@ class Restored(NamedTuple):
     to_do: list[str]
 
     def view(self) -> dict[str, Any]:
-        """The same as plain data."""
         return self._asdict()
 
 

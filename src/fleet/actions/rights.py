@@ -117,7 +117,6 @@ class RestrictedPort:
         self._judge = judge
 
     def __getattr__(self, name: str) -> Any:
-        """Reading is free."""
         if name in self.free:
             return getattr(self._port, name)
         if name in self.refused:
@@ -154,7 +153,6 @@ class RestrictedTasks(RestrictedPort):
         self._port.save(task.replace(**held, metadata=_metadata(task, kept)))
 
     def remove(self, task_id: str) -> None:
-        """Take a task out that nobody works on."""
         task = self._judge.judged(task_id)
         if task_id == self._judge.caller.task_id or task.is_supervised:
             raise IllegalMove(
@@ -178,7 +176,6 @@ class RestrictedEdges(RestrictedPort):
         self._port.add(edge, check_cycles=check_cycles)
 
     def remove(self, task_id: str, needs: str) -> bool:
-        """Remove an edge of a task of the run's own."""
         self._judge.judged(task_id)
         removed: bool = self._port.remove(task_id, needs)
         return removed
@@ -204,7 +201,6 @@ class RestrictedClaims(RestrictedPort):
     }
 
     def take(self, task_id: str, actor: str) -> Task:
-        """Claim one by hand."""
         self._judge.judged(task_id, "claim")
         task: Task = self._port.take(task_id, actor)
         return task

@@ -117,7 +117,6 @@ def _changed(run: Run) -> str | None:
 
 
 def _verified(run: Run) -> str | None:
-    """What came of the verify command, in a word or two."""
     told = verification_in(run.verify)
     if told is None:
         return None

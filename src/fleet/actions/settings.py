@@ -82,7 +82,6 @@ def raw(home: Home) -> bytes:
 
 
 def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool, caller: Caller | None = None) -> Changed:
-    """Set all of `key=value …`, or nothing."""
     refuse_agents(caller, "change settings")
     place = place_to_write(home, cwd=cwd, project=project)
     changes = dict(assignment(text, place.scope) for text in assignments)
@@ -122,7 +121,6 @@ def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
 
 
 def problems_of(place: Place) -> list[Problem]:
-    """What is wrong with one file."""
     return _look_at(place)[0]
 
 
@@ -210,7 +208,6 @@ def rows(settings: Settings, *, in_project: bool) -> list[Row]:
 
 
 def row(settings: Settings, path: Path) -> Row:
-    """One setting by its path."""
     value = msgspec.to_builtins(reduce(_step, path, settings), builtin_types=(datetime,))
     if path in SECRET and value and "://" in value:
         value = value.partition("://")[0] + "://…"

@@ -50,7 +50,6 @@ class Start(NamedTuple):
     lacks: str = ""  # why nobody can take it yet
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         run, space = self.run, self.workspace
         return {
             "task": self.task.id,

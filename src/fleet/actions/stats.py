@@ -70,7 +70,6 @@ class Standing(Record):
 
     @property
     def mean_seconds(self) -> float | None:
-        """How long a run took."""
         return self.seconds / self.runs if self.runs else None
 
     def plus(self, count: FindingCount) -> Standing:
@@ -86,7 +85,6 @@ class Standing(Record):
         )
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         return {
             "coder": self.coder,
             "model": self.model or None,
@@ -123,7 +121,6 @@ def summed(counts: Iterable[FindingCount]) -> list[Standing]:
 
 
 def total(rows: Iterable[Standing]) -> Standing:
-    """All of them together."""
     sums = Standing(coder="all")
     for row in rows:
         findings = {key: sums.findings.get(key, 0) + number for key, number in row.findings.items()}

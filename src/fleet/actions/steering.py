@@ -51,7 +51,6 @@ class Told(NamedTuple):
 
     @property
     def way(self) -> str:
-        """How it goes, by what was so when it was written."""
         if self.question:
             return Way.AFTER_ANSWER
         if self.run is None:
@@ -76,7 +75,6 @@ class Told(NamedTuple):
         return self.message.state in (Delivery.QUEUED, Delivery.SENT) and not waits_for_an_end
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         message = self.message
         moments = ("queued_at", "sent_at", "delivered_at", "carried_at")
         return {

@@ -39,11 +39,9 @@ def in_words(fleet: Fleet, stray: Stray) -> str:
 
 
 def fact(stray: Stray) -> str:
-    """Which agent it is."""
     where = f" in {stray.cwd}" if stray.cwd else ""
     return f"the agent of {stray.run_id} lives{where}, and the database does not have it as live"
 
 
 def remedy(fleet: Fleet) -> str:
-    """What takes care of it."""
     return TAKES_IN if holder(fleet.home) is None else AGAIN

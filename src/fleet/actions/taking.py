@@ -39,7 +39,6 @@ class Taken(NamedTuple):
         return bool(self.merging.merged)
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         return {**self.merging.view(), "kept": self.kept}
 
 

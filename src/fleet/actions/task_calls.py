@@ -96,7 +96,6 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> 
 
 
 def listed(fleet: Fleet, *, statuses: tuple[str, ...] | None, text: str, limit: int) -> list[dict[str, Any]]:
-    """Tasks as plain data, the newest first."""
     if not 1 <= limit <= MOST_LISTED:
         raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
     where = Filter(statuses=statuses, text=text or None, unfinished=True if statuses is None else None)
@@ -124,7 +123,6 @@ def shown(fleet: Fleet, name: str) -> dict[str, Any]:
 
 
 def view(task: Task) -> dict[str, Any]:
-    """A task in short, as plain data."""
     return {
         "id": task.id,
         "title": task.title,

@@ -116,7 +116,6 @@ def hand_in(store: Store, task_id: str, reason: str) -> Task:
 
 
 def reopen(store: Store, task_id: str) -> Task:
-    """Open a task again."""
     with store.atomic():
         task = store.tasks.get(task_id)
         store.tasks.save(task.reopened(store.now()))

@@ -37,7 +37,6 @@ class Ticket(NamedTuple):
 
     @property
     def fields(self) -> dict[str, str]:
-        """The same as fields of a task."""
         return {"remote": self.remote, "requires": self.requires}
 
     def with_words(self, requires: str) -> str:

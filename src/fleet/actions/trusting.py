@@ -39,7 +39,6 @@ class FileLine(NamedTuple):
     is_trusted: bool
 
     def view(self) -> dict[str, Any]:
-        """The same as JSON has it."""
         found = self.file
         told = {"path": found.path, "coders": list(self.coders), "sha256": found.sha256, "settings": list(found.does)}
         return told | {"trusted": self.is_trusted}
@@ -69,7 +68,6 @@ class Standing(NamedTuple):
         return digest("\n".join(sorted(lines)))
 
     def view(self) -> dict[str, Any]:
-        """The same as JSON has it."""
         return {
             "repository": self.repository.top,
             "file": self.file or None,

@@ -32,7 +32,6 @@ class Progress(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen by itself."""
         return not self.running and not self.waiting
 
 
@@ -57,7 +56,6 @@ def wait(
 
 
 def look(store: Store, ids: Sequence[str]) -> Progress:
-    """Where these tasks are now."""
     found = store.tasks.find(Filter(ids=tuple(ids)), sort="id") if ids else []
     ended = [task for task in found if task.is_at_rest]
     going = [task for task in found if not task.is_at_rest]

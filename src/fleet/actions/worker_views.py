@@ -91,7 +91,6 @@ def reasons(fleet: Fleet, workers: Sequence[Worker]) -> dict[str, str]:
 
 
 def view(fleet: Fleet, worker: Worker) -> dict[str, Any]:
-    """One worker as plain data."""
     return views(fleet, [worker])[0]
 
 

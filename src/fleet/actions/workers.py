@@ -65,7 +65,6 @@ class Worker(NamedTuple):
 
     @property
     def status(self) -> str:
-        """How far it is, by its task and its last run."""
         task, run = self.task, self.run
         if run is not None and (run.is_live or task.is_supervised):
             return WorkerStatus.RUNNING if run.is_live else WorkerStatus.PENDING
@@ -77,7 +76,6 @@ class Worker(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens to it by itself."""
         return self.status in OVER
 
 

@@ -64,7 +64,6 @@ class Seen(NamedTuple):
     run: Run | None  # that lives
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         task, body = self.task, self.result.told if self.result else {}
         return {
             "name": self.stage.name,
@@ -90,7 +89,6 @@ class Flow(NamedTuple):
 
     @property
     def status(self) -> str:
-        """How far it is as a whole."""
         states = [seen.state for seen in self.stages]
         if any(state not in OVER for state in states):
             began = any(state in (State.RUNNING, State.NEEDS_YOU) or state in OVER for state in states)
@@ -103,7 +101,6 @@ class Flow(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens to it by itself."""
         return self.status in (SUCCEEDED, FAILED, CANCELLED)
 
     def rests(self, asking: Container[str] = ()) -> bool:
@@ -134,7 +131,6 @@ class Flow(NamedTuple):
         return self.workflow.reason if self.status == CANCELLED else ""
 
     def view(self) -> dict[str, Any]:
-        """What every face shows of it, as plain data."""
         made = self.workflow
         return {
             "id": made.id,
@@ -199,7 +195,6 @@ def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flo
 
 
 def results_view(found: Flow) -> dict[str, Any]:
-    """What the stages of a workflow handed on, as plain data."""
     stages = [
         {
             "name": seen.stage.name,

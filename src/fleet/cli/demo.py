@@ -56,7 +56,6 @@ class Lines:
         self._told: dict[str, str] = {}
 
     def tell(self, look: Look) -> None:
-        """Take in one look."""
         for task, run in look.tasks:
             line = f"{task.status}{f', run {run.number}' if run else ''}{f': {_why(task)}' if _why(task) else ''}"
             if run is not None and self._told.get(task.id) != line:

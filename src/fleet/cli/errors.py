@@ -86,7 +86,6 @@ def run(call: Callable[[], int]) -> int:
 
 
 def _tell_fault(error: OSError) -> int:
-    """Print what the system refused."""
     if error.filename is None:
         return tell(_no_output(error)) if error.errno in OUTPUT_FAULTS else tell_bug(error)
     if error.errno not in DISK_FAULTS:
@@ -112,7 +111,6 @@ def _tell_warnings() -> None:
 
 
 def tell(message: str, hint: str = "", code: int = 1) -> int:
-    """Print an error and its hint, and return the exit code."""
     sys.stderr.write(f"error: {_safe(message)}\n" + (f"hint:  {_safe(hint)}\n" if hint else ""))
     return code
 

@@ -101,7 +101,6 @@ class Progress:
         self._line = ""
 
     def tell(self, starts: list[Start]) -> None:
-        """Take in one look."""
         words = [State.WAITING, State.SETTING_UP, State.RUNNING, State.ENDED, State.FAILED]
         counts = ((sum(start.state == word for start in starts), word) for word in words)
         line = ", ".join(f"{number} {word}" for number, word in counts if number)
@@ -110,6 +109,5 @@ class Progress:
             self._line = line
 
     def end(self) -> None:
-        """Take the line away."""
         if self._line:
             click.echo("\r\x1b[K", nl=False, err=True)

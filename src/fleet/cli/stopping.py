@@ -99,7 +99,6 @@ class Display:
         self._terminal = sys.stderr.isatty()
 
     def tell(self, progress: Progress) -> None:
-        """Take in one look."""
         for word, tasks in (("closed", progress.closed), ("blocked", progress.blocked)):
             for task in tasks:
                 if f"{task.id} {word}" not in self._told:
@@ -111,7 +110,6 @@ class Display:
             self._line = line
 
     def end(self, progress: Progress) -> None:
-        """The last word."""
         for key in progress.gone:
             self._say(f"{key} was deleted")
         self._say(_counted(progress) + ("" if progress.is_over else ": out of time"))

@@ -139,7 +139,6 @@ class Coder:
 
     @property
     def has_screen(self) -> bool:
-        """Whether it can work in a terminal."""
         return type(self).terminal is not Coder.terminal
 
     def look(self, screen: str) -> str:

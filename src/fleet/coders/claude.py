@@ -75,7 +75,6 @@ class ClaudeCoder(Coder, Dialect):
         return Command(argv=argv, env=ENV | env, stdin=_line(order.prompt), keep_stdin=True)
 
     def effort(self, level: str) -> tuple[str, ...]:
-        """For its session."""
         return (f"--effort={level}",)
 
     def terminal(self, order: Order) -> Command:
@@ -97,7 +96,6 @@ class ClaudeCoder(Coder, Dialect):
         return claude_screen.shown(screen)
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line."""
         return events(line, self)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
@@ -115,7 +113,6 @@ class ClaudeCoder(Coder, Dialect):
         return LONG_WINDOW if "[1m]" in model else USUAL_WINDOW
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """Login, settings and sessions."""
         return {"CLAUDE_CONFIG_DIR": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
@@ -134,7 +131,6 @@ class ClaudeCoder(Coder, Dialect):
         return f"{glob.escape(_config(env))}/projects/{folder}/{session}.jsonl"
 
     def parse_session(self, line: str) -> list[Event]:
-        """The events of one line of that file."""
         return session_events(line, self)
 
     def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -142,7 +138,6 @@ class ClaudeCoder(Coder, Dialect):
         return claude_screen.answers(cwd, env)
 
     def trusted(self, folder: str) -> dict[str, dict[str, Any]]:
-        """An entry for a directory counts for all below it."""
         return {".claude.json": claude_screen.trust(folder)}
 
     def config_folder(self, env: Mapping[str, str]) -> str:

@@ -33,7 +33,6 @@ _CHOICE = re.compile(r"\s*❯ \d{1,2}\. .*")
 
 
 def shown(screen: str) -> str:
-    """QUESTION, BUSY, READY, or nothing."""
     lines = [line[:LONGEST_LINE].rstrip() for line in screen.rstrip().split("\n")[-LOOKED_AT:]]
     if any(_KEYS.search(line) for line in lines[-3:]):  # whatever stands above it: an agent can draw a box too
         return QUESTION

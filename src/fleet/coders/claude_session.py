@@ -31,7 +31,6 @@ _OWN_WORDS = ("<local-command-", "<bash-", "<command-", "<task-notification>", "
 
 
 def session_events(line: str, dialect: Dialect) -> list[Event]:
-    """All events of one line; none for a line that is not of such a file."""
     said = decoded(line) or {}
     match said.get("type"):
         case "user":

@@ -53,13 +53,11 @@ class Dialect:
 
 
 def events(line: str, dialect: Dialect) -> list[Event]:
-    """The events of one line; none for a line that is not of this stream."""
     said = decoded(line)
     return read(said, dialect) if said else []
 
 
 def read(said: Said, dialect: Dialect) -> list[Event]:
-    """The events of what one line said."""
     kind = said.get("type")
     reader = _READERS.get(kind) if type(kind) is str else None
     return reader(said, dialect) if reader else []
@@ -139,7 +137,6 @@ def _user(said: Said, dialect: Dialect) -> list[Event]:
 
 
 def words(content: object) -> str:
-    """The text of a message's content, which may be in blocks."""
     if type(content) is str:
         return content
     if type(content) is not list:

@@ -70,7 +70,6 @@ class CodexCoder(Coder):
         return Command(argv=(*argv, "-"), stdin=order.prompt, files=files)
 
     def effort(self, level: str) -> tuple[str, ...]:
-        """A setting like any other."""
         return ("-c", f"model_reasoning_effort={_toml(level)}")
 
     def terminal(self, order: Order) -> Command:
@@ -91,11 +90,9 @@ class CodexCoder(Coder):
         return Command(argv=tuple(argv), files=files, typed=f" {text} " if text else "", session=order.session)
 
     def look(self, screen: str) -> str:
-        """By what stands at its end."""
         return shown(screen)
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line."""
         return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
@@ -133,7 +130,6 @@ class CodexCoder(Coder):
         return begun(first_line)
 
     def parse_session(self, line: str) -> list[Event]:
-        """The events of one line of that file."""
         return session_events(line)
 
     def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -255,7 +251,6 @@ _AT_WORK = re.compile(r"\s*[•◦] .{0,200}\besc to interrupt\b.*")
 
 
 def shown(screen: str) -> str:
-    """QUESTION, BUSY, READY, or nothing."""
     lines = [line[:LONGEST_LINE].rstrip() for line in screen.rstrip().split("\n")[-LOOKED_AT:]]
     if any(_KEYS.fullmatch(line) for line in lines[-2:]):
         return QUESTION

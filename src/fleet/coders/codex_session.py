@@ -44,7 +44,6 @@ def begun(first_line: str) -> tuple[str, str] | None:
 
 
 def session_events(line: str) -> list[Event]:
-    """All events of one line; none for a line that is not of such a file."""
     said = decoded(line) or {}
     payload = table(said, "payload")
     match said.get("type"):

@@ -78,11 +78,9 @@ class CommandCoder(Coder):
         return self._reader.complaint(stderr)
 
     def window(self, model: str) -> int | None:
-        """What the description says."""
         return self._own.context_limit
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """The variable the description names."""
         return {self._own.config_env: folder} if self._own.config_env else {}
 
     def _model(self, model: str, template: Template) -> str:

@@ -61,7 +61,6 @@ class CopilotCoder(Coder):
     resumes = SAME_CWD  # from elsewhere it would work in the session's old directory
 
     def command(self, order: Order) -> Command:
-        """The prompt is its input as it is."""
         argv = [*ARGV]
         if order.model:
             argv.append(f"--model={order.model}")
@@ -75,11 +74,9 @@ class CopilotCoder(Coder):
         return Command(argv=(*argv, *order.flags), stdin=order.prompt, session=order.session or order.fresh)
 
     def effort(self, level: str) -> tuple[str, ...]:
-        """For its session."""
         return (f"--reasoning-effort={level}",)
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line."""
         return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
@@ -87,7 +84,6 @@ class CopilotCoder(Coder):
         return complaint(status, stderr)
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """Login, settings and sessions."""
         return {"COPILOT_HOME": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:

@@ -70,7 +70,6 @@ class DemoCoder(Coder):
         return Command(argv=tuple(argv), typed=text, session=order.session or order.fresh)
 
     def look(self, screen: str) -> str:
-        """By its last line."""
         last = screen.rstrip()[-1000:].rpartition("\n")[2].rstrip()
         if last == ">":
             return READY
@@ -86,7 +85,6 @@ class DemoCoder(Coder):
         return f"{glob.escape(env['FLEET_TASK_DIR'])}/runs/{number}/{SESSION_FILE}"
 
     def parse_session(self, line: str) -> list[Event]:
-        """It is the stream."""
         return self.parse(line)
 
     def parse(self, line: str) -> list[Event]:

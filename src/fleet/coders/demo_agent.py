@@ -98,7 +98,6 @@ class Agent:
         self.total = {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0}
 
     def work(self) -> int:
-        """Everything, in the order a real agent does it."""
         self._hang_if("start")
         self.say({"type": "init", "session": self.session, "model": self.model, "cwd": str(Path.cwd())})
         if self.heard:
@@ -283,7 +282,6 @@ class Agent:
 
 
 def say(line: dict[str, Any]) -> None:
-    """One line of the stream, at once."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 

@@ -64,7 +64,6 @@ class Terminal:
         self._waits = ""  # for a message, or for a key
 
     def attend(self, options: dict[str, str]) -> int:
-        """Everything; the exit code."""
         _write(PASTE_ON)
         threading.Thread(target=self._read, daemon=True).start()
         prompt = self._next()

@@ -118,11 +118,9 @@ class GeminiCoder(Coder):
         return session_events(line)
 
     def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-        """Trust in the directory."""
         return self.trusted(cwd)
 
     def trusted(self, folder: str) -> dict[str, dict[str, Any]]:
-        """An entry for a directory counts for all below it."""
         return {".gemini/trustedFolders.json": {folder: "TRUST_FOLDER"}}
 
     def config_folder(self, env: Mapping[str, str]) -> str:
@@ -130,7 +128,6 @@ class GeminiCoder(Coder):
         return env.get("GEMINI_CLI_HOME") or env.get("HOME", "")
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line."""
         return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:

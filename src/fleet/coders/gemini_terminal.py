@@ -32,7 +32,6 @@ _CHOICE = re.compile(r"[\s│]*● \d{1,2}\. .*")
 
 
 def shown(screen: str) -> str:
-    """QUESTION, BUSY, READY, or nothing."""
     lines = [line[:LONGEST_LINE].rstrip() for line in screen.rstrip().split("\n")[-LOOKED_AT:]]
     inputs = [number for number, line in enumerate(lines) if _INPUT.fullmatch(line)]
     last = inputs[-1] if inputs and len(lines) - inputs[-1] <= MOST_BELOW else None
@@ -44,7 +43,6 @@ def shown(screen: str) -> str:
 
 
 def session_events(line: str) -> list[Event]:
-    """All events of one line; none for a line that is not of such a file."""
     said = decoded(line) or {}
     if said.get("kind") == "main" and text(said, "sessionId"):
         return [Event(kind=Kind.SESSION_STARTED, session=text(said, "sessionId"))]

@@ -78,7 +78,6 @@ class OpencodeCoder(Coder):
         return Command(argv=tuple(argv), env=dict(ENV), stdin=order.prompt)
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line."""
         said = decoded(line)
         read = _READERS.get(text(said, "type")) if said else None
         return read(said, text(said, "sessionID")) if read and said else []

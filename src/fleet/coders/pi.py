@@ -105,7 +105,6 @@ class PiCoder(Coder):
     resumes = SAME_CWD
 
     def command(self, order: Order) -> Command:
-        """The prompt is its input as it is."""
         argv, files = ["pi", "--print", "--mode", "json"], {}
         if order.folder:
             argv += ["--extension", f"{order.folder}/{EXTENSION}"]
@@ -117,11 +116,9 @@ class PiCoder(Coder):
         return Command(argv=(*argv, *order.flags), env=dict(ENV), stdin=order.prompt, files=files)
 
     def effort(self, level: str) -> tuple[str, ...]:
-        """It calls that thinking."""
         return ("--thinking", level)
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line."""
         return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
@@ -129,7 +126,6 @@ class PiCoder(Coder):
         return complaint(status, stderr)
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """Login, settings and sessions."""
         return {"PI_CODING_AGENT_DIR": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:

@@ -52,7 +52,6 @@ class QwenCoder(Coder, Dialect):
     reads_env = ("OPENAI_*", "DASHSCOPE_*", "QWEN_*")
 
     def command(self, order: Order) -> Command:
-        """The prompt is its input as it is."""
         argv = [*ARGV]
         if order.model:
             argv.append(f"--model={order.model}")
@@ -67,7 +66,6 @@ class QwenCoder(Coder, Dialect):
         return Command(argv=(*argv, *order.flags), env=env, stdin=order.prompt, files=files)
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line."""
         return events(line, self)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
@@ -78,11 +76,9 @@ class QwenCoder(Coder, Dialect):
         return refusal(complaint[-1000:]) or Event(kind=Kind.ERROR, text=complaint[-300:])
 
     def window(self, model: str) -> int | None:
-        """Its models are anybody's."""
         return None
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """Login, settings and sessions."""
         return {"QWEN_HOME": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:

@@ -48,13 +48,11 @@ def text(said: Said, key: str) -> str:
 
 
 def table(said: Said, key: str) -> Said:
-    """An object within."""
     value = said.get(key)
     return value if type(value) is dict else _EMPTY
 
 
 def tables(said: Said, key: str) -> list[Said]:
-    """The objects of a list within."""
     value = said.get(key)
     return [each for each in value if type(each) is dict] if type(value) is list else []
 

@@ -53,7 +53,6 @@ class Origin(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Higher wins."""
         return RANKS.index(self.kind)
 
 
@@ -276,7 +275,6 @@ def _keep_good(home: Home) -> None:
 
 
 def _layer(kind: str, path: str, scope: Scope) -> Layer:
-    """The values of a file."""
     data = _read_file(path)
     checked = check(parse(data, path), scope)
     refuse([problem for problem in checked.problems if not problem.key], path)
@@ -321,7 +319,6 @@ def _place(text: str) -> tuple[int, int]:
 
 
 def coder_settings(settings: Settings, coder: str) -> CoderSettings:
-    """The table of a coder; the defaults where it has none."""
     return settings.coders.get(coder) or CoderSettings()
 
 
@@ -358,5 +355,4 @@ def config_folder(account: AccountSettings) -> str:
 
 
 def described_coders(settings: Settings) -> tuple[str, ...]:
-    """The coders that the settings describe, by name."""
     return tuple(name for name, own in settings.coders.items() if own.argv)

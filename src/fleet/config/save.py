@@ -52,7 +52,6 @@ def keep_copy(path: str, data: bytes) -> str:
 
 
 def read_bytes(path: str) -> bytes | None:
-    """What a file holds; None where there is none."""
     try:
         return read_small(path)
     except OSError as error:

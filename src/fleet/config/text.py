@@ -89,7 +89,6 @@ def with_values(text: str, changes: Mapping[Path, Any], scope: Scope) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML writes it, on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{dotted((name,))} = {toml_value(each)}" for name, each in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -23,5 +23,4 @@ class Collision(Record):
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The two tasks."""
         return self.task_id, self.other_id

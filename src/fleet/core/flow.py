@@ -68,6 +68,5 @@ class Result(Record):
 
     @property
     def told(self) -> dict[str, Any]:
-        """What is in it."""
         found: dict[str, Any] = decode(self.body)
         return found

@@ -53,7 +53,6 @@ class Seen(Record):
 
 
 def outcome_of(seen: Seen) -> Outcome:
-    """The outcome; first match wins."""
     words = seen.run.notes
     if seen.task.cancel_requested_at is not None:
         return _ended(seen, Ending.CANCELLED, seen.task.cancel_reason or "stopped by hand")

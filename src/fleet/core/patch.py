@@ -32,11 +32,9 @@ class Patch(Record):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it would change nothing at all."""
         return self == Patch()
 
     def on(self, task: Task, now: datetime) -> Task:
-        """The task with this change."""
         changed = task.moved(self.status, now) if self.status is not None else task
         changes: dict[str, Any] = {**self.fields, **self._labels(task), **self._deferral(changed, now)}
         if self.append_notes is not None:

@@ -33,7 +33,6 @@ class Receipt(Record):
 
     @property
     def told(self) -> dict[str, Any]:
-        """What is in it."""
         found: dict[str, Any] = decode(self.body)
         return found
 

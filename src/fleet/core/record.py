@@ -55,7 +55,6 @@ class Record(metaclass=RecordType):
         return made
 
     def replace(self, **changes: Any) -> Self:
-        """This record with some fields changed."""
         fields = type(self)._fields
         if not changes.keys() <= fields.keys():
             raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(changes.keys() - fields.keys()))}")
@@ -66,7 +65,6 @@ class Record(metaclass=RecordType):
         return made
 
     def as_dict(self) -> dict[str, Any]:
-        """Field names and values, in the order they were declared."""
         return {name: getattr(self, name) for name in type(self)._fields}
 
     def __setattr__(self, name: str, value: object) -> None:

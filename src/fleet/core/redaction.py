@@ -101,7 +101,6 @@ class Redactor:
         return self._walk(value, 0)
 
     def text(self, text: str) -> str:
-        """The same text with the secrets gone."""
         for secret in self._exact:
             if secret in text:
                 text = text.replace(secret, MARK)

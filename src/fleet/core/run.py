@@ -119,7 +119,6 @@ class Run(Record):
 
     @property
     def is_live(self) -> bool:
-        """Whether it has not ended yet."""
         return self.ended_at is None
 
     @property
@@ -146,7 +145,6 @@ class Run(Record):
 
     @property
     def tokens(self) -> int:
-        """All tokens of the run."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
@@ -266,7 +264,6 @@ class Message(Record):
 
     @property
     def state(self) -> str:
-        """How far it has come."""
         if self.delivered_at is not None:
             return Delivery.DELIVERED
         if self.carried_at is not None:

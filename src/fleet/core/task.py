@@ -356,11 +356,9 @@ class Caller(Record):
 
     @property
     def is_live(self) -> bool:
-        """Whether its run still is, and is known."""
         return self.epoch > 0
 
     @property
     def hint(self) -> str:
-        """What helps one that is not live."""
         over = self == Caller.over()
         return "end: the run is over." if over else "leave FLEET_RUN_TOKEN in the environment of what you start."

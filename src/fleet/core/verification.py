@@ -57,11 +57,9 @@ class Verification(Record):
 
     @property
     def in_words(self) -> str:
-        """How it ended, for a person."""
         return self.why or f"ended with exit code {self.status}"
 
     def text(self) -> str:
-        """The same as JSON."""
         return encode(self.as_dict())
 
 

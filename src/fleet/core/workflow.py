@@ -80,13 +80,11 @@ class Stage(Record):
         return encode(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data, without what is as it is by default."""
         defaults = type(self)._fields
         return {name: value for name, value in self.as_dict().items() if value != defaults[name]}
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Self:
-        """The stage in this data."""
         lists: dict[str, Any] = {name: _chains(told.get(name, ())) for name in ("after", "origins")}
         lists["reads"] = {head: _chains(found) for head, found in told.get("reads", {}).items()}
         lists |= {name: tuple(told.get(name, ())) for name in ("extra_args", "goes_on_with")}
@@ -112,7 +110,6 @@ class Plan(Record):
         raise BadInput(f"workflow {self.name!r} has no stage {name!r}")
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
         return {**self.as_dict(), "stages": [stage.as_json() for stage in self.stages]}
 
     def text(self) -> str:

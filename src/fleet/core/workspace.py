@@ -46,7 +46,6 @@ class Workspace(Record):
 
     @property
     def is_ready(self) -> bool:
-        """Whether an agent may start in it."""
         return self.ready_at is not None and self.removing_at is None and not self.is_gone
 
     @property
@@ -56,12 +55,10 @@ class Workspace(Record):
 
     @property
     def ports(self) -> range:
-        """The leased ports."""
         return range(self.first_port, self.first_port + self.port_count) if self.first_port else range(0)
 
     @property
     def saved_refs(self) -> list[str]:
-        """The refs that keep what was in it."""
         found: list[str] = decode(self.saved)
         return found
 
@@ -71,7 +68,6 @@ class Workspace(Record):
         return str(self.made.get("host") or "")
 
     def lies_on(self, host: str) -> bool:
-        """Whether it is on the disk of a host."""
         return self.host in ("", host)
 
     @property
@@ -86,6 +82,5 @@ class Workspace(Record):
 
     @property
     def made(self) -> dict[str, Any]:
-        """What setup made."""
         found: dict[str, Any] = decode(self.notes)
         return found

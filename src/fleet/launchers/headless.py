@@ -143,7 +143,6 @@ class HeadlessLauncher:
             os.close(said)
 
     def _spawn(self, folder: str, lock: int, saying: int, *, apart: bool) -> None:
-        """Start the shim alone."""
         start_detached(self._command(folder, lock, apart=apart), stdout=saying, pass_fds=(lock,))
 
     def _space(self) -> str:

@@ -63,11 +63,9 @@ class Call:
 
     @property
     def pid(self) -> int | None:
-        """The process at the other end."""
         return peer_of(self._link)
 
     def ask(self, what: str, **values: object) -> None:
-        """Say what is to be done."""
         self._asked += 1
         self._link.sendall(json.dumps({"id": self._asked, "do": what, **values}).encode() + b"\n")
 

@@ -67,7 +67,6 @@ class ShimAgent:
             raise FleetError(f"cannot write to the agent: {answer['error'] if answer else 'it is not reached'}")
 
     async def close_stdin(self) -> None:
-        """End its stdin."""
         await self._ask("close_stdin")
 
     async def cpu_seconds(self) -> float:

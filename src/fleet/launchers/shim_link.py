@@ -43,7 +43,6 @@ class Link(NamedTuple):
 
 
 def read_exit(folder: str) -> Exit | None:
-    """The exit record of a folder, if it is there and whole."""
     try:
         return exit_of(json.loads(Path(folder, "exit.json").read_bytes()))
     except (OSError, ValueError, TypeError):

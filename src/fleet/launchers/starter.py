@@ -36,7 +36,6 @@ class Starter:
 
     @property
     def works(self) -> bool:
-        """Whether it is worth asking."""
         return self.successes > 0 or self.failures < MOST_FAILURES
 
     def hand_over(self, folder: str, lock: int, saying: int, *, apart: bool) -> None:

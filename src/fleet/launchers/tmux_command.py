@@ -33,7 +33,6 @@ class SessionFacts(NamedTuple):
 
 
 def has_tmux() -> bool:
-    """Whether there is a tmux to call."""
     return shutil.which("tmux") is not None
 
 
@@ -76,7 +75,6 @@ def call(
 
 
 def reason(done: "subprocess.CompletedProcess[bytes]") -> str:
-    """What tmux said when it refused."""
     return done.stderr.decode(errors="replace").strip()[:500] or f"exit code {done.returncode}"
 
 

@@ -26,7 +26,6 @@ class Gathering(Generic[T, R]):
         self._running: dict[str, asyncio.Task[None]] = {}
 
     async def add(self, key: str, item: T) -> R:
-        """The answer to one item."""
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, []).append((item, answer))
         if key not in self._running:

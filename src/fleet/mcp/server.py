@@ -35,7 +35,6 @@ something changed; collect_worker_result has what it handed in; diff what it cha
 
 
 async def serve(desk: Desk) -> None:
-    """Answer calls until stdin ends."""
     server: Server[dict[str, Any]] = Server(
         "fleet", version=__version__, instructions=ABOUT, on_list_tools=_list, on_call_tool=_Calls(desk)
     )

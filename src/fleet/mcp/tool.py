@@ -34,7 +34,6 @@ class Tool(NamedTuple):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of its arguments."""
         (_,), parts = msgspec.json.schema_components([self.given], ref_template="#/$defs/{name}")
         own = parts.pop(self.given.__name__)
         own = {name: value for name, value in own.items() if name not in ("title", "description")}

@@ -102,11 +102,9 @@ class Look(NamedTuple):
 
     @property
     def all(self) -> int:
-        """How many there are."""
         return len(self.tasks) + len(self.flows)
 
     def meets(self, aim: Aim) -> bool:
-        """Whether this is what is waited for."""
         if self.over == self.all:
             return True
         return self.over > 0 if aim.until == "any" else aim.until == "change" and self.cursor != aim.before

@@ -189,7 +189,6 @@ class SqlConfig:
         self._sql = Statements(connection, "queries")
 
     def all(self) -> dict[str, str]:
-        """All of bd's settings that were made."""
         return dict(self._sql.rows("config"))
 
     def set(self, key: str, value: str | None) -> None:

@@ -96,7 +96,6 @@ class Mirror:
 
     @property
     def bd(self) -> Bd:
-        """The program, found once."""
         if self._bd is None:
             with self._file.unwatched():
                 self._facts = self.known(PROGRAM)

@@ -64,7 +64,6 @@ class Step(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The whole command line, without the program."""
         return (*self.argv, *self.ids)
 
 

@@ -29,7 +29,6 @@ class Telling:
         self._linked = False
 
     def __bool__(self) -> bool:
-        """Whether there is anything to tell."""
         return bool(self._steps)
 
     def run(self) -> None:

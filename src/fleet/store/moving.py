@@ -144,7 +144,6 @@ def bind(queue: SqlConnection, bound: Callable[[str], str]) -> None:
 
 
 def contents(queue: SqlConnection) -> dict[str, Contents]:
-    """What every table holds."""
     return {table.name: _contents(queue, table) for table in tables()}
 
 

@@ -74,7 +74,6 @@ class Connection:
         return _loaded[name]
 
     def listed(self, texts: Iterable[str]) -> list[str]:
-        """Texts as an array."""
         return list(texts)
 
     def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
@@ -96,7 +95,6 @@ class Connection:
         return [unescaped([tuple(row.values()) for row in rows]) for rows in found]
 
     def changes(self) -> int:
-        """How many rows this thread's last statement changed."""
         return self._here.changes
 
     def writing(self, *, durable: bool = True, alone: bool = True) -> Transaction:

@@ -24,7 +24,6 @@ TRIES = 5
 
 
 def health(connection: Connection) -> list[Vital]:
-    """Every vital sign of a server; what cannot be asked is told as wrong, never raised."""
     try:
         return list(_signs(connection))
     except StoreFault as error:

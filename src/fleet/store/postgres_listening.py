@@ -41,7 +41,6 @@ class Listener(threading.Thread):
         self.join(STOP_SECONDS)
 
     def run(self) -> None:
-        """Listen until stopped."""
         try:
             self._listen()
         finally:

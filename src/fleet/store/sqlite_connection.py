@@ -89,7 +89,6 @@ class Connection:
             return [self.rows(statement, values) for statement in statements]
 
     def changes(self) -> int:
-        """How many rows the last statement changed."""
         return self._db.changes()
 
     def blocks(self, name: str) -> dict[str, str]:
@@ -112,7 +111,6 @@ class Connection:
         return Transaction(self, "begin", self._durable)
 
     def add_function(self, name: str, call: Any) -> None:
-        """Let SQL call a pure Python function."""
         self._db.create_scalar_function(name, call, deterministic=True)
 
     def migrate(self, steps: list[tuple[int, str]]) -> None:

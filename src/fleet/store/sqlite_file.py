@@ -59,7 +59,6 @@ class FileId:
 
     @property
     def log(self) -> str:
-        """The log, where it is open."""
         return str(self._log)
 
     @property

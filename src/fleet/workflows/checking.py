@@ -32,7 +32,6 @@ class Known(NamedTuple):
 
 
 def check(graph: Graph, known: Known, faults: Faults) -> None:
-    """Note what is wrong with each stage."""
     knows = known.coder
     unknown = {coder for coder in {stage.coder for stage in graph.stages} if coder and not knows(coder)}
     for number, stage in enumerate(graph.stages):

@@ -93,7 +93,6 @@ def references(condition: Condition) -> Iterator[tuple[Reference, str | None]]:
 
 
 def holds(condition: Condition, look_up: Callable[[Reference], str]) -> bool:
-    """Whether it is so."""
     if isinstance(condition, Joined):
         parts = (holds(part, look_up) for part in condition.parts)
         if condition.word == "not":

@@ -43,7 +43,6 @@ class Fault(NamedTuple):
 
     @property
     def where(self) -> str:
-        """As editors and compilers write it."""
         if self.place != NOWHERE:
             return f"{self.file}:{self.place.line}:{self.place.column}"
         return ": ".join(part for part in (self.file, self.path) if part)
@@ -52,7 +51,6 @@ class Fault(NamedTuple):
         return f"{self.where}: {self.message}" if self.where else self.message
 
     def view(self) -> dict[str, Any]:
-        """What `--json` prints."""
         place = {"line": self.place.line, "column": self.place.column} if self.place != NOWHERE else {}
         return {"file": self.file, **place, "path": self.path, "message": self.message, "hint": self.hint}
 

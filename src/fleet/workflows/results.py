@@ -37,7 +37,6 @@ class NoList(FleetError):
 
 
 def no_item(stage: Stage) -> str:
-    """Why a stage is skipped whose list ends before it."""
     return f"{stage.items_of} has no item {stage.items_from}"
 
 

@@ -11,7 +11,6 @@ FOLDER = Path(__file__).with_name("examples")
 
 
 def names() -> list[str]:
-    """What there is."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 

@@ -155,7 +155,6 @@ def _text(value: Any) -> str:
 
 
 def _words(value: Any) -> str:
-    """Text that says something."""
     if not _text(value).strip():
         raise ValueError
     return str(value)

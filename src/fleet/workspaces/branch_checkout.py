@@ -67,7 +67,6 @@ class BranchCheckout:
 
     @property
     def lock(self) -> str:
-        """The file that git makes while it changes the index."""
         return f"{self._index}.lock"
 
     def git(self, *words: str, allow: tuple[int, ...] = (), inherit: tuple[int, ...] = ()) -> bytes:

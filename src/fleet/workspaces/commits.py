@@ -53,7 +53,6 @@ class Commit(Record):
 
     @property
     def subject(self) -> str:
-        """The first line of what it says."""
         return next((line.strip() for line in self.message.splitlines() if line.strip()), "")
 
 
@@ -93,7 +92,6 @@ def is_ancestor(view: View, commit: str, of: str) -> bool:
 
 
 def tree_of(view: View, commit: str) -> str:
-    """The tree of a commit."""
     return view.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
 
 

@@ -43,7 +43,6 @@ def put_files(view: View, root: str, index: str, files: Iterable[tuple[bytes, by
 
 
 def drop_files(view: View, root: str, index: str, names: Iterable[bytes]) -> None:
-    """Take names out of an index."""
     gone = b"\0".join(names)
     if gone:
         view.git("update-index", "-z", "--force-remove", "--stdin", tree=root, index=index, stdin=gone)

@@ -30,7 +30,6 @@ class DiffSize(Record):
 
 
 def shortstat(view: View, base: str, tree: str) -> DiffSize:
-    """How many files and lines differ."""
     told = _diff(view, base, tree, "--shortstat").decode(errors="replace")
     found = {what: int(number) for number, what in COUNTS.findall(told)}
     return DiffSize(files=found.get("file", 0), added=found.get("insertion", 0), removed=found.get("deletion", 0))

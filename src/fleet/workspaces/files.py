@@ -92,11 +92,9 @@ class _Copying:
                 self.found(each)
 
     def found(self, name: str) -> None:
-        """Copy a file that a pattern found."""
         self._copy(name, self._left_out)
 
     def done(self) -> Copied:
-        """What became of all of them."""
         return Copied(
             copied=tuple(self._copied),
             missing=tuple(self._missing),

@@ -171,7 +171,6 @@ class Readings:
                 process.terminate()
 
     def over(self, process: subprocess.Popen[bytes]) -> None:
-        """Forget a process."""
         with self._lock:
             self._going.discard(process)
 

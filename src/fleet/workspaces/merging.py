@@ -54,7 +54,6 @@ class Pile(Record):
 
     @property
     def top(self) -> str:
-        """The commit that holds all of it."""
         return self.layers[-1].commit if self.layers else self.base
 
     def below(self, count: int) -> str:
@@ -62,7 +61,6 @@ class Pile(Record):
         return self.layers[count - 1].commit if count else self.base
 
     def upto(self, count: int) -> tuple[Change, ...]:
-        """The first so many."""
         return tuple(layer.change for layer in self.layers[:count])
 
 

@@ -74,12 +74,10 @@ class Moved(Record):
 
     @property
     def ref(self) -> str:
-        """What names the commit now."""
         return self.entry.ref
 
 
 def waiting_at(branch: str) -> str:
-    """The ref of what waits for a branch."""
     return f"{WAITING}{branch}"
 
 

@@ -51,14 +51,12 @@ class Nested(Record):
         return os.path.lexists(self._shallow)
 
     def head(self, view: View) -> str | None:
-        """The commit its HEAD is at."""
         branch, commit = head_of(self.git_folder)
         named = {os.fsencode(f"refs/heads/{branch}")} if branch else set()
         ids = [commit.encode()] if commit else [made for name, made in self.refs().items() if name in named]
         return next(iter(commits_among(view, ids, env=self.env)), None)
 
     def refs(self) -> dict[bytes, bytes]:
-        """Its refs by name, as its files say."""
         packed = read_plain(os.path.join(self.git_folder, "packed-refs"), REFS_BYTES)
         rows = (line.split(b" ", 1) for line in packed.splitlines() if line[:1] not in (b"#", b"^"))
         found = {row[1]: row[0] for row in rows if len(row) == 2}

@@ -66,7 +66,6 @@ class Talks:
 
     @contextlib.contextmanager
     def going_on(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
-        """A talk goes on inside."""
         with self._lock:
             self._processes.add(process)
             if self.is_over:

@@ -55,7 +55,6 @@ class Repository(Record):
 
     @property
     def name(self) -> str:
-        """What people call it: the directory's name."""
         return os.path.basename(self.top).removesuffix(".git") or "repository"  # noqa: PTH119
 
     @property

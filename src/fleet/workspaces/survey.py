@@ -36,7 +36,6 @@ class Survey(Record):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to save."""
         return not (self.changed or self.gone or self.ignored or self.inside or self.nested)
 
 

@@ -69,7 +69,6 @@ def _plain_bytes(path: str) -> bytes | None:
 
 
 def fingerprint(repository: Repository) -> str:
-    """One hash of the snapshot."""
     return _hash(json.dumps(snapshot(repository), sort_keys=True).encode())
 
 

@@ -80,7 +80,6 @@ class View:
         return told
 
     def text(self, *words: str) -> str:
-        """The same as text without the last line's end."""
         return os.fsdecode(self.git(*words)).removesuffix("\n")
 
     def commit_of(self, name: str) -> str | None:

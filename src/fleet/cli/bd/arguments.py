@@ -51,19 +51,15 @@ class Arguments:
         self.given: dict[str, list[str]] = {}
 
     def has(self, name: str) -> bool:
-        """Whether the flag was given at all."""
         return name in self.given
 
     def flag(self, name: str) -> bool:
-        """Whether a switch is on."""
         return self.given.get(name, ["false"])[-1] not in ("false", "0", "f", "F", "FALSE", "False")
 
     def text(self, name: str, default: str = "") -> str:
-        """The last value of a flag."""
         return self.given[name][-1] if name in self.given else default
 
     def many(self, name: str) -> list[str]:
-        """All values of a flag."""
         return self.given.get(name, [])
 
     def number(self, name: str, default: int) -> int:

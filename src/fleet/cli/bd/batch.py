@@ -42,7 +42,6 @@ class Op(Record):
 
 
 def batch(session: Session) -> int:
-    """bd batch"""
     path = session.arguments.text("file", "-")
     try:
         text = read_source(path)

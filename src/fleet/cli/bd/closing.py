@@ -44,7 +44,6 @@ FLAGS = {
 
 
 def close(session: Session) -> int:
-    """bd close"""
     if session.arguments.has("continue"):
         raise Usage("--continue is not supported by fleet bd", hint="molecules are not supported; use --claim-next.")
     if not session.arguments.words:
@@ -61,7 +60,6 @@ def done(session: Session) -> int:
 
 
 def reopen(session: Session) -> int:
-    """bd reopen"""
     if not session.arguments.words:
         raise Usage("requires at least 1 arg(s), only received 0", hint="name the tasks to open again.")
     reason = checks.body("reason", session.arguments.text("reason"))

@@ -53,7 +53,6 @@ See: bd comments --help"""
 
 
 def comment(session: Session) -> int:
-    """bd comment"""
     made = _add(session, "use positional args, --stdin, or --file")
     if session.json:
         return session.answer(comment_json(made))
@@ -62,7 +61,6 @@ def comment(session: Session) -> int:
 
 
 def add(session: Session) -> int:
-    """bd comments add"""
     made = _add(session, "use positional args or -f to read from file")
     if session.json:
         return session.answer(comment_json(made))
@@ -71,7 +69,6 @@ def add(session: Session) -> int:
 
 
 def comments(session: Session) -> int:
-    """bd comments"""
     word, *more = session.arguments.at_least(1)
     if word == "list":
         raise Usage(NO_LIST)

@@ -42,7 +42,6 @@ FLAGS = {
 
 
 def count(session: Session) -> int:
-    """bd count"""
     chosen = [name for name in GROUPS if session.arguments.flag(f"by-{name}")]
     if len(chosen) > 1:
         raise Usage("only one --by-* flag can be specified")
@@ -84,7 +83,6 @@ def stats(session: Session) -> int:
 
 
 def blocked(session: Session) -> int:
-    """bd blocked"""
     with session.store.snapshot():
         where = read_filter(session)
         found = session.store.tasks.find(where.replace(parent=None, under=where.parent, blocked=True))

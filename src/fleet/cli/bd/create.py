@@ -71,7 +71,6 @@ FLAGS = {
 
 
 def create(session: Session) -> int:
-    """bd create"""
     arguments = session.arguments
     if arguments.has("file") or arguments.has("graph"):
         from fleet.cli.bd import create_many
@@ -93,7 +92,6 @@ def create(session: Session) -> int:
 
 
 def quick(session: Session) -> int:
-    """bd q"""
     if not session.arguments.words:
         raise Usage("title required", hint='`bd q "what is to be done"`')
     title = checks.title(" ".join(session.arguments.words))

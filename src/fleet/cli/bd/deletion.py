@@ -25,7 +25,6 @@ FLAGS = {
 
 
 def delete(session: Session) -> int:
-    """bd delete"""
     arguments, store = session.arguments, session.store
     cascade = arguments.flag("cascade")
     if not arguments.flag("force") or arguments.flag("dry-run"):

@@ -55,7 +55,6 @@ PHRASES = {
 
 
 def dep(session: Session) -> int:
-    """bd dep"""
     arguments = session.arguments
     if len(arguments.words) > 1:
         raise Usage(
@@ -78,7 +77,6 @@ def dep(session: Session) -> int:
 
 
 def add(session: Session) -> int:
-    """bd dep add"""
     if session.arguments.has("file"):
         return _add_file(session)
     first, second = _two_ids(session)
@@ -93,7 +91,6 @@ def add(session: Session) -> int:
 
 
 def remove(session: Session) -> int:
-    """bd dep remove"""
     first, second = session.arguments.exactly(2)
     task = _find(session, first)
     needs = second if second.startswith(EXTERNAL) else _find_needed(session, second)
@@ -105,7 +102,6 @@ def remove(session: Session) -> int:
 
 
 def relate(session: Session) -> int:
-    """bd dep relate"""
     one, other = _pair(session)
     try:
         dependencies.relate(session.store, one, other, actor=session.actor)
@@ -115,7 +111,6 @@ def relate(session: Session) -> int:
 
 
 def unrelate(session: Session) -> int:
-    """bd dep unrelate"""
     one, other = _pair(session)
     dependencies.unrelate(session.store, one, other)
     return _answer_pair(session, one, other, "unrelated", "Unlinked")

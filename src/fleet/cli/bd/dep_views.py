@@ -46,7 +46,6 @@ ESCAPES = (("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"))
 
 
 def list_edges(session: Session) -> int:
-    """bd dep list"""
     up = _direction(session, ("down", "up")) == "up"
     keys = [session.find(word, doing=f"resolving {word}") for word in session.arguments.at_least(1)]
     kind = session.arguments.text("type")
@@ -69,7 +68,6 @@ def list_edges(session: Session) -> int:
 
 
 def tree(session: Session) -> int:
-    """bd dep tree"""
     (word,) = session.arguments.exactly(1)
     direction = _direction(session, ("down", "up", "both"))
     depth = session.arguments.number("max-depth", 50)
@@ -98,7 +96,6 @@ def tree(session: Session) -> int:
 
 
 def cycles(session: Session) -> int:
-    """bd dep cycles"""
     with session.store.snapshot():
         found = dependencies.circles(session.store)
         tasks = _tasks(session, [key for circle in found for key in circle])

@@ -41,7 +41,6 @@ LATE = ("ephemeral", "no_history", "pinned", "is_template")
 
 
 def export(session: Session) -> int:
-    """bd export"""
     if session.arguments.words:
         raise Usage(f"export takes no words, got {session.arguments.words[0]!r}", hint="`bd export -o FILE`")
     path = session.arguments.text("output")

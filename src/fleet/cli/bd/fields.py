@@ -146,7 +146,6 @@ def known_coder(session: Session, name: str) -> str:
 
 
 def estimate(arguments: Arguments) -> int:
-    """The estimate in minutes."""
     minutes = arguments.number("estimate", 0)
     if minutes < 0:
         raise BadInput("estimate must be a number of minutes, 0 or more")

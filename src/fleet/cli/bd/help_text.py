@@ -26,7 +26,6 @@ def show(name: str, rest: list[str]) -> int:
 
 
 def show_verb(verb: Verb) -> int:
-    """Help for one verb."""
     lines = [verb.help, "", f"usage: fleet bd {verb.name} {verb.usage}".rstrip() + " [flags]"]
     flags = verb.flags()
     if flags:

@@ -28,7 +28,6 @@ FLAGS = {
 
 
 def import_(session: Session) -> int:
-    """bd import"""
     arguments = session.arguments
     names = [*arguments.words, *arguments.many("input")]
     if len(names) != 1:

@@ -22,7 +22,6 @@ RESERVED = "provides:"
 
 
 def add(session: Session) -> int:
-    """bd label add"""
     *words, last = session.arguments.at_least(2)
     names = _new_labels(last)
     keys = _find_all(session, words)
@@ -31,7 +30,6 @@ def add(session: Session) -> int:
 
 
 def remove(session: Session) -> int:
-    """bd label remove"""
     *words, last = session.arguments.at_least(2)
     names = _labels(last)
     keys = _find_all(session, words)
@@ -40,7 +38,6 @@ def remove(session: Session) -> int:
 
 
 def list_labels(session: Session) -> int:
-    """bd label list"""
     (word,) = session.arguments.exactly(1)
     key = session.find(word, doing=f"resolving {word}")
     found = session.store.tasks.get(key).labels
@@ -54,7 +51,6 @@ def list_labels(session: Session) -> int:
 
 
 def list_all(session: Session) -> int:
-    """bd label list-all"""
     found = session.store.tasks.labels()
     if session.json:
         return session.answer([{"label": name, "count": count} for name, count in found.items()])
@@ -69,7 +65,6 @@ def list_all(session: Session) -> int:
 
 
 def propagate(session: Session) -> int:
-    """bd label propagate"""
     word, last = session.arguments.exactly(2)
     names = _new_labels(last)
     parent = session.find(word, doing=f"resolving parent {word}")
@@ -83,7 +78,6 @@ def propagate(session: Session) -> int:
 
 
 def tag(session: Session) -> int:
-    """bd tag"""
     word, last = session.arguments.exactly(2)
     names = _new_labels(last)
     key = session.find(word, doing=f"resolving {word}")

@@ -43,7 +43,6 @@ GATES, INFRA = ("gate",), ("agent", "role", "rig", "message")
 
 
 def list_tasks(session: Session) -> int:
-    """bd list"""
     arguments = session.arguments
     sort = arguments.text("sort", "hybrid" if arguments.flag("ready") else "priority")
     if sort not in (*SORTS, "hybrid"):

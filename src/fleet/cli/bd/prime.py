@@ -75,7 +75,6 @@ QUESTION: and stop. If fleet started you for a task, closing that task hands it 
 
 
 def prime(session: Session) -> int:
-    """bd prime"""
     arguments = session.arguments
     if arguments.flag("memories-only"):
         return 0

@@ -51,7 +51,6 @@ USUAL_LIMIT = 100
 
 
 def ready(session: Session) -> int:
-    """bd ready"""
     arguments = session.arguments
     for flag in ("mol", "mol-type", "gated"):
         if arguments.has(flag):

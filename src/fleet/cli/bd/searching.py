@@ -65,7 +65,6 @@ STALE_STATUSES = (Status.OPEN, Status.IN_PROGRESS, Status.BLOCKED, Status.DEFERR
 
 
 def search(session: Session) -> int:
-    """bd search"""
     arguments = session.arguments
     query = " ".join(arguments.words) or arguments.text("query")
     if not query.strip():
@@ -90,7 +89,6 @@ def search(session: Session) -> int:
 
 
 def stale(session: Session) -> int:
-    """bd stale"""
     from datetime import timedelta
 
     arguments = session.arguments
@@ -117,7 +115,6 @@ def stale(session: Session) -> int:
 
 
 def children(session: Session) -> int:
-    """bd children"""
     text = session.arguments.word(0, "the id of the parent")
     with session.store.snapshot():
         try:

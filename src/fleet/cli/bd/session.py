@@ -94,7 +94,6 @@ class Session:
         return 0
 
     def say(self, text: str) -> None:
-        """Print a line for a person."""
         sys.stdout.write(shown(text) + "\n")
 
     def warn(self, text: str) -> None:
@@ -102,7 +101,6 @@ class Session:
         sys.stderr.write(shown(text) + "\n")
 
     def close(self) -> None:
-        """Let go of the queue."""
         if self._fleet is not None:
             self._fleet.store.close()
 
@@ -123,7 +121,6 @@ class NoMatch(FleetError):
 
 
 def wants_json(arguments: Arguments) -> bool:
-    """Whether to answer in JSON."""
     if arguments.has("json"):
         return arguments.flag("json")
     if arguments.text("format") == "json":

@@ -52,7 +52,6 @@ TYPE_TEXTS = {
 
 
 def config_get(session: Session) -> int:
-    """bd config get"""
     (key,) = _words(session, 1)
     value = config(session).get(key, "")
     if session.json:
@@ -62,7 +61,6 @@ def config_get(session: Session) -> int:
 
 
 def config_set(session: Session) -> int:
-    """bd config set"""
     key, value = _words(session, 2)
     with session.store.atomic():
         value = checked(session, _key(key), value)
@@ -77,7 +75,6 @@ def config_set(session: Session) -> int:
 
 
 def config_unset(session: Session) -> int:
-    """bd config unset"""
     (key,) = _words(session, 1)
     with session.store.atomic():
         if key == PREFIX:
@@ -90,7 +87,6 @@ def config_unset(session: Session) -> int:
 
 
 def config_list(session: Session) -> int:
-    """bd config list"""
     found = config(session)
     if session.json:
         return session.answer(found)
@@ -100,7 +96,6 @@ def config_list(session: Session) -> int:
 
 
 def statuses(session: Session) -> int:
-    """bd statuses"""
     custom = dict(sorted(checks.custom_statuses(session.store.config.all()).items()))
     if session.json:
         rows = [
@@ -123,7 +118,6 @@ def statuses(session: Session) -> int:
 
 
 def types(session: Session) -> int:
-    """bd types"""
     custom = checks.custom_types(session.store.config.all())
     if session.json:
         rows = [{"name": name, "description": text} for name, text in TYPE_TEXTS.items()]
@@ -138,7 +132,6 @@ def types(session: Session) -> int:
 
 
 def where(session: Session) -> int:
-    """bd where"""
     prefix = config(session)[PREFIX]
     if session.json:
         return session.answer(
@@ -149,7 +142,6 @@ def where(session: Session) -> int:
 
 
 def info(session: Session) -> int:
-    """bd info"""
     number = session.store.tasks.count(Filter())[""]
     if session.json:
         found = {"database_path": session.home.database, "mode": "direct", "issue_count": number}
@@ -160,7 +152,6 @@ def info(session: Session) -> int:
 
 
 def version(session: Session) -> int:
-    """bd version"""
     if session.json:
         return session.answer({"version": BD_VERSION, "build": f"fleet {__version__}", "branch": "fleet"})
     session.say(f"bd version {BD_VERSION} (fleet {__version__})")

@@ -41,7 +41,6 @@ FLAGS = {
 
 
 def assign(session: Session) -> int:
-    """bd assign"""
     word, name = session.arguments.exactly(2)
     task = _change(session, word, Patch(fields={"assignee": checks.line("assignee", name)}))
     named = f"{task.id} — {clean(task.title)}"
@@ -49,14 +48,12 @@ def assign(session: Session) -> int:
 
 
 def priority(session: Session) -> int:
-    """bd priority"""
     word, text = session.arguments.exactly(2)
     task = _change(session, word, Patch(fields={"priority": checks.priority(text)}))
     return _answer(session, task, f"✓ Set priority of {task.id} — {clean(task.title)} to P{task.priority}")
 
 
 def note(session: Session) -> int:
-    """bd note"""
     word = session.arguments.at_least(1)[0]
     text = free_text(session, "note", "use positional args, --stdin, or --file")
     task = _change(session, word, Patch(append_notes=text))
@@ -64,7 +61,6 @@ def note(session: Session) -> int:
 
 
 def defer(session: Session) -> int:
-    """bd defer"""
     words, store = session.arguments.at_least(1), session.store
     until = _until(session)
     reason = checks.body("reason", session.arguments.text("reason"))
@@ -83,7 +79,6 @@ def defer(session: Session) -> int:
 
 
 def undefer(session: Session) -> int:
-    """bd undefer"""
     words, store = session.arguments.at_least(1), session.store
     done: list[Task] = []
     with store.atomic():
@@ -96,7 +91,6 @@ def undefer(session: Session) -> int:
 
 
 def unclaim(session: Session) -> int:
-    """bd unclaim"""
     arguments = session.arguments
     words = arguments.at_least(1)
     if arguments.has("force") and arguments.has("if-assignee"):

@@ -44,7 +44,6 @@ SEPARATOR = "\n\n" + "─" * 60 + "\n"
 
 
 def show(session: Session) -> int:
-    """bd show"""
     arguments = session.arguments
     for flag in ("current", "thread", "as-of", "watch"):
         if arguments.has(flag):

@@ -30,7 +30,6 @@ def shown(lines: str) -> str:
 
 
 def block(text: str, indent: str = "  ") -> str:
-    """Several lines of somebody else's text, each safe and indented."""
     return "\n".join(indent + clean(line.expandtabs()) for line in text.splitlines())
 
 

@@ -57,7 +57,6 @@ FLAGS = {
 
 
 def update(session: Session) -> int:
-    """bd update"""
     arguments = session.arguments
     if arguments.has("await-id"):
         raise Usage("--await-id is not supported by fleet bd", hint="gates are not supported.")

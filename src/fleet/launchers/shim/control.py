@@ -44,12 +44,10 @@ class Control:
         loop.read(self._listener.fileno(), self._accept)
 
     def tell(self, message: "dict[str, Any]") -> None:
-        """Say something to everybody."""
         for client in list(self._clients):
             self._send(client, _line(message))
 
     def close(self) -> None:
-        """Take the socket away."""
         _remove("control")
 
     def _accept(self) -> None:

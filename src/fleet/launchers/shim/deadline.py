@@ -35,7 +35,6 @@ class Deadline:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the tree stands still."""
         return self._since is not None
 
     @property
@@ -44,7 +43,6 @@ class Deadline:
         return self._before + (clock() - self._since if self._since is not None else 0.0)
 
     def state(self) -> "dict[str, object]":
-        """What is told of it."""
         return {"fenced": self._at is not None or self.is_frozen, "frozen": round(self.frozen_seconds, 3)}
 
     def put_off(self, seconds: float, counted_at: float | None = None) -> None:

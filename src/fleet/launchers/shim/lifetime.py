@@ -193,7 +193,6 @@ class Shim:
         return survivors
 
     def _answer(self, request: "dict[str, Any]") -> "dict[str, Any]":
-        """Do what a client asks."""
         action = self._ACTIONS.get(request.get("do"))
         if action is None:
             return {"error": f"unknown request {request.get('do')!r}"}

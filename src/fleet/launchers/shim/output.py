@@ -55,7 +55,6 @@ class Output:
         return len(chunk)
 
     def flush(self) -> None:
-        """Write what waits, as far as the cap and the disk allow."""
         self.retry_at = time.monotonic() + RETRY_SECONDS
         if not self._rest or not self._room:
             return

@@ -53,7 +53,6 @@ class Stdin:
         return ""
 
     def feed(self) -> None:
-        """Pass on what fits."""
         try:
             while self.busy:
                 with memoryview(self._waiting) as view:

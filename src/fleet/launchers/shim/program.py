@@ -65,7 +65,6 @@ def settle(folder: str) -> int:
 
 
 def read_spec() -> "dict[str, Any]":
-    """What to start."""
     handle = os.open("spec.json", os.O_RDONLY | os.O_CLOEXEC)
     data = bytearray()
     while chunk := os.read(handle, 1024 * 1024):

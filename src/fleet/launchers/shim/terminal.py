@@ -41,11 +41,9 @@ class Keyboard(Stdin):
         self._closing = True
 
     def write(self, text: str) -> str:
-        """Refuse it."""
         return "the agent has a terminal: paste the text or press keys there"
 
     def close(self) -> str:
-        """Refuse it."""
         return self.write("")
 
 
@@ -71,8 +69,6 @@ class Terminal(Streams):
         os.tcsetpgrp(0, os.getpid())
 
     def watch(self, loop: "Loop", hung_up: "Callable[[], None]") -> None:
-        """Call once when the terminal has gone."""
-
         def gone() -> None:
             loop.forget(0)
             hung_up()
@@ -91,7 +87,6 @@ class Terminal(Streams):
             pass  # it or the terminal is gone
 
     def place(self) -> "dict[str, str]":
-        """The session and the pane."""
         return {"session": self._session, "pane": os.environ.get("TMUX_PANE", "")}
 
 

@@ -109,7 +109,6 @@ class Descendants:
         return self._ice.form(self.others, stop)
 
     def thaw(self) -> None:
-        """Each of them."""
         self._ice.melt(self.others)
 
     def used(self) -> tuple[float, int]:

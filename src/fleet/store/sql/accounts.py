@@ -30,7 +30,6 @@ class SqlAccounts:
         self._sql = Statements(connection, "history")
 
     def all(self) -> list[Account]:
-        """Every account that something is known about."""
         return [record_from(Account, row) for row in self._sql.rows("accounts")]
 
     def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:

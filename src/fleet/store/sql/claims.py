@@ -152,6 +152,5 @@ class SqlClaims:
 
 
 def claim_of(task: Task) -> Claim:
-    """The claim that a claimed task bears."""
     assert task.claim_expires_at is not None
     return Claim(task=task, owner=task.claim_owner, epoch=task.epoch, expires_at=task.claim_expires_at)

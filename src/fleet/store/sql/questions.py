@@ -48,6 +48,5 @@ class SqlQuestions:
         raise QuestionNotFound(question_id)
 
     def find(self, *, task_id: str | None = None, unanswered: bool = False) -> list[Question]:
-        """Questions, oldest first."""
         rows = self._sql.joined("questions", "questions_chosen", task=task_id, unanswered=unanswered)
         return [record_from(Question, row) for row in rows]

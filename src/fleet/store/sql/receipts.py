@@ -37,11 +37,9 @@ class SqlReceipts:
             return linked
 
     def get(self, run_id: str) -> Receipt | None:
-        """The receipt of a run, if it has one."""
         return next(iter(self._receipts("of_run", run=run_id)), None)
 
     def of_task(self, task_id: str) -> list[Receipt]:
-        """The receipts of a task's runs, oldest first."""
         return self._receipts("of_task", task=task_id)
 
     def chain(self, owner: str) -> list[Receipt]:

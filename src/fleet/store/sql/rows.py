@@ -23,7 +23,6 @@ _LABELS_AT = _FIELDS.index("labels")
 
 
 def task_from(row: tuple[Any, ...]) -> Task:
-    """A task from the columns of the query `tasks`."""
     values = list(row)
     for at in _INSTANT_AT:
         if values[at] is not None:
@@ -38,7 +37,6 @@ def task_from(row: tuple[Any, ...]) -> Task:
 
 
 def task_values(task: Task) -> dict[str, Any]:
-    """A task's columns."""
     values = task.as_dict()
     for name in _INSTANTS:
         if values[name] is not None:
@@ -52,7 +50,6 @@ def task_values(task: Task) -> dict[str, Any]:
 
 
 def edge_from(row: tuple[Any, ...]) -> Edge:
-    """An edge from the columns of the edge queries."""
     task, needs, kind, created_at, created_by, metadata, thread_id = row
     return Edge(
         task=task,
@@ -66,18 +63,15 @@ def edge_from(row: tuple[Any, ...]) -> Edge:
 
 
 def edge_values(edge: Edge) -> dict[str, Any]:
-    """An edge's columns."""
     return {**edge.as_dict(), "created_at": to_micros(edge.created_at)}
 
 
 def comment_from(row: tuple[Any, ...]) -> Comment:
-    """A comment from the columns of the query `comments`."""
     key, task_id, author, text, created_at = row
     return Comment(id=key, task_id=task_id, author=author, text=text, created_at=from_micros(created_at))
 
 
 def caller_from(row: tuple[Any, ...]) -> Caller:
-    """A caller from the columns of the query `caller`."""
     task_id, run_id, epoch, depth, budget_usd, repos = row
     return Caller(
         task_id=task_id, run_id=run_id, epoch=epoch, depth=depth, budget_usd=budget_usd, repos=tuple(decode(repos))

@@ -88,7 +88,6 @@ class SqlRuns:
                 raise ClaimLost(run.task_id, run.epoch)
 
     def get(self, run_id: str) -> Run | None:
-        """One run, if there is one."""
         return next(iter(self._runs("with_id", id=run_id)), None)
 
     def of_task(self, task_id: str) -> list[Run]:

@@ -44,7 +44,6 @@ class SqlWorkflows:
         raise WorkflowNotFound(workflow_id)
 
     def newest(self, *, limit: int) -> list[Workflow]:
-        """The newest workflows, newest first."""
         return [record_from(Workflow, row) for row in self._sql.joined("workflows", "newest", limit=limit)]
 
     def stop(self, workflow_id: str, reason: str, at: datetime) -> bool:
@@ -66,7 +65,6 @@ class SqlWorkflows:
         return [record_from(StageOf, row) for row in self._sql.joined("stages", "of_workflow", workflow=workflow_id)]
 
     def stage_of(self, task_id: str) -> StageOf | None:
-        """Which stage a task is, if it is one."""
         rows = self._sql.joined("stages", "of_task", task=task_id)
         return next((record_from(StageOf, row) for row in rows), None)
 

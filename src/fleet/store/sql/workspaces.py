@@ -53,7 +53,6 @@ class SqlWorkspaces:
             return leased
 
     def get(self, task_id: str) -> Workspace | None:
-        """The newest workspace of a task, gone or not."""
         return next(iter(self._workspaces("newest_of_task", task=task_id)), None)
 
     def find(self, *, common: str | None = None, gone: bool = False) -> list[Workspace]:
