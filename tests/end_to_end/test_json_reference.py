@@ -24,7 +24,7 @@ CALLS = {
     "fleet prompt": "prompt long x --wait 0",
     "fleet kill": "kill long --yes",
 }
-FLOW = '[[stages]]\nname = "write"\nprompt = "x"\n'
+FLOW = '[[stages]]\nname = "write"\ncoder = "demo"\nprompt = "x"\n'
 
 
 def keys_on_the_page(section: str) -> set[str]:
@@ -48,7 +48,7 @@ def test_commands_print_the_keys_on_the_page(home: Supervised) -> None:
     home.fleet.ok("bd", "create", "ask", "--description", 'demo: ask="Which?"')
     home.fleet.ok("workflow", "run", str(flow))
     home.fleet.ok("wait", "one", "--timeout", "60")
-    home.fleet.ok("create", "long", "--headless", "-p", "x\ndemo: silent=60")
+    home.fleet.ok("create", "long", "--headless", "-p", "x\ndemo: silent=600")
     wait_for(lambda: asks(home), "a question", home.describe)
     wrong = []
     for section, words in CALLS.items():
