@@ -145,8 +145,8 @@ async def over(context: Context, claim: Claim, settled: Verdict = ENDS_WELL) -> 
     def write() -> None:
         with context.store.atomic():
             context.store.runs.end(run.replace(ended_at=context.now(), ending=Ending.FINISHED))
-            verdict = staging.judged(context.store.ports, task, outcome, settled)
-            staging.after(context.store.ports, context.store.claims.settle(claim, verdict))
+            verdict = staging.judge_stage(context.store.ports, task, outcome, settled)
+            staging.stop_other_stages(context.store.ports, context.store.claims.settle(claim, verdict))
             made = Result(task_id=task.id, run_id=run.id, made_at=context.now(), made_by="agent", body=encode(BODY))
             context.store.results.keep(made)
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 DEEPEST = 100
 
 
-def briefed(store: Store, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
-    """A token for the run, what it is to be told, and what was asked about its task."""
-    token = admitted(store, claim, run)
+def gather_inputs(store: Store, claim: Claim, run: Run) -> tuple[str, list[Message], list[Question]]:
+    """Return a token for the run, the messages for its agent, and the questions about its task."""
+    token = issue_token(store, claim, run)
     return token, _waiting(store, run.task_id), store.questions.find(task_id=run.task_id)
 
 
-def admitted(store: Store, claim: Claim, run: Run) -> str:
-    """A token for the run, which tells how many runs led to its task and in which repositories it may make tasks."""
+def issue_token(store: Store, claim: Claim, run: Run) -> str:
+    """Return a new token for the run, with its depth and the repositories in which it may create tasks."""
     depth, made_by = 0, claim.task.made_by
     while made_by and depth < DEEPEST:
         found = store.tasks.find(Filter(ids=(made_by,)), sort="id", limit=1)
@@ -36,7 +36,7 @@ def admitted(store: Store, claim: Claim, run: Run) -> str:
 
 
 def keep_prompt(store: Store, run: Run, text: str) -> None:
-    """Keep the prompt of a run in a terminal as its first message; those of earlier runs are over."""
+    """Record the prompt of a run in a terminal as its first message, in place of those of earlier runs."""
     with store.atomic():
         for each in store.messages.find(run.task_id):
             if each.is_prompt:
@@ -45,7 +45,7 @@ def keep_prompt(store: Store, run: Run, text: str) -> None:
 
 
 def _waiting(store: Store, task_id: str) -> list[Message]:
-    """What the agent of a task has not heard, also as part of a prompt that it never got."""
+    """Return the messages that the agent of a task has not received, also those in prompts that it never received."""
     found = store.messages.find(task_id)
     unheard: set[str] = set()  # the runs since the last one whose prompt was heard
     for prompt in filter(lambda each: each.is_prompt, found):
@@ -58,7 +58,7 @@ def _waiting(store: Store, task_id: str) -> list[Message]:
     ]
 
 
-def carry(store: Store, messages: list[Message], run: Run) -> None:
-    """Note that these messages went into the prompt of a run."""
+def mark_carried(store: Store, messages: list[Message], run: Run) -> None:
+    """Mark messages as part of the prompt of a run."""
     for message in messages:
         store.messages.mark(message.id, Delivery.CARRIED, store.now(), run.id)

@@ -51,8 +51,8 @@ def body_of(run: Run, outcome: Outcome, found: Gathered) -> dict[str, Any]:
     return body
 
 
-def keep(store: Store, live: Live, outcome: Outcome, found: Gathered, *, failed: bool) -> None:
-    """Put what a task hands on into the history, within the caller's transaction."""
+def keep_result(store: Store, live: Live, outcome: Outcome, found: Gathered, *, failed: bool) -> None:
+    """Keep the result of a task for the tasks that wait for it, within the caller's transaction."""
     told = body_of(live.run, outcome, found)
     if failed and told["status"] in (COMPLETED, NO_CHANGES):
         told["status"] = FAILED  # whatever its agent says
@@ -67,8 +67,8 @@ def keep(store: Store, live: Live, outcome: Outcome, found: Gathered, *, failed:
     store.results.keep(result)
 
 
-def skipped(task_id: str, store: Store, *, no_item: bool = False) -> Result:
-    """What a stage that did not run hands on."""
+def skipped_result(task_id: str, store: Store, *, no_item: bool = False) -> Result:
+    """Return the result of a stage that did not run."""
     body = {"status": SKIPPED, **({NO_ITEM: True} if no_item else {})}
     return Result(task_id=task_id, run_id="", made_at=store.now(), made_by=FLEET, body=encode(body))
 

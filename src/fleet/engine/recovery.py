@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from fleet.core.errors import BranchTaken, ClaimLost, FleetError, IllegalMove, StoreFault, TaskNotFound
 from fleet.core.filter import Filter
 from fleet.core.task import Claim, Status
-from fleet.engine import losing
-from fleet.engine.briefing import admitted
+from fleet.engine import lost_claim
+from fleet.engine.briefing import issue_token
 from fleet.engine.evidence.spawn import begun_now
 from fleet.engine.folder import folder_of
 from fleet.engine.giving_back import put_off
@@ -86,7 +86,7 @@ class Recovery:
         """End the agents of our runs, whoever followed them; the next supervisor settles what these came to."""
         context, store = self._context, self._context.store
         for run in await store.call(store.runs.live, context.owner):
-            await losing.is_gone(context, run)
+            await lost_claim.end_agent(context, run)
 
     async def reap(self, followed: Iterable[str]) -> tuple[list[Work], list[Task]]:
         """What others let expire: runs that can be gone on with from here, and tasks that were given back.
@@ -143,7 +143,7 @@ class Recovery:
                     store.workspaces.save(leased.replace(ready_at=space.ready_at, notes=space.notes))
                 # All of its output is read again: what was noted of it before does not count twice.
                 run = store.runs.begin(claim, run.replace(spawn=begun_now(context.home, run)))
-                admitted(store.ports, claim, run)
+                issue_token(store.ports, claim, run)
                 return claim, run
         except (TaskNotFound, IllegalMove) as error:
             log.info("%s cannot be put on record: %s", stray.run_id, error)
@@ -173,7 +173,7 @@ class Recovery:
                     log.warning("%s: what is in its worktree is saved: %s", stray.run_id, command)
         await agent.kill_tree()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(agent.ended(), losing.END_SECONDS)
+            await asyncio.wait_for(agent.ended(), lost_claim.END_SECONDS)
 
     async def _adopt(self, run: Run) -> Work | None:
         context, store = self._context, self._context.store
@@ -185,9 +185,9 @@ class Recovery:
         asked = context.cluster.leases.now()
         claim = await store.call(self._claim_again, run)
         if claim is None:
-            if run.owner == context.owner and await losing.is_gone(context, run):
+            if run.owner == context.owner and await lost_claim.end_agent(context, run):
                 with contextlib.suppress(ClaimLost):
-                    await store.call(losing.record, context, run)
+                    await store.call(lost_claim.record_loss, context, run)
             return None
         context.cluster.leases.confirm([run.task_id], asked, context.settings.supervisor.claim_seconds)
         log.info("%s %s", "adopted" if agent else "found ended:", run.id)
@@ -244,7 +244,7 @@ def _end_lost(home: Home, folders: list[str]) -> None:
     for folder in sorted(set(held.values())):
         log.warning("%s was deleted or moved while its agent lived: the agent is ended", folder)
     kill_shims(held)
-    give_up = time.monotonic() + losing.END_SECONDS
+    give_up = time.monotonic() + lost_claim.END_SECONDS
     while held and (held := lost_shims(home.tasks, folders)):
         if time.monotonic() > give_up:
             raise FleetError(f"agents whose folders were deleted do not end: {sorted(set(held.values()))}")

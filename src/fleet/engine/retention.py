@@ -87,11 +87,12 @@ def due_before(now: datetime, raw_days: int) -> datetime:
 
 
 def sweep(context: Context) -> int:
-    """Remove some of the raw output that is due; from how many runs. May be called often: it looks once a day.
+    """Remove some of the raw output that is due. Return from how many runs.
 
-    While more is due it goes on with each call, a bounded part at a time. Call it where the store is asked.
+    May be called often: it looks once a day, and while more is due, each call removes a bounded part. Call it on the
+    store's thread.
     """
-    store = context.store
+    store = context.store.ports
     now = context.now()
     name = context.cluster.own_key(SWEPT)  # each host removes its own
     mark = read_mark(store.config.all().get(name, ""))

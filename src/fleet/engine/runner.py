@@ -13,7 +13,7 @@ from fleet.core.errors import ClaimLost, FleetError, StoreAway
 from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.core.task import INTERACTIVE
-from fleet.engine import losing, settling, staging, starting
+from fleet.engine import lost_claim, settling, staging, starting
 from fleet.engine.room import ROOM_SECONDS, is_no_room
 from fleet.engine.secrets import SecretRefused
 from fleet.engine.staging import Skipped
@@ -67,7 +67,7 @@ class Runner:
             live = await self._begun()
         except ClaimLost:
             log.warning("claim on %s lost before it started", self.claim.task.id)
-            await losing.lose_begun(self._context, self.claim)
+            await lost_claim.end_run_of(self._context, self.claim)
         else:
             if live is not None:
                 await self._take_messages(live)
@@ -110,7 +110,7 @@ class Runner:
             if self._left:
                 return
             if self._lost:
-                await losing.lose(self._context, live.run, None)
+                await lost_claim.end_lost_run(self._context, live.run, None)
                 return
             if exit is None and not launcher.was_started(live.place):
                 self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
@@ -127,24 +127,26 @@ class Runner:
             except StoreAway:  # who has it now cannot be asked
                 await self.kill()
             if not self._left:
-                await losing.lose(self._context, live.run, live.agent)
+                await lost_claim.end_lost_run(self._context, live.run, live.agent)
 
     async def give_up(self, error: Exception) -> None:
-        """After a fault of our own: end the agent and count it as a failure, so that it cannot return for ever.
+        """End the agent after a bug of the supervisor, and count a failure, so that the task cannot return for ever.
 
-        The run of an agent that does not end goes on: it is found again when its claim has expired.
+        If the agent does not end, its run continues: it is found again when its claim has expired.
         """
         outcome = Outcome(ending=Ending.FAILED, reason=f"following it failed: {error}")
         with contextlib.suppress(FleetError):
             live = self.live
-            if not await (
-                losing.is_gone(self._context, live.run) if live else losing.end_begun(self._context, self.claim)
-            ):
+            if live is None:
+                is_gone = await lost_claim.end_agent_of(self._context, self.claim)
+            else:
+                is_gone = await lost_claim.end_agent(self._context, live.run)
+            if not is_gone:
                 return
             try:
                 await settling.settle_unstarted(self._context, self.claim, outcome)
             except ClaimLost:
-                await losing.lose_begun(self._context, self.claim)
+                await lost_claim.end_run_of(self._context, self.claim)
 
     def stop(self, ending: str, reason: str) -> None:
         """Have the agent asked to stop; what is left after the grace is killed."""

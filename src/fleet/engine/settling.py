@@ -24,7 +24,7 @@ from fleet.engine.evidence import receipts, spawn
 from fleet.engine.evidence.gathering import NO_CHANGES, process
 from fleet.engine.folder import TaskFolder, home_of
 from fleet.engine.giving_back import put_off
-from fleet.engine.losing import end_task_json
+from fleet.engine.lost_claim import end_task_json
 from fleet.engine.store_calls import retry_until_stored
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def settle(
             # A run that is followed by another hands on nothing; of one that a person stopped nothing was looked at.
             by_hand = outcome.ending == Ending.CANCELLED and not staging.is_cut_short(outcome)
             if outcome.ending in DONE or (failed and not by_hand):
-                handing_on.keep(store.ports, live, outcome, found, failed=failed)
+                handing_on.keep_result(store.ports, live, outcome, found, failed=failed)
             return settled, outcome
 
     task, outcome = await retry_until_stored(store.call, f"the end of {live.run.id}", write)
@@ -111,8 +111,7 @@ def judge_run(live: Live, end: Seen, found: Gathered, outcome: Outcome) -> tuple
 
 
 async def settle_unstarted(context: Context, claim: Claim, outcome: Outcome) -> Task:
-    """Record that a run could not even be started. Raises ClaimLost."""
-
+    """Record that a run could not be started, and decide where its task goes. Raises ClaimLost."""
     store = context.store
 
     def write() -> Task:
@@ -129,10 +128,10 @@ async def settle_unstarted(context: Context, claim: Claim, outcome: Outcome) -> 
             )
             run = store.runs.get(task.run_id)
             if run is not None and run.is_live:
-                receipt = _unstarted(context, run, outcome)
-                store.runs.end(_ended(run, outcome, context).replace(finding=receipt.finding, receipt=receipt.hash))
+                receipt = _keep_empty_receipt(context, run, outcome)
+                store.runs.end(_end_run(run, outcome, context).replace(finding=receipt.finding, receipt=receipt.hash))
                 _note_account(context, run, outcome, rules_of(task))
-            settled = _settled(store.ports, claim, task, outcome, verdict)
+            settled = _settle_task(store.ports, claim, task, outcome, verdict)
             if run is not None:
                 end_task_json(context.home, context.redactor, settled, run)
             return settled
@@ -141,15 +140,14 @@ async def settle_unstarted(context: Context, claim: Claim, outcome: Outcome) -> 
 
 
 async def give_back(context: Context, claim: Claim, reason: str, seconds: float) -> Task:
-    """Put a task back for a while, for a reason that is not its own; nothing is counted. Raises ClaimLost."""
-
+    """Put a task back for some seconds without counting it, for a reason that is not the task's. Raises ClaimLost."""
     store = context.store
 
     def write() -> Task:
         with store.atomic():
             run = store.runs.get(claimed_task(store.ports, claim).run_id)
             if run is not None and run.is_live:
-                store.runs.end(_ended(run, Outcome(ending=Ending.RELEASED, reason=reason), context))
+                store.runs.end(_end_run(run, Outcome(ending=Ending.RELEASED, reason=reason), context))
                 end_task_json(context.home, context.redactor, store.tasks.get(run.task_id), run)
             freed = store.claims.settle(claim, Verdict(status=Status.OPEN))
             return put_off(store.ports, freed, context.redactor.redact(reason), seconds)
@@ -158,7 +156,7 @@ async def give_back(context: Context, claim: Claim, reason: str, seconds: float)
 
 
 def claimed_task(store: Store, claim: Claim) -> Task:
-    """The claimed task as it is now. Raises ClaimLost where it was deleted: nobody holds it any more."""
+    """Return the claimed task as it is now. Raises ClaimLost if it was deleted."""
     try:
         return store.tasks.get(claim.task.id)
     except TaskNotFound:
@@ -166,10 +164,7 @@ def claimed_task(store: Store, claim: Claim) -> Task:
 
 
 def _rules(task: Task, found: Gathered) -> Rules:
-    """The rules that hold for a task; one made through tools or as a stage may say itself that there was nothing to do.
-
-    Codefleet's callers know it so.
-    """
+    """Return the rules of a task. As in codefleet, one of tools or workflows may report that nothing was to do."""
     rules = rules_of(task)
     says_so = found.result is not None and found.result.status == NO_CHANGES
     return rules.replace(no_changes=True) if says_so and is_pooled(task) and rules.no_changes is None else rules
@@ -184,16 +179,15 @@ def _write(
     pieces: dict[str, Any],
     rules: Rules,
 ) -> Task:
-    store = context.store
-    run = live.run
-    receipt = receipts.keep(store.ports, live.folder, run, judgement, pieces)
-    ended = _ended(run, outcome, context).replace(finding=receipt.finding, receipt=receipt.hash)
+    store, run = context.store.ports, live.run
+    receipt = receipts.keep(store, live.folder, run, judgement, pieces)
+    ended = _end_run(run, outcome, context).replace(finding=receipt.finding, receipt=receipt.hash)
     if outcome.ending == Ending.RELEASED:
         store.runs.end(ended)
         freed = store.claims.release(claim)
         if outcome.reason == BY_ORDER:
             return freed
-        return put_off(store.ports, freed, freed.reason or ended.reason)
+        return put_off(store, freed, freed.reason or ended.reason)
     task = store.tasks.get(claim.task.id)
     verdict = decide(
         task,
@@ -204,23 +198,23 @@ def _write(
         findings=live.settings.findings,
         rules=rules,
     )
-    verdict = _with_messages(store.ports, run, outcome, verdict)
+    verdict = _with_messages(store, run, outcome, verdict)
     store.runs.end(ended)
     _note_account(context, run, outcome, rules)
-    return _settled(store.ports, claim, task, outcome, verdict)
+    return _settle_task(store, claim, task, outcome, verdict)
 
 
-def _settled(store: Store, claim: Claim, task: Task, outcome: Outcome, verdict: Verdict) -> Task:
-    """Give the task back where the verdict says; a stage's failing may mean something to the rest of its workflow."""
+def _settle_task(store: Store, claim: Claim, task: Task, outcome: Outcome, verdict: Verdict) -> Task:
+    """Settle a task, and stop the other stages of its workflow if it failed and the plan says so."""
     if not task.workflow:
         return store.claims.settle(claim, verdict)
-    settled = store.claims.settle(claim, staging.judged(store, task, outcome, verdict))
-    staging.after(store, settled)
+    settled = store.claims.settle(claim, staging.judge_stage(store, task, outcome, verdict))
+    staging.stop_other_stages(store, settled)
     return settled
 
 
-def _unstarted(context: Context, run: Run, outcome: Outcome) -> Receipt:
-    """The receipt of a run that never came to anything: there is little to see."""
+def _keep_empty_receipt(context: Context, run: Run, outcome: Outcome) -> Receipt:
+    """Keep the receipt of a run that was never started. Return the receipt."""
     judgement = judge(Evidence(ending=outcome.ending, reason=context.redactor.redact(outcome.reason)))
     pieces = {"spawn": spawn.piece(run), "process": process(run, None)}
     folder = TaskFolder(home_of(context.home, run), run.task_id, redactor=context.redactor)
@@ -265,7 +259,7 @@ def _with_messages(store: Store, run: Run, outcome: Outcome, verdict: Verdict) -
     return verdict
 
 
-def _ended(run: Run, outcome: Outcome, context: Context) -> Run:
+def _end_run(run: Run, outcome: Outcome, context: Context) -> Run:
     return run.replace(
         ended_at=context.now(),
         ending=outcome.ending,

@@ -50,43 +50,43 @@ class Skipped(FleetError):
 
 
 async def staged(context: Context, claim: Claim) -> Task:
-    """The task of a stage as it starts for the first time: its prompt filled, and where it starts from known.
+    """Fill the prompt of a stage that starts for the first time, and set its base. Return the task.
 
-    Raises Skipped where its condition does not hold, NotReady where the list that it goes over is not known, BadInput
-    where its plan cannot be read.
+    Raises Skipped if the stage's condition does not hold, NotReady if the list that it goes over is unknown, and
+    BadInput if its plan cannot be read.
     """
     store = context.store
-    stage, task_prompt, results = await store.call(_looked_up, store.ports, claim.task)
+    stage, task_prompt, results = await store.call(_read_stage, store.ports, claim.task)
     try:
         runs, why = is_to_run(stage, results)
     except NoList as error:
         raise NotReady(str(error), hint=error.hint) from error
     if not runs:
         raise Skipped(why, no_item=bool(stage.items_of) and why == no_item(stage))
-    base = await asyncio.to_thread(_base, context.home, context.cluster, claim.task, stage, results)
+    base = await asyncio.to_thread(_find_base, context.home, context.cluster, claim.task, stage, results)
     said = prompt_of(stage, task_prompt=task_prompt, results=results)
-    return await store.call(_kept, store.ports, claim.task.id, stage, said, base)
+    return await store.call(_save_prompt, store.ports, claim.task.id, stage, said, base)
 
 
 async def skip(store: StoreCalls, claim: Claim, skipped: Skipped) -> Task:
-    """Close the task of a stage that is not to run, with what it hands on. Raises ClaimLost."""
+    """Close the task of a stage that does not run, and keep a result for the next stages. Raises ClaimLost."""
 
     def write() -> Task:
         with store.atomic():
-            store.results.keep(handing_on.skipped(claim.task.id, store.ports, no_item=skipped.no_item))
+            store.results.keep(handing_on.skipped_result(claim.task.id, store.ports, no_item=skipped.no_item))
             return store.claims.settle(claim, Verdict(status=Status.CLOSED, reason=f"skipped: {skipped}"))
 
     return await store.call(write)
 
 
-def judged(store: Store, task: Task, outcome: Outcome, verdict: Verdict) -> Verdict:
-    """The verdict on a stage: one that may fail ends with its failure, and those behind it go on.
+def judge_stage(store: Store, task: Task, outcome: Outcome, verdict: Verdict) -> Verdict:
+    """Return the verdict on a stage: a stage that may fail is closed with its failure, so that the next ones start.
 
-    Not where a person is needed: the next round would need the same.
+    A stage that needs a person stays blocked: the next round would need the same.
     """
     if verdict.status != Status.BLOCKED or outcome.ending in BY_A_PERSON:
         return verdict
-    if outcome.says_blocked or _asks(store, task):
+    if outcome.says_blocked or _waits_for_answers(store, task):
         return verdict
     found = store.workflows.stage_of(task.id)
     if found is None or not stage_in(found.spec).may_fail:
@@ -95,22 +95,22 @@ def judged(store: Store, task: Task, outcome: Outcome, verdict: Verdict) -> Verd
 
 
 def has_failed(task: Task) -> bool:
-    """Whether a stage that is over ended with its failure."""
+    """Return True if a stage was closed with its failure."""
     return task.status == Status.CLOSED and task.close_reason.startswith(MAY_FAIL)
 
 
 def is_cut_short(outcome: Outcome | None) -> bool:
-    """Whether a run was ended with its workflow, by nobody's hand: then nobody decides what becomes of its work."""
+    """Return True if a run was stopped with its workflow, and not by a person who decides about its work."""
     return outcome is not None and outcome.ending == Ending.CANCELLED and outcome.reason.startswith(CUT_SHORT)
 
 
-def after(store: Store, task: Task) -> None:
-    """A stage was settled: where its failing is to stop the others, those that have not begun are kept from it, and
-    where it is to cancel them, those at work are asked to end.
+def stop_other_stages(store: Store, task: Task) -> None:
+    """Stop the other stages of a workflow if a stage failed and its plan says so.
 
-    Within the transaction that settled it.
+    Stages that have not begun are blocked. With `cancel`, running ones are asked to end. Call it within the transaction
+    that settled the stage.
     """
-    if task.status != Status.BLOCKED or task.reason.startswith(CUT_SHORT) or _asks(store, task):
+    if task.status != Status.BLOCKED or task.reason.startswith(CUT_SHORT) or _waits_for_answers(store, task):
         return
     on_failure = _on_failure(store, task)
     if on_failure == CONTINUE:
@@ -126,14 +126,14 @@ def after(store: Store, task: Task) -> None:
 
 
 def _on_failure(store: Store, task: Task) -> str:
-    """What a stage's own plan says; the whole plan is read only where an earlier fleet made it."""
+    """Return what a failure of a stage does to the others. Old workflows have that only in the whole plan."""
     found = store.workflows.stage_of(task.id)
     said = stage_in(found.spec).on_failure if found else CONTINUE
     return said or plan_in(store.workflows.get(task.workflow).plan).on_failure
 
 
 def _cut_short(store: Store, task: Task, why: str) -> None:
-    """Have the agent of a stage end, as `fleet kill` does; one that waits for another try does not get it."""
+    """Ask the agent of a stage to end, as `fleet kill` does; block a stage that waits for its next try."""
     if task.is_supervised or any(run.is_live for run in store.runs.of_task(task.id)):
         store.claims.request_cancel(task.id, why)
     else:
@@ -144,11 +144,11 @@ def _has_begun(store: Store, task: Task) -> bool:
     return task.started_at is not None and bool(store.runs.of_task(task.id))
 
 
-def _asks(store: Store, task: Task) -> bool:
+def _waits_for_answers(store: Store, task: Task) -> bool:
     return bool(store.questions.find(task_id=task.id, unanswered=True))
 
 
-def _looked_up(store: Store, task: Task) -> tuple[Stage, str, dict[str, Mapping[str, Any]]]:
+def _read_stage(store: Store, task: Task) -> tuple[Stage, str, dict[str, Mapping[str, Any]]]:
     found = store.workflows.stage_of(task.id)
     if found is None:
         raise FleetError(f"{task.id} is no stage of {task.workflow}", hint="its workflow is not on record here.")
@@ -161,8 +161,8 @@ def _looked_up(store: Store, task: Task) -> tuple[Stage, str, dict[str, Mapping[
     return stage, store.workflows.task_prompt(found.workflow_id), results
 
 
-def _kept(store: Store, task_id: str, stage: Stage, said: str, base: str) -> Task:
-    """Put into the task what its agent is told, unless a person wrote something else into it."""
+def _save_prompt(store: Store, task_id: str, stage: Stage, said: str, base: str) -> Task:
+    """Save the filled prompt and the base in the task, but keep a description that a person wrote."""
     with store.atomic():
         task = store.tasks.get(task_id)
         told = {"description": said} if task.description == stage.prompt else {}
@@ -172,8 +172,8 @@ def _kept(store: Store, task_id: str, stage: Stage, said: str, base: str) -> Tas
         return started
 
 
-def _base(home: Home, cluster: Cluster, task: Task, stage: Stage, results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The commit that an heir starts from: the tip of a branch at this moment; empty where it has a base already."""
+def _find_base(home: Home, cluster: Cluster, task: Task, stage: Stage, results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the commit on which a stage that inherits a branch starts: the branch's tip. Empty if it inherits none."""
     origin = inherits_from(stage, results)
     if not origin:
         return ""

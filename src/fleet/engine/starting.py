@@ -39,7 +39,7 @@ from fleet.core.task import INTERACTIVE, WORKTREE
 from fleet.core.verification import verification_in
 from fleet.engine.agent_launchers import HEADLESS, TMUX
 from fleet.engine.answers import ASKED_BEFORE, take_answers
-from fleet.engine.briefing import briefed, carry, keep_prompt
+from fleet.engine.briefing import gather_inputs, keep_prompt, mark_carried
 from fleet.engine.budgets import left_of
 from fleet.engine.coder_files import left_by, patterns_of, told, trusted_in, untrusted_files
 from fleet.engine.costs import why_no_price
@@ -193,7 +193,7 @@ async def check_files(context: Context, plan: Plan, place: Place) -> None:
 
 
 def enter(context: Context, plan: Plan, cwd: str) -> None:
-    """Take a place in the directory of a run; where a project wants its own alone, only an empty one. Raises NotNow."""
+    """Count an agent in a directory. Raises NotNow if another agent is there and the project is exclusive."""
     if context.places[cwd] > 0:
         if plan.settings.project.exclusive:
             raise NotNow(f"another agent works in {cwd}, and its project is exclusive", seconds=EXCLUSIVE_SECONDS)
@@ -202,9 +202,8 @@ def enter(context: Context, plan: Plan, cwd: str) -> None:
 
 
 async def choose_account(context: Context, coder: str, named: str) -> str:
-    """Take an account of a coder for a run: the one that is named, else the first with room. Raises NotNow."""
-    store = context.store
-    known = await store.call(store.accounts.all)
+    """Take a slot of the named account, or of the first with room. Return its name. Raises NotNow."""
+    known = await context.store.call(context.store.accounts.all)
     found = account_slots(context.settings, coder, known, context.busy, context.now())
     fitting = [slot for slot in found if not named or slot.account == named]
     for slot in fitting:
@@ -216,7 +215,7 @@ async def choose_account(context: Context, coder: str, named: str) -> str:
 
 
 async def record_run(context: Context, claim: Claim, plan: Plan, place: Place, account: str) -> Run:
-    """Put the next run of a task on record. Raises ClaimLost."""
+    """Record the next run of a task and return it. Raises ClaimLost."""
     store = context.store
     workspace, last = place.workspace, plan.last
     run = Run(
@@ -251,7 +250,7 @@ async def build_command(context: Context, claim: Claim, plan: Plan, place: Place
     check_login(plan.coder, env)
     folder = folder_of(context.home, run, redactor_for(env))
     await store.call(take_answers, store.ports, folder, is_ours=True)
-    token, messages, questions = await store.call(briefed, store.ports, claim, run)
+    token, messages, questions = await store.call(gather_inputs, store.ports, claim, run)
     run, command = _ordered(plan, place, run, folder, messages, questions)
     spec = _spec(context.settings, plan, place, run, command, env | {"FLEET_RUN_TOKEN": token})
     return Start(run, folder, env, command, spec, messages)
@@ -280,7 +279,7 @@ async def launch(context: Context, claim: Claim, plan: Plan, place: Place, start
     try:
         agent = await launcher.start(run_folder, spec)
         if start.messages:
-            await store.call(carry, store.ports, start.messages, run)
+            await store.call(mark_carried, store.ports, start.messages, run)
         terms = Terms(plan.task, plan.coder, plan.settings, start.env, place.workspace)
         live = Live(context, run, terms, folder, agent)
     except Exception as error:  # whatever it is: before the task may have another agent, this one is gone
@@ -407,9 +406,9 @@ def _installed_coder(context: Context, task: Task, settings: Settings) -> Coder:
 
 
 def _dollars(store: Store, plan: Plan) -> float | None:
-    """What a run may cost by its own limit and by those of the tasks that led to it; None: anything.
+    """Return what a run may cost by its own limit and those of the tasks that led to it; None if nothing limits it.
 
-    Raises NotReady where nothing would tell what it costs: such a budget would stop nothing.
+    Raises NotReady if the price of the model is unknown: such a budget would stop nothing.
     """
     own = watchdog_for(plan.settings, plan.task).max_cost_usd
     may_have = plan.task.made_by or plan.task.limits
@@ -424,7 +423,7 @@ def _dollars(store: Store, plan: Plan) -> float | None:
 
 
 async def _session_name(store: StoreCalls, plan: Plan) -> str:
-    """What the terminal of a run is called: after its branch, marked where another repository has such a branch."""
+    """Return the name of a run's terminal: its branch, with a mark if another repository has such a branch."""
     prefix, branch = plan.settings.tmux.prefix, plan.task.branch or plan.task.id
     name = session_name(prefix, branch)
     others = await store.call(store.runs.live)

@@ -113,7 +113,7 @@ class Supervisor:
         loop.add_reader(pipe, self._on_wake, pipe)
         beat = asyncio.create_task(self._beat(), name="beat")
         cluster = asyncio.create_task(self._context.cluster.serve(self._runners), name="cluster")
-        losing = asyncio.create_task(self._stop_when_lost(), name="losing")
+        ended = asyncio.create_task(self._stop_when_ended(), name="ended")
         try:
             await self._persist(self._begin, refuses=True)
             await self._persist(self._recover)
@@ -126,7 +126,7 @@ class Supervisor:
         finally:
             loop.remove_reader(pipe)
             os.close(pipe)
-            others = (beat, cluster, losing)
+            others = (beat, cluster, ended)
             for each in others:
                 each.cancel()
             await asyncio.gather(*others, return_exceptions=True)
@@ -140,7 +140,7 @@ class Supervisor:
         self._stopping.set()
         self._woken.set()
 
-    async def _stop_when_lost(self) -> None:
+    async def _stop_when_ended(self) -> None:
         await self._context.store.ended.wait()
         self.stop()
 

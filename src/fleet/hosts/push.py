@@ -16,7 +16,7 @@ from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
 from fleet.core.run import Run
 from fleet.core.workspace import NOT_SENT, SENT, SENT_TO
-from fleet.engine import losing
+from fleet.engine import lost_claim
 from fleet.engine.commands import run_command
 from fleet.engine.environment import setup_environment
 from fleet.engine.evidence.receipts import file_of
@@ -144,7 +144,7 @@ class PushQueue:
             if run.id in named or run.owner != context.owner or self._is_alive(run):
                 busy.add(run.task_id)
             else:
-                losing.record(context, run)
+                lost_claim.record_loss(context, run)
         return busy
 
     def _is_alive(self, run: Run) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def keep(store: Store, folder: TaskFolder, run: Run, judgement: Judgement, pieces: Mapping[str, Any]) -> Receipt:
-    """Put a run's receipt behind the last of its owner, within the caller's transaction; again is fine."""
+    """Append a run's receipt to those of its owner, within the caller's transaction. May be repeated."""
     receipt = store.receipts.keep(
         Receipt(
             run_id=run.id,

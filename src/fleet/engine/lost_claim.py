@@ -1,10 +1,11 @@
-"""The end of a run whose task is not ours any more: it is over on record, and nothing else is said of it."""
+"""The end of a run whose claim is lost: only the run ends on record, because another host may have the task."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import ClaimLost, TaskNotFound
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 END_SECONDS = 15.0
 
 
-async def lose(context: Context, run: Run, agent: Agent | None) -> None:
+async def end_lost_run(context: Context, run: Run, agent: Agent | None) -> None:
     """End a run on record once its agent has ended, unless another host continues the run.
 
     If the agent does not end, leave it and the run to the next supervisor.
@@ -41,23 +42,24 @@ async def lose(context: Context, run: Run, agent: Agent | None) -> None:
         log.warning("%s was lost, and its agent does not end", run.id)
         return
     with contextlib.suppress(ClaimLost):
-        await retry_until_stored(context.store.call_once, f"the loss of {run.task_id}", lambda: record(context, run))
+        write = partial(record_loss, context, run)
+        await retry_until_stored(context.store.call_once, f"the loss of {run.task_id}", write)
 
 
-async def lose_begun(context: Context, claim: Claim) -> None:
+async def end_run_of(context: Context, claim: Claim) -> None:
     """End the run that was begun with a claim and never followed, and its agent if there is one."""
-    run = await _recorded(context.store, claim)
-    if run is not None and await is_gone(context, run):
-        await lose(context, run, None)
+    run = await _read_begun_run(context.store, claim)
+    if run is not None and await end_agent(context, run):
+        await end_lost_run(context, run, None)
 
 
-async def end_begun(context: Context, claim: Claim) -> bool:
+async def end_agent_of(context: Context, claim: Claim) -> bool:
     """End the agent of the run that was begun with a claim. Return True if no agent is left."""
-    run = await _recorded(context.store, claim)
-    return run is None or await is_gone(context, run)
+    run = await _read_begun_run(context.store, claim)
+    return run is None or await end_agent(context, run)
 
 
-async def is_gone(context: Context, run: Run) -> bool:
+async def end_agent(context: Context, run: Run) -> bool:
     """End the agent of a run. Return False if it does not end: the run is left to whoever finds it later."""
     folder = folder_of(context.home, run, context.redactor)
     gone = await context.launchers.find(run.launcher).end(folder.run_folder(run.number))
@@ -66,7 +68,7 @@ async def is_gone(context: Context, run: Run) -> bool:
     return gone
 
 
-def record(context: Context, run: Run) -> None:
+def record_loss(context: Context, run: Run) -> None:
     """Record that a run was lost, and why, unless it has ended. Raises ClaimLost if it was adopted."""
     store = context.store.ports
     try:
@@ -87,12 +89,13 @@ def end_task_json(home: Home, redactor: Redactor, task: Task, run: Run) -> None:
         log.warning("task.json of %s cannot be written: %s", task.id, error)
 
 
-def _begun(store: Store, claim: Claim) -> Run | None:
+def _find_begun_run(store: Store, claim: Claim) -> Run | None:
     """Return the live run that was begun with a claim."""
     live = [run for run in store.runs.of_task(claim.task.id) if run.is_live]
     return next((run for run in live if (run.owner, run.epoch) == (claim.owner, claim.epoch)), None)
 
 
-async def _recorded(store: StoreCalls, claim: Claim) -> Run | None:
+async def _read_begun_run(store: StoreCalls, claim: Claim) -> Run | None:
     # Not `call`: it would raise ClaimLost once more.
-    return await retry_until_stored(store.call_once, f"the loss of {claim.task.id}", lambda: _begun(store.ports, claim))
+    read = partial(_find_begun_run, store.ports, claim)
+    return await retry_until_stored(store.call_once, f"the loss of {claim.task.id}", read)
