@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from fleet.engine.single import Single
 from live_runs import Records, records
 from program import Program
 
@@ -94,6 +95,22 @@ def test_it_says_why_nothing_starts(records: Records) -> None:
     assert "no supervisor runs" in told and "paused; `fleet resume` goes on" in told
     records.fleet.ok("resume")
     assert "paused" not in records.fleet("tasks").err
+
+
+def test_stopped_tasks_are_not_counted_as_blocked(records: Records) -> None:
+    records.fleet.ok("kill", records.create("one"))
+    assert records.fleet("tasks").err == "nothing is running or waiting\n"
+    records.fleet.ok("bd", "update", records.create("two"), "--status", "blocked")
+    assert "1 blocked" in records.fleet("tasks").err
+
+
+def test_it_says_that_the_supervisor_runs_only_created_work(records: Records) -> None:
+    supervisor = Single(records.home)
+    supervisor.take(only_made=True)
+    records.create("queued", "--coder", "demo")
+    told = records.fleet("tasks").err
+    supervisor.release()
+    assert "the supervisor runs only what `fleet create` makes (1 task waits for it); run `fleet run start`" in told
 
 
 def test_a_coder_that_is_not_there_and_a_full_disk_are_named(records: Records) -> None:

@@ -11,7 +11,7 @@ from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
 from fleet.core.host import PIN, is_of_home, named, required
 from fleet.core.host_words import plain
-from fleet.core.task import HEADLESS, Status
+from fleet.core.task import HEADLESS, MADE_HERE, Status
 from fleet.engine.giving_back import waiting
 from fleet.engine.hosting import owner_of, settings_here
 from fleet.engine.single import PAUSED, holder
@@ -31,7 +31,7 @@ class Outlook(NamedTuple):
     ready: int
     later: int  # put off until a moment
     waiting: int  # for other tasks
-    blocked: int  # for a person
+    blocked: int  # for a person, but for those that were stopped
     reasons: list[str]
 
 
@@ -43,9 +43,9 @@ def outlook(fleet: Fleet) -> Outlook:
         put_off = Filter(statuses=(Status.OPEN, Status.DEFERRED), defer_after=store.now(), blocked=False)
         later = store.tasks.count(put_off)[""]
         waiting = store.tasks.count(Filter(blocked=True, statuses=(Status.OPEN,)))[""]
-        blocked = store.tasks.count(Filter(statuses=(Status.BLOCKED,)))[""]
+        blocked = store.tasks.count(Filter(statuses=(Status.BLOCKED,), stopped=False))[""]
         if live := tuple(run.task_id for run in fleet.store.runs.live()):
-            blocked -= store.tasks.count(Filter(statuses=(Status.BLOCKED,), ids=live))[""]
+            blocked -= store.tasks.count(Filter(statuses=(Status.BLOCKED,), stopped=False, ids=live))[""]
         reasons = [_moved()] if store.was_moved() else _reasons(fleet) if ready else []
         reasons += given_back(fleet) if later else []
     return Outlook(ready, later, waiting, blocked, reasons)
@@ -74,6 +74,14 @@ def given_back(fleet: Fleet) -> list[str]:
     return [f"{reason} ({count_waiting(count)})" for reason, count in reasons.most_common(MOST_REASONS)]
 
 
+def passed_over(fleet: Fleet) -> int:
+    """Return how many ready tasks the supervisor leaves alone: it was started for those of `create` and its like."""
+    note = holder(fleet.home)
+    if note is None or not note.get("only_made"):
+        return 0
+    return fleet.store.tasks.count(READY.replace(not_origins=MADE_HERE))[""]
+
+
 def _moved() -> str:
     moved = QueueMoved()
     return f"{moved}; {moved.hint}"
@@ -88,6 +96,10 @@ def _reasons(fleet: Fleet) -> list[str]:
     else:
         found = [] if is_served else ["no supervisor runs; `fleet run start` starts one"]
         found += admit(settings, seen.replace(closed=[_drained(each) for each in known if _is_closed(each)])).reasons
+    if others := passed_over(fleet):
+        found.append(
+            f"the supervisor runs only what `fleet create` makes ({count_waiting(others)}); run `fleet run start`"
+        )
     told = ["paused; `fleet resume` goes on" if reason == "paused" else reason for reason in found]
     return told + unmet(fleet, known)
 
