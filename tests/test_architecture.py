@@ -318,7 +318,7 @@ def test_bd_stays_light(home: Home) -> None:
 def test_commands_import_nothing_of_a_supervisor(home: Home) -> None:
     made, _ = home.call("bd", "create", "a task", "--json")
     task = json.loads(made)["id"]
-    commands = (("--help",), ("list",), ("tasks",), ("show", task), ("create", "--help"), ("kill", task))
+    commands = (("--help",), ("status",), ("list",), ("tasks",), ("show", task), ("create", "--help"), ("kill", task))
     found = {words: home.call(*words)[1] & {*SUPERVISORS} for words in commands}
     assert not any(found.values()), found
 

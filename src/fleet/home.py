@@ -65,6 +65,7 @@ class Home:
         self.moves = self._path("merges/moves.jsonl")
         self.verify = self._path("verify")  # checkouts in which work is verified
         self.restoring = self._path("restoring")
+        self.last_look = self._path("last-look")  # when a person last read `fleet status`
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)

@@ -21,6 +21,7 @@ create work --headless --prompt x
 fanout 1 more --headless --prompt x
 multi --headless most:x
 wait work more-A1 most
+status
 tasks
 list
 1 attach work

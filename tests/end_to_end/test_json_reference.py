@@ -13,6 +13,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(
 #: What to run for a section with a table of keys, in an order that works.
 CALLS = {
     "fleet create": "create two --headless -p x",
+    "fleet status": "status",
     "fleet list": "list --all",
     "fleet tasks": "tasks",
     "fleet runs": "runs one",

@@ -44,6 +44,12 @@ class Row(NamedTuple):
     now: datetime
     collides: tuple[Clash, ...] = ()  # as last seen
     prompt: str = ""  # how far the prompt of a terminal's agent is that has not been heard
+    is_lost: bool = False  # its run is on record as live, and its processes are gone
+
+    @property
+    def name(self) -> str:
+        """Its branch; without one its id."""
+        return self.task.branch or self.task.id
 
     @property
     def is_live(self) -> bool:
@@ -51,7 +57,7 @@ class Row(NamedTuple):
 
     @property
     def derived(self) -> TaskStatus:
-        return derive_status(self.task, self.run, self.now, asks=self.asks, prompt=self.prompt)
+        return derive_status(self.task, self.run, self.now, asks=self.asks, prompt=self.prompt, is_lost=self.is_lost)
 
     @property
     def status(self) -> str:

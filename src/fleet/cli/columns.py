@@ -38,7 +38,7 @@ def show(
     first one first.
     """
     lines = [[Styled(head, bold=True) for head in heads], *([_cell(cell) for cell in row] for row in rows)]
-    widths = [max(_width(line[at].text) for line in lines) for at in range(len(heads))]
+    widths = [max(text_width(line[at].text) for line in lines) for at in range(len(heads))]
     over = sum(widths) + len(GAP) * (len(widths) - 1) - screen() if screen() else 0
     for at in [list(heads).index(name) for name in (*cut, *fold)]:
         given = max(0, min(over, widths[at] - LEAST))
@@ -69,20 +69,21 @@ def _folded(cell: Styled, width: int) -> list[Styled]:
 
 def _drawn(cell: Styled, width: int, right: bool) -> str:
     text = _padded(cell.text, width, right)
-    has_style = _coloured() and (cell.fg or cell.bold or cell.dim)
+    has_style = has_color() and (cell.fg or cell.bold or cell.dim)
     return click.style(text, fg=cell.fg, bold=cell.bold or None, dim=cell.dim or None) if has_style else text
 
 
 def _padded(text: str, width: int, right: bool) -> str:
-    if _width(text) > width:
-        while text and _width(text) > width - 1:
+    if text_width(text) > width:
+        while text and text_width(text) > width - 1:
             text = text[:-1]
         text += "…"
-    space = " " * (width - _width(text))
+    space = " " * (width - text_width(text))
     return space + text if right else text + space
 
 
-def _width(text: str) -> int:
+def text_width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
@@ -95,5 +96,6 @@ def screen() -> int:
     return get_terminal_size().columns
 
 
-def _coloured() -> bool:
+def has_color() -> bool:
+    """Return True if the output goes to a terminal that shows colors."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # The word a user types: where its command is, and what `fleet --help` says of it.
 COMMANDS = {
     "init": ("fleet.cli.init:init", "make or mend the home of fleet; in a repository, also its project file"),
+    "status": ("fleet.cli.status:status", "show what needs you, what works and what is done"),
     "create": ("fleet.cli.creating:create", "start an agent on a branch and in a worktree of its own"),
     "fanout": ("fleet.cli.creating:fanout", "start several agents on the same prompt"),
     "multi": ("fleet.cli.creating:multi", "start several agents, each on a prompt of its own"),
@@ -118,9 +119,16 @@ class Root(click.Group):
 @click.version_option(__version__, message="fleet %(version)s")
 @click.pass_context
 def root(context: click.Context) -> None:
-    """Run a fleet of coding agents through one durable queue."""
-    if context.invoked_subcommand is None:
+    """Run a fleet of coding agents through one durable queue. Without a command: `fleet status`."""
+    if context.invoked_subcommand is not None:
+        return
+    from fleet.home import find
+
+    command = root.get_command(context, "status") if find().exists else None
+    if command is None:
         click.echo(context.get_help())
+    else:
+        context.invoke(command)
 
 
 def call(args: list[str], name: str = "fleet") -> int:

@@ -1,0 +1,256 @@
+"""`fleet status`: what needs you, what works, what is done since you last looked, and totals."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+import click
+
+from fleet.actions.attention import Item, Kind
+from fleet.actions.listing import Row
+from fleet.actions.overview import LONGEST, Overview, note_look, overview
+from fleet.assembly import open_fleet
+from fleet.cli import columns, person
+from fleet.cli.amounts import NOTHING, cost, count, duration, instant, money
+from fleet.cli.bd.text import clean
+from fleet.core.jsontext import encode_printable
+from fleet.core.task_status import ResultWord, TaskPhase
+from fleet.descent import is_agents
+from fleet.home import find
+
+#: The width of the output if no screen has one.
+WIDEST = 120
+#: Names are padded up to this width; a longer one has its line for itself.
+NAME_WIDTH = 22
+#: So many rows of each section are shown.
+MOST = 10
+#: Between a row's cells, and before the lines below it.
+GAP, INDENT = "  ", "    "
+#: What happened is given so many columns, however little room there is.
+LEAST = 16
+#: The mark before a row, and its color.
+NEEDS = {
+    Kind.QUESTION: ("◐", "yellow"),
+    Kind.DIALOG: ("◐", "yellow"),
+    Kind.PICK: ("✓", "green"),
+    Kind.MERGE: ("✓", "green"),
+    Kind.PARKED: ("‖", "yellow"),
+}
+WORKS = {TaskPhase.WAITING: ("◐", "yellow"), TaskPhase.WORKING: ("●", "green")}
+RESULTS = {
+    ResultWord.MERGED: ("✓", "green"),
+    ResultWord.VERIFIED: ("✓", "green"),
+    ResultWord.DONE: ("✓", "green"),
+    ResultWord.UNVERIFIED: ("~", "yellow"),
+    ResultWord.UNCHANGED: ("∅", "yellow"),
+    ResultWord.STOPPED: ("■", ""),
+}
+FAULT, CALM = ("✕", "red"), ("○", "")
+
+
+EXAMPLES = """\b
+Examples:
+  fleet status
+  fleet status --json | jq -r '.needs_you[].commands[0]'
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON. Does not count as a look.")
+def status(as_json: bool) -> None:
+    """Show what needs you, what works and what is done.
+
+    Bare `fleet` does the same. Results stay listed for 10 minutes after you first see them.
+    """
+    home = find()
+    midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    with open_fleet(home) as fleet:
+        found = overview(fleet, person.scope(), midnight=midnight)
+        now = fleet.store.now()
+    if as_json:
+        click.echo(encode_printable(found.view(), 2))
+        return
+    width = columns.screen() or WIDEST
+    for line in _lines(found, now, width):
+        click.echo(line)
+    if not is_agents(home.root):
+        note_look(home, now)
+
+
+def _lines(found: Overview, now: datetime, width: int) -> Iterator[str]:
+    names = [each.name for each in found.needs] + [row.name for row in (*found.working, *found.done)]
+    page = Page(width, names)
+    since = "in the last 24 hours" if now - found.since >= LONGEST else f"since {_moment(found.since)}"
+    sections = (
+        ("Needs you", _needs(page, found.needs, now)),
+        (f"Working  {len(found.working)}", _working(page, found.working)),
+        (f"Done {since}", _done(page, found.done)),
+    )
+    for head, rows in sections:
+        lines = list(rows)
+        if lines:
+            yield _styled(head, bold=True)
+            yield from lines
+            yield ""
+    yield from _totals(found, width)
+
+
+class Page:
+    """The layout of rows: marks and names stand below each other, and the last cells end at the width."""
+
+    def __init__(self, width: int, names: Iterable[str]) -> None:
+        self.width = width
+        fitting = [wide for name in names if (wide := columns.text_width(clean(name))) <= NAME_WIDTH]
+        self._names = max(fitting, default=0)
+
+    def row(self, mark: tuple[str, str], name: str, title: str, what: str, end: str = "") -> Iterator[str]:
+        """Yield a row: name and `end` whole, `what` in up to half of the room between them, and its title."""
+        (sign, color), name = mark, clean(name)
+        begin = _styled(sign, fg=color)
+        if columns.text_width(name) > self._names:
+            yield f"{begin} {_styled(name, bold=True)}"
+            begin, name = " ", ""
+        begin += f" {_styled(name, bold=True)}{' ' * (self._names - columns.text_width(name))}{GAP}"
+        room = self.width - 2 - self._names - len(GAP) - (columns.text_width(end) + len(GAP) if end else 0)
+        what = fit(clean(what), max(room // 2, LEAST)) if title else fit(clean(what), room)
+        room -= columns.text_width(what) + len(GAP) if what and title else columns.text_width(what)
+        title = fit(clean(title), room)
+        middle = f"{title}{' ' * (room - columns.text_width(title))}{GAP if what and title else ''}{what}"
+        yield f"{begin}{middle}{GAP}{end}".rstrip() if end else f"{begin}{middle}".rstrip()
+
+    def below(self, what: str, commands: Sequence[str]) -> Iterator[str]:
+        """Yield what happened and the commands to type, whole, on as few lines as they take."""
+        lines = [fit(clean(what), self.width - len(INDENT))] if what else []
+        for command in map(clean, commands):
+            joined = f"{lines[-1]} · {command}" if lines else ""
+            if joined and columns.text_width(INDENT + joined) <= self.width:
+                lines[-1] = joined
+            else:
+                lines.append(command)
+        yield from (f"{INDENT}{line}" for line in lines)
+
+
+def _needs(page: Page, needs: list[Item], now: datetime) -> Iterator[str]:
+    merges = [each for each in needs if each.kind == Kind.MERGE]
+    rest = [each for each in needs if each.kind != Kind.MERGE or len(merges) == 1]
+    for each in rest[:MOST]:
+        mark, age = NEEDS.get(each.kind, FAULT), _brief((now - each.since).total_seconds()) if each.since else ""
+        yield from page.row(mark, each.name, each.title or _sentence(each.what), "", age)
+        yield from page.below(_sentence(each.what) if each.title else "", each.commands)
+    if len(rest) > MOST:
+        yield f"{INDENT}{len(rest) - MOST} more · fleet status --json"
+    if len(merges) > 1:
+        yield from page.row(NEEDS[Kind.MERGE], f"{len(merges)} branches", "Verified, not merged", "")
+        yield from _merge_command(merges[:MOST], page.width)
+    if len(merges) > MOST:
+        yield f"{INDENT}{len(merges) - MOST} more · fleet status --json"
+
+
+def _merge_command(merges: Sequence[Item], width: int) -> Iterator[str]:
+    """Yield one command that merges all of these, in lines that a shell takes as one."""
+    line, is_first = f"{INDENT}fleet merge", True
+    for word in (clean(each.commands[0].removeprefix("fleet merge ")) for each in merges):
+        if not is_first and columns.text_width(f"{line} {word} \\") > width:
+            yield f"{line} \\"
+            line = f"{INDENT}   "
+        line, is_first = f"{line} {word}", False
+    yield line
+
+
+def _working(page: Page, rows: list[Row]) -> Iterator[str]:
+    for row in rows[:MOST]:
+        word = row.derived.result
+        what = _doing(row) if word == TaskPhase.WORKING else word
+        yield from page.row(
+            WORKS.get(word, CALM), row.name, row.task.title, what, _end(_brief(row.runtime_seconds), row)
+        )
+        if word == TaskPhase.IDLE:
+            yield from page.below("", (f"fleet attach {row.task.id}", f"fleet done {row.task.id}"))
+    if len(rows) > MOST:
+        yield f"{INDENT}{len(rows) - MOST} more · fleet list · fleet tasks"
+
+
+def _doing(row: Row) -> str:
+    """Return the last words of an agent at work, or how often it used a tool."""
+    run = row.run
+    said = str(run.notes.get("text", "")).strip() if run else ""
+    if said:
+        return said.splitlines()[0]
+    return f"{run.tool_calls} tool calls" if run and run.tool_calls else TaskPhase.WORKING
+
+
+def _done(page: Page, rows: list[Row]) -> Iterator[str]:
+    for row in rows[:MOST]:
+        run, found = row.run, row.derived
+        size = f"+{run.diff_added or 0} -{run.diff_removed or 0}" if run is not None and run.diff_files else ""
+        mark = RESULTS.get(found.result, FAULT)
+        yield from page.row(mark, row.name, row.task.title, _sentence(found.result), _end(size, row, 10))
+        if mark == FAULT or found.result == ResultWord.UNCHANGED:
+            yield from page.below("", (f"fleet receipt {row.task.id}",))
+    if len(rows) > MOST:
+        yield f"{INDENT}{len(rows) - MOST} more · fleet list --all"
+
+
+def _end(cell: str, row: Row, width: int = 6) -> str:
+    """Return the last cells of a row: this one, and the cost."""
+    spent = _spent(row.run.cost_usd, row.run.cost_basis) if row.run else NOTHING
+    return f"{cell:>{width}}{GAP}{spent:>6}"
+
+
+def _spent(dollars: float | None, basis: str) -> str:
+    """Like $0.42: in cents, as far as there is one."""
+    text = cost(dollars, basis)
+    return text if dollars is None or dollars < 0.01 else text.replace(money(dollars), f"${dollars:.2f}")
+
+
+def fit(text: str, width: int) -> str:
+    """Return a text that is no wider than this, with an ellipsis if it was cut."""
+    if columns.text_width(text) <= width:
+        return text
+    while text and columns.text_width(text) > width - 1:
+        text = text[:-1]
+    return f"{text.rstrip()}…" if width > 0 else ""
+
+
+def _totals(found: Overview, width: int) -> Iterator[str]:
+    today, ahead = found.today, found.ahead
+    counts = ((found.running, "running"), (ahead.ready, "ready"), (ahead.waiting, "waiting for others"))
+    more = ((ahead.later, "put off"), (ahead.blocked, "blocked"))
+    some = [f"{number} {word}" for number, word in counts if number or word != "waiting for others"]
+    some += [f"{number} {word}" for number, word in more if number]
+    yield fit(" · ".join(some), width)
+    spent = [_spent(today.cost_usd, today.cost_basis), f"{count(today.tokens)} tokens"]
+    spent += [f"{today.verified} of {today.judged} verified"] if today.judged else []
+    yield f"Today {' · '.join(spent)}"
+    for reason in ahead.reasons:
+        yield from _wrapped(f"Nothing {'more ' if found.running else ''}starts: {clean(reason)}", width)
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    line = ""
+    for word in text.split(" "):
+        if line and columns.text_width(f"{line} {word}") > width:
+            yield line
+            line = f"  {word}"
+        else:
+            line = f"{line} {word}" if line else word
+    yield line
+
+
+def _sentence(text: str) -> str:
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return first[:1].upper() + first[1:]
+
+
+def _brief(seconds: float | None) -> str:
+    """Like 4s, 12m, 2h05m: seconds do not matter after the first minute."""
+    return duration(seconds) if seconds is None or seconds < 60 or seconds >= 3600 else f"{int(seconds) // 60}m"
+
+
+def _moment(moment: datetime) -> str:
+    told = instant(moment)
+    return told[:5] if len(told) == len("HH:MM:SS") else told
+
+
+def _styled(text: str, *, fg: str = "", bold: bool = False) -> str:
+    has_style = columns.has_color() and text and (fg or bold)
+    return click.style(text, fg=fg or None, bold=bold or None) if has_style else text
