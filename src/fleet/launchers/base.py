@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from fleet.core.errors import FleetError
 from fleet.core.record import Record
+from fleet.launchers.lock import is_locked
+from fleet.launchers.shim_call import freeze_all, pid_of
+from fleet.launchers.shim_link import read_exit
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Collection
 
     from fleet.core.outcome import Exit
+
+log = logging.getLogger(__name__)
+
+#: How long a killed agent may take to be gone.
+GONE_SECONDS = 15.0
 
 
 class Apart(Record):
@@ -107,38 +119,70 @@ class Terminal(Agent, Protocol):
         """Take its terminal away."""
 
 
-class Launcher(Protocol):
+class Launcher(ABC):
     """Starts agents that outlive whoever starts them."""
 
     #: How well a tree is held: "pid namespace" or "weak".
     containment: str
 
+    @abstractmethod
     async def start(self, folder: str, spec: LaunchSpec) -> Agent:
         """Start an agent in a run's folder, which holds its stdout, stderr and exit record.
 
         Raises FleetError once what may have been started was ended; whether it is gone, `end` tells.
         """
 
+    @abstractmethod
     async def find(self, folder: str) -> Agent | None:
         """The agent that lives in this folder; none when its shim's lock is free."""
 
+    @abstractmethod
+    def was_started(self, folder: str) -> bool:
+        """Whether there ever was an agent in this folder."""
+
     async def end(self, folder: str) -> bool:
         """End the agent of this folder, or its start; True once nothing of it lives or can come late."""
+        if take_back(folder):
+            return True
+        try:
+            agent = await self.find(folder)
+            if agent is not None:
+                await agent.kill_tree()
+            async with asyncio.timeout(GONE_SECONDS):
+                while self.is_alive(folder):  # noqa: ASYNC110 - nobody tells when a lock is free
+                    await asyncio.sleep(0.01)
+        except (FleetError, OSError, ValueError) as error:
+            log.warning("the agent in %s does not end: %s", folder, error)
+            return False
+        return True
 
     def is_alive(self, folder: str) -> bool:
-        """Whether anything of this folder's agent lives."""
+        """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
+        return is_locked(folder)
 
     def pid(self, folder: str) -> int | None:
         """The shim's process, with which all of this folder's agent ends; none where none lives or nobody tells."""
-
-    def was_started(self, folder: str) -> bool:
-        """Whether there ever was an agent in this folder."""
+        return pid_of(folder)
 
     def freeze(self, folders: Collection[str]) -> set[str]:
         """Stop everything of the agents in these folders until it is put off; from any thread, within a few seconds.
 
         The folders in which nothing moves any more; of the others nobody knows.
         """
+        return freeze_all(folders)
 
     def last_exit(self, folder: str) -> Exit | None:
         """What the shim of this folder wrote at its end; none when it never did."""
+        return read_exit(folder)
+
+
+def take_back(folder: str) -> bool:
+    """Take away what a shim was to start; False when one has taken it already, or there was nothing.
+
+    Only one can: a shim that comes late finds nothing to start.
+    """
+    try:
+        Path(folder, "spec.json").unlink()
+    except OSError:
+        return False
+    return True

@@ -16,20 +16,15 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
-from fleet.core.outcome import Exit
 from fleet.core.record import Record
 from fleet.files import lock_within
-from fleet.launchers.base import LaunchSpec
+from fleet.launchers.base import Launcher, LaunchSpec, take_back
 from fleet.launchers.detached import shim_command, start_detached
-from fleet.launchers.lock import is_locked
-from fleet.launchers.shim_call import freeze_all, pid_of
 from fleet.launchers.shim_client import ShimAgent
-from fleet.launchers.shim_link import read_exit
 from fleet.launchers.starter import NotStarted, Starter
 
 NAMESPACE, WEAK = "pid namespace", "weak"
@@ -37,15 +32,11 @@ NAMESPACE, WEAK = "pid namespace", "weak"
 START_SECONDS = 60.0
 #: As long as a shim may need to open its socket, or to go after having closed it.
 FIND_SECONDS = 30.0
-#: How long a killed agent may take to be gone.
-GONE_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from typing import Protocol
-
-    from fleet.launchers.base import Launcher
 
     class Spawn(Protocol):
         """Starts the shim of a folder that is prepared."""
@@ -53,7 +44,7 @@ if TYPE_CHECKING:
         def __call__(self, folder: str, lock: int, saying: int, *, apart: bool) -> None: ...
 
 
-class HeadlessLauncher:
+class HeadlessLauncher(Launcher):
     """Starts agents whose output goes to files."""
 
     def __init__(self, containment: str | None = None, *, lasting: bool = False) -> None:
@@ -89,29 +80,9 @@ class HeadlessLauncher:
             await asyncio.sleep(0.02)
         return None
 
-    async def end(self, folder: str) -> bool:
-        """End the agent of this folder, or its start; True once nothing of it lives or can come late."""
-        return await end_all(self, folder)
-
-    def is_alive(self, folder: str) -> bool:
-        """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
-        return is_locked(folder)
-
-    def pid(self, folder: str) -> int | None:
-        """The shim's process, with which all of this folder's agent ends."""
-        return pid_of(folder)
-
     def was_started(self, folder: str) -> bool:
         """Whether there ever was an agent in this folder: its shim makes the file of its output first."""
         return Path(folder, "stdout").exists()
-
-    def freeze(self, folders: Collection[str]) -> set[str]:
-        """Stop everything of the agents in these folders; those in which nothing moves any more."""
-        return freeze_all(folders)
-
-    def last_exit(self, folder: str) -> Exit | None:
-        """What the shim of this folder wrote at its end; none when it never did."""
-        return read_exit(folder)
 
     async def _handed_over(self, folder: str, spec: LaunchSpec) -> bool:
         """Have the starter begin it; False when nothing was begun, so that it can be done in another way."""
@@ -172,35 +143,6 @@ def _prepared(folder: str, spec: LaunchSpec, saying: int, spawn: "Spawn") -> Non
         os.close(saying)
         if lock >= 0:
             os.close(lock)
-
-
-def take_back(folder: str) -> bool:
-    """Take away what a shim was to start; False when one has taken it already, or there was nothing.
-
-    Only one can: a shim that comes late finds nothing to start.
-    """
-    try:
-        Path(folder, "spec.json").unlink()
-    except OSError:
-        return False
-    return True
-
-
-async def end_all(launcher: "Launcher", folder: str) -> bool:
-    """End the agent of a folder, or its start; True once nothing of it lives or can come late."""
-    if take_back(folder):
-        return True
-    try:
-        agent = await launcher.find(folder)
-        if agent is not None:
-            await agent.kill_tree()
-        async with asyncio.timeout(GONE_SECONDS):
-            while launcher.is_alive(folder):  # noqa: ASYNC110 - nobody tells when a lock is free
-                await asyncio.sleep(0.01)
-    except (FleetError, OSError, ValueError) as error:
-        log.warning("the agent in %s does not end: %s", folder, error)
-        return False
-    return True
 
 
 def choose(containment: str | None) -> str:

@@ -11,27 +11,23 @@ import secrets
 import shutil
 import socket as sockets
 import time
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from fleet.core.branch import session_name
 from fleet.core.errors import FleetError
-from fleet.core.outcome import Exit
-from fleet.launchers.base import LaunchSpec
+from fleet.launchers.base import Launcher, LaunchSpec
 from fleet.launchers.headless import (
     FIND_SECONDS,
     NAMESPACE,
     START_SECONDS,
     WEAK,
     choose,
-    end_all,
     hint_for,
     prepare,
     take_lock,
 )
 from fleet.launchers.lock import is_locked
-from fleet.launchers.shim_call import freeze_all, pid_of
 from fleet.launchers.shim_link import Link, connect, read_exit
 from fleet.launchers.terminal_agent import TerminalAgent
 from fleet.launchers.tmux_command import call, capture, kill_session, reason, sessions
@@ -43,7 +39,7 @@ GOING_SECONDS = 2.0
 _ENDING = (b"server exited", b"lost server", b"no server running", b"error connecting", b"can't find session")
 
 
-class TmuxLauncher:
+class TmuxLauncher(Launcher):
     """Starts agents that have a terminal."""
 
     def __init__(
@@ -87,29 +83,9 @@ class TmuxLauncher:
                 raise FleetError(f"the shim in {folder} holds its lock but does not answer")
             await asyncio.sleep(0.02)
 
-    async def end(self, folder: str) -> bool:
-        """End the agent of this folder, or its start; True once nothing of it lives or can come late."""
-        return await end_all(self, folder)
-
-    def is_alive(self, folder: str) -> bool:
-        """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
-        return is_locked(folder)
-
-    def pid(self, folder: str) -> int | None:
-        """The shim's process, with which all of this folder's agent ends."""
-        return pid_of(folder)
-
     def was_started(self, folder: str) -> bool:
         """Whether there ever was an agent in this folder: its shim says so before it starts it."""
         return Path(folder, "started").exists()
-
-    def freeze(self, folders: Collection[str]) -> set[str]:
-        """Stop everything of the agents in these folders; those in which nothing moves any more."""
-        return freeze_all(folders)
-
-    def last_exit(self, folder: str) -> Exit | None:
-        """What the shim of this folder wrote at its end; none when it never did."""
-        return read_exit(folder)
 
     async def _start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
         is_ours = False  # what lives in the folder
