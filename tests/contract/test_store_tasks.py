@@ -3,10 +3,9 @@
 import pytest
 
 from builders import HOUR, MINUTE, NOON, a_comment, a_task, an_edge
-from fleet.core.dependency import PARENT_CHILD
+from fleet.core.dependency import PARENT_CHILD, Tally
 from fleet.core.errors import TaskExists, TaskNotFound
 from fleet.core.filter import Filter
-from fleet.core.tally import Tally
 from fleet.core.task import Task
 from fleet.store.base import Store
 

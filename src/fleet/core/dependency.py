@@ -1,4 +1,4 @@
-"""Dependencies between tasks: which kinds there are, and which of them hold work up."""
+"""Dependencies between tasks: which kinds there are, which of them hold work up, and how many a task has."""
 
 from __future__ import annotations
 
@@ -63,3 +63,13 @@ class Edge(Record):
     def gate(self) -> str:
         """Which children a waits-for dependency waits for."""
         return ANY_CHILDREN if ANY_CHILDREN in self.metadata else ALL_CHILDREN
+
+
+class Tally(Record):
+    """How many edges leave a task, how many reach it, how many of those hold work up, and how many comments it has."""
+
+    dependencies: int = 0
+    dependents: int = 0
+    blockers: int = 0
+    blocked: int = 0
+    comments: int = 0

@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from fleet.core.health import Vital
     from fleet.store.sql.accounts import SqlAccounts
     from fleet.store.sql.claims import SqlClaims
-    from fleet.store.sql.collisions import SqlCollisions
     from fleet.store.sql.hosts import SqlHosts, SqlTails
-    from fleet.store.sql.messages import SqlMessages
-    from fleet.store.sql.questions import SqlQuestions
-    from fleet.store.sql.receipts import SqlReceipts
+    from fleet.store.sql.messages import SqlMessages, SqlQuestions
+    from fleet.store.sql.receipts import SqlCollisions, SqlReceipts
     from fleet.store.sql.runs import SqlRuns
     from fleet.store.sql.tasks import SqlComments, SqlEdges, SqlTasks
     from fleet.store.sql.tokens import SqlTokens
-    from fleet.store.sql.trust import SqlTrust
     from fleet.store.sql.workflows import SqlResults, SqlWorkflows
-    from fleet.store.sql.workspaces import SqlWorkspaces
+    from fleet.store.sql.workspaces import SqlTrust, SqlWorkspaces
     from fleet.store.sql_connection import Search, SqlConnection
 
 
@@ -116,7 +113,7 @@ class Store(ABC):
 
     @cached_property
     def questions(self) -> SqlQuestions:
-        from fleet.store.sql.questions import SqlQuestions
+        from fleet.store.sql.messages import SqlQuestions
 
         return SqlQuestions(self.connection, self.now)
 
@@ -140,7 +137,7 @@ class Store(ABC):
 
     @cached_property
     def collisions(self) -> SqlCollisions:
-        from fleet.store.sql.collisions import SqlCollisions
+        from fleet.store.sql.receipts import SqlCollisions
 
         return SqlCollisions(self.connection)
 
@@ -176,7 +173,7 @@ class Store(ABC):
 
     @cached_property
     def trust(self) -> SqlTrust:
-        from fleet.store.sql.trust import SqlTrust
+        from fleet.store.sql.workspaces import SqlTrust
 
         return SqlTrust(self.connection, self.now)
 

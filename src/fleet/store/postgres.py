@@ -17,7 +17,7 @@ from fleet.store.postgres_health import health
 from fleet.store.postgres_listening import Listener
 from fleet.store.sql.claims import SqlClaims, claim_of
 from fleet.store.sql.search import SqlSearch
-from fleet.store.sql.trust import SqlTrust
+from fleet.store.sql.workspaces import SqlTrust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from fleet.core.dependency import Edge
-    from fleet.core.tally import Tally
+    from fleet.core.dependency import Edge, Tally
     from fleet.core.task import Task
     from fleet.store.base import Store
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fleet.core import clock, dependency
-from fleet.core.dependency import HARD, SCHEDULING
+from fleet.core.dependency import HARD, SCHEDULING, Tally
 from fleet.core.errors import ClaimLost, CycleRefused, DependencyRefused, TaskExists, TaskNotFound
-from fleet.core.tally import Tally
 from fleet.core.task import RESOLVED
 from fleet.store.named_sql import Statements
 from fleet.store.sql.rows import comment_from, edge_from, edge_values, task_from, task_values
