@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.config import Settings
 
+#: So many tasks are looked at, and so many reasons told.
+MOST_TASKS, MOST_REASONS = 1000, 5
+_NO_WORDS = "nobody can offer what is no list of words: see `fleet.requires` in the metadata"
+
 
 class Outlook(NamedTuple):
     """How much waits, and why nothing more starts."""
@@ -110,11 +114,6 @@ def _is_closed(seen: Seen) -> bool:
 
 def _drained(seen: Seen) -> str:
     return f"this host, {seen.host.name}, is drained; `fleet hosts undrain {seen.host.name}` has it take tasks again"
-
-
-#: So many tasks are looked at, and so many reasons told.
-MOST_TASKS, MOST_REASONS = 1000, 5
-_NO_WORDS = "nobody can offer what is no list of words: see `fleet.requires` in the metadata"
 
 
 def unmet(fleet: Fleet, known: Sequence[Seen]) -> list[str]:

@@ -33,6 +33,19 @@ SKIP = "--dangerously-bypass-approvals-and-sandbox"
 #: A login shell would set PATH anew on most systems, and its tools would not find `bd`. The user's options may differ.
 BY_SCHEMA, SCHEMA_FILE = "--output-schema", "result_schema.json"
 PLAIN_SHELL = ("-c", "allow_login_shell=false")
+#: Lines of a screen that are looked at, from its end.
+LOOKED_AT = 60
+LONGEST_LINE = 400
+MOST_BELOW = 5  # lines below the input
+#: Models it offers a newer one for at every start, until it was told once that this is known.
+MIGRATIONS = {"gpt-5.5": "gpt-6-sol"}
+_EMPTY = "Ask Codex to do anything"
+_HINT = "? for shortcuts"  # only while nothing is typed
+_KEYS = re.compile(
+    r"\s*(?:press )?(?:enter|esc|y|ctrl\+c)\b.{0,80}\b(?:confirm|select|back|cancel|quit|continue|submit|exit)\b.*",
+    re.I,
+)
+_AT_WORK = re.compile(r"\s*[•◦] .{0,200}\besc to interrupt\b.*")
 
 
 class CodexCoder(Coder):
@@ -231,23 +244,6 @@ _READERS: dict[str, Callable[[Said], list[Event]]] = {
     "turn.completed": _completed,
     "turn.failed": _failed,
 }
-
-
-#: Lines of a screen that are looked at, from its end.
-LOOKED_AT = 60
-LONGEST_LINE = 400
-MOST_BELOW = 5  # lines below the input
-
-#: Models it offers a newer one for at every start, until it was told once that this is known.
-MIGRATIONS = {"gpt-5.5": "gpt-6-sol"}
-
-_EMPTY = "Ask Codex to do anything"
-_HINT = "? for shortcuts"  # only while nothing is typed
-_KEYS = re.compile(
-    r"\s*(?:press )?(?:enter|esc|y|ctrl\+c)\b.{0,80}\b(?:confirm|select|back|cancel|quit|continue|submit|exit)\b.*",
-    re.I,
-)
-_AT_WORK = re.compile(r"\s*[•◦] .{0,200}\besc to interrupt\b.*")
 
 
 def shown(screen: str) -> str:

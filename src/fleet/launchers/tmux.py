@@ -40,6 +40,16 @@ from fleet.launchers.tmux_command import call, capture, kill_session, reason, se
 GOING_SECONDS = 2.0
 # What tmux says when its server ends just then: its last session went. Also of one to be replaced that has gone.
 _ENDING = (b"server exited", b"lost server", b"no server running", b"error connecting", b"can't find session")
+HISTORY = "50000"
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.terminal import main; "
+_WEAK_PROGRAM = "from fleet.launchers.shim.weak import held; main(held)"
+_APART_PROGRAM = "from fleet.launchers.shim.apart_program import Apart, make_tree; main(make_tree, Apart)"
+# The step before the namespace holds the lock too, so that it is free only when the last process in there is gone.
+_LOCKED = (
+    'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent lives in this folder" >&2; exit 75; }; shift; exec "$@"'
+)
+# A file cannot grow beyond the cap: the log's writer ends there. In blocks of 512 bytes.
+_LOG = "umask 077; ulimit -f {}; exec cat >> {}"
 
 
 class TmuxLauncher(Launcher):
@@ -210,19 +220,6 @@ def _claim(folder: str) -> tuple[str, int]:
     """The whole path, and the right to start an agent there: nobody else's until the descriptor is closed."""
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     return str(Path(folder).absolute()), take_lock(folder, "starting")
-
-
-HISTORY = "50000"
-
-_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.terminal import main; "
-_WEAK_PROGRAM = "from fleet.launchers.shim.weak import held; main(held)"
-_APART_PROGRAM = "from fleet.launchers.shim.apart_program import Apart, make_tree; main(make_tree, Apart)"
-# The step before the namespace holds the lock too, so that it is free only when the last process in there is gone.
-_LOCKED = (
-    'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent lives in this folder" >&2; exit 75; }; shift; exec "$@"'
-)
-# A file cannot grow beyond the cap: the log's writer ends there. In blocks of 512 bytes.
-_LOG = "umask 077; ulimit -f {}; exec cat >> {}"
 
 
 class Shape(NamedTuple):

@@ -40,6 +40,16 @@ if TYPE_CHECKING:
 
 #: How long a claim lasts unless settings say otherwise.
 LEASE = timedelta(seconds=60)
+log = logging.getLogger(__name__)
+#: Between two tries to listen again.
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+STOP_SECONDS = 1.0
+OLDEST = 130000
+#: A call of the store takes some five answers of the server.
+SLOWEST_MS = 100.0
+#: Claims go by the server's clock alone; but people read times beside those of their own machine.
+LARGEST_DIFFERENCE = 5.0
+TRIES = 5
 
 
 class PostgresStore(Store):
@@ -156,13 +166,6 @@ def _apart(where: Filter) -> tuple[Filter, Filter | None]:
     return where.replace(**dict.fromkeys(judged)), Filter(**judged)
 
 
-log = logging.getLogger(__name__)
-
-#: Between two tries to listen again.
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-STOP_SECONDS = 1.0
-
-
 class Listener(threading.Thread):
     """Calls somebody whenever the database has news; what is missed while it is away, one call makes good."""
 
@@ -214,14 +217,6 @@ class Listener(threading.Thread):
         if not self._told:
             self._told = True
             log.warning("not listening to the database, only looking now and then: %s", error)
-
-
-OLDEST = 130000
-#: A call of the store takes some five answers of the server.
-SLOWEST_MS = 100.0
-#: Claims go by the server's clock alone; but people read times beside those of their own machine.
-LARGEST_DIFFERENCE = 5.0
-TRIES = 5
 
 
 def health(connection: Connection) -> list[Vital]:

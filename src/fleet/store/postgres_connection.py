@@ -33,6 +33,9 @@ AT_ONCE_SECONDS = 0.5
 EMPTY = "check `queue`; a new database is made ready by `fleet init --home --queue …`, a lost one by your backup."
 
 _loaded: dict[str, dict[str, str]] = {}
+#: A character that stands for nothing in Unicode begins what a NUL, or itself, becomes.
+_MARK, _NUL = "\ufdd0", "\0"
+_VALUE = re.compile(r"(?<![:\w]):(\w+)")
 
 
 class Connection:
@@ -303,11 +306,6 @@ class Transaction:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._connection._end(kind is not None)
-
-
-#: A character that stands for nothing in Unicode begins what a NUL, or itself, becomes.
-_MARK, _NUL = "\ufdd0", "\0"
-_VALUE = re.compile(r"(?<![:\w]):(\w+)")
 
 
 @lru_cache(maxsize=1024)

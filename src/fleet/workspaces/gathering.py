@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from fleet.workspaces.survey import Survey
     from fleet.workspaces.view import View
 
+#: What the sides of a conflict are called beside the file they are about.
+_SIDES = {b"1": b"~base", b"2": b"~ours", b"3": b"~theirs"}
+
 
 class Parts(Record):
     """What a saved commit is made of."""
@@ -130,10 +133,6 @@ def _staged(
         return view.git(*words, env=env).decode().strip(), ""
     except GitFault as error:
         return None, str(error)
-
-
-#: What the sides of a conflict are called beside the file they are about.
-_SIDES = {b"1": b"~base", b"2": b"~ours", b"3": b"~theirs"}
 
 
 def _staged_tree(view: View, index: bytes, folder: str, env: Mapping[str, str] | None = None) -> str:

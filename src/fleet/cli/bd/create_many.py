@@ -25,6 +25,12 @@ SHARED = (
     *("file", "graph", "cwd", "coder", "model", "workspace", "requires", "host"),
     *("validate", "silent", "dry-run", "force", "ephemeral"),
 )
+#: The sections there are, with other words for them.
+SECTIONS = {
+    **{name: name for name in ("priority", "type", "description", "design", "notes", "assignee", "labels")},
+    **{"acceptance criteria": "acceptance criteria", "acceptance": "acceptance criteria"},
+    **{"dependencies": "dependencies", "deps": "dependencies"},
+}
 
 
 def from_file(session: Session) -> int:
@@ -125,14 +131,6 @@ def _make(session: Session, draft: tasks.Draft, sections: Sections) -> Task:
 def _with_edges(session: Session, task: Task) -> dict[str, Any]:
     edges = [edge(each) for each in session.store.edges.find([task.id])]
     return {**issue(task), **({"dependencies": edges} if edges else {})}
-
-
-#: The sections there are, with other words for them.
-SECTIONS = {
-    **{name: name for name in ("priority", "type", "description", "design", "notes", "assignee", "labels")},
-    **{"acceptance criteria": "acceptance criteria", "acceptance": "acceptance criteria"},
-    **{"dependencies": "dependencies", "deps": "dependencies"},
-}
 
 
 class Section(Record):
