@@ -50,7 +50,6 @@ class Login(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        """Whether an agent would find nobody logged in."""
         return bool(self.signs) and not self.seen
 
 

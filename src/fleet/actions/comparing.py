@@ -35,7 +35,6 @@ class Side(NamedTuple):
 
     @property
     def verification(self) -> Verification | None:
-        """How its branch was last verified."""
         return verification_in(next((run.verify for run in reversed(self.candidate.runs) if run.verify), ""))
 
     def view(self) -> dict[str, Any]:

@@ -72,7 +72,6 @@ def add_all(store: Store, ties: Iterable[tuple[str, str, str]], *, actor: str, c
 
 
 def relate(store: Store, one: str, other: str, *, actor: str) -> None:
-    """Note on both tasks that they have to do with each other."""
     if one == other:
         raise BadInput("cannot relate an issue to itself")
     add_all(store, [(one, other, RELATES_TO), (other, one, RELATES_TO)], actor=actor)

@@ -19,7 +19,6 @@ MOST_OTHERS = 5
 
 
 def title_of(task: Task) -> str:
-    """A task's title as the first line of a message."""
     words = " ".join("".join(char if char.isprintable() else " " for char in task.title).split())
     return (f"{words[: LONGEST_TITLE - 1]}…" if len(words) > LONGEST_TITLE else words) or task.branch
 

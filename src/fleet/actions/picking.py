@@ -54,7 +54,6 @@ class Pick(NamedTuple):
 
     @property
     def winner(self) -> Entry | None:
-        """The first, where it is any good."""
         return ranking.winner(self.entries)
 
     @property

@@ -44,7 +44,6 @@ class Entry(Record):
 
     @property
     def passed(self) -> int:
-        """How many tests passed, as far as their runner said."""
         return (self.verification.passed if self.verification else None) or 0
 
     @property

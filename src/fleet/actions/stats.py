@@ -55,7 +55,6 @@ class Standing(Record):
 
     @property
     def retries(self) -> int:
-        """How many runs were not their task's first."""
         return self.runs - self.tasks
 
     @property

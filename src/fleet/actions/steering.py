@@ -61,12 +61,10 @@ class Told(NamedTuple):
 
     @property
     def is_order_to_stop(self) -> bool:
-        """Whether it says nothing but: stop."""
         return not self.message.text
 
     @property
     def may_move_soon(self) -> bool:
-        """Whether it is worth watching."""
         if not self.supervised or self.question:
             return False
         if self.is_order_to_stop:

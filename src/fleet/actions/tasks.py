@@ -131,13 +131,11 @@ def claim_first(store: Store, where: Filter, actor: str, *, sort: str = "urgent"
 
 
 def unblocked_by(store: Store, task_id: str) -> list[Task]:
-    """The tasks that waited for this one and can start now."""
     waiting = [edge.task for edge in store.edges.find([task_id], up=True) if edge.type != PARENT_CHILD]
     return store.tasks.find(READY.replace(ids=tuple(waiting))) if waiting else []
 
 
 def open_blockers(store: Store, task: Task) -> list[str]:
-    """What a task still waits for."""
     needed = tuple(edge.needs for edge in store.edges.find([task.id]) if edge.type in HARD)
     return (
         [each.id for each in store.tasks.find(Filter(ids=needed, not_statuses=RESOLVED), sort="id")] if needed else []

@@ -198,7 +198,6 @@ class Told:
         self._known: dict[str, tuple[str, str]] = {}
 
     def tell(self, flow: Flow) -> None:
-        """Tell what has changed since."""
         for seen in flow.stages:
             state, reason = self._known.get(seen.stage.name, (workflows.State.WAITING, ""))
             if state != seen.state or (seen.reason and reason != seen.reason):

@@ -56,7 +56,6 @@ class Checked(NamedTuple):
 
 
 def check(table: Mapping[str, Any], scope: Scope) -> Checked:
-    """Look at every key of a file's table."""
     checked = Checked({}, [], [], [])
     for path, value in _leaves(table):
         if scope == PROJECT and path[0] in UNUSED:

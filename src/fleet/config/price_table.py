@@ -35,7 +35,6 @@ def origin() -> str:
 
 
 def made_on() -> date:
-    """Return the day on which the table was made."""
     return date.fromisoformat(_table()["date"])
 
 

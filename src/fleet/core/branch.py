@@ -49,7 +49,6 @@ def check_pattern(name: str, patterns: Sequence[str]) -> None:
 
 
 def fanout_names(prefix: str, count: int) -> list[str]:
-    """The branches of a fanout, in order: prefix-A1, prefix-A2 …"""
     return [f"{prefix}-A{number}" for number in range(1, count + 1)]
 
 

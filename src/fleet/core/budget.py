@@ -36,5 +36,4 @@ def no_price(name: str) -> str:
 
 
 def amount(name: str, value: float) -> str:
-    """An amount in words."""
     return f"${value:.2f}" if name == COST else f"{value:.0f} tokens"

@@ -95,7 +95,6 @@ def status(text: str, config: Mapping[str, str]) -> str:
 
 
 def custom_types(config: Mapping[str, str]) -> tuple[str, ...]:
-    """The types that settings add."""
     return tuple(name.strip() for name in config.get("types.custom", "").split(",") if name.strip())
 
 
@@ -131,7 +130,6 @@ def labels(names: list[str]) -> tuple[str, ...]:
 
 
 def metadata_key(key: str) -> str:
-    """A key of the user's own metadata."""
     plain = key.replace(".", "").replace("_", "").replace("-", "")
     if key and (key[0].isalpha() or key[0] == "_") and (plain == "" or (plain.isascii() and plain.isalnum())):
         return key

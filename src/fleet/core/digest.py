@@ -4,7 +4,6 @@ from __future__ import annotations
 
 
 def sha256(data: bytes) -> str:
-    """Return the SHA-256 of bytes in hexadecimal."""
     import hashlib  # loads OpenSSL, a quarter of what starting Python takes
 
     return hashlib.sha256(data).hexdigest()

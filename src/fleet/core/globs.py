@@ -16,7 +16,6 @@ def fits(path: str, glob: str) -> bool:
 
 
 def fits_any(path: str, globs: Iterable[str]) -> bool:
-    """Whether a path fits one of them."""
     return any(fits(path, glob) for glob in globs)
 
 

@@ -39,7 +39,6 @@ def changed(text: str, labels: Iterable[str] | None, host: str | None) -> str:
 
 
 def plain(words: Iterable[str]) -> str:
-    """The words as a person says them."""
     return ", ".join(f"host {word.removeprefix(PIN)}" if word.startswith(PIN) else word for word in words)
 
 

@@ -42,12 +42,10 @@ def folded(text: str) -> str:
 
 
 def globbed(label: str, pattern: str) -> bool:
-    """Whether a label fits a shell pattern."""
     return fnmatchcase(label, pattern)
 
 
 def searched(label: str, pattern: str) -> bool:
-    """Whether a regular expression is found in a label."""
     return re.search(pattern, label) is not None
 
 

@@ -72,7 +72,6 @@ def edges_from(found: dict[str, Any], now: datetime) -> dict[tuple[str, str], Ed
 
 
 def comments_from(found: dict[str, Any], now: datetime) -> list[Comment]:
-    """What was said about an issue, oldest first."""
     said = [each for each in found.get("comments") or () if isinstance(each, dict) and each.get("id")]
     return [
         Comment(

@@ -109,7 +109,6 @@ class Puller:
 
 
 def issues_in(text: str) -> list[dict[str, Any]]:
-    """The tasks of an export."""
     return [found for line in text.splitlines() if is_issue(found := _parsed(line))]
 
 

@@ -34,7 +34,6 @@ def has(database: str, name: str) -> bool:
 
 
 def migrations(database: str) -> list[tuple[int, str]]:
-    """The numbered migrations of a database, in order."""
     folder = os.path.join(FOLDER, database)  # noqa: PTH118
     found = []
     for name in sorted(os.listdir(folder)):  # noqa: PTH208

@@ -70,7 +70,6 @@ class _Copying:
         self._bytes = 0
 
     def named(self, wanted: str) -> None:
-        """Copy what one entry of the settings names."""
         parts = wanted.split("/")
         if os.path.isabs(wanted) or ".." in parts or "\0" in wanted:
             self._refused.append(f"{wanted}: not a path inside of the repository")

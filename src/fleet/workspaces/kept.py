@@ -49,7 +49,6 @@ def named_in(git_folder: str, files: Iterable[str] = ("HEAD", "ORIG_HEAD", "pack
 
 
 def stashes_of(view: View, branch: str) -> list[str]:
-    """The stashes that were made on a branch, newest first."""
     found = stashed_on(view, branch)
     return commits_among(view, found) if found else []
 

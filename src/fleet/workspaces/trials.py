@@ -96,7 +96,6 @@ class Trials:
         return self._merged(ours, commit.id, onto)
 
     def _merged(self, ours: str, theirs: str, onto: str) -> tuple[str, tuple[str, ...]]:
-        """The tree of both, and the files in conflict."""
         with _Attributes(self._view, onto) as settings:
             words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
             told = self._view.git(*settings, *words, ours, theirs, allow=(IN_CONFLICT,))

@@ -63,7 +63,6 @@ class Arguments:
         return self.given.get(name, [])
 
     def number(self, name: str, default: int) -> int:
-        """The last value of a flag, as a whole number."""
         text = self.text(name, str(default))
         try:
             return int(text)

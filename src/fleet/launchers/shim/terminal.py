@@ -133,7 +133,6 @@ def environment(told: "dict[str, str]") -> "dict[str, str]":
 
 
 def take_lock() -> int:
-    """The lock of the current folder."""
     handle = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     give_up = time.monotonic() + LOCK_SECONDS
     while True:

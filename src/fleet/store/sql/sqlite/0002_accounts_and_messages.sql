@@ -16,7 +16,7 @@ create table account_totals (
     cost_usd real not null,
     primary key (coder, account)
 ) strict, without rowid;
--- With total(), and cut to what store/run_rules.py has as the most: agents tell the numbers, and sum() would overflow.
+-- With total(), and cut to what store/sql/accounts.py has as the most: agents tell the numbers, and sum() would overflow.
 insert into account_totals (coder, account, runs, tokens, cost_usd)
 select
     coder, account, count(*),
