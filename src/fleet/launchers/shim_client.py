@@ -57,7 +57,6 @@ class ShimAgent:
         return peer_of(self._link.writer.get_extra_info("socket")) if self._link else None
 
     async def signal(self, number: int) -> None:
-        """Send a signal to the agent's process group. No error when it is gone."""
         await self._ask("signal", number=int(number))
 
     async def write(self, text: str) -> None:
@@ -70,7 +69,6 @@ class ShimAgent:
         await self._ask("close_stdin")
 
     async def cpu_seconds(self) -> float:
-        """CPU time its whole tree has used so far."""
         return (await self.usage()).cpu_seconds
 
     async def usage(self) -> Usage:

@@ -90,7 +90,6 @@ class BeadsConnection(Connection):
         return super().reading()
 
     def look(self) -> None:
-        """Bring the file up to date, outside of any transaction."""
         if self._keeper is not None:
             with self.unwatched():
                 self._keeper.look()

@@ -111,7 +111,6 @@ class Mirror:
         return bool(self._facts.get("fenced"))
 
     def look(self) -> None:
-        """Bring the copy up to date, if bd changed."""
         if self._is_current():
             return
         with self._file.writing():
@@ -128,7 +127,6 @@ class Mirror:
             self._file.block("forget_written")
 
     def is_behind(self) -> bool:
-        """Whether bd changed since the copy was brought up to date."""
         self._mark, self._foreign, self._wrote = str(self._seen.get("mark", "")), False, False
         self._told, self._given = {}, []
         return not self._is_current()
@@ -150,7 +148,6 @@ class Mirror:
             self._note(self._mark, own=True)
 
     def take_back(self) -> None:
-        """Give back in bd what it gave us in a transaction that came to nothing."""
         given, self._given = self._given, []
         if given:
             changes = Changes([Changed(after, before) for before, after in given])

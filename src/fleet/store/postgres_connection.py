@@ -110,7 +110,6 @@ class Connection:
         return Transaction(self, "begin_alone" if alone else "begin_beside", durable)
 
     def reading(self) -> Transaction:
-        """A read transaction: one moment of the database."""
         return Transaction(self, "begin_reading", durable=False)
 
     def link(self) -> Link:

@@ -75,7 +75,6 @@ class Connection:
         self._db.close()
 
     def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement and fetch all it answers."""
         if not self._depth:
             self._file.confirm()
         try:
@@ -84,7 +83,6 @@ class Connection:
             raise self._fault(error) from error
 
     def together(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[tuple[Any, ...]]]:
-        """What several statements that only read answer, each about the same moment."""
         with self.reading():
             return [self.rows(statement, values) for statement in statements]
 
@@ -92,11 +90,9 @@ class Connection:
         return self._db.changes()
 
     def blocks(self, name: str) -> dict[str, str]:
-        """The statements of one file of SQL."""
         return _loaded.get(name) or _loaded.setdefault(name, named_sql.load("sqlite", name))
 
     def listed(self, texts: Iterable[str]) -> str:
-        """Texts as the value that `json_each` reads."""
         return encode(list(texts))
 
     def writing(self, *, durable: bool = True, alone: bool = True) -> Transaction:
@@ -107,7 +103,6 @@ class Connection:
         return Transaction(self, "begin immediate", durable)
 
     def reading(self) -> Transaction:
-        """A read transaction: one moment of the database."""
         return Transaction(self, "begin", self._durable)
 
     def add_function(self, name: str, call: Any) -> None:
