@@ -1,6 +1,7 @@
-"""Agents of workers and stages: they take no slot of `max_concurrent`, and each says how many of them may work at once.
+"""How many agents of MCP workers and workflow stages may work at once: pure decisions.
 
-Pure. How many that is, is known of a task only once it is claimed: what is too many then is given back.
+They take no slot of `max_concurrent`. Each task names its own limit, which is known only once the task is claimed.
+Tasks over the limit are given back.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ if TYPE_CHECKING:
 
     from fleet.core.task import Claim, Task
 
-#: A mode of its own for admission, which the task does not know of: it is headless.
+#: Their mode in admission. The tasks themselves are headless.
 POOLED = "pooled"
 ORIGINS = ("mcp", "workflow")
-#: Where a task does not say.
+#: The limit of a task that names none.
 USUAL = 50
 
 
 def is_pooled(task: Task) -> bool:
-    """Whether a task was made through tools or as a stage."""
+    """Return True if a task was created by an MCP tool or as a stage, and runs without a terminal."""
     return task.origin in ORIGINS and task.mode != INTERACTIVE
 
 
 def room_of(tasks: Iterable[Task], *, otherwise: int) -> int:
-    """How many may work at once while these do: as many as the most generous of them says."""
+    """Return the highest limit among the tasks that are at work, or `otherwise` if none is."""
     return max((_at_once(task) for task in tasks), default=otherwise)
 
 
 def fitting(claims: Sequence[Claim], running: int) -> tuple[list[Claim], list[Claim]]:
-    """Those that may start while so many work, and those that are too many."""
+    """Split claims into those that may start while `running` agents work, and those over the limit."""
     start: list[Claim] = []
     back: list[Claim] = []
     for claim in claims:
