@@ -142,6 +142,18 @@ def test_agents_live_on_without_their_supervisor_and_the_next_one_talks_to_them(
     wait_for(lambda: home.sessions() == set(), "its end", home.describe)
 
 
+def test_each_message_counts_as_delivered_when_supervisors_replace_each_other(home: Terminals) -> None:
+    task = create(home)
+    home.wait_alive("work")
+    texts = [f"message {number}" for number in range(6)]
+    for text in texts:  # it arrives about when one supervisor stops reading
+        home.fleet.ok("prompt", "work", text, "--wait", "0")
+        home.fleet.ok("run", "restart")
+    delivered = [(text, "delivered") for text in texts]
+    wait_for(lambda: messages(home, task) == delivered, "their arrival", home.describe)
+    assert home.heard(task)[1:] == texts and len(home.runs(task)) == 1
+
+
 def test_a_message_is_sent_and_then_seen_to_arrive_as_it_was(home: Terminals) -> None:
     task = create(home)
     home.wait_alive("work")

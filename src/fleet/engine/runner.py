@@ -117,7 +117,8 @@ class Runner:
             from fleet.engine.finishing import close_terminal, finish_run
 
             await live.read_all()
-            await self._note_delivered(live)
+            async with self._telling:
+                await self._note_delivered(live)
             await finish_run(self._context, self.claim, live, exit, self._stopping)
             self.is_settled = True
             await close_terminal(live)
@@ -214,10 +215,18 @@ class Runner:
             with contextlib.suppress(OSError, FleetError):
                 await self.live.agent.kill_tree()
 
+    async def note_heard(self) -> None:
+        """Record which messages the agent has heard, unless it is being told something at this moment."""
+        if self.live is not None and self.live.delivered and not self._telling.locked():
+            async with self._telling:
+                await self._note_delivered(self.live)
+
     async def hold_still(self) -> None:
-        """From here on nothing is read from the agent or told to it; what is just being told is finished first."""
-        with contextlib.suppress(TimeoutError):
+        """Stop talking to the agent; what it is just being told, or has just heard, is recorded first."""
+        with contextlib.suppress(TimeoutError, FleetError):
             await asyncio.wait_for(self._telling.acquire(), STILL_SECONDS)
+            if self.live is not None:
+                await self._note_delivered(self.live)
 
     def _stir(self) -> None:
         if self.live and self.live.agent:
@@ -332,16 +341,17 @@ class Runner:
         await live.close_stdin_after_result()
 
     async def _note_delivered(self, live: Live) -> None:
-        arrived, live.delivered = live.delivered, []
-        for text in arrived:
+        while live.delivered:
+            text = live.delivered[0]
             known = [each for each in self._sent.values() if _is_same(each.text, text)]
             # What an agent hears first is its prompt, whatever its program made of it.
             known += [each for each in self._sent.values() if each.is_prompt and self._prompt is None]
             for message in known[:1]:
+                await self._mark(message, Delivery.DELIVERED, live)
                 del self._sent[message.id]
                 if message.is_prompt:
                     self._prompt = None
-                await self._mark(message, Delivery.DELIVERED, live)
+            del live.delivered[0]  # only now: until then the run is not kept as read so far
 
     async def _mark(self, message: Message, state: str, live: Live) -> None:
         context, store = self._context, self._context.store

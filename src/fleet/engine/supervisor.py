@@ -63,6 +63,8 @@ FOLD_SECONDS = 1.0
 ANSWERS_SECONDS = 2.0
 #: How often it is looked whether another machine still tells of itself as this host.
 ARRIVE_SECONDS = 0.5
+#: How often runs that are still followed at the end are cancelled.
+CANCEL_SECONDS = 1.0
 
 
 def load_rest() -> None:
@@ -358,8 +360,11 @@ class Supervisor:
         await self._context.store.call(self._pages.take_answers)
 
     async def _keep_folded(self) -> None:
-        store = self._context.store
-        dirty = [r for r in self._runners.values() if r.live is not None and r.live.dirty]
+        store, runners = self._context.store, list(self._runners.values())
+        for runner in runners:
+            await runner.note_heard()
+        # What was read is kept only once the messages in it count as delivered: nobody reads it again.
+        dirty = [r for r in runners if r.live is not None and r.live.dirty and not r.live.delivered]
         if not dirty:
             return
         pairs: list[tuple[Claim, Run]] = []
@@ -418,11 +423,11 @@ class Supervisor:
             await self._guarded(self._keep_folded)
             await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still
             await self._guarded(self._leave)
-        for task in list(self._tasks):
-            task.cancel()
         git.end_reading()  # nobody waits for it any more, and it would take as long as agents' files are large
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._tasks:  # again: up to Python 3.11 `asyncio.wait_for` can swallow a cancellation
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=CANCEL_SECONDS)
 
     async def _leave(self) -> None:
         await self._context.store.call(self._presence.leave, len(self._runners))
