@@ -26,7 +26,7 @@ from fleet.workspaces.repository import refuse_foreign_parts, refuse_gone
 from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text, is_fleets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
@@ -96,7 +96,11 @@ class View:
         """The commit that each name means, in one call; none where there is none. What a branch is at is a commit."""
         if all(map(PLAIN.fullmatch, names)):
             return [branch_tip(self.repository, name.removeprefix(BRANCHES)) for name in names]
-        rows = self.kinds(os.fsencode(f"{name}^{{commit}}") for name in names)
+        return self.resolve_each(names)
+
+    def resolve_each(self, names: Sequence[str]) -> list[str | None]:
+        """Return the commit that each name means to git, in one call, or None if there is none."""
+        rows = self.kinds(os.fsencode(f"{name}^{{commit}}") for name in names) if names else []
         if len(rows) != len(names) or any("\n" in name for name in names):
             raise FleetError("git did not say what each name means", hint="a name with a line's end is none.")
         return [made if kind == "commit" and made.isalnum() else None for made, kind in rows]

@@ -8,6 +8,7 @@ One thing no ordinary work leaves: the branch of the main checkout moved, and th
 # ruff: noqa: PTH112, PTH118, PTH208
 from __future__ import annotations
 
+import functools
 import os
 import re
 import tempfile
@@ -26,7 +27,7 @@ from fleet.workspaces.place import read_plain
 from fleet.workspaces.repository import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from fleet.home import Home
@@ -51,6 +52,8 @@ _FETCHED = ("fetch", "pull", "clone", "push", "update by push", "remote")
 #: The end of a log that is read.
 LOG_BYTES = 8192
 KEPT = "refs/fleet/planted"
+#: How git's logs name fleet.
+FLEET = "<fleet@localhost>"
 #: A longer mark is nobody's.
 MOST_MARK = 1 << 22
 
@@ -81,9 +84,10 @@ def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> 
     if len(before) >= MOST_REFS or len(after) >= MOST_REFS:  # the ones that are named may be others
         common = {*before} & {*after}
         before, after = ({name: refs[name] for name in common} for refs in (before, after))
-    judge = _Judge(home, view, branch)
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name) and name != f"refs/heads/{branch}":
+    moved = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    judge = _Judge(home, view, branch, moved)
+    for name in moved:
+        if name != f"refs/heads/{branch}":
             words += judge.moved(name, before.get(name, ""), after.get(name, ""))
     return words
 
@@ -91,9 +95,25 @@ def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> 
 class _Judge:
     """Tells moves of refs that ordinary work makes from others."""
 
-    def __init__(self, home: Home, view: View, branch: str) -> None:
+    def __init__(self, home: Home, view: View, branch: str, moved: Sequence[str]) -> None:
         self._home, self._view, self._own = home, view, f"refs/heads/{branch}"
         self._common = view.repository.common
+        self._moved = moved
+
+    @functools.cached_property
+    def _tips(self) -> dict[str, str]:
+        """The commit of each branch that moved, all found by one process."""
+        branches = [name for name in self._moved if name.startswith("refs/heads/")]
+        tips = self._view.resolve_each(branches)
+        return {name: tip for name, tip in zip(branches, tips, strict=True) if tip}
+
+    @functools.cached_property
+    def _logs(self) -> dict[str, list[str]]:
+        """The log of HEAD in each checkout, by the branch that is checked out."""
+        found: dict[str, list[str]] = {}
+        for admin in self._admins():
+            found.setdefault(head_of(admin)[0] or "", []).append(os.path.join(admin, "logs", "HEAD"))
+        return found
 
     def moved(self, name: str, old: str, new: str) -> list[str]:
         """What there is to say of a ref that is not where it was; nothing if its move is an ordinary one."""
@@ -108,7 +128,7 @@ class _Judge:
         return [] if ordinary(name, old, new) else [self._restored(name, old, new) or _words(name, old, new)]
 
     def _branch(self, name: str, old: str, new: str) -> bool:
-        if not old:
+        if not old or (new and self._is_logged(name, self._tips.get(name, ""))):
             return True
         branch = name.removeprefix("refs/heads/")
         tip = self._view.tip_of(branch) or ""
@@ -125,7 +145,18 @@ class _Judge:
             return True
         main = head_of(self._common)[0] == branch
         commit, said, who = _last(os.path.join(self._common, "logs", name))
-        return not main and commit == tip and bool(said) and (not logs or "<fleet@localhost>" in who)
+        return not main and commit == tip and bool(said) and (not logs or FLEET in who)
+
+    def _is_logged(self, name: str, tip: str) -> bool:
+        """Return True if git's logs tell how a branch came to a commit: fleet took it there, or its checkout did."""
+        branch = name.removeprefix("refs/heads/")
+        if not tip:
+            return False
+        commit, said, who = _last(os.path.join(self._common, "logs", name))
+        is_fleets = commit == tip and bool(said) and FLEET in who
+        if is_fleets and head_of(self._common)[0] != branch:
+            return True
+        return any(_last(path)[0] == tip for path in self._logs.get(branch, ()))
 
     def _tag(self, name: str, old: str, new: str) -> bool:
         return not old and self._is_held(name)
