@@ -36,6 +36,7 @@ from fleet.engine.start_report import StartReport
 from fleet.engine.store_calls import StoreCalls
 from fleet.engine.supervisor import Supervisor
 from fleet.workspaces import git
+from fleet.workspaces.name_readers import keep_name_readers
 
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
@@ -72,7 +73,7 @@ def supervise(
     try:
         keep_queue(home, os.environ)
         keep_name(home, said.name)
-        with _opened(home, report) as fleet, git.with_readings():
+        with _opened(home, report) as fleet, keep_name_readers(), git.with_readings():
             if fleet.store.was_moved():
                 raise QueueMoved
             single.add(**file_of(fleet))

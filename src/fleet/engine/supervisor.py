@@ -41,6 +41,7 @@ from fleet.engine.situation import Watch
 from fleet.engine.start_report import SILENT, StartReport
 from fleet.engine.tidying import tidy
 from fleet.workspaces import git
+from fleet.workspaces.name_readers import end_idle_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -410,6 +411,7 @@ class Supervisor:
 
     async def _remove_raw(self) -> None:
         await self._context.store.call(retention.sweep, self._context)
+        await asyncio.to_thread(end_idle_readers)
 
     async def _wind_down(self) -> None:
         if self._stop_agents:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
-from fleet.workspaces.git import git
+from fleet.workspaces.git import GitFault, git
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,7 +92,11 @@ def is_ancestor(view: View, commit: str, of: str) -> bool:
 
 
 def tree_of(view: View, commit: str) -> str:
-    return view.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+    """Return the tree of a commit. Raises GitFault."""
+    ((tree, kind),) = view.known_kinds([f"{commit}^{{tree}}".encode()])
+    if kind != "tree":
+        raise GitFault(("cat-file",), 128, f"{commit} has no tree")
+    return tree
 
 
 def identity(repository: Repository) -> Person:

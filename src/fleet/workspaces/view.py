@@ -20,7 +20,8 @@ from fleet.core.errors import FleetError
 from fleet.files import atomic_write, make_private
 from fleet.workspaces.admin import read
 from fleet.workspaces.deleting import delete
-from fleet.workspaces.git import git
+from fleet.workspaces.git import GitFault, git
+from fleet.workspaces.name_readers import FORM, ask_reader
 from fleet.workspaces.refs import branch_tip
 from fleet.workspaces.repository import refuse_foreign_parts, refuse_gone
 from fleet.workspaces.view_config import HEADLINE, NEEDS_LFS, config_text, is_fleets
@@ -89,8 +90,11 @@ class View:
         return commit if commit.isalnum() else None  # a range gives two
 
     def tip_of(self, branch: str) -> str | None:
-        """The commit that a branch is at; none when there is none."""
-        return self.commit_of(f"refs/heads/{branch}")
+        """Return the commit that a branch is at, or None if there is none."""
+        with contextlib.suppress(GitFault):  # git cannot read the repository
+            (commit,) = self.resolve_each([f"{BRANCHES}{branch}"]) if "\n" not in branch else (None,)
+            return commit
+        return None
 
     def resolve(self, *names: str) -> list[str | None]:
         """The commit that each name means, in one call; none where there is none. What a branch is at is a commit."""
@@ -100,7 +104,7 @@ class View:
 
     def resolve_each(self, names: Sequence[str]) -> list[str | None]:
         """Return the commit that each name means to git, in one call, or None if there is none."""
-        rows = self.kinds(os.fsencode(f"{name}^{{commit}}") for name in names) if names else []
+        rows = self.known_kinds([os.fsencode(f"{name}^{{commit}}") for name in names]) if names else []
         if len(rows) != len(names) or any("\n" in name for name in names):
             raise FleetError("git did not say what each name means", hint="a name with a line's end is none.")
         return [made if kind == "commit" and made.isalnum() else None for made, kind in rows]
@@ -108,9 +112,13 @@ class View:
     def kinds(self, names: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
         """The id and the kind of each object that is named; the name and `missing` where there is none."""
         asked = b"".join(name + b"\n" for name in names)
-        told = self.git("cat-file", "--batch-check=%(objectname) %(objecttype)", env=env, stdin=asked)
-        rows = (os.fsdecode(line).rpartition(" ") for line in told.splitlines())
-        return [(name, kind) for name, _, kind in rows]
+        return _rows(self.git("cat-file", FORM, env=env, stdin=asked).split(b"\n")[:-1])
+
+    def known_kinds(self, names: Sequence[bytes]) -> list[tuple[str, str]]:
+        """Return the same for names that are whole: a supervisor asks a git process that stays."""
+        self.make()
+        told = ask_reader(self.path, ALONE, names)
+        return self.kinds(names) if told is None else _rows(told)
 
     def make(self) -> None:
         """Make what is missing of it; what is there is made to be what it must be. Raises RepositoryGone, NotOwned."""
@@ -181,6 +189,11 @@ class View:
 
 def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _rows(lines: Iterable[bytes]) -> list[tuple[str, str]]:
+    rows = (os.fsdecode(line).rpartition(" ") for line in lines)
+    return [(name, kind) for name, _, kind in rows]
 
 
 def _keep_private(index: str) -> None:
