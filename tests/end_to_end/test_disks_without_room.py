@@ -99,7 +99,9 @@ def test_tasks_are_finished_after_a_restart_when_the_home_was_over_its_quota(hom
     go = home.fleet.user / "go"
     with disk_with_quotas(home.fleet.home, home.fleet.user / "disk"):
         wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
-        first = home.told("create", "work", "--headless", "--prompt", orders("echo done > new.txt", "touch begun", wait))
+        first = home.told(
+            "create", "work", "--headless", "--prompt", orders("echo done > new.txt", "touch begun", wait)
+        )
         wait_for((Path(first["worktree"]) / "begun").exists, "its work", home.describe)
         second = home.told("create", "next", "--headless", "--prompt", orders("echo done > new.txt"))
         end = cause("quota", home.fleet.home)
