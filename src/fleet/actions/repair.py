@@ -19,6 +19,7 @@ from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.engine.relocating import relocate
+from fleet.engine.removal import take_back
 from fleet.engine.single import holder
 from fleet.engine.strays import living
 from fleet.engine.tidying import tidy
@@ -29,7 +30,6 @@ from fleet.launchers.lock import is_locked
 from fleet.workspaces.admin import head_of, worktrees
 from fleet.workspaces.branches import restore_branch
 from fleet.workspaces.repository import RepositoryGone, is_gone
-from fleet.workspaces.worktree import undo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,17 +148,7 @@ def _remove(fleet: Fleet, space: Workspace, why: str) -> Iterator[str]:
 
 def _undone(fleet: Fleet, space: Workspace) -> str:
     """A worktree that was never made ready: no agent was in it, so nothing of it need be kept."""
-    work = Work(fleet.home, space)
-    begun = fleet.store.workspaces.begin_removal(space.task_id)
-    undo(
-        fleet.home,
-        work.repository,
-        path=begun.path,
-        branch=begun.branch,
-        base_commit=begun.base_commit,
-        made=begun.made_branch,
-    )
-    fleet.store.workspaces.end_removal(space.task_id, "[]")
+    take_back(fleet.home, fleet.store, space.task_id)
     return f"{space.branch}: took back its worktree, which was never finished"
 
 

@@ -12,15 +12,17 @@ from fleet.core.errors import BranchTaken, FleetError, IllegalMove
 from fleet.core.jsontext import encode
 from fleet.core.task import MADE_HERE, WORKTREE
 from fleet.core.workspace import Workspace
+from fleet.engine import removal
 from fleet.engine.commands import run_command
 from fleet.engine.environment import Place, setup_environment
 from fleet.engine.strays import left_after_a_while
 from fleet.engine.trusting import changed_repository, untrusted_commands
-from fleet.engine.work import Work, save_all
+from fleet.engine.work import Work
 from fleet.files import make_private
 from fleet.workspaces import worktree
 from fleet.workspaces.branches import base_name, checked_base
 from fleet.workspaces.commits import is_ancestor
+from fleet.workspaces.deleting import NotDeleted
 from fleet.workspaces.files import copy_in
 from fleet.workspaces.mirror import repository_at
 from fleet.workspaces.ports import free_block
@@ -289,8 +291,9 @@ class _Opening:
             raise NotReady(f"its worktree {leased.path} cannot be seen: the folder above it is missing", hint=UNSEEN)
         if not self._is_new or os.path.lexists(leased.path):
             if self._is_new or leased.ready_at is not None:
-                self._save(leased)
-            worktree.remove(home, repository, leased.path)
+                self._save_and_remove(leased)
+            else:
+                removal.discard(home, leased)
         make_private(os.path.dirname(leased.path))  # noqa: PTH120
         made = worktree.add(
             home,
@@ -305,9 +308,11 @@ class _Opening:
         copied = copy_in(repository.top, leased.path, self._settings.setup.credential_files)
         return Furnished(made.admin, copied)
 
-    def _save(self, leased: Workspace) -> None:
+    def _save_and_remove(self, leased: Workspace) -> None:
         try:
-            saved = save_all(self._context.home, leased, 0, self._settings.saving, with_ignored=True)
+            saved = removal.save_and_remove(self._context.home, leased, 0, self._settings.saving, with_ignored=True)
+        except NotDeleted:  # it was saved
+            raise
         except FleetError as error:
             raise NotReady(f"what is in {leased.path} cannot be saved: {error}", hint=error.hint) from error
         for command in saved.commands:

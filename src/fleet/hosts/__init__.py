@@ -14,6 +14,7 @@ push          push branches and receipts, and again later if the remote is unrea
 parcel        pack and unpack the artifacts of a task
 tails         store the end of each run's events in the queue
 removals      remove worktrees that were killed from another host
+worktrees     note what other hosts can read about a worktree, and remove it while the supervisor runs
 log_server    give other hosts the events of this host's runs
 log_protocol  what hosts send one another about events
 host_service  the loop that does these things beside the supervisor

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from fleet.config.trusted import keep_trusted
 from fleet.core.errors import FleetError
 from fleet.engine.hosting import is_seen
+from fleet.engine.removal import save_and_remove
 from fleet.engine.trusting import keep_digests, of_remote, trusted_digests
-from fleet.engine.work import Work
 from fleet.engine.workplace import NotNow, NotReady, branch_of, is_there
 from fleet.home import PROJECT_FILES
 from fleet.hosts.backoff import Backoff
@@ -22,9 +22,7 @@ from fleet.hosts.parcel import unpack
 from fleet.workspaces import mirror
 from fleet.workspaces.parcels import fetch_parcel
 from fleet.workspaces.remote import RemoteAway, shown
-from fleet.workspaces.saving import save
 from fleet.workspaces.view import View
-from fleet.workspaces.worktree import remove
 
 if TYPE_CHECKING:
     from fleet.core.task import Task
@@ -66,7 +64,8 @@ async def fetch_task(context: Context, task: Task, folder: TaskFolder) -> None:
         raise NotNow(str(error), seconds=BACKOFF.next_seconds(task.remote), hint=error.hint) from error
     BACKOFF.reset(task.remote)
     for space in left:
-        await asyncio.to_thread(clear_away, context.home, space, len(earlier))
+        saving = context.settings.saving
+        await asyncio.to_thread(save_and_remove, context.home, space, len(earlier), saving, with_ignored=False)
     said = await asyncio.to_thread(_caught_up, context.home, task, repository, elsewhere=elsewhere)
     if said:
         log.info("%s: %s", task.id, said)
@@ -96,14 +95,6 @@ def branch_tip(home: Home, task: Task, branch: str, commit: str) -> str:
     raise NotNow(
         f"branch {branch!r} is not at {shown(task.remote)} yet", seconds=BACKOFF.next_seconds(f"{task.id} {branch}")
     )
-
-
-def clear_away(home: Home, space: Workspace, run_number: int) -> list[str]:
-    """Save what only a worktree that nobody works in any more holds, and remove it; the refs that keep it."""
-    work = Work(home, space)
-    saved = save(home, work.view, work.place, space.task_id, run_number, with_ignored=False)
-    remove(home, work.repository, space.path, work.admin)
-    return list(saved.refs)
 
 
 def _left_behind(store: Store, task_id: str) -> list[Workspace]:

@@ -11,26 +11,22 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import ClaimLost, FleetError, IllegalMove, StoreAway, TaskNotFound, WorkspaceNotFound
+from fleet.core.errors import ClaimLost, FleetError, IllegalMove, StoreAway
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
 from fleet.core.run import Run
 from fleet.core.workspace import NOT_SENT, SENT, SENT_TO
 from fleet.engine import lost_claim
-from fleet.engine.commands import run_command
-from fleet.engine.environment import setup_environment
 from fleet.engine.evidence.receipts import file_of
 from fleet.engine.folder import folder_of
 from fleet.engine.work import Work
-from fleet.engine.workplace import is_there
 from fleet.hosts.backoff import Backoff
-from fleet.hosts.fetch import clear_away
 from fleet.hosts.parcel import packed
+from fleet.hosts.worktrees import end_removal, note_on_worktree, remove_worktree
 from fleet.workspaces.mirror import remote_for
 from fleet.workspaces.parcels import not_taken, parcel
 from fleet.workspaces.remote import RemoteAway, errand
 from fleet.workspaces.sending import send_branch, send_receipts
-from fleet.workspaces.worktree import remove
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
     from fleet.core.receipt import Receipt
     from fleet.core.workspace import Workspace
     from fleet.engine.context import Context
-    from fleet.engine.store_calls import StoreCalls
     from fleet.home import Home
     from fleet.hosts.cluster import LiveRun
     from fleet.store.base import Store
@@ -77,7 +72,7 @@ async def push_branch(context: Context, live: LiveRun) -> None:
         raise
     except (FleetError, OSError) as error:
         log.warning("%s is not pushed yet: %s", live.run.id, error)
-        await note(store, space, {NOT_SENT: str(error)[:300]})
+        await note_on_worktree(store, space, {NOT_SENT: str(error)[:300]})
 
 
 class PushQueue:
@@ -158,9 +153,11 @@ class PushQueue:
             place = ""
             if run.number:
                 place = await asyncio.to_thread(self._send_rest, space, run, receipts)
-                await note(store, space, {SENT: run.id, SENT_TO: place, NOT_SENT: ""})
+                await note_on_worktree(store, space, {SENT: run.id, SENT_TO: place, NOT_SENT: ""})
             if space.is_mirrored:
-                await _take_down(context, space, run)
+                is_used = space.ready_at is not None
+                saved = await remove_worktree(context, space, with_ignored=False, is_used=is_used)
+                await end_removal(store, space, saved)
         except IllegalMove:  # somebody has it again already, if only to see that this is still here
             self._put_off(run.id)
             return
@@ -170,7 +167,7 @@ class PushQueue:
             told = str(error)[:300]
             if space.made.get(NOT_SENT) != told:
                 log.warning("%s is not pushed yet: %s", run.id, error)
-                await note(store, space, {NOT_SENT: told})
+                await note_on_worktree(store, space, {NOT_SENT: told})
             self._put_off(space.remote if isinstance(error, RemoteAway) else run.id)
             return
         for what in (run.id, space.remote):
@@ -228,56 +225,3 @@ def _send(
             raise FleetError(f"{space.remote} does not take {ref}: {why}")
         log.warning("what %s left for the next run is not sent: %s", run.id, why)
     return place
-
-
-async def note(store: StoreCalls, space: Workspace, words: Mapping[str, object]) -> None:
-    """Note something about a worktree of this host; on one that is gone meanwhile there is nothing to note."""
-
-    def write() -> None:
-        with store.atomic():
-            kept = store.workspaces.get(space.task_id)
-            if kept is not None and kept.made_at == space.made_at and not kept.is_gone:
-                store.workspaces.save(kept.replace(notes=encode({**kept.made, **words})))
-
-    try:
-        await store.call(write)
-    except WorkspaceNotFound:
-        log.info("the worktree of %s is gone", space.task_id)
-
-
-async def _take_down(context: Context, space: Workspace, run: Run) -> None:
-    """Remove a worktree whose branch has arrived, after what its project has to say. Raises IllegalMove, FleetError."""
-    store = context.store
-    await store.call(store.workspaces.begin_removal, space.task_id)
-    try:
-        saved = []
-        if is_there(space.path) and space.ready_at is not None:
-            await tear_down(context, space)
-            saved = await asyncio.to_thread(clear_away, context.home, space, run.number)
-        elif is_there(space.path):  # no agent was ever in it
-            await asyncio.to_thread(remove, context.home, Work(context.home, space).repository, space.path)
-    except (FleetError, OSError):
-        await store.call(store.workspaces.stop_removal, space.task_id)
-        raise
-    await store.call(store.workspaces.end_removal, space.task_id, encode(saved))
-
-
-async def tear_down(context: Context, space: Workspace) -> None:
-    """Run what its project wants done before a worktree goes; what fails is told, and keeps nothing from going."""
-    store = context.store
-    try:
-        task = await store.call(store.tasks.get, space.task_id)
-    except TaskNotFound:  # somebody deleted it, and with it what its project says
-        return
-    settings = await context.settings_for(task)
-    commands = settings.setup.teardown
-    if any(line.startswith("setup.teardown:") for line in settings.untrusted):
-        log.warning("teardown of %s was not run: it is not trusted", space.branch)
-        return
-    env = setup_environment(context.home, task, space, settings.agent.pass_env)
-    for number, command in enumerate(commands, 1):
-        place = context.home.teardown(space.task_id, number)
-        seconds = settings.setup.seconds
-        done = await run_command(context.launchers.headless, place, command, cwd=space.path, env=env, seconds=seconds)
-        if not done.ok:
-            log.warning("teardown of %s: %s", space.branch, done.in_words)
