@@ -265,6 +265,36 @@ def test_sql_lies_in_sql_files() -> None:
     check_every_module(sql, "SQL text at these lines: put it in store/sql/")
 
 
+def test_engine_does_not_ask_how_many_hosts_there_are() -> None:
+    """It calls the port `Cluster`."""
+
+    def asked(module: Module) -> list[int]:
+        names = (node for node in module.nodes() if isinstance(node, ast.Attribute) and module.part == "engine")
+        return [node.lineno for node in names if node.attr == "is_shared"]
+
+    check_every_module(asked, "is_shared at these lines")
+
+
+def test_worktrees_are_removed_in_one_place() -> None:
+    """Only the removal service calls what removes a worktree without saving it."""
+    removers = {f"fleet.workspaces.worktree.{name}" for name in ("remove", "take_away", "undo")}
+
+    def removes(module: Module) -> list[str]:
+        if module.part == "workspaces" or module.name == "fleet.engine.removal":
+            return []
+        imports = [node for node in module.nodes() if isinstance(node, ast.ImportFrom)]
+        named = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+        used = {node.attr for node in module.nodes() if isinstance(node, ast.Attribute) and is_name(node.value)}
+        if "fleet.workspaces.worktree" in named:
+            named |= {f"fleet.workspaces.worktree.{name}" for name in used}
+        return sorted(named & removers)
+
+    def is_name(node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == "worktree"
+
+    check_every_module(removes, "use fleet.engine.removal, which saves first")
+
+
 LOOK = """
 import json, sys
 before = set(sys.modules)
