@@ -92,6 +92,12 @@ def test_names_are_branches_of_the_repository_one_is_in_and_tasks(work: Records,
     assert "fleet-w1" not in names(work, "") and names(work, "fleet-w1") == ["fleet-w1"]
 
 
+def test_stopped_tasks_are_offered_only_to_those_who_retry(work: Records) -> None:
+    work.fleet.ok("kill", "fleet-w1", "fleet-plain")
+    assert sorted(offered(work.fleet, "fleet", "retry", "fix-")) == ["fix-a", "fix-b"]
+    assert offered(work.fleet, "fleet", "kill", "fix-") == ["fix-b"]
+
+
 @pytest.mark.parametrize(
     "branch", ["x;reboot", "$(touch pwned)", "`touch pwned`", "a b", "x|y", "x&y", "*", "-rf", "x'y"]
 )

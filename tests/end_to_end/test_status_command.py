@@ -154,3 +154,17 @@ def test_a_question_is_answered_by_the_command_that_is_shown(records: Records, s
     assert command == f'fleet answer {key} "…"'
     records.fleet.ok(*command.split()[1:3], "red")
     assert told(records)["needs_you"] == [] and scene.store.tasks.get(key).status == Status.OPEN
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_list_leaves_out_columns_and_cuts_no_name_and_no_result(width: int, records: Records, scene: Scene) -> None:
+    a_morning(scene)
+    rows = json.loads(records.fleet.ok("list", "--all", "--all-projects", "--json"))
+    words = ("list", "--all", "--all-projects")
+    lines = records.fleet.ok(*words, COLUMNS=str(width)).splitlines()[1 : len(rows) + 1]
+    for row, line in zip(rows, lines, strict=True):
+        assert line.startswith(f"{row['branch']} ") and f" {row['task']} " in line and f" {row['result']} " in line
+    heads = records.fleet.ok(*words, COLUMNS="140").splitlines()[0].split()
+    assert "Title" in heads and "Cost" in heads
+    everything = records.fleet.ok(*words, "--wide", COLUMNS=str(width)).splitlines()[0].split()
+    assert {"Title", "Cost", "CPU", "Memory", "Batch"} <= {*everything}

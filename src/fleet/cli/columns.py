@@ -13,6 +13,7 @@ from fleet.cli.bd.text import clean
 
 GAP = "  "
 LEAST = 6  # a column that gives way keeps so many characters
+LEAST_FLEXIBLE = 16  # and so many as long as other columns can be left out
 
 
 class Styled(NamedTuple):
@@ -31,12 +32,17 @@ def show(
     right: Sequence[str] = (),
     cut: Sequence[str] = (),
     fold: Sequence[str] = (),
+    drop: Sequence[str] = (),
 ) -> None:
     """Print rows under their heads.
 
-    On a narrow screen the columns in `cut` are shortened, then those in `fold` continue on the next line; of each the
-    first one first.
+    On a narrow screen the columns in `drop` are left out, then those in `cut` are shortened, then those in `fold`
+    continue on the next line; of each the first one first.
     """
+    if left_out := _too_many(heads, rows, drop, {*cut, *fold}):
+        kept = [number for number, head in enumerate(heads) if head not in left_out]
+        heads, rows = [heads[number] for number in kept], [[row[number] for number in kept] for row in rows]
+        right, cut, fold = ([head for head in some if head in heads] for some in (right, cut, fold))
     lines = [[Styled(head, bold=True) for head in heads], *([_cell(cell) for cell in row] for row in rows)]
     widths = [max(text_width(line[at].text) for line in lines) for at in range(len(heads))]
     over = sum(widths) + len(GAP) * (len(widths) - 1) - screen() if screen() else 0
@@ -49,6 +55,23 @@ def show(
         for part in zip_longest(*columns, fillvalue=Styled("")):
             drawn = (_drawn(cell, width, head in right) for cell, width, head in zip(part, widths, heads, strict=True))
             click.echo(GAP.join(drawn).rstrip())
+
+
+def _too_many(
+    heads: Sequence[str], rows: Sequence[Sequence[str | Styled]], drop: Sequence[str], flexible: set[str]
+) -> set[str]:
+    """Return the first of the columns in `drop` for which a screen has no room, though others give way."""
+    widths = {}
+    for at, head in enumerate(heads):
+        wide = max(text_width(text) for text in (head, *(_cell(row[at]).text for row in rows)))
+        widths[head] = min(wide, LEAST_FLEXIBLE) if head in flexible else wide
+    left_out: set[str] = set()
+    for head in drop:
+        kept = [width for name, width in widths.items() if name not in left_out]
+        if not screen() or sum(kept) + len(GAP) * (len(kept) - 1) <= screen():
+            break
+        left_out.add(head)
+    return left_out
 
 
 def differing(values: Sequence[str]) -> list[Styled]:

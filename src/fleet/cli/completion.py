@@ -34,6 +34,8 @@ ALSO = {
     "fish": ("--command fleet ", "--command fleet --command flt "),
 }
 MOST = 300
+#: Commands that people use on tasks which they stopped.
+TAKE_STOPPED = ("bd", "retry")
 # Bash puts what is chosen on the command line as it is: a branch called `x;reboot` would be a command there.
 _PLAIN = re.compile(r"[\w.@+%][\w./@+%=,#-]*")
 
@@ -61,10 +63,11 @@ def answer(root: click.Command, instruction: str) -> int:
 
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Branches and tasks: those of the repository one is in, else of all."""
+    """Offer branches and tasks of the current repository, else of all; stopped ones only if they are of use."""
+    where = Filter() if ctx.command.name in TAKE_STOPPED else Filter(stopped=False)
     with open_fleet(find()) as fleet:
-        worktrees = fleet.store.tasks.find(Filter(workspace=WORKTREE), sort="updated", limit=MOST)
-        others = fleet.store.tasks.find(Filter(unfinished=True), limit=MOST)
+        worktrees = fleet.store.tasks.find(where.replace(workspace=WORKTREE), sort="updated", limit=MOST)
+        others = fleet.store.tasks.find(where.replace(unfinished=True), limit=MOST)
     return _offered(_here([*worktrees, *others]), incomplete)
 
 

@@ -16,7 +16,12 @@ from fleet.core.jsontext import encode_printable
 from fleet.core.task_status import TaskPhase
 from fleet.home import find
 
-HEADS = (*("Branch", "Task", "Status", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff", "Batch"),)
+HEADS = (
+    *("Branch", "Task", "Status", "Title", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff"),
+    "Batch",
+)
+#: What a narrow screen does without, the least important first.
+DROP = ("Batch", "Memory", "CPU", "Tokens", "Agent", "Runtime", "Diff", "Title")
 #: An agent that has not read its prompt for so long may wait for something at its terminal.
 SLOW_START_SECONDS = 20
 #: Of a branch that collides with another.
@@ -30,8 +35,9 @@ RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
 @click.option("-w", "--watch", is_flag=True, help="Show it anew every second, until you press Ctrl-C.")
 @click.option("--all-projects", is_flag=True, help="Of all repositories, not only of the one you are in.")
 @click.option("--repair", is_flag=True, help="Bring sessions, worktrees, branches and tasks in line; says what it did.")
+@click.option("--wide", is_flag=True, help="Show all columns, however narrow the screen is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_agents(grouped: bool, everything: bool, watch: bool, all_projects: bool, repair: bool, as_json: bool) -> None:
+def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool, **form: bool) -> None:
     """Show the agents of this repository: what each does, what it takes, how large its work is."""
     scope = person.scope(all_projects=all_projects)
     with open_fleet(find()) as fleet:
@@ -42,9 +48,9 @@ def list_agents(grouped: bool, everything: bool, watch: bool, all_projects: bool
                 click.echo(clean(line), err=True)
         while True:
             found, unlisted = rows(fleet, scope, everything=everything), strays_unwatched(fleet)
-            if watch and not as_json:
+            if watch and not form["as_json"]:
                 click.clear()
-            _print(found, grouped=grouped, as_json=as_json, compact=watch)
+            _print(found, compact=watch, **form)
             for line in [] if repair else unlisted:  # a repair has said so
                 click.echo(clean(line), err=True)
             if not watch:
@@ -53,7 +59,8 @@ def list_agents(grouped: bool, everything: bool, watch: bool, all_projects: bool
             time.sleep(1)
 
 
-def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> None:
+def _print(found: list[Row], *, grouped: bool, as_json: bool, wide: bool, compact: bool) -> None:
+    drop = () if wide else DROP
     if as_json:
         click.echo(encode_printable([row.view() for row in found], None if compact else 2))
     elif not found:
@@ -63,10 +70,11 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> 
         for batch, group in groupby(by_batch, key=lambda row: row.task.batch):
             members = list(group)
             click.echo(f"{batch or 'no batch'}: {_counted(members)}")
-            columns.show(HEADS[:-1], [_cells(row)[:-1] for row in members], right=RIGHT, cut=["Branch"])
+            cells = [_cells(row)[:-1] for row in members]
+            columns.show(HEADS[:-1], cells, right=RIGHT, cut=["Title"], drop=drop[1:])
             click.echo()
     else:
-        columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut=["Branch"])
+        columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut=["Title"], drop=drop)
     for row in [] if as_json else found:
         if row.status == TaskPhase.QUEUED and row.task.reason:
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
@@ -78,7 +86,7 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, compact: bool) -> 
 
 
 def _counted(found: list[Row]) -> str:
-    words = [row.status for row in found]
+    words = [row.derived.result for row in found]
     return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
 
 
@@ -91,7 +99,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.task.branch,
         row.task.id,
-        row.status,
+        row.derived.result,
+        row.task.title,
         (run.coder if run else row.task.coder) or NOTHING,
         NOTHING if live is None or live.cpu_pct is None else f"{live.cpu_pct:.0f}%",
         memory,
