@@ -1,4 +1,4 @@
-"""The coders a task may name: the word a user types, and what it stands for."""
+"""Registry of the coders that a task may name, and loading of their adapters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fleet.coders.base import Coder
     from fleet.config import Settings
 
-#: Where the adapter of each name lies.
+#: Import string of the adapter for each coder name.
 CODERS: dict[str, str] = {
     "agy": "fleet.coders.agy:AgyCoder",
     "claude": "fleet.coders.claude:ClaudeCoder",
@@ -27,7 +27,10 @@ ALIASES = {"codecs": "codex"}
 
 
 def known(name: str, *, described: Collection[str] = ()) -> str:
-    """The coder this name means: a built-in, one described in settings, or an import string. Raises BadInput."""
+    """Return the coder that `name` refers to: a built-in, one described in the settings, or an import string.
+
+    Aliases are resolved. Raises BadInput if the name is unknown.
+    """
     name = ALIASES.get(name, name)
     if name in CODERS or name in described or ":" in name:
         return name
@@ -43,9 +46,9 @@ def known(name: str, *, described: Collection[str] = ()) -> str:
 
 
 def load(name: str, settings: Settings | None = None) -> Coder:
-    """The coder of this name: one that the settings describe, a built-in, or an import string pkg.mod:Class.
+    """Load the coder named `name`: described in the settings, built-in, or an import string pkg.mod:Class.
 
-    Raises BadInput for a name or a description that is wrong, FleetError where the coder cannot be had.
+    Raises BadInput if the name or its description is invalid. Raises FleetError if the coder cannot be loaded.
     """
     own = settings.coders if settings is not None else {}
     name = known(name, described=own)
@@ -66,12 +69,12 @@ def load(name: str, settings: Settings | None = None) -> Coder:
             f"{name!r} is no coder: it is no fleet.coders.base.Coder", hint="see docs/howto/add-a-coder.md."
         )
     if ":" in name:
-        made.name = name  # what finds it again: in the settings, and for a run that is gone on with
+        made.name = name  # the settings and a resumed run find the coder by this name
     return made
 
 
 def _imported(place: str) -> type:
-    from importlib import import_module  # a command that only names a coder loads none
+    from importlib import import_module  # a command that only names a coder imports no adapter
 
     module, _, attribute = place.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):

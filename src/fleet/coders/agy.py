@@ -1,8 +1,8 @@
-"""Antigravity's `agy`: it prints plain text, and ends without saying how it went.
+"""Antigravity's `agy`, which prints plain text and exits without reporting a result.
 
-It cannot be had where fleet is made. What stands here follows its documents and what others saw of it: it takes a
-prompt as the word after `-p` and nowhere else, has no option for a model (that is in its own settings) and none to go
-on in a session, and tells neither tokens nor costs. What an agent did is known from what it hands in.
+We could not test this adapter with the real program. It follows the program's documentation and reports from users.
+`agy` takes a prompt only as the argument of `-p`. It has no option for a model, which comes from its own settings, and
+none to resume a session. It reports neither tokens nor costs. fleet judges the agent by what it hands in.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from fleet.coders.base import Order
 
 PROMPT = "agy-prompt.md"
-#: Where the text of a line may be, if it is JSON after all.
+#: Keys that may hold the text of a line that is JSON.
 TEXTS = ("text", "content", "response", "message")
 
 
 class AgyCoder(Coder):
-    """Runs `agy`."""
+    """Adapter for `agy`."""
 
     name = "agy"
     program = "agy"
@@ -36,10 +36,10 @@ class AgyCoder(Coder):
     tells_tokens = False
 
     def command(self, order: Order) -> Command:
-        """The prompt lies in a file of the run, and the agent is told to read it.
+        """Write the prompt to a file of the run and tell the agent to read that file.
 
-        As an argument it could be read by everyone on the machine, and would be too long for the system at 128 KiB.
-        The order's model is left out: there is no option for it.
+        Every user of the machine could read a prompt in argv, and the kernel refuses arguments over 128 KiB. The
+        order's model is ignored because `agy` has no option for it.
         """
         place = f"{order.folder}/{PROMPT}" if order.folder else PROMPT
         argv = ["agy", "-p", f'Read the file "{place}" first, all of it, and do exactly what it says.']
@@ -48,7 +48,7 @@ class AgyCoder(Coder):
         return Command(argv=(*argv, *order.flags), files={PROMPT: order.prompt})
 
     def parse(self, line: str) -> list[Event]:
-        """A line is a text. It may speak of limits and logins as it likes: an agent's text decides nothing."""
+        """Return a line as TEXT. Its words about limits and logins are ignored: an agent's text decides nothing."""
         if not line.strip():
             return []
         said = decoded(line) if line.lstrip().startswith("{") else None
@@ -60,12 +60,12 @@ class AgyCoder(Coder):
         return [Event(kind=Kind.TEXT, text=found)] if found else []
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """What it complained of, where it failed."""
+        """Return the complaint on stderr if the program failed."""
         complaint = stderr.strip()[-1000:]
         if not status or not complaint:
             return None
         return refusal(complaint) or Event(kind=Kind.ERROR, text=complaint[-300:])
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """The settings that its first start leaves."""
+        """Return the settings file that the first start of `agy` creates."""
         return (f"{env.get('HOME', '')}/.gemini/antigravity-cli/settings.json",)

@@ -1,4 +1,4 @@
-"""The port Coder: how one command line product is started, and what its output means."""
+"""The Coder port: how fleet starts a command line product and interprets its output."""
 
 from __future__ import annotations
 
@@ -15,54 +15,56 @@ if TYPE_CHECKING:
     from fleet.core.event import Event
     from fleet.core.task import Task
 
-#: How a message reaches an agent that runs: on its stdin, by an interruption and a resumed session, or not before
-#: its next run.
+#: How a message reaches a running agent: on stdin, by interrupting and resuming the session, or only at its next run.
 STDIN, RESUME, NEXT_RUN = "stdin", "resume", "next run"
-#: Where a session can be gone on with: in its own directory alone, or from anywhere.
+#: Where a session can be resumed: only in its own directory, or in any directory.
 SAME_CWD, ANYWHERE = "same cwd", "anywhere"
-#: What a screen shows: it waits for a choice, and nothing may be typed; it works; or its input is empty.
+#: What a screen shows: a choice (type nothing then), an agent at work, or an empty input.
 QUESTION, BUSY, READY = "question", "busy", "ready"
-#: Bytes of a text that are given as an argument; the kernel takes 131,071 for one.
+#: Bytes of text passed as one argument. The kernel accepts 131,071.
 LONGEST_ARGUMENT = 100_000
-#: Bytes of a prompt that are typed; of a message too. A longer one is in a file.
+#: Bytes of a prompt or a message typed into a terminal. A longer text goes into a file.
 LONGEST_TYPED = 64 * 1024
 PROMPT_FILE, PROTOCOL_FILE = "prompt.md", "protocol.md"
 
 
 class Order(Record):
-    """What a coder is asked to do."""
+    """What fleet asks a coder to do in one run."""
 
     task: Task
     prompt: str
-    protocol: str = ""  # how work is done here, where the prompt does not say it: for a program that takes it apart
+    protocol: str = ""  # fleet's working rules if the prompt omits them, for programs that take them separately
     model: str | None = None
-    session: str = ""  # go on in this session, where the coder can
-    fresh: str = ""  # an id for a new session, where the coder takes one
-    permissions: str = "user"  # or skip
+    session: str = ""  # the session to resume, if the coder can
+    fresh: str = ""  # the id for a new session, if the coder accepts one
+    permissions: str = "user"  # or "skip"
     flags: tuple[str, ...] = ()  # the user's own options for the program
-    budget_usd: float | None = None  # what it may cost, for a program that stops by itself
-    folder: str = ""  # the run's own, private: where `Command.files` lie when the program starts
+    budget_usd: float | None = None  # cost limit, for a program that enforces one itself
+    folder: str = ""  # the run's private folder; it holds `Command.files` when the program starts
 
     @property
     def wants_result(self) -> bool:
-        """Whether its last word is to be the task's result, where the program can be held to a schema."""
+        """Return True if the agent's final message is to be the task's result.
+
+        Only for programs that support a schema.
+        """
         return is_handed_on(self.task)
 
     def typed(self, *, with_protocol: bool = True) -> tuple[str, dict[str, str]]:
-        """Return what is typed into a terminal once its program waits for words, and the files that belong to it.
+        """Return the text to type into a terminal that is ready for input, and the files that belong to it.
 
-        A prompt that is too long to be typed is in a file, and what is typed says so. Without a prompt nothing is
-        typed: the agent waits for a person, and how work is done here alone would set it to work.
+        If the prompt is too long to be typed, a file holds it and the typed text names the file. If the prompt is
+        empty, nothing is typed: the agent waits for a person, and the protocol alone would set it to work.
         """
         text = self._whole(with_protocol=with_protocol)
-        if text.lstrip().startswith("!"):  # most programs take what follows for a command of a shell, and run it
+        if text.lstrip().startswith("!"):  # most programs run the text after "!" as a shell command
             text = f"Your prompt:\n\n{text}"
         if not self.folder or len(text.encode("utf-8", "replace")) <= LONGEST_TYPED:
             return text, {}
         return self.filed(with_protocol=with_protocol)
 
     def filed(self, *, with_protocol: bool = True) -> tuple[str, dict[str, str]]:
-        """Return a sentence that names the file of the prompt, and the file. Without a prompt there is neither."""
+        """Return a sentence that names the prompt's file, and that file. Both are empty if there is no prompt."""
         text, place = self._whole(with_protocol=with_protocol), f"{self.folder}/{PROMPT_FILE}"
         if not text:
             return "", {}
@@ -74,67 +76,71 @@ class Order(Record):
 
 
 class Command(Record):
-    """How a coder's program is started. Secrets and prompts stay out of argv: other users can read it.
+    """How to start a coder's program. Secrets and prompts stay out of argv because other users can read it.
 
-    Without a screen the prompt goes in by stdin or a file; into a terminal it is typed.
+    Without a screen the program gets its prompt through stdin or a file. In a terminal fleet types the prompt.
     """
 
     argv: tuple[str, ...]
     env: dict[str, str] = {}  # noqa: RUF012
     stdin: str = ""
-    keep_stdin: bool = False  # more may be written while it runs
-    typed: str = ""  # into its terminal, once its screen is READY
-    session: str = ""  # the session it begins, where that is known before it says so
-    files: dict[str, str] = {}  # noqa: RUF012 - by name, what lies in the order's folder when it starts
+    keep_stdin: bool = False  # stdin stays open for more input while the program runs
+    typed: str = ""  # typed into the terminal when its screen is READY
+    session: str = ""  # the id of the session it starts, if known before the program reports it
+    files: dict[str, str] = {}  # noqa: RUF012 - contents by name; written to the order's folder before the start
 
 
 class Coder:
-    """One command line product. Everything here is pure. `command` and `parse` must be there, the rest has defaults."""
+    """A command line product.
+
+    All methods are pure. Subclasses must define `command` and `parse`; all others have defaults.
+    """
 
     name: str
-    #: What must be on PATH; empty where the program comes along with the coder.
+    #: The program that must be on PATH. Empty if the coder brings its own program.
     program: str = ""
-    #: How to ask it to stop, in order; what is left after that is killed.
+    #: Signals that ask the program to stop, in order. Processes that survive them are killed.
     stop_steps: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
-    #: Variables of the user's environment that it reads, as globs; the others stay out of its agents.
+    #: Globs of the user's environment variables that the program reads. Its agents get no others.
     reads_env: tuple[str, ...] = ()
-    #: Files of a project from which it runs commands, or lets them be run, without asking: globs below the directory of
-    #: its work and those above. `a/**` is every file below `a`. None: nobody said, so those of all coders count.
+    #: Project files that make the program run commands, or allow commands, without asking. Globs relative to the
+    #: working directory and to the directories above it. `a/**` matches every file below `a`. If None, fleet assumes
+    #: the files of all coders.
     project_files: tuple[str, ...] | None = None
-    #: Whether its stream ends with a word of its own; one that has none must hand in to be believed.
+    #: The stream ends with a final result. If False, the agent must hand in its result to be believed.
     tells_result: bool = True
-    #: Whether that word counts only together with exit code 0: where it ends a step, and more could have followed.
+    #: That result counts only with exit code 0, because it ends a step and more steps could have followed.
     result_needs_exit_0: bool = False
-    #: Whether its stream tells of each tool it uses: then one that used none did nothing.
+    #: The stream reports each tool use, so a run without any did nothing.
     tells_tools: bool = True
     tells_tokens: bool = True
     tells_cost: bool = False
     tells_context: bool = False
-    #: Whether a session's file tells where a turn ends; else only a screen that is READY shows it.
+    #: The session's file shows the end of a turn. If False, only a READY screen does.
     tells_turns: bool = True
-    #: Whether it tells the cost, where the stream does.
+    #: The session's file reports the cost if the stream does.
     session_tells_cost: bool = True
-    #: Names of models that stand for another, which it reports when it begins; none named is one of them.
+    #: Model aliases. The program reports the full name when it starts. "" means that no model was named.
     short_names: tuple[str, ...] = ()
     #: STDIN, RESUME or NEXT_RUN.
     steering: str = NEXT_RUN
-    #: SAME_CWD, ANYWHERE, or empty where a session cannot be gone on with.
+    #: SAME_CWD, ANYWHERE, or empty if a session cannot be resumed.
     resumes: str = ""
 
     def command(self, order: Order) -> Command:
-        """The program, its environment beyond the agent's own, and what it reads."""
+        """Return the program, its additional environment variables and its input."""
         raise NotImplementedError
 
     def effort(self, level: str) -> tuple[str, ...]:
-        """The options by which its model thinks that hard; none where it has no such option."""
+        """Return the options that set the model's reasoning effort. Empty if the program has none."""
         return ()
 
     def parse(self, line: str) -> Iterable[Event]:
-        """Any number of events from one line of output. A line it does not understand gives none."""
+        """Return the events of one line of output. A line that the coder does not understand has none."""
         raise NotImplementedError
 
     def terminal(self, order: Order) -> Command | None:
-        """How its program is started on a screen, and the prompt to type there; none where it has no screen."""
+        """Return how to start the program on a screen, and the prompt to type. Return None if it has no screen."""
         return None
 
     @property
@@ -142,78 +148,88 @@ class Coder:
         return type(self).terminal is not Coder.terminal
 
     def look(self, screen: str) -> str:
-        """What a captured screen, as plain text, shows: QUESTION, BUSY, READY, or nothing where that is not clear.
+        """Return what a captured plain-text screen shows: QUESTION, BUSY, READY, or "" if that is unclear.
 
-        It is not clear while its input holds words that were not sent: what is typed then would be added to them. So
-        a message is typed at BUSY or READY, Enter follows once neither is shown, and it is sent once one is again.
+        The result is "" while the input holds unsent words, because typed text would be appended to them. So fleet
+        types a message at BUSY or READY and presses Enter once the screen shows neither. The message is sent when the
+        screen shows BUSY or READY again.
         """
         return ""
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """What an end without a last word means, by exit code and the end of stderr: a limit, an error, or nothing."""
+        """Return what an exit without a result means, judged by exit code and the end of stderr: a limit or an error.
+
+        Return None if neither applies.
+        """
         return None
 
     def window(self, model: str) -> int | None:
-        """How many tokens fit into the context of a model, as far as its name tells; the stream knows better."""
+        """Return how many tokens fit into a model's context, judged by its name.
+
+        The stream's own figure has priority.
+        """
         return None
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """The variables that make it keep its login, settings and sessions in a folder of an account's own."""
+        """Return the variables that keep login, settings and sessions in a folder per account."""
         return {}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """Variables (NAME) and files (/path), any of which means that somebody is logged in. None: no login needed."""
+        """Return variables (NAME) and files (/path). Any of them means that the user is logged in.
+
+        Empty if the program needs no login.
+        """
         return ()
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """A glob of the file in which it keeps a session; empty where there is none worth looking at."""
+        """Return a glob of the file that holds a session. Empty if that file has nothing to add."""
         return ""
 
     def parse_transcript(self, line: str) -> Iterable[Event]:
-        """Events from a line of that file: only what the stream does not tell."""
+        """Return the events of a line of that file that the stream does not report."""
         return ()
 
     def recent_sessions(self, cwd: str, env: Mapping[str, str]) -> str:
-        """A glob of the files among which a session is found whose id is not known beforehand.
+        """Return a glob of the files to search for a session whose id is not known in advance.
 
-        Whoever began it reads the first line of those that are new, and asks `session_of`.
+        The caller reads the first line of each new file and passes it to `session_of`.
         """
         return ""
 
     def session_of(self, first_line: str) -> tuple[str, str] | None:
-        """The session that a file of `recent_sessions` keeps, and the directory it works in; none for another file."""
+        """Return the session and the working directory of a file of `recent_sessions`. Return None for other files."""
         return None
 
     def parse_session(self, line: str) -> Iterable[Event]:
-        """All events of a terminal's agent, from a line of the file that `transcript` names.
+        """Return all events of a terminal's agent from a line of the file that `transcript` names.
 
-        What somebody said to it is DELIVERED, the prompt too. RESULT is the end of a turn: it waits for what is said
-        next, and what is said begins another turn. `SESSION_STARTED` may come again with each turn.
+        Every message to the agent, also the prompt, is a DELIVERED event. RESULT ends a turn. The agent then waits for
+        the next message, which starts another turn. `SESSION_STARTED` may repeat with each turn.
         """
         return ()
 
     def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-        """What an account's own folder must hold so that no dialog stands before an agent's work in a directory.
+        """Return the settings that keep dialogs from blocking an agent's work in `cwd`.
 
-        By the path within the folder: what is to be merged into that file, JSON or TOML by its name.
+        The keys are paths within the account's folder. Each value is merged into that file, JSON or TOML by its name.
         """
         return {}
 
     def trusted(self, folder: str) -> dict[str, dict[str, Any]]:
-        """What the files in `config_folder` must hold so that it trusts a directory and those below, as in `answered`.
+        """Return the settings for `config_folder` that make the coder trust a directory and those below it.
 
-        Empty where it asks no such question, or cannot be answered so.
+        The format is that of `answered`. Empty if the coder asks no such question or fleet cannot answer it this way.
         """
         return {}
 
     def config_folder(self, env: Mapping[str, str]) -> str:
-        """Where the files of `trusted` lie for the login that this environment means; empty where there are none."""
+        """Return the folder that holds the files of `trusted` for the login in `env`. Empty if there are none."""
         return ""
 
     def message(self, text: str) -> str:
-        """What to write to the stdin of a running agent to say this; with the line's end. For STDIN."""
+        """Return the stdin input that sends `text` to a running agent, with a final newline. For STDIN."""
         return ""
 
     def interruption(self) -> str:
-        """What to write to the stdin of a running agent so that it stops what it does. For STDIN."""
+        """Return the stdin input that interrupts a running agent. For STDIN."""
         return ""

@@ -1,6 +1,6 @@
-"""Claude Code: `claude -p` with a stream of JSON in both directions, so that it can be spoken to while it works.
+"""Claude Code: `claude -p` with a JSON stream in both directions, which accepts messages during the work.
 
-At a terminal its events come from the file it keeps of the session, see `claude_session`.
+In a terminal its events come from the session's file, see `claude_session`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ ARGV = (
     *("claude", "-p", "--verbose", "--output-format=stream-json"),
     *("--input-format=stream-json", "--replay-user-messages"),
 )
-TERMINAL_ENV = {"DISABLE_AUTOUPDATER": "1"}  # a fleet must not change its program in the midst of its work
+TERMINAL_ENV = {"DISABLE_AUTOUPDATER": "1"}  # the program must not change during a fleet's work
 ENV = TERMINAL_ENV | {
-    "CLAUDE_CODE_MAX_RETRIES": "2",  # of 10, which take three minutes even where nobody is logged in
+    "CLAUDE_CODE_MAX_RETRIES": "2",  # default 10, which take three minutes even without a login
 }
-#: It then offers the model a tool to hand in by, asks once more where that was not used, and ends well all the same.
+#: Offers the model a tool for its result and asks once more if the model did not use it. The run succeeds either way.
 BY_SCHEMA = "--json-schema"
 USUAL_WINDOW, LONG_WINDOW = 200_000, 1_000_000
-LONGEST_FOLDER = 200  # of a directory's name; beyond it claude goes on with a hash
+LONGEST_FOLDER = 200  # length of a directory's name; claude replaces the rest of a longer one by a hash
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 
 class ClaudeCoder(Coder, Dialect):
-    """Runs `claude`."""
+    """Adapter for `claude`."""
 
     name = "claude"
     program = "claude"
@@ -56,7 +56,7 @@ class ClaudeCoder(Coder, Dialect):
     tells_context = True
     steering = STDIN
     resumes = SAME_CWD
-    #: Not all of CLAUDE_*: claude gives some to its tools, and fleet may be one of them.
+    #: Not all of CLAUDE_*: claude passes some of them to its tools, and fleet may be such a tool.
     reads_env = (
         *("ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*"),
         *("AWS_PROFILE", "AWS_REGION", "CLOUD_ML_REGION"),
@@ -64,13 +64,16 @@ class ClaudeCoder(Coder, Dialect):
     )
 
     def command(self, order: Order) -> Command:
-        """The prompt is the first line of its input: a plain text, which messages are not, when it is said again."""
+        """Return the command that takes the prompt as the first line of its input.
+
+        The prompt is plain text. Messages are lists of blocks, so the two differ when claude replays them.
+        """
         options, env = _options(order)
         if order.budget_usd is not None:
             options.append(f"--max-budget-usd={order.budget_usd:.4f}")
         if order.wants_result and not any(flag.startswith(BY_SCHEMA) for flag in order.flags):
             options.append(f"{BY_SCHEMA}={json.dumps(SCHEMA)}")
-        # The user's own come last: some options take every word that follows.
+        # The user's options come last because some options consume every following word.
         argv = (*ARGV, *options, *order.flags)
         return Command(argv=argv, env=ENV | env, stdin=_line(order.prompt), keep_stdin=True)
 
@@ -78,7 +81,7 @@ class ClaudeCoder(Coder, Dialect):
         return (f"--effort={level}",)
 
     def terminal(self, order: Order) -> Command:
-        """A new session has the id that it is given, so its file is known before it is there."""
+        """Return the terminal's command. fleet chooses a new session's id, so its file is known before it exists."""
         options, env = _options(order)
         apart = bool(order.protocol and order.folder)
         text, files = order.typed(with_protocol=not apart)
@@ -92,14 +95,14 @@ class ClaudeCoder(Coder, Dialect):
         return Command(argv=argv, env=env, files=files, typed=text, session=order.session or order.fresh)
 
     def look(self, screen: str) -> str:
-        """By the box around its input, or the keys that answer a question."""
+        """Recognize the state by the box around the input, or by the keys that answer a question."""
         return claude_screen.shown(screen)
 
     def parse(self, line: str) -> list[Event]:
         return events(line, self)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """Where claude refuses to start it says so on stderr alone."""
+        """Explain the complaint on stderr. If claude refuses to start, only stderr has the reason."""
         complaint = stderr.strip()
         if "root/sudo" in complaint:
             text = "claude does not skip permissions as root: set IS_SANDBOX=1, or run fleet as another user"
@@ -109,20 +112,20 @@ class ClaudeCoder(Coder, Dialect):
         return refusal(complaint) if status else None
 
     def window(self, model: str) -> int:
-        """A model's name ends in [1m] where it has the long one."""
+        """Return the long window if the model's name contains [1m], else the usual one."""
         return LONG_WINDOW if "[1m]" in model else USUAL_WINDOW
 
     def config_env(self, folder: str) -> dict[str, str]:
         return {"CLAUDE_CONFIG_DIR": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """A key, a token, a cloud's own login, or the file that /login leaves."""
+        """Return the variables of a key, a token or a cloud login, and the file that /login creates."""
         names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
         clouds = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
         return (*names, *clouds, f"{_config(env)}/.credentials.json")
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """One file for each session, in a folder named after the directory."""
+        """Return the session's own file, in a folder named after the directory."""
         if not re.fullmatch(r"[\w-]+", session):
             return ""
         folder = re.sub("[^a-zA-Z0-9]", "-", cwd)
@@ -134,34 +137,40 @@ class ClaudeCoder(Coder, Dialect):
         return session_events(line, self)
 
     def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-        """Its onboarding, trust in the directory, leave to use the key, and leave to skip permissions."""
+        """Answer onboarding, trust in the directory, approval of the API key and approval to skip permissions."""
         return claude_screen.answers(cwd, env)
 
     def trusted(self, folder: str) -> dict[str, dict[str, Any]]:
         return {".claude.json": claude_screen.trust(folder)}
 
     def config_folder(self, env: Mapping[str, str]) -> str:
-        """With a folder of one's own all is in there; else this one file lies beside it."""
+        """Return CLAUDE_CONFIG_DIR, which then holds all files. Without it `.claude.json` is in the home directory."""
         return env.get("CLAUDE_CONFIG_DIR") or env.get("HOME", "")
 
     def message(self, text: str) -> str:
-        """A user's message; claude says it again when it has reached the model."""
+        """Return a user's message. claude replays it when it has reached the model."""
         return _line([{"type": "text", "text": text}])
 
     def interruption(self) -> str:
-        """It stops its tool and ends the turn with an error; the session goes on with the next message."""
+        """Return the request that stops the tool and ends the turn with an error.
+
+        The next message continues the session.
+        """
         request = {"type": "control_request", "request_id": "fleet", "request": {"subtype": "interrupt"}}
         return json.dumps(request) + "\n"
 
     def tokens(self, told: Said) -> tuple[int, int, int, int]:
-        """The output is what it was when the message began: only a result knows it."""
+        """Return one message's tokens.
+
+        Its output count is the value at the message's start; only a result has the final one.
+        """
         fresh, output = count(told, "input_tokens"), count(told, "output_tokens")
         return fresh, output, count(told, "cache_read_input_tokens"), count(told, "cache_creation_input_tokens")
 
     def total(self, said: Said) -> Usage | None:
-        """Of all models and turns: `usage` is of one turn, and leaves out what sub-agents used.
+        """Return the tokens of all models and turns. `usage` covers one turn and omits sub-agents.
 
-        Up to 2.1.197 it is of this process alone; later versions go on counting where a resumed session stood.
+        Versions up to 2.1.197 count this process alone. Later versions add to the count of a resumed session.
         """
         models = [told for told in table(said, "modelUsage").values() if type(told) is dict]
         if not models:
@@ -175,7 +184,7 @@ class ClaudeCoder(Coder, Dialect):
 
 
 def _options(order: Order) -> tuple[list[str], dict[str, str]]:
-    """The model, the session and the permissions, and the variables that go with them."""
+    """Return the options for model, session and permissions, and the variables that go with them."""
     options, env = [], {}
     if order.model:
         options.append(f"--model={order.model}")
@@ -183,7 +192,7 @@ def _options(order: Order) -> tuple[list[str], dict[str, str]]:
         options.append(f"--resume={order.session}")
     if order.permissions == "skip":
         options.append("--dangerously-skip-permissions")
-        env["IS_SANDBOX"] = "1"  # else it refuses to skip them for root
+        env["IS_SANDBOX"] = "1"  # claude refuses to skip permissions for root without it
     return options, env
 
 

@@ -1,7 +1,7 @@
-"""What claude's screen shows, and what it asks before it lets anybody work.
+"""State of claude's screen, and answers to the questions that it asks before the first work.
 
-Its input is a line with ❯ between two rules, and below it a line or two about its state. A question takes the place of
-the input: it has one rule at most, and its last line says which keys answer it.
+The input is a line with ❯ between two rules. One or two lines about the state follow. A question replaces the input: it
+has at most one rule, and its last line names the keys that answer it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: Lines of a screen that are looked at, from its end; a question can be long, an input seldom is.
+#: Lines examined, counted from the end of the screen. A question can be long, an input seldom is.
 LOOKED_AT = 60
 LONGEST_LINE = 400
-#: Lines below the input.
+#: Maximum number of lines below the input.
 MOST_BELOW = 6
 KEY_END = 20  # characters of a key that claude remembers
 
@@ -26,7 +26,7 @@ _RULE = re.compile(r"\s*[─━]{10}[─━\s\w]*")
 _INPUT = re.compile(r"[❯>](?:\s(.*))?")
 _EMPTY = re.compile(r"|Try \"[^\"]*\"?…?|Press up to edit queued messages")
 _AT_WORK = re.compile(r"\besc to interrupt\b")
-#: An odd sign, what it does in one word, and for how long: "✶ Gesticulating… (3s · ↓ 30 tokens)".
+#: An odd sign, one word about the activity and its duration: "✶ Gesticulating… (3s · ↓ 30 tokens)".
 _SPINNER = re.compile(r"[^\w\s] \S.{0,80}… \(.{0,60}\d+s\b.*")
 _KEYS = re.compile(r"\b(?:enter to (?:confirm|select|continue|submit)|esc to (?:cancel|exit|go back|reject))\b", re.I)
 _CHOICE = re.compile(r"\s*❯ \d{1,2}\. .*")
@@ -34,7 +34,7 @@ _CHOICE = re.compile(r"\s*❯ \d{1,2}\. .*")
 
 def shown(screen: str) -> str:
     lines = [line[:LONGEST_LINE].rstrip() for line in screen.rstrip().split("\n")[-LOOKED_AT:]]
-    if any(_KEYS.search(line) for line in lines[-3:]):  # whatever stands above it: an agent can draw a box too
+    if any(_KEYS.search(line) for line in lines[-3:]):  # regardless of the lines above: an agent can draw a box too
         return QUESTION
     box = _box(lines)
     if box is None:
@@ -42,14 +42,17 @@ def shown(screen: str) -> str:
     first, last = box
     typed = _INPUT.fullmatch(lines[first + 1])
     if last > first + 2 or not typed or not _EMPTY.fullmatch((typed[1] or "").strip()):
-        return ""  # somebody's words, not sent yet
+        return ""  # words not sent yet
     above = [line for line in lines[max(0, first - 8) : first] if line.strip()]
     at_work = any(_AT_WORK.search(line) for line in lines[last + 1 :]) or any(map(_SPINNER.fullmatch, above))
     return BUSY if at_work else READY
 
 
 def _box(lines: list[str]) -> tuple[int, int] | None:
-    """The two rules around the input, where the screen ends with one."""
+    """Return the line numbers of the two rules around the input.
+
+    Return None if the screen does not end with an input.
+    """
     rules = [number for number, line in enumerate(lines) if _RULE.fullmatch(line)]
     if len(rules) < 2 or len(lines) - 1 - rules[-1] > MOST_BELOW:
         return None
@@ -58,7 +61,7 @@ def _box(lines: list[str]) -> tuple[int, int] | None:
 
 
 def answers(cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What an account's own folder holds once every question before the first work was answered."""
+    """Return the account's files as they are after all questions before the first work have been answered."""
     known: dict[str, Any] = {"hasCompletedOnboarding": True} | trust(cwd)
     key = env.get("ANTHROPIC_API_KEY", "")
     if key:
@@ -67,5 +70,5 @@ def answers(cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def trust(folder: str) -> dict[str, Any]:
-    """What makes it trust a directory and all below it."""
+    """Return the setting that makes claude trust a directory and all below it."""
     return {"projects": {folder: {"hasTrustDialogAccepted": True}}}

@@ -1,11 +1,11 @@
-"""The file in which claude keeps a session: the messages of its stream, with others of its own between them.
+"""The file in which claude keeps a session: the messages of its stream, and further lines between them.
 
-    user        what somebody said, or what a tool gave back; `isMeta` where the program speaks to itself
-    attachment  queued_command: what somebody said while it worked, once it has reached the model
-    assistant   as in the stream, but with the whole usage, and a stop_reason that tells where a turn ends
+    user        a user's message or a tool's result; `isMeta` if the program itself wrote it
+    attachment  queued_command: a message sent while claude worked, once it has reached the model
+    assistant   as in the stream, but with the whole usage, and a stop_reason that marks the end of a turn
 
-A turn that was interrupted ends with a user's line in brackets. Nothing tells the cost, nor how much fits into the
-context.
+An interrupted turn ends with a user's line in brackets. The file has neither the cost nor the size of the context
+window.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from fleet.coders.said import Said
 
 INTERRUPTED = "[Request interrupted by user"
-#: What a model stops with when it waits for a tool, or for leave to go on.
+#: Stop reasons of a model that waits for a tool or for permission to continue.
 _GOES_ON = ("", "tool_use", "pause_turn")
-#: A command with a slash is kept as what it stands for.
+#: The file stores a slash command in this expanded form.
 _COMMAND = re.compile(r"<command-name>(/[^<]{1,200})</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(.*)</command-args>", re.S)
 _OWN_WORDS = ("<local-command-", "<bash-", "<command-", "<task-notification>", "<system-reminder>")
@@ -59,7 +59,7 @@ def _user(said: Said, dialect: Dialect) -> list[Event]:
 
 
 def _typed(text: str) -> str:
-    """What somebody typed; empty where the program put the words there."""
+    """Return the text that the user typed. Empty if the program inserted the words."""
     command = _COMMAND.search(text[:2_000]) if text.startswith("<command-") else None
     if command:
         given = _ARGUMENTS.search(text)
@@ -68,7 +68,7 @@ def _typed(text: str) -> str:
 
 
 def _assistant(said: Said, dialect: Dialect) -> list[Event]:
-    beside = said.get("isSidechain") is True  # a sub-agent, which has a context and turns of its own
+    beside = said.get("isSidechain") is True  # a sub-agent, which has its own context and turns
     made = read(said | {"parent_tool_use_id": "beside"} if beside else said, dialect)
     message = table(said, "message")
     text = words(message.get("content"))

@@ -1,13 +1,13 @@
-"""The stream of claude, and of those who took over its shape: one JSON object with a `type` on each line.
+"""The stream of claude and of programs that adopted its format: one JSON object with a `type` per line.
 
-    system/init       a session begins: session_id, model, cwd; again for each further turn
-    system/api_retry  a request was refused and is tried again
-    assistant         one block of a message: text, thinking or a call of a tool; every block tells the message's usage
-    user              what a tool gave back, or, with isReplay, a message that has reached the model
+    system/init       a session begins: session_id, model, cwd; repeated for each further turn
+    system/api_retry  a request was refused and is retried
+    assistant         one block of a message: text, thinking or a tool call; every block has the message's usage
+    user              a tool's result or, with isReplay, a message that has reached the model
     rate_limit_event  how much of a subscription is used
-    result            the end of a turn, for better or worse
+    result            the end of a turn, successful or not
 
-Programs differ in how they count tokens and in how they say that a request was refused: see `Dialect`.
+Programs differ in how they count tokens and report refused requests: see `Dialect`.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
     from fleet.coders.said import Said
 
-#: The tool by which a model hands in where it is held to a schema: no work is done by it.
+#: The tool with which a model returns its result if it must follow a schema. Using it is not work.
 HANDING_IN = "StructuredOutput"
-#: What a model did not say itself, but the program in its place.
+#: Model name of a message that the program wrote in the model's place.
 SYNTHETIC = "<synthetic>"
-#: How a turn ends that cost more than the option for it allows.
+#: Subtype of a turn that cost more than its cost option allows.
 OVER_BUDGET = "error_max_budget_usd"
-#: How many windows of a quota are told apart, and how long their names may be.
+#: Maximum number of quota windows, and maximum length of their names.
 MOST_WINDOWS, LONGEST_WINDOW = 10, 40
 API_ERROR = ("API Error: ", "[API Error: ")
 
 
 class Dialect:
-    """What differs between the programs that speak this stream."""
+    """Differences between the programs that use this stream."""
 
     def window(self, model: str) -> int | None:
-        """How many tokens fit, by the model's name."""
+        """Return how many tokens fit into the context, judged by the model's name."""
         raise NotImplementedError
 
     def tokens(self, told: Said) -> tuple[int, int, int, int]:
-        """Input beyond the caches, output, read from a cache, written to one."""
+        """Return the input without cached tokens, the output, the tokens read from a cache and those written to one."""
         raise NotImplementedError
 
     def total(self, said: Said) -> Usage | None:
-        """All tokens so far, as a result tells them."""
+        """Return all tokens so far, as a result reports them."""
         raise NotImplementedError
 
 
@@ -64,7 +64,7 @@ def read(said: Said, dialect: Dialect) -> list[Event]:
 
 
 def string(said: Said, key: str) -> str:
-    """A text within; what `decoded` gives needs no cleaning."""
+    """Return a text value. Values from `decoded` need no cleaning."""
     value = said.get(key)
     return value if type(value) is str else ""
 
@@ -86,7 +86,7 @@ def _assistant(said: Said, dialect: Dialect) -> list[Event]:
             message=string(message, "id"),
             model=string(message, "model"),
         )
-        # A sub-agent has a context of its own.
+        # A sub-agent has its own context.
         if said.get("parent_tool_use_id") is None and (context := fresh + read + written):
             made[-1]["context"] = context
     return [Event(**fields) for fields in made]
@@ -114,7 +114,10 @@ def _block(block: Said) -> dict[str, Any] | None:
 
 
 def _refused(said: Said, blocks: list[Said]) -> list[Event]:
-    """What the program says in the model's place: no text, for the model did not answer."""
+    """Return the error that the program wrote in the model's place.
+
+    It is not a TEXT because the model did not answer.
+    """
     word, what = string(said, "error"), words(blocks)
     if not word and not _is_api_error(blocks) and said.get("is_api_error_message") is not True:
         return []
@@ -130,7 +133,7 @@ def _user(said: Said, dialect: Dialect) -> list[Event]:
     content = table(said, "message").get("content")
     blocks = content if type(content) is list else []
     if said.get("isReplay") is True:
-        # A plain text is the prompt, or what the program says to itself: messages of ours come in blocks.
+        # Plain text is the prompt, or words of the program to itself. Our messages come in blocks.
         return [Event(kind=Kind.DELIVERED, text=words(blocks))] if blocks else []
     made = [_block(block) for block in blocks if type(block) is dict]
     return [Event(**fields) for fields in made if fields is not None and fields["kind"] == Kind.TOOL_RESULT]
@@ -158,7 +161,7 @@ def _system(said: Said, dialect: Dialect) -> list[Event]:
 
 
 def _missing_servers(said: Said) -> list[Event]:
-    """The MCP servers it was to have and has not: an agent that waits for their tools would wait in vain."""
+    """Report requested MCP servers that are unavailable. An agent would wait in vain for their tools."""
     servers = [(string(each, "name"), string(each, "status")) for each in tables(said, "mcp_servers")]
     return [
         Event(kind=Kind.ERROR, text=f"mcp server {name!r} is not there: {status}")
@@ -190,7 +193,7 @@ def _account(said: Said, dialect: Dialect) -> list[Event]:
 
 
 def _gauges(told: Said) -> tuple[Gauge, ...]:
-    """All windows that it tells of; older versions tell of the one that counts alone."""
+    """Return all quota windows that claude reports. Older versions report only the decisive one."""
     windows = {name: window for name, window in table(told, "unifiedWindows").items() if type(window) is dict}
     own = string(told, "rateLimitType")
     if own and own not in windows:
@@ -214,12 +217,12 @@ def _result(said: Said, dialect: Dialect) -> list[Event]:
     text, told = string(said, "result"), table(said, "structured_output")
     handed_in = looks_handed_in(told)
     if handed_in:
-        text = string(told, "summary")  # else it is the whole of it as JSON
+        text = string(told, "summary")  # otherwise `text` is all of it as JSON
     ok = (
         said.get("is_error") is False
         and said.get("subtype") == "success"
         and said.get("api_error_status") is None
-        and not text.startswith(API_ERROR)  # some say so and call it a success
+        and not text.startswith(API_ERROR)  # some programs report such an error as a success
     )
     found = None
     if not ok:
@@ -243,7 +246,7 @@ def _result(said: Said, dialect: Dialect) -> list[Event]:
 def _complaint(said: Said, text: str) -> str:
     errors = said.get("errors")
     told = [each for each in errors if type(each) is str] if type(errors) is list else []
-    told = [each for each in told if not each.startswith("[ede_diagnostic]")]  # for claude's makers
+    told = [each for each in told if not each.startswith("[ede_diagnostic]")]  # meant for claude's developers
     why = string(said, "terminal_reason").replace("_", " ")
     reason = f"{string(said, 'subtype')}: {why}" if why else string(said, "subtype")
     return text or "; ".join(told) or string(table(said, "error"), "message") or reason
@@ -262,7 +265,7 @@ def _denials(said: Said) -> list[Event]:
 
 
 def _window(said: Said) -> int | None:
-    """Where several models had a part, nothing says which of them has the main thread."""
+    """Return the context window of the only model. Return None for several: the main thread's model is unknown."""
     models = [told for told in table(said, "modelUsage").values() if type(told) is dict]
     return (count(models[0], "contextWindow") or None) if len(models) == 1 else None
 

@@ -1,10 +1,10 @@
-"""Codex: `codex exec --json`, and the file it keeps of a session, which alone tells context and account limits.
+"""Codex: `codex exec --json`, and the session's file, which alone reports context and account limits.
 
-At a terminal all comes from that file, see `codex_session`.
+In a terminal all events come from that file, see `codex_session`.
 
-The retries of its provider cannot be cut from outside: they are settings of that provider, the built-in one refuses
-to be changed, and the name of another is only known to the user's own config. So each reconnection is told as the
-limit behind it, and fleet sees it long before codex gives up.
+fleet cannot limit the provider's retries. They are settings of the provider: the built-in provider rejects changes, and
+only the user's config names any other. So each reconnection is reported as the limit that caused it. fleet sees the
+limit long before codex gives up.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ if TYPE_CHECKING:
     from fleet.coders.base import Order
     from fleet.coders.said import Said
 
-OPTIONS = ("--json", "--skip-git-repo-check")  # a task may lie outside of any repository
+OPTIONS = ("--json", "--skip-git-repo-check")  # a task may be outside of any repository
 SKIP = "--dangerously-bypass-approvals-and-sandbox"
-#: A login shell would set PATH anew on most systems, and its tools would not find `bd`. The user's options may differ.
+#: A login shell would reset PATH on most systems, and the agent's tools would not find `bd`. User options can override
+#: it.
 BY_SCHEMA, SCHEMA_FILE = "--output-schema", "result_schema.json"
 PLAIN_SHELL = ("-c", "allow_login_shell=false")
-#: Lines of a screen that are looked at, from its end.
+#: Lines examined, counted from the end of the screen.
 LOOKED_AT = 60
 LONGEST_LINE = 400
 MOST_BELOW = 5  # lines below the input
-#: Models it offers a newer one for at every start, until it was told once that this is known.
+#: Models for which codex offers a newer one at every start, until its config records the notice.
 MIGRATIONS = {"gpt-5.5": "gpt-6-sol"}
 _EMPTY = "Ask Codex to do anything"
 _HINT = "? for shortcuts"  # only while nothing is typed
@@ -49,24 +50,24 @@ _AT_WORK = re.compile(r"\s*[•◦] .{0,200}\besc to interrupt\b.*")
 
 
 class CodexCoder(Coder):
-    """Runs `codex exec`."""
+    """Adapter for `codex exec`."""
 
     name = "codex"
     program = "codex"
     short_names = ("",)
     project_files = (".codex/**",)
-    stop_steps = (signal.SIGINT, signal.SIGTERM)  # only the first makes it end the tool that runs
+    stop_steps = (signal.SIGINT, signal.SIGTERM)  # only SIGINT makes it end the running tool
     tells_context = True
     steering = RESUME
     resumes = ANYWHERE
-    #: Not all of CODEX_*: codex gives some to its tools, and fleet may be one of them.
+    #: Not all of CODEX_*: codex passes some of them to its tools, and fleet may be such a tool.
     reads_env = (
         *("CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_CA_CERTIFICATE"),
         *("OPENAI_*", "AZURE_OPENAI_*"),
     )
 
     def command(self, order: Order) -> Command:
-        """The user's own options come first: one that takes many values ends where the next begins."""
+        """Return the command, user options first: an option that takes many values ends at the next option."""
         argv = ["codex", "exec", *PLAIN_SHELL, *order.flags, *OPTIONS]
         if order.permissions == "skip":
             argv.append(SKIP)
@@ -86,7 +87,10 @@ class CodexCoder(Coder):
         return ("-c", f"model_reasoning_effort={_toml(level)}")
 
     def terminal(self, order: Order) -> Command:
-        """Without its daemon, which would outlive the agent. Its session's id is in the first line of its new file."""
+        """Return the command without codex's daemon, which would outlive the agent.
+
+        A new session's id is in the first line of its new file.
+        """
         argv = ["codex", *PLAIN_SHELL, *order.flags, "--no-daemon"]
         if order.permissions == "skip":
             argv.append(SKIP)
@@ -99,7 +103,7 @@ class CodexCoder(Coder):
         if order.session:
             argv += ["resume", "--", order.session]
         text, files = order.typed(with_protocol=not apart)
-        # It takes words behind a slash for a command of its own, and completes a name at the end; it drops the spaces.
+        # codex treats "/" at the start as its own command and completes a name at the end. It drops the spaces.
         return Command(argv=tuple(argv), files=files, typed=f" {text} " if text else "", session=order.session)
 
     def look(self, screen: str) -> str:
@@ -109,7 +113,7 @@ class CodexCoder(Coder):
         return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """Where codex does not come to a turn, it says why on stderr alone."""
+        """Explain the complaint on stderr. If codex does not reach a turn, only stderr has the reason."""
         if "no rollout found" in stderr:
             return Event(kind=Kind.ERROR, text="codex does not know the session any more: start the task afresh")
         if "unexpected argument" in stderr:
@@ -117,45 +121,46 @@ class CodexCoder(Coder):
         return refused(stderr[-LONGEST_COMPLAINT:]) if status else None
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """Login, settings and sessions; the folder must be there."""
+        """Return the variable for login, settings and sessions. The folder must exist."""
         return {"CODEX_HOME": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """A key of its own name, or the file that `codex login` leaves: OPENAI_API_KEY alone is not looked at."""
+        """Return codex's own key variable and the file of `codex login`. codex ignores OPENAI_API_KEY alone."""
         return ("CODEX_API_KEY", f"{_home(env)}/auth.json")
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """One file for each session, below the day it began."""
+        """Return the session's own file, below the day of its start."""
         if not re.fullmatch(r"[\w-]+", session):
             return ""
         return f"{glob.escape(_home(env))}/sessions/*/*/*/rollout-*-{session}.jsonl"
 
     def parse_transcript(self, line: str) -> list[Event]:
-        """What the stream does not tell, or not before its end: context, tokens, account limits, a refused patch."""
+        """Return what the stream omits or reports only at its end: context, tokens, account limits, a refused patch."""
         return transcript_events(line)
 
     def recent_sessions(self, cwd: str, env: Mapping[str, str]) -> str:
-        """All sessions: it chooses their ids itself, and tells the directory only within."""
+        """Return all sessions: codex chooses their ids itself, and only the file's content has the directory."""
         return f"{glob.escape(_home(env))}/sessions/*/*/*/rollout-*.jsonl"
 
     def session_of(self, first_line: str) -> tuple[str, str] | None:
-        """Of those at a terminal: an agent may start others in its directory."""
+        """Return sessions of a terminal only, because an agent may start others in its directory."""
         return begun(first_line)
 
     def parse_session(self, line: str) -> list[Event]:
         return session_events(line)
 
     def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-        """Offers of another model, which would stand before the work, and trust in the directory.
+        """Answer offers of another model, which would block the work, and trust in the directory.
 
-        It asks about a worktree, and would trust the whole repository then; an entry of the worktree's own is enough.
+        codex asks about a worktree and would then trust the whole repository. An entry for the worktree alone is
+        enough.
         """
         notice = {"hide_rate_limit_model_nudge": True, "model_migrations": MIGRATIONS}
         return {"config.toml": {"notice": notice, "projects": {cwd: {"trust_level": "trusted"}}}}
 
 
 def _toml(text: str) -> str:
-    """A text as TOML writes it: as JSON does, but for one character."""
+    """Return a TOML string: a JSON string, except for one character."""
     return json.dumps(text.replace("\0", ""), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -180,13 +185,13 @@ def _item_completed(said: Said) -> list[Event]:
             return [_said(text(item, "text"))]
         case "reasoning":
             return [Event(kind=Kind.THINKING, text=text(item, "text"))]
-        case "error":  # a warning: what ends a turn is told otherwise
+        case "error":  # a warning: other lines report the error that ends a turn
             return [Event(kind=Kind.ERROR, text=text(item, "message"))]
     return _tool_result(item) if _tool(item) else []
 
 
 def _said(words: str) -> Event:
-    """What it says; where it is held to a schema, a last word is JSON and its summary is what it says."""
+    """Return an agent's message. If codex follows a schema, the last message is JSON and its summary is the text."""
     told = decoded(words) if words.startswith("{") else None
     if told is None or not looks_handed_in(told):
         return Event(kind=Kind.TEXT, text=words)
@@ -197,7 +202,7 @@ def _tool_result(item: Said) -> list[Event]:
     tool, tool_id = _tool(item), text(item, "id")
     status, code = text(item, "status"), item.get("exit_code")
     output = text(item, "aggregated_output") or text(table(item, "error"), "message")
-    # A search has no status; a command that ran and ended badly has one, and a code.
+    # A search has no status. A command that ran and failed has one, and an exit code.
     result = Event(
         kind=Kind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=output, ok=status in ("completed", "") and not code
     )
@@ -205,7 +210,7 @@ def _tool_result(item: Said) -> list[Event]:
 
 
 def _tool(item: Said) -> str:
-    """The tool an item is a call of; empty where it is none."""
+    """Return the name of the tool that an item calls. Empty if the item is not a call."""
     kind = text(item, "type")
     if kind == "mcp_tool_call":
         return f"mcp__{text(item, 'server')}__{text(item, 'tool')}"
@@ -221,7 +226,7 @@ def _input(item: Said) -> Said:
 
 
 def _complaint(said: Said) -> list[Event]:
-    """Not the end: codex tries again, and a turn that fails says so itself."""
+    """Return an error that does not end the turn: codex retries, and a failed turn has its own line."""
     message = text(said, "message")
     return [refused(message) or Event(kind=Kind.ERROR, text=message)]
 
@@ -255,8 +260,8 @@ def shown(screen: str) -> str:
         return ""
     typed, below = lines[inputs[-1]][1:].strip(), lines[inputs[-1] + 1 :]
     if typed not in ("", _EMPTY) and not any(_HINT in line for line in below):
-        return ""  # somebody's words, not sent yet
+        return ""  # words not sent yet
     if any(_AT_WORK.fullmatch(line) for line in lines[max(0, inputs[-1] - 20) : inputs[-1]]):
         return BUSY
-    # Its model and directory stand below once it has started.
+    # After its start codex shows model and directory below the input.
     return READY if any(line.strip() and _HINT not in line for line in below) else ""

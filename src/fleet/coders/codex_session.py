@@ -1,9 +1,9 @@
-"""The file in which codex keeps a session: on each line a `type` and a `payload`, which has a `type` of its own.
+"""The file in which codex keeps a session: each line has a `type` and a `payload` with its own `type`.
 
-session_meta   the first line: its id, its directory, and what started it
+session_meta   the first line: id, directory and the program that started the session
 turn_context   the model of a turn
-event_msg      task_started, item_completed (what the user said), token_count, task_complete, turn_aborted
-response_item  what goes to the model and comes from it: message, reasoning, calls of tools and what they gave back
+event_msg      task_started, item_completed (the user's words), token_count, task_complete, turn_aborted
+response_item  input and output of the model: message, reasoning, tool calls and their results
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fleet.core.event import Event, Gauge, Kind, Limit, Usage
 if TYPE_CHECKING:
     from fleet.coders.said import Said
 
-NEARLY, USED_UP = 90.0, 100.0  # per cent of an account's limit
-LONGEST_WINDOW = 40  # of a window's name
-LONGEST_COMPLAINT = 2_000  # of one that is looked at
+NEARLY, USED_UP = 90.0, 100.0  # percent of an account's limit
+LONGEST_WINDOW = 40  # length of a window's name
+LONGEST_COMPLAINT = 2_000  # characters of a complaint that are examined
 
 _STATUS = re.compile(r"\bstatus:? (\d{3})\b")
 _BUSY = re.compile(
@@ -34,7 +34,7 @@ _NOT_DONE = re.compile(r"(?:aborted|rejected|denied) by (?:the )?user|failed for
 
 
 def begun(first_line: str) -> tuple[str, str] | None:
-    """The session and the directory of a file that was begun at a terminal."""
+    """Return the session and the directory of a file that a terminal session started. Return None for other files."""
     said = decoded(first_line) or {}
     meta = table(said, "payload")
     if said.get("type") != "session_meta" or meta.get("source") != "cli":
@@ -58,7 +58,7 @@ def session_events(line: str) -> list[Event]:
 
 
 def transcript_events(line: str) -> list[Event]:
-    """What the stream does not tell, or not before its end."""
+    """Return what the stream omits or reports only at its end."""
     said = decoded(line) or {}
     payload = table(said, "payload")
     match text(payload, "type") or text(said, "type"):
@@ -67,7 +67,7 @@ def transcript_events(line: str) -> list[Event]:
         case "task_started":
             window = count(payload, "model_context_window") or None
             return [Event(kind=Kind.USAGE, window=window)] if window else []
-        case "token_usage_record":  # with the model's answer; what follows comes only after the tool that it calls
+        case "token_usage_record":  # comes with the model's answer; token_count follows only after the tool call
             return _context(table(payload, "usage"), table(payload, "thread_token_usage"))
         case "token_count":
             info = table(payload, "info")
@@ -84,7 +84,7 @@ def _told(payload: Said) -> list[Event]:
         case "item_completed":
             item = table(payload, "item")
             return _heard(_content(item)) if text(item, "type") == "UserMessage" else []
-        case "user_message":  # of older versions
+        case "user_message":  # from older versions
             return _heard(text(payload, "message"))
         case "task_complete":
             return _ended(payload)
@@ -124,7 +124,7 @@ def _item(payload: Said) -> list[Event]:
 
 
 def _given(payload: Said) -> Said:
-    """What a tool was called with: JSON in a text, a plain text, or an object."""
+    """Return a tool's input, which is JSON in a string, plain text or an object."""
     told = text(payload, "arguments") or text(payload, "input")
     return decoded(told) or ({"input": told} if told else table(payload, "action"))
 
@@ -140,7 +140,7 @@ def _content(said: Said) -> str:
 
 
 def usage(told: Said) -> Usage:
-    """What is told as input has the caches in it, and all of it is of the whole thread."""
+    """Return the usage of the whole thread. The reported input includes the cached tokens."""
     read, written = count(told, "cached_input_tokens"), count(told, "cache_write_input_tokens")
     return Usage(
         input=max(count(told, "input_tokens") - read - written, 0),
@@ -168,7 +168,10 @@ def _context(last: Said, total: Said) -> list[Event]:
 
 
 def _account(limits: Said) -> list[Event]:
-    """The limit that keeps the account waiting longest, where one is used up; else the one nearest to it."""
+    """Return the used-up limit that blocks the account longest. If none is used up, return the one nearest to it.
+
+    Limits below 90% yield only gauges.
+    """
     told = [table(limits, name) for name in ("primary", "secondary")]
     near = [each for each in told if (amount(each, "used_percent") or 0.0) >= NEARLY]
     gauges = tuple(gauge for each in told if (gauge := _gauge(each, text(limits, "limit_id"))))
@@ -182,7 +185,10 @@ def _account(limits: Said) -> list[Event]:
 
 
 def _gauge(told: Said, meter: str) -> Gauge | None:
-    """A window by its length, which is told a minute short at times: its place in the list means nothing."""
+    """Return a window named by its length. Its place in the list means nothing.
+
+    codex sometimes reports the length a minute short.
+    """
     minutes, used, resets_at = (
         count(told, "window_minutes"),
         amount(told, "used_percent"),

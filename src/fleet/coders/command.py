@@ -1,4 +1,4 @@
-"""The described coder: any command line program, by what `[coders.<name>]` in the settings says about it."""
+"""The described coder: any command line program, configured by `[coders.<name>]` in the settings."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     Template = Sequence[str | Sequence[str]]
 
-#: What the words of argv may name in braces; other braces are their own.
+#: Names that argv may use in braces. Other braces stay as they are.
 FIELDS = ("model", "session", "prompt_file", "prompt", "folder")
 _FIELD = re.compile(r"\{(" + "|".join(FIELDS) + r")\}")
 PROMPT_FILE = "prompt.md"
-#: Linux takes no argument of more than 128 KiB.
+#: Linux accepts no argument longer than 128 KiB.
 LONGEST_ARGUMENT = 100 * 1024
 HELP = "see docs/howto/add-a-coder.md."
 
 
 class CommandCoder(Coder):
-    """A coder without code of its own. Raises BadInput where its description contradicts itself."""
+    """A coder defined by settings alone. Raises BadInput if its description contradicts itself."""
 
     def __init__(self, name: str, own: CoderSettings) -> None:
         argv = own.argv or ()
@@ -48,7 +48,7 @@ class CommandCoder(Coder):
         self._reader = Reader(own.output)
 
     def command(self, order: Order) -> Command:
-        """The words of argv with their fields filled in. Raises FleetError for what cannot be an argument."""
+        """Return argv with its fields filled in. Raises BadInput or FleetError if a value cannot be an argument."""
         own = self._own
         session = order.session if is_session(order.session) else ""
         template = own.resume_argv if session and own.resume_argv else own.argv or ()
@@ -63,18 +63,18 @@ class CommandCoder(Coder):
         if own.prompt == "argument" and "prompt" not in _named(template):
             words.append(values["prompt"])
         flags = (*order.flags, *(own.skip_flags if order.permissions == "skip" else ()))
-        # At the end they have nothing to swallow; behind `--` they would not be options.
+        # At the end no option can consume following words. After `--` they would not be options.
         place = words.index("--") if "--" in words else len(words)
         argv = (self.program, *words[1:place], *flags, *words[place:])
         files = {PROMPT_FILE: order.prompt} if own.prompt == "file" else {}
         return Command(argv=argv, stdin=order.prompt if own.prompt == "stdin" else "", files=files)
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line, by the paths and signs of the description."""
+        """Return the events of one line, using the paths and signs of the description."""
         return self._reader.events(line)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """The limit that stderr tells of, by the texts a line of it contains."""
+        """Return the limit that stderr reports, judged by the texts that a line contains."""
         return self._reader.complaint(stderr)
 
     def window(self, model: str) -> int | None:
@@ -102,7 +102,7 @@ class CommandCoder(Coder):
 
 
 def _refuse(name: str, own: CoderSettings) -> None:
-    """Raise BadInput where parts of a description do not go together."""
+    """Raise BadInput if parts of a description contradict each other."""
     where = f"coders.{name}"
     if not own.argv or not isinstance(own.argv[0], str) or not own.argv[0] or _FIELD.search(own.argv[0]):
         raise BadInput(f"{where}.argv must start with the name of a program", hint=HELP)
@@ -122,7 +122,10 @@ def _refuse(name: str, own: CoderSettings) -> None:
 
 
 def _filled(template: Template, values: Mapping[str, str]) -> Iterator[str]:
-    """The words; those with a field that is empty are left out, and with one of them its whole list."""
+    """Yield the words of a template with their fields filled in. A word with an empty field is omitted.
+
+    If it is in a list, the whole list is omitted.
+    """
     for group in template:
         words = (group,) if isinstance(group, str) else group
         if all(values[field] for field in _named(words)):

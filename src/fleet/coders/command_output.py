@@ -1,4 +1,4 @@
-"""What the lines of a described coder mean: paths into JSON objects, and signs that a line must have."""
+"""Output of a described coder: paths into JSON objects, and signs that a line must have."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from fleet.config.described import Output
 
-#: The sign that is no path: what the line itself must contain.
+#: The sign that is not a path: text that the line itself must contain.
 CONTAINS = "contains"
-#: The most that one path finds in one line.
+#: Maximum number of values that one path finds in one line.
 MOST = 1000
 LONGEST_NAME = 200
 LONGEST_REASON = 500
@@ -25,7 +25,7 @@ TOKENS = ("input", "output", "cache_read", "cache_write")
 
 
 class Reader:
-    """Reads lines as a description says. Holds nothing but the description."""
+    """Parser for a described coder's output. It keeps no state."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -34,7 +34,7 @@ class Reader:
         self._places = {name: (place.path.split("."), place.when) for name, place in places.items()}
 
     def events(self, line: str) -> list[Event]:
-        """What a line tells, in order: tools, texts, usage, then limits and the last word."""
+        """Return a line's events in order: tools, texts, usage, limits, the final result."""
         said = (decoded(line) or {}) if self._output.format == "jsonl" else {}
         ok = self._last_word(line, said)
         limit = self._limit(line, said)
@@ -53,7 +53,7 @@ class Reader:
         return [found[0].replace(session=session), *found[1:]] if found else [_started(session)]
 
     def complaint(self, stderr: str) -> Event | None:
-        """The last limit that lines of stderr tell of."""
+        """Return the last limit that stderr reports."""
         lines = stderr[-STDERR_TAIL:].splitlines()
         return next((event for line in reversed(lines) if (event := self._limit(line, {}))), None)
 
@@ -78,7 +78,7 @@ class Reader:
         )
 
     def _reason(self, line: str, said: Mapping[str, Any]) -> str:
-        """The words of a line that ends something: its error, its text, else in plain text the line."""
+        """Return the text of a line that ends the run: its error, else its text, else a plain-text line itself."""
         told = self._first("error", line, said, _text) or self._first("text", line, said, _text)
         return told or ("" if said else clean(line.strip())[:LONGEST_REASON])
 
@@ -117,7 +117,7 @@ class Reader:
 
 
 def is_session(text: str) -> bool:
-    """Whether a text that an agent chose can be an argument of a program."""
+    """Return True if a text chosen by an agent can be passed to a program as an argument."""
     return 0 < len(text) <= LONGEST_NAME and text.isprintable() and not text.startswith("-")
 
 
@@ -126,7 +126,7 @@ def _started(session: str) -> Event:
 
 
 def _has(signs: Mapping[str, Any], line: str, said: Mapping[str, Any]) -> bool:
-    """Whether a line has all the signs. No signs are never there."""
+    """Return True if a line has all the signs. Return False if no signs are given."""
     return bool(signs) and all(_has_one(path, wanted, line, said) for path, wanted in signs.items())
 
 
@@ -138,12 +138,12 @@ def _has_one(path: str, wanted: Any, line: str, said: Mapping[str, Any]) -> bool
 
 
 def _same(value: Any, choice: Any) -> bool:
-    # 1 is not true, though Python says so.
+    # Python treats True as equal to 1.
     return isinstance(value, bool) is isinstance(choice, bool) and bool(value == choice)
 
 
 def _at(said: Mapping[str, Any], path: list[str]) -> list[Any]:
-    """What lies at a path: names of objects, numbers of lists from 0, `*` for each element of a list."""
+    """Return the values at a path: names of objects, list indexes from 0, `*` for each element of a list."""
     found: list[Any] = [said]
     for part in path:
         found = list(islice((inner for value in found for inner in _inside(value, part)), MOST))

@@ -1,15 +1,15 @@
-"""GitHub's `copilot`, as of 1.0.102: one JSON object with a `type` on each line, and what it is about in `data`.
+"""GitHub's `copilot`, as of 1.0.102: one JSON object per line, with a `type` and its details in `data`.
 
-    session.tools_updated    it is ready: model
-    assistant.message        what the model said and thought; calls of tools follow as events of their own
-    tool.execution_start     and _complete: one call of a tool; the latter tells how full the context is
-    model.call_failure       a request was refused, and may be tried again
-    session.error            it gives up: errorType, message, statusCode
-    assistant.idle           aborted: whether it was interrupted; else it may only be waiting for a command of its own
+    session.tools_updated    copilot is ready: model
+    assistant.message        the model's words and thoughts; tool calls follow as separate events
+    tool.execution_start     and _complete: one tool call; the latter reports how full the context is
+    model.call_failure       a request was refused and may be retried
+    session.error            copilot gives up: errorType, message, statusCode
+    assistant.idle           aborted: whether it was interrupted; if not, it may be waiting for its own command
     result                   sessionId, exitCode: the last line, and the only one that names the session
 
-Tokens are told nowhere but in the file that it keeps of a session. Its tries cannot be cut short: after five it gives
-up, which takes 20 seconds, or as long as a provider asks it to wait, if that is not too long for it.
+Only the session's file reports tokens. fleet cannot limit its retries. copilot gives up after five, which takes 20
+seconds. It waits longer if a provider asks for that, up to its own maximum.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from fleet.coders.said import Said
 
 ARGV = ("copilot", "--output-format=json", "--no-ask-user", "--no-auto-update")
-#: Its words for why it gives up, in the words of `refusal`.
+#: Reasons for which copilot gives up, translated into the words that `refusal` knows.
 WORDS = {
     "rate_limit": "rate_limit",
     "quota": "billing_error",
     "authentication": "authentication_failed",
     "authorization": "authentication_failed",
 }
-#: Limits of a subscription among those that it calls rate limits.
+#: Subscription limits that copilot reports as rate limits.
 OF_THE_PLAN = ("user_weekly_rate_limited", "user_global_rate_limited")
 _TOKENS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
 class CopilotCoder(Coder):
-    """Runs `copilot`."""
+    """Adapter for `copilot`."""
 
     name = "copilot"
     program = "copilot"
@@ -53,8 +53,8 @@ class CopilotCoder(Coder):
         *(".github/hooks/**", ".github/copilot/**", ".github/agents/**", ".github/extensions/**", ".copilot/**"),
         *(".mcp.json", ".github/mcp.json", ".vscode/mcp.json", ".github/lsp.json", ".claude/settings*.json"),
     )
-    stop_steps = (SIGTERM,)  # ends its tools too, within a tenth of a second; after SIGINT it may lose its last line
-    result_needs_exit_0 = True  # its result speaks of success even after a signal
+    stop_steps = (SIGTERM,)  # also ends its tools, within 0.1 s; after SIGINT it may lose its last line
+    result_needs_exit_0 = True  # its result reports success even after a signal
     reads_env = ("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST")
     tells_context = True
     steering = RESUME
@@ -66,11 +66,11 @@ class CopilotCoder(Coder):
             argv.append(f"--model={order.model}")
         if order.session:
             argv.append(f"--resume={order.session}")
-        elif order.fresh:  # it tells its session only with its last word
+        elif order.fresh:  # it reports its session only in its last line
             argv.append(f"--session-id={order.fresh}")
         if order.permissions == "skip":
             argv.append("--allow-all")
-        # The user's own come last: some options take every word that follows.
+        # The user's options come last because some options consume every following word.
         return Command(argv=(*argv, *order.flags), stdin=order.prompt, session=order.session or order.fresh)
 
     def effort(self, level: str) -> tuple[str, ...]:
@@ -80,25 +80,28 @@ class CopilotCoder(Coder):
         return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """Where it does not begin to work it says so on stderr alone."""
+        """Return the complaint on stderr. If copilot does not start to work, only stderr has the reason."""
         return complaint(status, stderr)
 
     def config_env(self, folder: str) -> dict[str, str]:
         return {"COPILOT_HOME": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """A token, a provider of one's own, or the file that its first start leaves: a login may be in a keyring."""
+        """Return the variables of a token or a custom provider, and the file that the first start creates.
+
+        The login itself may be in a keyring.
+        """
         names = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL")
         return (*names, f"{_home(env)}/config.json")
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """One folder for each session."""
+        """Return the session's event file. Each session has its own folder."""
         if not re.fullmatch(r"[\w-]+", session):
             return ""
         return f"{glob.escape(_home(env))}/session-state/{session}/events.jsonl"
 
     def parse_transcript(self, line: str) -> list[Event]:
-        """Tokens: how full the context is with each request, and at an end what the whole session has used."""
+        """Return token counts: the context's size with each request, and the whole session's usage at its end."""
         said = decoded(line)
         if said is None:
             return []
@@ -120,7 +123,7 @@ def _ready(said: Said) -> list[Event]:
 
 def _message(said: Said) -> list[Event]:
     if _of_sub_agent(said):
-        return []  # said to the agent, not by it
+        return []  # a message to the agent, not from it
     data = table(said, "data")
     thought, words = text(data, "reasoningText"), text(data, "content")
     found = [Event(kind=Kind.THINKING, text=thought)] if thought else []
@@ -146,12 +149,12 @@ def _tool_result(said: Said) -> list[Event]:
         window=count(metrics, "context_token_limit") or None,
     )
     if error.get("code") != "denied" or "following rules" in text(error, "message"):
-        return [result]  # what a user's own rule forbids needs no question
+        return [result]  # a call that a user's rule forbids needs no question
     return [result, Event(kind=Kind.DENIED, tool=_denied(table(telemetry, "properties")))]
 
 
 def _denied(properties: Said) -> str:
-    """The tool of a refused call, which is named only when it begins."""
+    """Return the tool of a refused call. copilot names the tool only when the call starts."""
     return "shell" if "shell_error_category" in properties else text(properties, "command") or "a tool"
 
 
@@ -174,7 +177,7 @@ def _gave_up(said: Said) -> list[Event]:
 
 
 def _idle(said: Said) -> list[Event]:
-    # The result that follows says that all went well even then.
+    # The following result reports success even then.
     aborted = table(said, "data").get("aborted") is True
     return [Event(kind=Kind.RESULT, ok=False, text="it was interrupted")] if aborted else []
 
@@ -198,7 +201,7 @@ def _request(told: Said) -> list[Event]:
 
 
 def _total(data: Said) -> list[Event]:
-    """Of all models and processes of the session; the input has both caches' parts in it."""
+    """Return the usage of all models and processes of the session. The reported input includes both caches."""
     models = [table(told, "usage") for told in table(data, "modelMetrics").values() if type(told) is dict]
     if not models:
         return []

@@ -1,20 +1,20 @@
-"""The demo coder: a real program that speaks a real stream and needs no account; see demo_agent for what it can do.
+"""The demo coder: a real program with a real stream that needs no account. Its features: see demo_agent.
 
 Each line of its output is one JSON object with a `type`:
 
     init         session, model, cwd
-    user         text: what was said to it at its terminal, the prompt too
+    user         text: a message typed at its terminal, also the prompt
     text         text
     tool_use     id, tool, input
     tool_result  id, tool, ok, text
-    usage        tokens: {input, output, cache_read, cache_write} and cost_usd, both of the whole session so far;
+    usage        tokens: {input, output, cache_read, cache_write} and cost_usd, both for the whole session so far;
                  context: tokens in the context now, window: how many fit
     limit        kind: rate, plan, overload or auth; resets_at: RFC 3339 or seconds since 1970; text
     error        text
-    result       ok, text: always the last; of a turn, at a terminal
-    turn         parts: a list of the above, said at once
+    result       ok, text: always the last line; in a terminal the last of a turn
+    turn         parts: a list of the above, sent at once
 
-At a terminal the same lines are in `session.jsonl`, in the run's folder.
+In a terminal the same lines are in `session.jsonl` in the run's folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LIMIT_KINDS = ("rate", "plan", "overload", "auth")
 
 
 class DemoCoder(Coder):
-    """Runs `fleet.coders.demo_agent`."""
+    """Adapter for `fleet.coders.demo_agent`."""
 
     name = "demo"
     project_files = ()
@@ -51,7 +51,7 @@ class DemoCoder(Coder):
     tells_context = True
 
     def command(self, order: Order) -> Command:
-        """The agent's program; the prompt goes in by stdin."""
+        """Return the agent's program. It reads the prompt from stdin."""
         argv = [sys.executable, "-P", "-m", "fleet.coders.demo_agent"]
         if order.model:
             argv.append(f"--model={order.model}")
@@ -60,7 +60,7 @@ class DemoCoder(Coder):
         return Command(argv=tuple(argv), stdin=order.prompt)
 
     def terminal(self, order: Order) -> Command:
-        """The same agent on a screen; it reads no file, and takes what is typed however long it is."""
+        """Return the same agent on a screen. It reads no file and accepts typed text of any length."""
         text, _ = order.replace(folder="").typed()
         argv = [sys.executable, "-P", "-m", "fleet.coders.demo_terminal", f"--file={order.folder}/{SESSION_FILE}"]
         if order.model:
@@ -78,7 +78,7 @@ class DemoCoder(Coder):
         return BUSY if last.startswith(("·", "●", "  ")) else ""
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """In the run's own folder; each run at a terminal has one."""
+        """Return a file in the run's own folder. Each run in a terminal has one."""
         number = env.get("FLEET_RUN_ID", "").rpartition("/")[2]
         if not env.get("FLEET_TASK_DIR") or not re.fullmatch(r"\d+", number):
             return ""
@@ -88,7 +88,7 @@ class DemoCoder(Coder):
         return self.parse(line)
 
     def parse(self, line: str) -> list[Event]:
-        """The events of one line. A line that is not in the stream's form, in any part of it, gives none."""
+        """Return the events of one line. A line has none if any part of it is malformed."""
         try:
             said = json.loads(line, parse_constant=_refuse)
             parts = said["parts"] if said["type"] == "turn" else [said]

@@ -1,26 +1,26 @@
-"""The demo agent: a small program that works on a task as a real agent would, without a model behind it.
+"""The demo agent: a small program that works on a task like a real agent, but without a model.
 
-It reads the prompt from stdin, keeps the artifacts that the protocol asks for, takes a few steps with tools that
-really do something, hands in `result.json`, runs `bd close`, and tells all of it on stdout (the form is in
-`fleet.coders.demo`). Lines of the task's description that begin with `demo:` steer it, to see what fleet does then:
+It reads the prompt from stdin and keeps the artifacts that the protocol asks for. It takes a few steps with tools that
+really act. It hands in `result.json`, runs `bd close` and reports everything on stdout (format: `fleet.coders.demo`).
+Lines of the task's description that begin with `demo:` steer it, to test fleet's reactions:
 
-    demo: steps=5 pause=0.05       that many steps, so long apart (3 and 0.05 s)
-    demo: lines=1000               prints that many lines more
-    demo: silent=60                says nothing for that long, in the middle
-    demo: fail=1                   fails that many runs of the task before one goes well
-    demo: ask="Which colour?"      asks, ends blocked, and goes on once there is an answer below the question
-    demo: limit=30                 meets a rate limit that ends in that many seconds; runs before then meet it too
-    demo: context=95               reports its context that full, in per cent
-    demo: hang=start               says nothing, for ever; `middle` after the first step, `result` after the end
-    demo: exit=3                   ends with that exit code, without a result
-    demo: noclose                  hands in `result.json`, but does not close the task
-    demo: idle                     says that all is done, having done nothing
-    demo: question                 asks at its terminal whether it may write; without one it is not asked
+    demo: steps=5 pause=0.05       number of steps, and the pause after each (default: 3 and 0.05 s)
+    demo: lines=1000               print that many more lines
+    demo: silent=60                print nothing for that many seconds, after the first step
+    demo: fail=1                   fail that many runs of the task before one succeeds
+    demo: ask="Which colour?"      ask, end blocked, and continue once an answer is below the question
+    demo: limit=30                 hit a rate limit that ends in that many seconds; runs before then hit it too
+    demo: context=95               report the context as that full, in percent
+    demo: hang=start               print nothing, forever; `middle`: after the first step, `result`: after the end
+    demo: exit=3                   exit with that code, without a result
+    demo: noclose                  hand in `result.json`, but do not close the task
+    demo: idle                     report that all is done without doing anything
+    demo: question                 ask at its terminal for permission to write; without a terminal do not ask
 
-At a terminal (`fleet.coders.demo_terminal`) it leaves the task open, unless there is `demo: close`, and every message
-is another turn: one step, or what its own `demo:` lines say.
+In a terminal (`fleet.coders.demo_terminal`) it leaves the task open, unless `demo: close` is given. Each message is
+another turn: one step, or whatever its own `demo:` lines request.
 
-It is one file, longer than others, because it stands for a program that is not part of fleet.
+The agent is one long file because it represents a program that is not part of fleet.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     Said = dict[str, Any]
 
 WINDOW = 200_000
-MEMORY = "demo.json"  # what one run leaves for the next: failures so far, the end of a limit
+MEMORY = "demo.json"  # state for the next run: failures so far, the end of a limit
 
 
 class Stopped(BaseException):
-    """Somebody asked the agent to stop."""
+    """A signal that asks the agent to stop. Its argument is the signal's number."""
 
 
 def main(argv: list[str]) -> int:
-    """Work on the task whose prompt comes by stdin; the exit code."""
+    """Work on the task whose prompt is on stdin. Return the exit code."""
     options = dict(word.removeprefix("--").split("=", 1) for word in argv if word.startswith("--") and "=" in word)
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
@@ -65,14 +65,17 @@ def main(argv: list[str]) -> int:
 
 
 def steering_in(prompt: str) -> dict[str, str]:
-    """What the `demo:` lines say; a later one adds to an earlier one, a word without a value is a switch."""
+    """Return the settings in the `demo:` lines.
+
+    A later line adds to earlier ones; a word without a value is a switch.
+    """
     found = {}
     for line in prompt.splitlines():
         if not line.startswith("demo:"):
             continue
         try:
             words = shlex.split(line.removeprefix("demo:"))
-        except ValueError:  # a quote that does not end
+        except ValueError:  # an unclosed quote
             words = line.removeprefix("demo:").split()
         for word in words:
             key, _, value = word.partition("=")
@@ -81,12 +84,12 @@ def steering_in(prompt: str) -> dict[str, str]:
 
 
 class Agent:
-    """One run. What it says goes out by `say`, one line at a time."""
+    """One run of the demo agent. `say` gets its output, one line at a time."""
 
     def __init__(self, steering: dict[str, str], say: Callable[[Said], None], *, model: str, session: str) -> None:
         self.steering = steering
         self.say = say
-        self.heard = ""  # the prompt, where it was given at a terminal
+        self.heard = ""  # the prompt, if it was typed at a terminal
         self.allow: Callable[[str], bool] = lambda _what: True
         self.model = model
         self.session = session or f"demo-{os.urandom(8).hex()}"
@@ -120,7 +123,7 @@ class Agent:
         return self._finish()
 
     def reply(self, text: str) -> int:
-        """One more turn, on what was said at its terminal."""
+        """Take one more turn for a message from the terminal. Return its exit code."""
         self.steering = {"steps": "1"} | steering_in(text)
         self.say({"type": "user", "text": text})
         self._hang_if("start")
@@ -204,7 +207,7 @@ class Agent:
         return until > now
 
     def _answer(self) -> str:
-        """What stands below the question's `## A:`; nothing when it was not asked or not answered."""
+        """Return the text below the question's `## A:`. Empty if the question was not asked or not answered."""
         try:
             text = self._artifact("Q&A.md").read_text("utf-8", "replace")
         except OSError:
@@ -287,8 +290,11 @@ def say(line: dict[str, Any]) -> None:
 
 
 def run(*argv: str) -> str:
-    """Run a program found on PATH; what it prints goes to stderr, for stdout is the stream."""
-    # posix_spawn: the subprocess module would double the time this agent takes to start.
+    """Run a program found on PATH. Its output goes to stderr because stdout is the stream.
+
+    Raises OSError if it fails.
+    """
+    # The subprocess module would double this agent's start time.
     child = os.posix_spawnp(argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code:

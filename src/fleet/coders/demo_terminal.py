@@ -1,8 +1,8 @@
-"""The demo agent at a terminal: it waits at `> ` for its prompt, works on it, and waits for what is said next.
+"""The demo agent in a terminal: it waits at `> ` for its prompt, works on it, and waits for the next message.
 
-A paste, of however many lines, is part of one message; Enter sends it. What is said while it works is its next turn.
-Ctrl-C interrupts a turn; twice, or `exit`, or Ctrl-D ends it. All it says is also in a file, in the form of its stream.
-Like the agent it stands for a program that is not part of fleet.
+A paste of any number of lines is part of one message; Enter sends the message. Messages typed during a turn start the
+next turn. Ctrl-C interrupts a turn. Ctrl-C twice, `exit` or Ctrl-D ends the agent. It also writes its output to a file,
+in the format of its stream. Like the agent, it represents a program that is not part of fleet.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from fleet.coders.demo_agent import Said
 
-WIDEST = 100  # characters of a line that are shown
-MOST_LINES = 20  # of what was said
-CLEAR = "\r\x1b[K"  # the line that the cursor is on
+WIDEST = 100  # characters shown of a line
+MOST_LINES = 20  # maximum number of lines shown of a message
+CLEAR = "\r\x1b[K"  # clears the line with the cursor
 PASTE_ON, PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 def main(argv: list[str]) -> int:
-    """Work on what is said until somebody ends it; the exit code."""
+    """Work on the messages from the terminal until the user ends the agent. Return the exit code."""
     options = dict(word.removeprefix("--").split("=", 1) for word in argv if word.startswith("--") and "=" in word)
     if not os.isatty(0):
         sys.stderr.write("demo agent: it needs a terminal\n")
@@ -53,15 +53,15 @@ def main(argv: list[str]) -> int:
 
 
 class Terminal:
-    """The screen, the keys and the file."""
+    """The screen, the keyboard and the session's file."""
 
     def __init__(self, file: str) -> None:
-        """Keep what is said in this file; nowhere where there is none."""
+        """Open `file` for the output. Write no file if it is empty."""
         self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600) if file else -1
         self._said: SimpleQueue[str] = SimpleQueue()
         self._keys: SimpleQueue[str] = SimpleQueue()
         self._typing = Typing()
-        self._waits = ""  # for a message, or for a key
+        self._waits = ""  # "message", "key" or empty
 
     def attend(self, options: dict[str, str]) -> int:
         _write(PASTE_ON)
@@ -81,7 +81,7 @@ class Terminal:
         return 0
 
     def tell(self, said: Said) -> None:
-        """One line of the stream, on the screen and in the file."""
+        """Write one line of the stream to the screen and the file."""
         for part in said["parts"] if said["type"] == "turn" else [said]:
             match part["type"]:
                 case "text" | "error" | "limit" | "result":
@@ -102,7 +102,7 @@ class Terminal:
             return 0
 
     def _next(self) -> str:
-        """What is said next; LEAVE where somebody wants it to end."""
+        """Return the next message. Return LEAVE if the user ends the agent."""
         warned = False
         while True:
             self._waits = "message"
@@ -122,7 +122,7 @@ class Terminal:
                 return LEAVE if text.strip() in ("exit", LEAVE) else text
 
     def _ask(self, what: str) -> bool:
-        """Whether somebody allows it, by one key."""
+        """Return True if the user allows the action, by one key."""
         self._waits = "key"
         _write(f"{CLEAR}Allow {_plain(what)}? (y/n) ")
         try:
@@ -134,10 +134,10 @@ class Terminal:
         return key == "y"
 
     def _read(self) -> None:
-        """In a thread of its own: however much is pasted while it works, the terminal never fills up."""
+        """Read the keyboard in a separate thread, so that the terminal never fills up during a turn."""
         while data := os.read(0, 65536):
             if self._waits == "key" and data != b"\x03":
-                self._keys.put(data.decode("latin-1").rstrip("\r\n"))  # a paste is more than a key, and no answer
+                self._keys.put(data.decode("latin-1").rstrip("\r\n"))  # a paste is more than one key, so no answer
                 continue
             for said in self._typing.feed(data):
                 if said == INTERRUPT:
@@ -148,7 +148,7 @@ class Terminal:
         self._said.put(LEAVE)
 
     def _draw(self) -> None:
-        """The last line: what is typed and not sent yet, also while it works."""
+        """Draw the last line: typed text that is not sent yet, also during a turn."""
         typed = _plain(self._typing.text.replace("\n", " ⏎ "))[:WIDEST]
         if self._waits != "key":
             _write(CLEAR + (f"> {typed}" if typed or self._waits == "message" else ""))
@@ -163,13 +163,13 @@ class Terminal:
 
 
 def _steering(prompt: str) -> dict[str, str]:
-    """A person is there to say when the task is done."""
+    """Return the prompt's settings. By default the task stays open because a person decides when it is done."""
     steering = steering_in(prompt)
     return steering if "close" in steering else steering | {"noclose": "1"}
 
 
 def _raw() -> Any:
-    """Every key as it comes, none of them with a meaning to the terminal; and how it was before."""
+    """Put the terminal into raw mode, so that every key arrives unprocessed. Return the previous mode."""
     before = termios.tcgetattr(0)
     now = termios.tcgetattr(0)
     now[0] &= ~(termios.ICRNL | termios.IXON)

@@ -1,4 +1,4 @@
-"""What somebody types or pastes at a terminal, put together to messages."""
+"""Keyboard input and pastes at a terminal, assembled into messages."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What stands for Ctrl-C and for Ctrl-D on an empty line: no message has these characters.
+#: Ctrl-C, and Ctrl-D on an empty line. No message contains these characters.
 INTERRUPT, LEAVE = "\x03", "\x04"
-LONGEST = 1_000_000  # characters of a message; what is beyond is left out
+LONGEST = 1_000_000  # characters of a message; the rest is dropped
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 
-#: A key that is more than a character: ESC, and what follows it.
+#: A key of several characters: ESC and the characters after it.
 _KEY = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O[ -~]|[^\[O])")
 _PART_OF_KEY = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[ -/]{0,5}|O)?")
 
 
 class Typing:
-    """A line being written; bytes may come in any pieces."""
+    """An unfinished line of input. Bytes may arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self.text = ""  # not sent yet
@@ -29,7 +29,7 @@ class Typing:
         self._pasting = False
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """Take more bytes; the messages they complete, and INTERRUPT or LEAVE."""
+        """Add bytes. Yield the messages that they complete, and INTERRUPT or LEAVE."""
         self._rest += self._decode(data)
         while self._rest:
             if self._pasting:
@@ -45,10 +45,10 @@ class Typing:
             yield from self._typed(sign)
 
     def _paste(self) -> bool:
-        """Take over what was pasted; whether its end has come."""
+        """Add pasted text. Return True if the paste has ended."""
         text, end, rest = self._rest.partition(PASTE_ENDS)
         if not end:
-            # The end itself may come in pieces, and so may a line's.
+            # The end marker may arrive in pieces, and so may a line's end.
             keep = max((n for n in range(1, len(PASTE_ENDS)) if text.endswith(PASTE_ENDS[:n])), default=0)
             keep = keep or int(text.endswith("\r"))
             text, rest = text[: len(text) - keep], text[len(text) - keep :]
@@ -57,7 +57,7 @@ class Typing:
         return bool(end)
 
     def _key(self) -> bool:
-        """Take over a key of several characters; false where its end is yet to come."""
+        """Consume a key of several characters. Return False if it is incomplete."""
         if _PART_OF_KEY.fullmatch(self._rest):
             return False
         found = _KEY.match(self._rest)

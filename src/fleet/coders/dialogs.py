@@ -1,6 +1,7 @@
-"""Answers the questions that coders ask before the first work, in their own files, so that no agent waits at one.
+"""Answers to the questions that coders ask before the first work, written into their own files.
 
-Others write the same files at the same time: other hosts' fleets, and the coders themselves. What is there is kept.
+Other programs write the same files at the same time: fleets of other hosts, and the coders themselves. Existing content
+is kept.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
     from fleet.coders.base import Coder
 
 LARGEST_FILE = 64 * 1024 * 1024
-#: How long a coder holds its lock at most, and how long it is waited for.
+#: The longest time that a coder holds its lock, and the longest time to wait for the lock.
 STALE_SECONDS, PATIENCE_SECONDS = 10.0, 20.0
 
 
 def pre_answer(coder: Coder, folder: str, cwd: str, env: Mapping[str, str]) -> None:
-    """See that an account's own folder holds the answers for work in a directory. Raises FleetError."""
+    """Write the answers for work in `cwd` into an account's folder. Raises FleetError."""
     _merge(folder, coder.answered(folder, os.path.realpath(cwd), env))
 
 
 def trust_folder(coder: Coder, config_folder: str, folder: str) -> bool:
-    """See that a coder trusts a directory and those below it; false where it cannot be told. Raises FleetError."""
+    """Make a coder trust a directory and those below it. Return False if fleet cannot do that. Raises FleetError."""
     wanted = coder.trusted(os.path.realpath(folder)) if config_folder else {}
     _merge(config_folder, wanted)
     return bool(wanted)
@@ -54,7 +55,7 @@ def _merge(folder: str, wanted: Mapping[str, dict[str, Any]]) -> None:
 
 
 def _within(folder: str, name: str) -> str:
-    """The file of this name, once it is clear that no link leads elsewhere."""
+    """Return the path of a file in `folder`. Raises FleetError if a link leads elsewhere."""
     root = os.path.realpath(folder)
     path = f"{root}/{name}"
     if os.path.realpath(path) != path:
@@ -67,7 +68,7 @@ def _within(folder: str, name: str) -> str:
 
 @contextmanager
 def _alone(path: str) -> Iterator[None]:
-    """Keep other fleets out, and coders that lock the file as claude does: by a directory beside it."""
+    """Lock the file against other fleets, and against coders that lock it as claude does: by a directory beside it."""
     handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
     lock = Path(f"{path}.lock")
     try:
@@ -91,7 +92,7 @@ def _make(lock: Path) -> None:
         except FileExistsError:
             pass
         with suppress(OSError):
-            if time.time() - lock.stat().st_mtime > STALE_SECONDS:  # whoever made it died
+            if time.time() - lock.stat().st_mtime > STALE_SECONDS:  # its creator died
                 lock.rmdir()
                 continue
         if time.monotonic() > end:
@@ -100,7 +101,7 @@ def _make(lock: Path) -> None:
 
 
 def _read(path: str) -> tuple[str, int]:
-    """The text of a file and its mode; an empty one where there is none."""
+    """Return a file's text and mode. The text is empty if the file does not exist."""
     try:
         handle = open_plain(path)
     except FileNotFoundError:
@@ -129,7 +130,7 @@ def _json(path: str, text: str, wanted: dict[str, Any]) -> str:
 
 
 def _merged(path: str, known: Any, wanted: Any) -> Any:
-    """What is there, with what is wanted: objects and lists are added to, everything else is replaced."""
+    """Return `known` with `wanted` merged in: objects and lists are extended, all other values replaced."""
     if isinstance(wanted, dict):
         if not isinstance(known, dict):
             raise _broken(path, "is not as its coder writes it: an object is missing")
@@ -140,7 +141,7 @@ def _merged(path: str, known: Any, wanted: Any) -> Any:
 
 
 def _toml(path: str, text: str, wanted: dict[str, Any]) -> str:
-    """Lines are put in, and nothing else is touched: there is no writing TOML anew without losing its comments."""
+    """Add lines to a TOML text and change nothing else, because rewriting it would lose its comments."""
     try:
         known = tomllib.loads(text)
     except (ValueError, RecursionError):
@@ -163,7 +164,7 @@ def _toml(path: str, text: str, wanted: dict[str, Any]) -> str:
 
 
 def _tables(name: str, wanted: dict[str, Any], known: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The tables with what is missing in each, those within others after them."""
+    """Yield each table with its missing values. Nested tables come after their parents."""
     known = known if isinstance(known, dict) else {}
     plain = {key: value for key, value in wanted.items() if not isinstance(value, dict) and known.get(key) != value}
     if plain:

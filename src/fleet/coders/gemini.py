@@ -1,4 +1,4 @@
-"""Gemini CLI: `gemini --output-format=stream-json`. It retries in silence, and says why it gave up in its exit code."""
+"""Gemini CLI: `gemini --output-format=stream-json`. It retries silently; its exit code tells why it gave up."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from fleet.coders.base import Order
     from fleet.coders.said import Said
 
-#: Else it starts a second process for itself, and the first one passes no signal on.
+#: Otherwise it starts a second process for itself, and the first process forwards no signal.
 ENV = {"GEMINI_CLI_NO_RELAUNCH": "true"}
 DEFAULTS = "gemini-defaults.json"
-#: Below the user's own settings. Ten attempts, as it has them by itself, take five minutes; where it chooses the model
-#: itself, it tries each of two models, and no setting governs how often.
+#: Defaults below the user's own settings. gemini's own default of ten attempts takes five minutes. If gemini chooses
+#: the model, it tries each of two models, and no setting limits how often.
 SETTINGS = {"general": {"maxAttempts": 2}}
-#: What it leaves out, without a word, where it may not use it unasked.
+#: Tools that gemini silently omits if it may not use them without asking.
 GUARDED = ("run_shell_command", "write_file", "replace", "web_fetch")
-LONGEST = 2_000  # of a complaint that is looked at
+LONGEST = 2_000  # characters of a complaint that are examined
 WINDOW = 1_048_576  # tokens
 
-#: What its own exit codes mean.
+#: Meanings of gemini's own exit codes.
 NO_LOGIN, NO_SESSION, NOT_TRUSTED = 41, 42, 55
 EXITS = {
     NO_SESSION: "gemini does not know the session in this directory, or refused its options",
@@ -48,30 +48,31 @@ _STATUS = re.compile(r"\b(?:code|status)\"?:? ?(\d{3})\b")
 _QUOTA = re.compile(r"resource has been exhausted|RESOURCE_EXHAUSTED", re.I)
 _PLAN = re.compile(r"exhausted your|daily quota|quota will reset", re.I)
 _FULL = re.compile(r"input token count .{0,60}exceeds the maximum", re.I)
-#: The last it said, so that nothing has come of that attempt yet: a refusal with a time, or an error with its traces.
+#: The last text on stderr, so the attempt has had no result yet: a refusal with a waiting time, or an error with its
+#: stack trace.
 _WAITING = re.compile(
     r"Attempt \d+ failed(?:(?!Attempt \d).)*Retrying "
     r"(?:after \d+ms\.{3}|with backoff\.{3}[^\n]*(?:\n[ \t{}\]][^\n]*)*)\Z",
     re.S,
 )
 _TRACE = "\n    at "
-#: What it says at every start.
+#: Messages of every start.
 _CHATTER = re.compile(r"^(?:(?:Security )?Warning: |YOLO mode |Ripgrep is ).*$", re.M)
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 class GeminiCoder(Coder):
-    """Runs `gemini`."""
+    """Adapter for `gemini`."""
 
     name = "gemini"
     program = "gemini"
     short_names = ("", "auto", "pro", "flash", "flash-lite")
     project_files = (".gemini/**", ".env")
-    stop_steps = (signal.SIGTERM, signal.SIGTERM)  # it ignores an interruption
+    stop_steps = (signal.SIGTERM, signal.SIGTERM)  # it ignores SIGINT
     steering = RESUME
     resumes = SAME_CWD
     tells_turns = False
-    #: Not all of GEMINI_*: gemini and its editors give some to their tools, and fleet may be one of them.
+    #: Not all of GEMINI_*: gemini and its editors pass some of them to their tools, and fleet may be such a tool.
     reads_env = (
         *("GOOGLE_*", "GEMINI_API_KEY*", "GEMINI_MODEL", "GEMINI_SYSTEM_MD", "GEMINI_SANDBOX*", "GEMINI_TELEMETRY_*"),
         *("GEMINI_CLI_HOME", "GEMINI_CLI_CUSTOM_HEADERS", "GEMINI_CLI_TRUST*", "GEMINI_CLI_SYSTEM_*"),
@@ -79,20 +80,20 @@ class GeminiCoder(Coder):
     )
 
     def command(self, order: Order) -> Command:
-        """The user's own options come first: one that takes many values ends where the next begins."""
+        """Return the command, user options first: an option that takes many values ends at the next option."""
         options, env = _options(order)
         argv, files = ["gemini", *order.flags, "--output-format=stream-json", *options], {}
         if order.folder and os.geteuid() == 0:
-            # It takes defaults only from root's files; for anybody else's it warns and shows a way with sudo.
+            # gemini accepts defaults only from root's files. For other owners it warns and suggests sudo.
             env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = f"{order.folder}/{DEFAULTS}"
             files[DEFAULTS] = json.dumps(SETTINGS)
         return Command(argv=tuple(argv), env=env, stdin=order.prompt, files=files)
 
     def terminal(self, order: Order) -> Command:
-        """A new session has the id that it is given, so its file is known before it is there.
+        """Return the terminal's command. fleet chooses a new session's id, so its file is known before it exists.
 
-        The prompt is in a file: while gemini starts it can lose the first half of what is typed, and run the rest as
-        commands of a shell.
+        The prompt is in a file. During its start gemini can lose the first half of typed text and run the rest as shell
+        commands.
         """
         options, env = _options(order)
         text, files = order.filed()
@@ -104,17 +105,17 @@ class GeminiCoder(Coder):
         return Command(argv=argv, env=env, files=files, session=order.session or order.fresh)
 
     def look(self, screen: str) -> str:
-        """By what stands in its input, or instead of it."""
+        """Recognize the state by the content of the input, or by the choice in its place."""
         return shown(screen)
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """One file for each session, in a folder whose name it makes up for the directory."""
+        """Return the session's own file. gemini invents the name of the directory's folder."""
         if not re.fullmatch(r"[\w-]{8,}", session):
             return ""
         return f"{glob.escape(self.config_folder(env))}/.gemini/tmp/*/chats/session-*-{session[:8]}.jsonl"
 
     def parse_session(self, line: str) -> list[Event]:
-        """The events of one line of that file; the end of a turn is not among them."""
+        """Return the events of one line of that file. The end of a turn is not among them."""
         return session_events(line)
 
     def answered(self, folder: str, cwd: str, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -124,14 +125,17 @@ class GeminiCoder(Coder):
         return {".gemini/trustedFolders.json": {folder: "TRUST_FOLDER"}}
 
     def config_folder(self, env: Mapping[str, str]) -> str:
-        """It keeps all in `.gemini` in there."""
+        """Return the folder that contains `.gemini` with all of its files."""
         return env.get("GEMINI_CLI_HOME") or env.get("HOME", "")
 
     def parse(self, line: str) -> list[Event]:
         return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """By its exit code, or, where it was stopped while it waited to try again, by why the last attempt failed."""
+        """Explain the exit by its code.
+
+        If gemini was stopped while it waited to retry, explain the last failed attempt.
+        """
         complaint = _CHATTER.sub("", _COLOUR.sub("", stderr[-4 * LONGEST :])).strip()
         if status == NO_LOGIN:
             words = f"gemini has no login: {complaint[-300:]}"
@@ -145,22 +149,22 @@ class GeminiCoder(Coder):
         return _refused(complaint[-300:], _API_EXITS[status]) if status in _API_EXITS else None
 
     def window(self, model: str) -> int | None:
-        """Of all its own models; it tells none."""
+        """Return the window shared by all Gemini models, because gemini reports none. Return None for other models."""
         return WINDOW if not model or model.startswith("gemini-") else None
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """It keeps login, settings and sessions in `.gemini` in there."""
+        """Return the variable of the folder in which `.gemini` holds login, settings and sessions."""
         return {"GEMINI_CLI_HOME": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """A key, a cloud's own login, or one of the files it leaves after a login with Google."""
+        """Return the variables of a key or a cloud login, and the files that a login with Google creates."""
         home = f"{env.get('GEMINI_CLI_HOME') or env.get('HOME', '')}/.gemini"
         names = ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC")
         return (*names, f"{home}/oauth_creds.json", f"{home}/gemini-credentials.json")
 
 
 def _options(order: Order) -> tuple[list[str], dict[str, str]]:
-    """The permissions, the model and the session, and the variables that go with them."""
+    """Return the options for permissions, model and session, and the variables that go with them."""
     options, env = [], dict(ENV)
     if order.permissions == "skip":
         options.append("--approval-mode=yolo")
@@ -190,7 +194,7 @@ def _tool_use(said: Said) -> list[Event]:
 
 def _tool_result(said: Said) -> list[Event]:
     error, tool_id = table(said, "error"), text(said, "tool_id")
-    tool = tool_id.partition("__")[0]  # its ids begin with the tool's name, and nothing else tells it
+    tool = tool_id.partition("__")[0]  # its ids begin with the tool's name, and no other field has it
     output = text(said, "output") or text(error, "message")
     ok = said.get("status") == "success"
     result = Event(kind=Kind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=output, ok=ok)
@@ -214,10 +218,10 @@ def _result(said: Said) -> list[Event]:
 
 
 def _usage(stats: Said) -> Usage:
-    """Of this run alone, also in a session that was gone on with."""
+    """Return the usage of this run alone, also in a resumed session."""
     told, output = count(stats, "input_tokens"), count(stats, "output_tokens")
     read = min(count(stats, "cached"), told)
-    # Thoughts are paid for as output, and are counted in the total alone.
+    # Thoughts are billed as output, but only the total includes them.
     return Usage(input=told - read, output=max(output, count(stats, "total_tokens") - told), cache_read=read)
 
 

@@ -1,11 +1,11 @@
-"""Gemini at a terminal: what its screen shows, and the file in which it keeps a session.
+"""Gemini in a terminal: the state of its screen, and the file in which it keeps a session.
 
     {"sessionId": …, "kind": "main"}             the first line
-    {"id": …, "type": "user", "content": […]}    what somebody said, or what a tool gave back
-    {"id": …, "type": "gemini", "content": …}    what the model said, with its tokens; once more, with `toolCalls`, when
-                                                 the tools that it called are done
+    {"id": …, "type": "user", "content": […]}    a user's message or a tool's result
+    {"id": …, "type": "gemini", "content": …}    the model's words with its tokens; repeated with `toolCalls` when
+                                                 the called tools are done
 
-Nothing in the file tells the end of a turn: that is for the screen to show.
+The file does not show the end of a turn; only the screen does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fleet.core.event import Event, Kind, Usage
 if TYPE_CHECKING:
     from fleet.coders.said import Said
 
-#: Lines of a screen that are looked at, from its end.
+#: Lines examined, counted from the end of the screen.
 LOOKED_AT = 60
 LONGEST_LINE = 400
 MOST_BELOW = 8  # lines below the input

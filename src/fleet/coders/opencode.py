@@ -1,7 +1,7 @@
-"""OpenCode: `opencode run --format json`. Its stream has no last word of its own: a step that stops is the last one.
+"""OpenCode: `opencode run --format json`. Its stream has no final result: a step that stops is the last one.
 
-It tries a refused request five times, waits as long as the other side says, and cannot be told otherwise; meanwhile
-its stream is silent. So its complaints are let through to stderr, one line for each refusal, with the session's id.
+opencode retries a refused request five times and waits as long as the provider asks. No option changes that, and its
+stream is silent meanwhile. So fleet lets its complaints through to stderr: one line per refusal, with the session's id.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from fleet.coders.said import Said
 
 ENV = {
-    "OPENCODE_DISABLE_AUTOUPDATE": "1",  # a fleet must not change its program in the midst of its work
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",  # the program must not change during a fleet's work
     "OPENCODE_PRINT_LOGS": "1",
     "OPENCODE_LOG_LEVEL": "ERROR",
 }
-#: Login and sessions, settings, the last choices. What it downloaded may be shared.
+#: Folders of login and sessions, settings and last choices. Accounts may share downloads.
 FOLDERS = {"XDG_DATA_HOME": "data", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state"}
-LONGEST = 2_000  # of a complaint that is looked at
+LONGEST = 2_000  # characters of a complaint that are examined
 
 _REJECTED = re.compile(r"The user (?:rejected permission|has specified a rule which prevents)")
 _RATE = re.compile(r"rate limit|too many requests|resource (?:has been )?exhausted", re.I)
@@ -37,27 +37,28 @@ _BUSY = re.compile(
     r"|high demand",
     re.I,
 )
-#: Of its own: several that start at once get into one another's way, above all while it is new.
+#: Errors of opencode's own database. Several processes that start at once disturb each other, above all with a new
+#: database.
 _DATABASE = re.compile(r"database is locked|Failed query:\s+CREATE ")
 _STREAM_ERROR = 'message="stream error"'
 _SESSION = re.compile(r" session\.id=(\w+)")
 
 
 class OpencodeCoder(Coder):
-    """Runs `opencode run`."""
+    """Adapter for `opencode run`."""
 
     name = "opencode"
     program = "opencode"
     project_files = ("opencode.json", "opencode.jsonc", ".opencode.json", ".opencode.jsonc", ".opencode/**")
-    # While it is busy it lets the first signal pass, and the second one of any kind ends it.
+    # A busy opencode ignores the first signal. The second one, of any kind, ends it.
     stop_steps = (signal.SIGINT, signal.SIGTERM, signal.SIGTERM)
     tells_cost = True
     tells_context = True
     steering = RESUME
-    resumes = SAME_CWD  # from elsewhere the session goes on, but says nothing and never ends
-    result_needs_exit_0 = True  # it has no last word: the end of a step that wants nothing more must do
+    resumes = SAME_CWD  # from elsewhere the session continues, but prints nothing and never ends
+    result_needs_exit_0 = True  # no final result: the end of a step that needs no further one must do
 
-    #: The usual keys; it knows those of many more providers, which a user may pass on by name.
+    #: The usual keys. opencode knows those of many more providers; users may pass them by name.
     reads_env = (
         *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
         *("OPENROUTER_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "MISTRAL_API_KEY", "XAI_API_KEY"),
@@ -67,10 +68,10 @@ class OpencodeCoder(Coder):
     )
 
     def command(self, order: Order) -> Command:
-        """The user's own options come first: one that takes many values ends where the next begins."""
+        """Return the command, user options first: an option that takes many values ends at the next option."""
         argv = ["opencode", "run", *order.flags, "--format=json"]
         if order.permissions == "skip":
-            argv.append("--auto")  # what the user forbids by name stays forbidden
+            argv.append("--auto")  # tools that the user forbids by name stay forbidden
         if order.model:
             argv.append(f"--model={order.model}")
         if order.session:
@@ -83,7 +84,7 @@ class OpencodeCoder(Coder):
         return read(said, text(said, "sessionID")) if read and said else []
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """What it complained of last, where it was stopped while it waited; or what kept it from starting."""
+        """Return the last complaint of a process stopped while it waited, or the reason why it did not start."""
         last = stderr.strip().rpartition("\n")[2]
         if _STREAM_ERROR in last:
             words = last.partition(' error.error="')[2].removesuffix('"') or last[-300:]
@@ -98,11 +99,11 @@ class OpencodeCoder(Coder):
         return None
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """It has no folder of its own, and follows those of the desktop."""
+        """Return the XDG folders, because opencode has no folder setting of its own."""
         return {name: f"{folder}/{below}" for name, below in FOLDERS.items()}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """None: it has models that need no login, and a key may stand in its config or in any provider's variable."""
+        """Return nothing: some models need no login, and a key may be in the config or any provider's variable."""
         return ()
 
 
@@ -113,7 +114,7 @@ def _step_start(said: Said, session: str) -> list[Event]:
 def _text(said: Said, session: str) -> list[Event]:
     part = table(said, "part")
     if part.get("synthetic") is True:
-        # Its own words to the model after it has made room: the stop before them was not the end.
+        # opencode's own words to the model after compaction: the preceding stop was not the end.
         return [Event(kind=Kind.SESSION_STARTED, session=session)]
     return [Event(kind=Kind.TEXT, text=text(part, "text"), session=session)]
 
@@ -123,7 +124,7 @@ def _reasoning(said: Said, session: str) -> list[Event]:
 
 
 def _tool_use(said: Said, session: str) -> list[Event]:
-    """A call is told when it is over: its beginning and its end at once."""
+    """Return a call's beginning and end together: opencode reports a call when it has finished."""
     part = table(said, "part")
     state = table(part, "state")
     tool, tool_id, error = text(part, "tool"), text(part, "callID"), text(state, "error")
@@ -180,7 +181,7 @@ def _limit(message: str, status: int) -> list[Event]:
 
 
 def _refused(message: str, status: int) -> Event | None:
-    """A complaint on stderr has no status, but says the same in words."""
+    """Return a limit. A complaint on stderr has no status, so its words determine one."""
     words = message[:LONGEST]
     return refusal(message, status=status or (429 if _RATE.search(words) else 503 if _BUSY.search(words) else 0))
 

@@ -1,15 +1,15 @@
 """Pi's `pi --mode json`, as of 0.73: one JSON object with a `type` on each line.
 
     session               id, cwd: the beginning
-    agent_start           it goes to work; again for each further try after an error
-    message_end           a message is there: a user's, the model's with its usage and cost, or a tool's
-    tool_execution_start  and _end: one call of a tool
-    agent_end             messages: the last one says how it went; a request that was refused is `stopReason: error`
-    compaction_start      reason: `overflow` where the context is full
+    agent_start           the agent starts to work; repeated for each retry after an error
+    message_end           a complete message: a user's, the model's with its usage and cost, or a tool's
+    tool_execution_start  and _end: one tool call
+    agent_end             messages: the last one has the outcome; a refused request is `stopReason: error`
+    compaction_start      reason: `overflow` if the context is full
 
-Pi repeats a message in full with every few characters of it, so that an answer of 8 kB makes 18 MB of output, waits in
-silence as long as a provider asks it to, and does not say how much fits into a context. All three are mended by an
-extension that fleet puts beside the run. Without it the stream is the same, only longer.
+Pi has three problems. It repeats the whole message with every few characters, so an answer of 8 kB makes 18 MB of
+output. It waits silently as long as a provider asks. It does not report the size of the context window. An extension
+that fleet adds to the run solves all three. Without the extension the stream is the same, only longer.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ KEYS = ("*_API_KEY", "ANTHROPIC_OAUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK", "AWS_A
 ENDS = {"length": "the model's answer was cut off at its longest", "aborted": "it was interrupted"}
 
 EXTENSION = "pi-extension.js"
-#: Its three parts: drop what is only there to be looked at, but for a sign of life every few seconds; no waiting
-#: within a request, which the libraries of all providers let the answer decide; and the size of the context.
+#: The extension has three parts. It drops output meant only for display, except for a sign of life every few seconds.
+#: It forbids retries within a request, which all providers' libraries leave to the response. It reports the size of the
+#: context window.
 EXTENSION_TEXT = """\
 // Put here by fleet, for this run alone.
 const SHOWN = /^\\{"type":"(message_start|message_update|turn_start|turn_end|tool_execution_update)"/;
@@ -83,12 +84,12 @@ export default function (pi) {
 
 
 class PiCoder(Coder):
-    """Runs `pi`. It asks nobody for permission, whatever the order says."""
+    """Adapter for `pi`. It never asks for permission, whatever the order says."""
 
     name = "pi"
     program = "pi"
     project_files = (".pi/**",)
-    stop_steps = (SIGTERM,)  # after SIGINT its tools live on
+    stop_steps = (SIGTERM,)  # after SIGINT its tools keep running
     reads_env = (
         *KEYS,
         "PI_*",
@@ -122,26 +123,26 @@ class PiCoder(Coder):
         return read_by_type(line, _READERS)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """Where it does not begin to work it says so on stderr alone."""
+        """Return the complaint on stderr. If pi does not start to work, only stderr has the reason."""
         return complaint(status, stderr)
 
     def config_env(self, folder: str) -> dict[str, str]:
         return {"PI_CODING_AGENT_DIR": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """A key of any provider, or a file that keeps logins or names providers of one's own."""
+        """Return the variables of any provider's key, and the files that hold logins or custom providers."""
         names = tuple(name for name in sorted(env) if name.endswith("_API_KEY"))
         return (*names, *KEYS[1:], f"{_folder(env)}/auth.json", f"{_folder(env)}/models.json")
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """One file for each session, in a folder named after the directory."""
+        """Return the session's own file, in a folder named after the directory."""
         if not re.fullmatch(r"[\w-]+", session):
             return ""
         return f"{glob.escape(_folder(env))}/sessions/*/*_{session}.jsonl"
 
 
 def _no_option(value: str) -> str:
-    """Pi takes an option and its value only as two words: a value must not look like another option."""
+    """Return a value that does not look like an option: pi takes an option and its value only as two words."""
     return f" {value}" if value.startswith(("-", "@")) else value
 
 
@@ -180,7 +181,7 @@ def _usage(message: Said) -> list[Event]:
     fresh, read, written = (count(told, name) for name in ("input", "cacheRead", "cacheWrite"))
     output, context = count(told, "output"), fresh + read + written
     if not output and not context:
-        return []  # of a request that was refused
+        return []  # of a refused request
     usage = Usage(input=fresh, output=output, cache_read=read, cache_write=written, message=text(message, "responseId"))
     return [Event(kind=Kind.USAGE, usage=usage, cost_added=amount(table(told, "cost"), "total"), context=context)]
 
@@ -197,7 +198,7 @@ def _tool_result(said: Said) -> list[Event]:
 
 
 def _end(said: Said) -> list[Event]:
-    """Every try ends like this; where another follows, `agent_start` takes the last word back."""
+    """Return the outcome of one attempt. If another attempt follows, its `agent_start` withdraws the outcome."""
     messages = tables(said, "messages")
     if not messages:
         return []
@@ -215,7 +216,7 @@ def _end(said: Said) -> list[Event]:
 
 
 def _compaction(said: Said) -> list[Event]:
-    # Pi knows the words of every provider for it. It gets over it by itself, or it ends here.
+    # Pi recognizes every provider's wording. Afterwards it either recovers or ends.
     full = said.get("reason") == "overflow"
     return [Event(kind=Kind.CONTEXT_FULL, text="nothing more fits into the model's context")] if full else []
 

@@ -1,4 +1,4 @@
-"""The prompt every coder gets: the task, how work is done here, and for a later run why it runs again."""
+"""The prompt that every coder gets: the task, the working rules and, for a later run, why it runs again."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent.parent / "templates"
 LONGEST_TEMPLATE = 1024 * 1024
 
-#: What a template may name in braces; other braces are its own.
+#: Names that a template may use in braces. Other braces stay as they are.
 FIELDS = ("task_id", "task_title", "task_description", "task_dir", "artifacts_dir", "invocation_line")
 _FIELD = re.compile(r"\{(" + "|".join(FIELDS) + r")\}")
 
 
 class Spoken(NamedTuple):
-    """What an agent in a terminal is told at the start of a run."""
+    """The text that an agent in a terminal gets at the start of a run."""
 
     prompt: str
-    protocol: str  # how work is done here, told apart where its coder can
+    protocol: str  # the working rules, passed separately if the coder can
 
 
 def prompt_for(
@@ -36,12 +36,12 @@ def prompt_for(
     task: Task,
     *,
     run_number: int = 1,
-    resumed: bool = False,  # the session that hears this knows the task and how work is done here
-    answers: Sequence[tuple[str, str]] = (),  # each a question and what was answered
+    resumed: bool = False,  # the resumed session already knows the task and the working rules
+    answers: Sequence[tuple[str, str]] = (),  # pairs of question and answer
     messages: Sequence[str] = (),
     reason: str = "",
 ) -> str:
-    """What an agent is told at the start of a run."""
+    """Return the prompt at the start of a run."""
     values = _values(home, task)
     names = () if resumed else ("task.md", "protocol.md")
     parts = [_filled(_template(home, name), values) for name in names]
@@ -57,7 +57,10 @@ def spoken_for(
     answers: Sequence[tuple[str, str]] = (),
     messages: Sequence[str] = (),
 ) -> Spoken:
-    """What an agent in a terminal is told: a person reads along, so their own words stand alone on the screen."""
+    """Return the text for an agent in a terminal.
+
+    Only the user's words are on the screen, because a person reads it.
+    """
     own = [] if resumed else [_description(task)]
     template = _template(home, "terminal.md")
     protocol = _filled(template, _values(home, task)).strip() + "\n"
@@ -69,7 +72,7 @@ def spoken_for(
 
 
 def not_passed(made: Verification) -> str:
-    """Why a task runs again whose work did not pass its verify command, with what that printed."""
+    """Return why a task runs again whose work failed its verify command, with the command's output."""
     said = (
         f"fleet ran `{made.command}` on what is committed on your branch, in a clean checkout, and it {made.in_words}."
     )
@@ -78,7 +81,7 @@ def not_passed(made: Verification) -> str:
 
 
 def not_so(shown: str) -> str:
-    """Why a task runs again whose agent claimed what it had not done."""
+    """Return why a task runs again whose agent made false claims."""
     told = fenced(shown, "what was found not to be so")
     return (
         "the run before this one said that it was done, and what it claimed was held against what can be seen.\n\n"
@@ -110,7 +113,7 @@ def _description(task: Task) -> str:
 
 
 def _template(home: Home, name: str) -> str:
-    """The user's own template of this name, else fleet's."""
+    """Return the user's template of this name, else fleet's."""
     own = Path(home.template(name))
     source = own if own.is_file() else TEMPLATES / name
     with source.open(encoding="utf-8", errors="replace") as file:
@@ -118,7 +121,7 @@ def _template(home: Home, name: str) -> str:
 
 
 def _filled(template: str, values: dict[str, str]) -> str:
-    # In one go: what a task's text has in braces is never a field.
+    # One pass for all fields: braces in a task's text are never fields.
     return _FIELD.sub(lambda match: values[match[1]], template)
 
 

@@ -1,4 +1,4 @@
-"""Qwen Code: claude's stream, from a program that was gemini's, with habits of its own."""
+"""Qwen Code: claude's stream from a fork of gemini, with some habits of its own."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 ARGV = ("qwen", "--output-format=stream-json")
 ENV = {
-    "QWEN_CODE_NO_RELAUNCH": "true",  # else a second process outlives the first when that one is signalled
-    "QWEN_CODE_UNATTENDED_RETRY": "",  # it would wait for hours by itself
+    "QWEN_CODE_NO_RELAUNCH": "true",  # otherwise a second process outlives the first one when the first is signalled
+    "QWEN_CODE_UNATTENDED_RETRY": "",  # otherwise it would wait for hours
 }
 DEFAULTS = "qwen-defaults.json"
-#: Below the user's own settings. Without it each of its seven attempts is four requests.
+#: Defaults below the user's own settings. Without them each of its seven attempts makes four requests.
 SETTINGS = {
     "general": {"enableAutoUpdate": False},
     "model": {"generationConfig": {"maxRetries": 0}},
-    "security": {"auth": {"selectedType": "openai"}},  # what a key in the environment alone would not select
+    "security": {"auth": {"selectedType": "openai"}},  # a key in the environment alone would not select it
 }
 CANCELLED = 130
 
 
 class QwenCoder(Coder, Dialect):
-    """Runs `qwen`.
+    """Adapter for `qwen`.
 
-    It is not held to a schema (`--json-schema`): it fails all that was done where a model only says that it is done.
-    It reads messages on stdin too, but answers them only when its task is done, and an interruption there ends its
-    session's turn for good: so it is interrupted by a signal, and goes on in its session.
+    fleet does not use its schema option (`--json-schema`): qwen fails finished work if the model only says that it is
+    done. qwen also reads messages on stdin, but answers them only after the task. An interruption on stdin ends the
+    session's turn for good. So fleet interrupts qwen by a signal and resumes the session.
     """
 
     name = "qwen"
@@ -69,7 +69,10 @@ class QwenCoder(Coder, Dialect):
         return events(line, self)
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """Where it refuses to start, or was interrupted, it says so on stderr alone."""
+        """Return the complaint on stderr. If qwen refuses to start, only stderr has the reason.
+
+        Return None after an interruption.
+        """
         complaint = stderr.strip()
         if not status or status == CANCELLED:
             return None
@@ -82,23 +85,23 @@ class QwenCoder(Coder, Dialect):
         return {"QWEN_HOME": folder}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """A key, or a file that its own login or a choice of a provider leaves."""
+        """Return the variables of a key, and the files that its own login or the choice of a provider creates."""
         home = _home(env)
         return ("OPENAI_API_KEY", "DASHSCOPE_API_KEY", f"{home}/oauth_creds.json", f"{home}/settings.json")
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """One file for each session, in a folder named after the directory."""
+        """Return the session's own file, in a folder named after the directory."""
         if not re.fullmatch(r"[\w-]+", session):
             return ""
         return f"{glob.escape(_home(env))}/projects/{re.sub('[^a-zA-Z0-9]', '-', cwd)}/chats/{session}.jsonl"
 
     def tokens(self, told: Said) -> tuple[int, int, int, int]:
-        """As OpenAI counts: the input has the cached part in it."""
+        """Return tokens counted the way OpenAI does: the reported input includes the cached part."""
         read = count(told, "cache_read_input_tokens")
         return max(count(told, "input_tokens") - read, 0), count(told, "output_tokens"), read, 0
 
     def total(self, said: Said) -> Usage | None:
-        """Of the whole session, also of earlier processes."""
+        """Return the tokens of the whole session, including earlier processes."""
         fresh, output, read, written = self.tokens(table(said, "usage"))
         return Usage(input=fresh, output=output, cache_read=read, cache_write=written, total=True, session=True)
 

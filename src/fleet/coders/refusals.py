@@ -1,4 +1,4 @@
-"""What it means when a model's provider refuses a request: a limit, no login, a full context, or just an error."""
+"""Classification of refused requests to a model's provider: a limit, no login, a full context or just an error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from fleet.core.event import Event, Kind, Limit
 
-LONGEST = 2_000  # of a complaint that is looked at
+LONGEST = 2_000  # characters of a complaint that are examined
 TOO_MANY, PAYMENT, OVERLOADED = 429, 402, range(500, 600)
 NOT_LOGGED_IN = (401, 403)
 
@@ -27,7 +27,7 @@ _LOGIN = re.compile(
 )
 _STATUS = re.compile(r"(?:API Error: |\()(\d{3})\b")
 
-#: The words of claude and of the API behind it.
+#: Error words of claude and of its API.
 _WORDS = {
     "rate_limit": "rate",
     "billing_error": "plan",
@@ -39,7 +39,10 @@ _WORDS = {
 
 
 def refusal(text: str, *, status: int = 0, word: str = "") -> Event | None:
-    """A full context or a limit, by the HTTP status, the program's own word and its sentence; none for the rest."""
+    """Return a full context or a limit, judged by the HTTP status, the program's word and its sentence.
+
+    Return None for other errors.
+    """
     looked_at = text[:LONGEST]
     if _FULL.search(looked_at):
         return Event(kind=Kind.CONTEXT_FULL, text=text)
@@ -48,7 +51,10 @@ def refusal(text: str, *, status: int = 0, word: str = "") -> Event | None:
 
 
 def complaint(status: int | None, stderr: str) -> Event | None:
-    """What a program that failed without a last word said on stderr; none where it did not fail, or said nothing."""
+    """Return what a failed program without a result reported on stderr.
+
+    Return None if it did not fail or wrote nothing.
+    """
     said = stderr.strip()[-1000:]
     if not status or not said:
         return None
@@ -56,7 +62,10 @@ def complaint(status: int | None, stderr: str) -> Event | None:
 
 
 def status_in(text: str) -> int:
-    """The HTTP status in the beginning of a complaint: "API Error: 529 …", "… Request rejected (429)"; 0 for none."""
+    """Return the HTTP status at the start of a complaint. Return 0 if it has none.
+
+    Examples: "API Error: 529 …", "… Request rejected (429)".
+    """
     found = _STATUS.search(text[:100])
     return int(found[1]) if found else 0
 

@@ -1,4 +1,4 @@
-"""Reading what a program said, where nothing can be relied on: what is missing or of another shape reads as nothing."""
+"""Tolerant reading of a program's output: missing or malformed values read as empty."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
     Said = dict[str, Any]
 
-LARGEST = 2**53  # what every reader of JSON agrees on
+LARGEST = 2**53  # all JSON readers agree on integers up to here
 
 _decode = msgspec.json.Decoder().decode
 _EMPTY: dict[str, Any] = {}
 
 
 def decoded(line: str) -> Said | None:
-    """The JSON object on a line, with texts that any file and database can hold; none where there is something else."""
+    """Return the JSON object on a line, with texts that any file and database can store.
+
+    Return None for anything else.
+    """
     try:
         said = _decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -34,7 +37,7 @@ def decoded(line: str) -> Said | None:
 
 
 def read_by_type(line: str, readers: Mapping[str, Callable[[Said], list[Event]]]) -> list[Event]:
-    """The events of a line whose JSON object says by its `type` how it is to be read."""
+    """Return the events of a line, using the reader for the `type` of its JSON object."""
     said = decoded(line)
     kind = said.get("type") if said else None
     read = readers.get(kind) if type(kind) is str else None
@@ -42,7 +45,7 @@ def read_by_type(line: str, readers: Mapping[str, Callable[[Said], list[Event]]]
 
 
 def text(said: Said, key: str) -> str:
-    """A text that any file and database can hold."""
+    """Return a text that any file and database can store."""
     value = said.get(key)
     return clean(value) if type(value) is str else ""
 
@@ -58,25 +61,25 @@ def tables(said: Said, key: str) -> list[Said]:
 
 
 def count(said: Said, key: str) -> int:
-    """How many: a whole number that is not negative."""
+    """Return a non-negative integer. Return 0 for anything else."""
     value = said.get(key)
     return value if type(value) is int and 0 <= value < LARGEST else 0
 
 
 def amount(said: Said, key: str) -> float | None:
-    """How much: a number that is not negative."""
+    """Return a non-negative number. Return None for anything else."""
     value = _number(said.get(key))
     return value if value is not None and value >= 0 else None
 
 
 def share(said: Said, key: str) -> float | None:
-    """A share of 1 in per cent, to two digits."""
+    """Return a fraction as a percentage with two decimals."""
     found = amount(said, key)
     return None if found is None else round(100 * found, 2)
 
 
 def instant(value: object) -> datetime | None:
-    """A moment: RFC 3339, or seconds or milliseconds since 1970."""
+    """Return a time given as RFC 3339, or as seconds or milliseconds since 1970."""
     try:
         if type(value) is str:
             found = datetime.fromisoformat(value)
@@ -90,14 +93,14 @@ def instant(value: object) -> datetime | None:
 
 
 def clean(value: str) -> str:
-    """Text without half characters and NULs: JSON can name both."""
+    """Return text without lone surrogates and NULs, both of which JSON can contain."""
     if value.isascii():
         return value.replace("\0", "")
     return value if value.isprintable() else value.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def _with_half_characters(line: str) -> object:
-    """A line that msgspec refuses because a program cut a text in the midst of a character, as JavaScript lets it."""
+    """Return a line that msgspec refuses because a program cut a text inside a character, as JavaScript allows."""
     if "\\ud" not in line and "\\uD" not in line:
         return None
     try:
@@ -113,7 +116,7 @@ def _cleaned(value: Any) -> Any:
         return {clean(key): _cleaned(item) for key, item in value.items()}
     if type(value) is list:
         return [_cleaned(item) for item in value]
-    if type(value) is float and not abs(value) < LARGEST:  # json reads 1e999 as infinite, msgspec refuses it
+    if type(value) is float and not abs(value) < LARGEST:  # json reads 1e999 as infinity, msgspec refuses it
         return None
     return value
 
