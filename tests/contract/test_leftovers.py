@@ -210,6 +210,23 @@ def test_a_sparse_checkout_deletes_nothing(scene: Scene) -> None:
     assert scene.git("status", "--porcelain") == ""
 
 
+def test_worktree_that_was_made_sparse_deletes_nothing(scene: Scene) -> None:
+    commit(scene.work, "far/away.txt", "far away")
+    scene.git("sparse-checkout", "set", "near")
+    made = (Path(scene.place().admin or "") / "index").stat()
+    write(scene.work / "near.txt", "near")
+    left = leave(scene, index=(made.st_size, made.st_mtime_ns))
+    assert left.files == ("near.txt",)
+    assert scene.git("status", "--porcelain") == ""
+
+
+def test_index_that_git_made_is_handed_over_clean(scene: Scene) -> None:
+    made = (Path(scene.place().admin or "") / "index").stat()
+    write(scene.work / "file1.txt", "changed")
+    assert leave(scene, index=(made.st_size, made.st_mtime_ns)).files == ("file1.txt",)
+    assert scene.git("status", "--porcelain") == ""
+
+
 def test_a_broken_index_of_our_own_is_made_anew(scene: Scene) -> None:
     write(scene.work / "file1.txt", "changed")
     first = Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base)

@@ -76,7 +76,7 @@ def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_
 def _hand_index(view: View, place: Place, index_file: str) -> None:
     """Make the worktree's own index that of the new commit: the agent's next `git status` is clean."""
     assert place.admin is not None
-    sparse = sparse_paths(view, place, index_file + ".theirs")
+    sparse = set() if _has_all(place) else sparse_paths(view, place, index_file + ".theirs")
     if sparse:
         view.git(
             "update-index",
@@ -91,3 +91,9 @@ def _hand_index(view: View, place: Place, index_file: str) -> None:
     # What is no plain file is none of git's: nothing is written through a link or over a folder.
     if not os.path.lexists(theirs) or stat.S_ISREG(os.lstat(theirs).st_mode):
         atomic_write(theirs, read_plain(index_file, LONGEST), 0o644)
+
+
+def _has_all(place: Place) -> bool:
+    """Return True if every file was checked out: the index is the one that git made, and nothing said which files."""
+    assert place.admin is not None
+    return place.nothing_staged() and not os.path.lexists(os.path.join(place.admin, "info", "sparse-checkout"))
