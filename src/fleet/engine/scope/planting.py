@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 import zlib
-from base64 import b85decode, b85encode
+from base64 import b64decode, b64encode, b85decode
 from typing import TYPE_CHECKING
 
 from fleet.core.digest import sha256
@@ -56,19 +56,22 @@ KEPT = "refs/fleet/planted"
 FLEET = "<fleet@localhost>"
 #: A longer mark is nobody's.
 MOST_MARK = 1 << 22
+#: How a mark begins. One without it was made by an older fleet, in base 85, which takes Python ten times as long.
+PACKED = "64:"
 
 
 def mark(view: View) -> str:
     """What tells later what was planted, packed: it is written with each look at a run. Raises FleetError, OSError."""
     told = encode({"refs": _refs(view), "inside": dict(_inside(view))})
-    return b85encode(zlib.compress(told.encode("utf-8", "surrogatepass"))).decode()
+    return PACKED + b64encode(zlib.compress(told.encode("utf-8", "surrogatepass"))).decode()
 
 
 def _unpacked(mark: object) -> dict[str, Any]:
     if not isinstance(mark, str):
         return {}
     try:
-        told = decode(zlib.decompressobj().decompress(b85decode(mark), MOST_MARK).decode("utf-8", "surrogatepass"))
+        packed = b64decode(mark[len(PACKED) :]) if mark.startswith(PACKED) else b85decode(mark)
+        told = decode(zlib.decompressobj().decompress(packed, MOST_MARK).decode("utf-8", "surrogatepass"))
     except (ValueError, zlib.error):
         return {}
     return told if isinstance(told, dict) else {}

@@ -41,6 +41,9 @@ _OF_BRANCH = re.compile(rb'\s*(?:remote|merge|rebase|pushRemote|vscode-merge-bas
 
 
 _marks: Shared[str] = Shared()
+#: Of each repository the index and commit that were compared last, and in which files they differ.
+MOST_COMPARED = 16
+_compared: dict[str, tuple[tuple[str, str] | None, list[tuple[bytes, str]]]] = {}
 
 
 def mark(view: View) -> str:
@@ -141,13 +144,28 @@ def _worked_on(view: View, index: str) -> Iterator[tuple[bytes, str]]:
             yield path, _state(seen) if seen else "gone"
 
 
-def _staged(view: View, index: str, commit: str | None) -> Iterator[tuple[bytes, str]]:
+def _staged(view: View, index: str, commit: str | None) -> list[tuple[bytes, str]]:
+    """Return the files in which an index differs from a commit. The same index is not compared with it again."""
     if commit is None:
-        return
-    words = ("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", commit)
-    fields = view.git(*words, tree=view.repository.top, index=index).split(b"\0")
-    for told, path in zip(fields[::2], fields[1::2], strict=False):
-        yield path, told.split(b" ")[3][:16].decode("ascii", "replace")
+        return []
+    key = _digest(index), commit
+    known, found = _compared.get(view.path, (None, []))
+    if known != key:
+        words = ("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
+        fields = view.git(*words, commit, tree=view.repository.top, index=index).split(b"\0")
+        pairs = zip(fields[::2], fields[1::2], strict=False)
+        found = [(path, told.split(b" ")[3][:16].decode("ascii", "replace")) for told, path in pairs]
+        if len(_compared) >= MOST_COMPARED:
+            _compared.clear()
+        _compared[view.path] = key, found
+    return found
+
+
+def _digest(index: str) -> str:
+    if not os.path.lexists(index):
+        return ""
+    with open(index, "rb") as file:  # noqa: PTH123
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _state(seen: os.stat_result) -> str:

@@ -3,13 +3,14 @@
 import json
 import os
 import shutil
+from base64 import b64decode, b85encode
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fleet.core.jsontext import decode
-from fleet.engine.scope import primary
+from fleet.core.jsontext import decode, encode
+from fleet.engine.scope import planting, primary
 from fleet.home import Home
 from fleet.workspaces.repository import find_repository
 from fleet.workspaces.view import View
@@ -66,6 +67,37 @@ def test_a_change_is_told(place: Place, change: Callable[[Path], object], said: 
     found = primary.strays(before, primary.mark(place.view))
     assert len(found) == 1
     assert said in found[0]
+
+
+def test_other_staged_text_is_told_when_the_index_looks_untouched(place: Place) -> None:
+    index = place.top / ".git" / "index"
+    _write(place.top, "file1.txt", "one\n")
+    run_git(place.top, "add", "file1.txt")
+    before, seen = primary.mark(place.view), index.stat()
+    _write(place.top, "file1.txt", "two\n")
+    run_git(place.top, "add", "file1.txt")
+    _write(place.top, "file1.txt", "one\n")
+    os.utime(index, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    staged = decode(before)["files"]["file1.txt"].split()[-1]
+    assert decode(primary.mark(place.view))["files"]["file1.txt"].split()[-1] != staged
+
+
+def test_same_index_differs_from_another_commit(place: Place) -> None:
+    assert decode(primary.mark(place.view))["files"] == {}
+    run_git(place.top, "reset", "-q", "--soft", commit(place.top, "file1.txt", "new\n"))
+    assert decode(primary.mark(place.view))["files"] == {}
+    run_git(place.top, "reset", "-q", "--soft", "HEAD~1")
+    assert list(decode(primary.mark(place.view))["files"]) == ["file1.txt"]
+
+
+def test_mark_of_an_older_fleet_is_read(place: Place) -> None:
+    before = primary.mark(place.view)
+    planted = decode(before)["planting"].removeprefix(planting.PACKED)
+    older = encode(decode(before) | {"planting": b85encode(b64decode(planted)).decode()})
+    run_git(place.top, "update-ref", "refs/replace/" + place.base, place.base)
+    said = primary.since(place.home, place.view, before, "own")
+    assert len(said) == 1 and "refs/replace/" in said[0]
+    assert primary.since(place.home, place.view, older, "own") == said
 
 
 HARMLESS: list[tuple[str, Callable[[Path], object]]] = [
