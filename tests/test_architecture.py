@@ -69,6 +69,7 @@ LOCAL_IMPORTS = {
     "fleet/actions/travelling.py": "git's remotes, for queues that hosts share",
     "fleet/workspaces/repository.py": "git is asked only if a repository is another user's, or cannot be read",
     "fleet/engine/starting.py": "verify commands, for tasks that have one",
+    "fleet/workspaces/deleting.py": "logging, for what could not be deleted",
     "fleet/workspaces/view.py": "a command that logs nothing imports no logging",
     "fleet/engine/live.py": "shell lines are read once an agent uses a tool",
     "fleet/engine/runner.py": "the end of a run, which the supervisor loads after the first start",
@@ -86,6 +87,9 @@ SUPERVISORS = (
     *("asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying"),
     *("fleet.engine.coder_files", "fleet.engine.evidence"),
 )
+
+# What only shows the queue reads settings and the database, and little else.
+OF_VIEWS = ("logging", "pathlib", "shutil", "subprocess", "urllib.parse", "fleet.workspaces.git")
 
 # Before its first agent a supervisor loads nothing that only the end of a run needs, or only some runs.
 OF_LATER = (

@@ -165,6 +165,19 @@ def append_whole(handle: int, data: bytes) -> None:
         raise
 
 
+def find_program(name: str, path: str | None = None) -> str | None:
+    """Return where a program is on a PATH, or on that of this process; `shutil.which` without importing shutil."""
+    if os.path.dirname(name):  # noqa: PTH120
+        return name if _is_program(name) else None
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    places = (os.path.join(folder, name) for folder in folders)
+    return next((place for place in places if _is_program(place)), None) if folders != [""] else None
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
+
+
 _HINTS = {28: "free some disk space and try again.", 30: "the file system is mounted read-only."}
 
 

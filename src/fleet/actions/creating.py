@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +20,7 @@ from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
 from fleet.core.unique import new_uuid
 from fleet.engine.installed import not_installed
 from fleet.engine.trusting import refuse_untrusted, settings_in
+from fleet.files import find_program
 from fleet.wake import wake
 from fleet.workspaces.admin import branches_checked_out
 from fleet.workspaces.branches import base_name, checked_base
@@ -278,7 +278,7 @@ def _instead(task: Task) -> str:
 def _mode(settings: Settings, terms: Terms) -> tuple[str, list[str]]:
     if terms.headless or settings.agent.mode == HEADLESS:
         return HEADLESS, []
-    if shutil.which("tmux") is not None:
+    if find_program("tmux") is not None:
         return INTERACTIVE, []
     if settings.agent.mode == INTERACTIVE:
         raise FleetError("tmux is not installed", hint="install it, or say --headless.")

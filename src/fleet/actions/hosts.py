@@ -64,11 +64,13 @@ class Seen(NamedTuple):
 
 def hosts(fleet: Fleet) -> list[Seen]:
     """Every host that was seen and not forgotten, by name."""
-    settings = settings_here(fleet.home)
-    this, seconds = owner_of(fleet.home, settings), settings.supervisor.claim_seconds
     with fleet.store.snapshot():
         now, known = fleet.store.now(), fleet.store.hosts.all()
-        claims = _claims(fleet)
+        claims = _claims(fleet) if known else {}
+    if not known:
+        return []
+    settings = settings_here(fleet.home)
+    this, seconds = owner_of(fleet.home, settings), settings.supervisor.claim_seconds
     is_served = holder(fleet.home) is not None
     found = []
     for host in known:

@@ -57,7 +57,8 @@ def outlook(fleet: Fleet) -> Outlook:
 
 def situation(fleet: Fleet, settings: Settings) -> Situation:
     """What the supervisor would look at now, but for what only it can remember."""
-    live, owner = fleet.store.runs.live(), owner_of(fleet.home, settings)
+    live = fleet.store.runs.live()
+    owner = owner_of(fleet.home, settings) if live else ""
     named = {name or settings.coder for name in fleet.store.claims.waiting_coders()}
     return Situation(
         now=fleet.store.now(),

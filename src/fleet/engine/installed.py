@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 from fleet import coders
 from fleet.config import program_for
 from fleet.engine.single import holder
+from fleet.files import find_program
 
 if TYPE_CHECKING:
     from fleet.coders.base import Coder
@@ -32,7 +32,7 @@ def not_installed(name: str, settings: Settings, *, home: Home | None = None) ->
     """
     program = program_of(coders.load(name, settings), settings)
     path = supervisor_path(home) if home is not None else None
-    if not program or shutil.which(program, path=path):
+    if not program or find_program(program, path):
         return ""
     return f"no program {program!r} is on the {'PATH' if path is None else PATH_OF_SUPERVISOR}"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import logging
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -16,8 +15,6 @@ from fleet.core.errors import FleetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-log = logging.getLogger(__name__)
 
 #: More levels than a file system holds; beyond it somebody is still writing there.
 MOST_ROUNDS = 200_000
@@ -76,7 +73,9 @@ def sweep(folder: str, prefix: str) -> None:
             try:
                 delete(os.path.join(folder, name), wait=False)
             except NotDeleted as error:  # it only takes room; whoever comes next tries again
-                log.warning("%s", error)
+                import logging
+
+                logging.getLogger(__name__).warning("%s", error)
 
 
 def _empty(root: int, path: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import shutil
 import subprocess
 import threading
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
+from fleet.files import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 @functools.lru_cache(maxsize=8)
 def program(path: str) -> str:
     """Where git is, by what PATH says: found once, instead of tried in each folder at every call."""
-    return shutil.which("git", path=path) or "git"
+    return find_program("git", path) or "git"
 
 
 def git(
