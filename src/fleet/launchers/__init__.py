@@ -1,1 +1,1 @@
-"""Ways to start agents, one file each."""
+"""Launchers: the ways to start agents, one file each."""

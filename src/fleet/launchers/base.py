@@ -1,4 +1,4 @@
-"""The port Launcher: how agents are started, found again and stopped."""
+"""The Launcher port: how fleet starts, finds and stops agents."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a killed agent may take to be gone.
+#: Maximum time for a killed agent to disappear.
 GONE_SECONDS = 15.0
 
 
 class Apart(Record):
-    """What a process is kept from, as far as the system allows; `Exit.apart` says how far that was."""
+    """Restrictions on a process, as far as the system supports them. `Exit.apart` names those that took effect."""
 
-    hidden: tuple[str, ...] = ()  # folders that it finds empty
-    kept: tuple[str, ...] = ()  # folders below those, or among temporary files, that it sees all the same
-    writable: tuple[str, ...] | None = None  # the folders that it may write to; none: as anybody
-    temporary: str = ""  # what it finds at /tmp
-    offline: bool = False  # it has a network of its own, with nobody else there
-    processes: int = 0  # it may have so many at once; 0: any number
+    hidden: tuple[str, ...] = ()  # folders that appear empty
+    kept: tuple[str, ...] = ()  # folders below those, or among temporary files, that stay visible
+    # the only folders that it may write to; None: any that its user may write to
+    writable: tuple[str, ...] | None = None
+    temporary: str = ""  # the folder shown as /tmp
+    offline: bool = False  # own network namespace with nothing but loopback
+    processes: int = 0  # maximum number of its processes; 0: unlimited
 
 
 class LaunchSpec(Record):
-    """What to start, and where its output goes at most."""
+    """What to start, and the caps on its output."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -46,102 +47,103 @@ class LaunchSpec(Record):
     keep_stdin: bool = False
     stdout_cap: int = 512 * 1024 * 1024
     stderr_cap: int = 64 * 1024 * 1024
-    session: str = ""  # what its terminal is called, where it gets one
-    size: tuple[int, int] = (200, 50)  # of its terminal, until somebody looks at it: columns and rows
-    apart: Apart | None = None  # none: it sees what its user sees
-    seconds: float = 0.0  # it is killed after so long, whoever still waits for it; 0: never
-    deadline: tuple[float, float] | None = None  # frozen so many seconds after that moment of the machine's clock
+    session: str = ""  # name of its terminal session, if it gets a terminal
+    size: tuple[int, int] = (200, 50)  # columns and rows of its terminal until a user attaches
+    apart: Apart | None = None  # None: it sees whatever its user sees
+    seconds: float = 0.0  # it is killed after this time, even if someone still waits for it; 0: never
+    # seconds left, and when they were counted on the machine's clock; then the agent is frozen
+    deadline: tuple[float, float] | None = None
 
 
 class Usage(NamedTuple):
-    """What a tree uses: CPU time so far, and the memory it holds now."""
+    """Resources that a process tree uses: CPU time so far and current memory."""
 
     cpu_seconds: float
-    rss_kb: int | None  # none: nobody tells
+    rss_kb: int | None  # None: unknown
 
 
 class Agent(Protocol):
     """A live agent, reached through its shim."""
 
-    #: Set whenever its output grew, and when it ends; whoever waits clears it.
+    #: Set whenever its output grew, and when it ends. The waiting caller clears it.
     stirred: asyncio.Event
-    #: How long it had lived when it was reached, whatever the clocks said meanwhile; none where nobody knows.
+    #: Its age when it was reached, unaffected by clock changes. None if unknown.
     age_seconds: float | None
-    #: How long it had stood still until then, which is not part of its age.
+    #: How long it had been frozen by then. Its age excludes this time.
     frozen_seconds: float
-    #: Whether it is frozen, or will be unless its deadline is put off.
+    #: True if it is frozen, or will be unless its deadline is extended.
     is_fenced: bool
 
     async def signal(self, number: int) -> None:
-        """Send a signal to the agent's process group. No error when it is gone."""
+        """Send a signal to the agent's process group. Do nothing if the agent has ended."""
 
     async def write(self, text: str) -> None:
         """Write to its stdin, if that was kept open."""
 
     async def close_stdin(self) -> None:
-        """End its stdin."""
+        """Close its stdin."""
 
     async def cpu_seconds(self) -> float:
-        """CPU time its whole tree has used so far: a silent agent may be working."""
+        """Return the CPU time of its whole tree so far. A silent agent may be working."""
 
     async def usage(self) -> Usage:
-        """CPU time and memory of its whole tree."""
+        """Return CPU time and memory of its whole tree."""
 
     async def kill_tree(self) -> None:
-        """Kill it and every descendant at once."""
+        """Kill it and all of its descendants at once."""
 
     async def put_off(self, seconds: float | None) -> float:
-        """Let it go on for so many seconds; then it is frozen unless this is said again. None: it goes on for ever.
+        """Let it run for `seconds` more, after which it is frozen unless this call is repeated. None: without limit.
 
-        How long it has stood still in all.
+        Return how long it has been frozen in total.
         """
 
     async def ended(self) -> Exit | None:
-        """Wait for its end; None when the shim itself vanished, so that nobody knows."""
+        """Wait for its end. Return None if the shim itself disappeared, so that the result is unknown."""
 
 
 class Terminal(Agent, Protocol):
-    """A live agent that has a terminal."""
+    """A live agent in a terminal."""
 
     async def screen(self, lines: int = 0) -> str:
-        """What its terminal shows, with so many lines from before. Raises FleetError when it is gone."""
+        """Return the terminal's content with `lines` lines of history. Raises FleetError if the terminal is gone."""
 
     async def paste(self, text: str, mark: str = "") -> None:
-        """Put a text into it as one paste, and keep the mark there if and only if that was done. Raises FleetError."""
+        """Paste a text in one piece, and store the mark if and only if the text was pasted. Raises FleetError."""
 
     async def last_mark(self) -> str:
-        """Return the mark that was kept last; empty if none was. Raises FleetError."""
+        """Return the mark that was stored last. Empty if there is none. Raises FleetError."""
 
     async def press(self, *keys: str) -> None:
-        """Press keys, by the names that tmux has for them. Raises FleetError."""
+        """Press keys by their tmux names. Raises FleetError."""
 
     async def close_session(self) -> None:
-        """Take its terminal away."""
+        """Close its terminal session."""
 
 
 class Launcher(ABC):
-    """Starts agents that outlive whoever starts them."""
+    """Starts agents that outlive the process that starts them."""
 
-    #: How well a tree is held: "pid namespace" or "weak".
+    #: How reliably it holds a process tree: "pid namespace" or "weak".
     containment: str
 
     @abstractmethod
     async def start(self, folder: str, spec: LaunchSpec) -> Agent:
         """Start an agent in a run's folder, which holds its stdout, stderr and exit record.
 
-        Raises FleetError once what may have been started was ended; whether it is gone, `end` tells.
+        Raises FleetError after it has tried to end a partly started agent. `end` reports whether the agent is gone.
         """
 
     @abstractmethod
     async def find(self, folder: str) -> Agent | None:
-        """The agent that lives in this folder; none when its shim's lock is free."""
+        """Return the live agent of this folder. Return None if its shim's lock is free."""
 
     @abstractmethod
     def was_started(self, folder: str) -> bool:
-        """Whether there ever was an agent in this folder."""
+        """Return True if an agent was ever started in this folder."""
 
     async def end(self, folder: str) -> bool:
-        """End the agent of this folder, or its start; True once nothing of it lives or can come late."""
+        """End this folder's agent or its start. Return True once nothing of it lives or can still appear."""
         if take_back(folder):
             return True
         try:
@@ -149,7 +151,7 @@ class Launcher(ABC):
             if agent is not None:
                 await agent.kill_tree()
             async with asyncio.timeout(GONE_SECONDS):
-                while self.is_alive(folder):  # noqa: ASYNC110 - nobody tells when a lock is free
+                while self.is_alive(folder):  # noqa: ASYNC110 - nothing signals that a lock became free
                     await asyncio.sleep(0.01)
         except (FleetError, OSError, ValueError) as error:
             log.warning("the agent in %s does not end: %s", folder, error)
@@ -157,29 +159,33 @@ class Launcher(ABC):
         return True
 
     def is_alive(self, folder: str) -> bool:
-        """Whether anything of this folder's agent lives: its lock is held until the last of it is gone."""
+        """Return True if any process of this folder's agent lives. The last of them releases the lock."""
         return is_locked(folder)
 
     def pid(self, folder: str) -> int | None:
-        """The shim's process, with which all of this folder's agent ends; none where none lives or nobody tells."""
+        """Return the shim's process id. All of this folder's agent ends with the shim.
+
+        Return None if no shim lives or its id is unknown.
+        """
         return pid_of(folder)
 
     def freeze(self, folders: Collection[str]) -> set[str]:
-        """Stop everything of the agents in these folders until it is put off; from any thread, within a few seconds.
+        """Freeze the agents of these folders until their deadlines are extended. Callable from any thread.
 
-        The folders in which nothing moves any more; of the others nobody knows.
+        It takes a few seconds at most. Return the folders in which nothing moves any more. The state of the others is
+        unknown.
         """
         return freeze_all(folders)
 
     def last_exit(self, folder: str) -> Exit | None:
-        """What the shim of this folder wrote at its end; none when it never did."""
+        """Return the exit record that this folder's shim wrote. Return None if it wrote none."""
         return read_exit(folder)
 
 
 def take_back(folder: str) -> bool:
-    """Take away what a shim was to start; False when one has taken it already, or there was nothing.
+    """Withdraw the spec for a shim. Return False if a shim has already taken it, or no spec exists.
 
-    Only one can: a shim that comes late finds nothing to start.
+    Only one side can remove the file, so a late shim finds nothing to start.
     """
     try:
         Path(folder, "spec.json").unlink()

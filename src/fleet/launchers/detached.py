@@ -1,4 +1,4 @@
-"""Programs that are started detached: nobody's child, in a session of their own, with next to nothing of ours."""
+"""Start of detached programs: reparented to init, with a separate session and a minimal environment."""
 
 import os
 import subprocess
@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 
 ROOT = str(Path(__file__).parents[2])
-# What the shim needs of our environment: to find the interpreter's libraries. The agent could read the rest.
+# The shim needs these to find the interpreter and its libraries. The agent could read any others.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-# A module, because Python keeps only modules compiled; a script would be compiled at each start.
+# A module, because Python caches bytecode only for modules; a script would be compiled at each start.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.{} import main; main()"
 
 
 def shim_command(module: str, *words: str) -> list[str]:
-    """The command line of a program of the shim's."""
+    """Return the command line of one of the shim's programs."""
     return [sys.executable, "-I", "-S", "-c", _PROGRAM.format(module), ROOT, *words]
 
 
 def start_detached(argv: list[str], *, stdout: int, pass_fds: tuple[int, ...]) -> None:
-    """Start a program; a short-lived shell stands between, so that it is nobody's child. Raises OSError."""
+    """Start a program through a short-lived shell, so that init becomes its parent. Raises OSError."""
     try:
         subprocess.run(
             ["/bin/sh", "-c", '"$@" &', "fleet-shim", *argv],

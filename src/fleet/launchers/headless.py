@@ -1,8 +1,8 @@
-"""The launcher of agents without a terminal: each is the child of a shim that nobody's end takes along.
+"""The launcher of agents without a terminal. Each agent is the child of a shim that outlives the supervisor.
 
-The shim is started detached: its own session, no descriptors but the lock, no parent but init, so a started agent and
-one found again are reached in the same way. Where the system allows it the shim is the first of a PID namespace.
-A launcher that lasts has its shims forked by a starter; where that fails, each is started alone.
+The shim is started detached: its own session, no descriptors but the lock, no parent but init. So fleet reaches a new
+agent and a rediscovered one in the same way. If the system allows PID namespaces, the shim is the first process of one.
+A long-lived launcher has its shims forked by a starter. If that fails, each shim is started separately.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ from fleet.launchers.shim_client import ShimAgent
 from fleet.launchers.starter import NotStarted, Starter
 
 NAMESPACE, WEAK = "pid namespace", "weak"
-#: An agent must be running within this time, on however busy a machine.
+#: An agent must be running within this time, even on a very busy machine.
 START_SECONDS = 60.0
-#: As long as a shim may need to open its socket, or to go after having closed it.
+#: Maximum time for a shim to open its socket, or to exit after closing it.
 FIND_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Spawn(Protocol):
-        """Starts the shim of a folder that is prepared."""
+        """A function that starts the shim of a prepared folder."""
 
         def __call__(self, folder: str, lock: int, saying: int, *, apart: bool) -> None: ...
 
@@ -52,8 +52,11 @@ class HeadlessLauncher(Launcher):
         self._starter = Starter(self._space()) if lasting and sys.platform == "linux" else None
 
     async def start(self, folder: str, spec: LaunchSpec) -> ShimAgent:
-        """Start an agent in a run's folder; what an earlier one left there is written over. FleetError: none runs."""
-        # What can be refused is asked for before there is an agent that nobody could reach.
+        """Start an agent in a run's folder.
+
+        Files of an earlier agent are overwritten. Raises FleetError if none runs.
+        """
+        # Resources that the system may refuse are acquired first. An agent must not start if fleet cannot reach it.
         try:
             link = socket.socket(socket.AF_UNIX)
             try:
@@ -67,7 +70,10 @@ class HeadlessLauncher(Launcher):
         return await ShimAgent.reach(folder, link)
 
     async def find(self, folder: str) -> ShimAgent | None:
-        """The agent that lives in this folder; none when its shim's lock is free. FleetError: no answer."""
+        """Return the live agent of this folder. Return None if its shim's lock is free.
+
+        Raises FleetError if the shim does not answer.
+        """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + FIND_SECONDS
         while self.is_alive(folder):
@@ -81,11 +87,14 @@ class HeadlessLauncher(Launcher):
         return None
 
     def was_started(self, folder: str) -> bool:
-        """Whether there ever was an agent in this folder: its shim makes the file of its output first."""
+        """Return True if an agent was ever started in this folder. Its shim first creates the output file."""
         return Path(folder, "stdout").exists()
 
     async def _handed_over(self, folder: str, spec: LaunchSpec) -> bool:
-        """Have the starter begin it; False when nothing was begun, so that it can be done in another way."""
+        """Let the starter start the agent.
+
+        Return False if nothing was started, so that the caller can try another way.
+        """
         starter = self._starter
         if starter is None or not starter.works:
             return False
@@ -99,7 +108,10 @@ class HeadlessLauncher(Launcher):
         return True
 
     async def _begin(self, folder: str, spec: LaunchSpec, spawn: "Spawn") -> None:
-        """Have it started. NotStarted: no shim takes it any more. FleetError: one did, and was ended."""
+        """Start the agent and wait until it is ready.
+
+        Raises NotStarted if no shim can take the spec any more. Raises FleetError if a shim took it and was ended.
+        """
         said, saying = os.pipe()
         try:
             await asyncio.shield(asyncio.to_thread(_prepared, folder, spec, saying, spawn))
@@ -117,7 +129,7 @@ class HeadlessLauncher(Launcher):
         start_detached(self._command(folder, lock, apart=apart), stdout=saying, pass_fds=(lock,))
 
     def _space(self) -> str:
-        """What the starter has to do for a PID namespace."""
+        """Return the kind of PID namespace that the starter creates. Empty for none."""
         if self.containment == WEAK:
             return ""
         return "user" if "--user" in (namespace_command() or ()) else "plain"
@@ -128,7 +140,7 @@ class HeadlessLauncher(Launcher):
 
 
 def _prepared(folder: str, spec: LaunchSpec, saying: int, spawn: "Spawn") -> None:
-    """Take the lock, write down what to start, and have it started. Closes `saying`."""
+    """Take the lock, write the spec and start the shim. Closes `saying`."""
     lock = -1
     try:
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,7 +158,7 @@ def _prepared(folder: str, spec: LaunchSpec, saying: int, spawn: "Spawn") -> Non
 
 
 def choose(containment: str | None) -> str:
-    """How well trees are held: what was asked for, else the best there is."""
+    """Return the requested containment, else the best one available. Raises FleetError if it is unavailable."""
     if containment == NAMESPACE and namespace_command() is None:
         raise FleetError("PID namespaces are not available here", hint="leave the containment to fleet.")
     return containment or (WEAK if namespace_command() is None else NAMESPACE)
@@ -154,11 +166,14 @@ def choose(containment: str | None) -> str:
 
 @functools.cache
 def namespace_command() -> tuple[str, ...] | None:
-    """The command that makes what follows the first process of a PID namespace; none where that cannot be had."""
+    """Return the command that runs a program as the first process of a PID namespace.
+
+    Return None if no such namespace is available.
+    """
     unshare = shutil.which("unshare")
     if unshare is None:
         return None
-    # Mapping to root instead of the current user makes the real claude print nothing.
+    # If mapped to root instead of the current user, the real claude prints nothing.
     as_user = ("--user", "--map-current-user")
     for user in ((), as_user) if os.geteuid() == 0 else (as_user,):
         command = (unshare, *user, "--pid", "--fork", "--mount-proc", "--")
@@ -171,7 +186,7 @@ def namespace_command() -> tuple[str, ...] | None:
 
 
 def take_lock(folder: str, name: str = "lock") -> int:
-    """The folder's lock, held. The shim inherits it, so that it is never free while something lives."""
+    """Take the folder's lock and return its descriptor. The shim inherits it, so it stays held while anything lives."""
     handle = os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if lock_within(handle, 0.2):
         return handle
@@ -180,7 +195,7 @@ def take_lock(folder: str, name: str = "lock") -> int:
 
 
 def prepare(folder: str, spec: LaunchSpec, **more: str) -> None:
-    """Take away what an earlier agent left, and write down what to start."""
+    """Remove the files of an earlier agent and write the spec."""
     for name in ("exit.json", "shim.error", "spec.json", "stdout.tail", "stderr.tail"):
         Path(folder, name).unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -189,7 +204,10 @@ def prepare(folder: str, spec: LaunchSpec, **more: str) -> None:
 
 
 async def _ready(said: int, folder: str) -> None:
-    """Wait until the shim says that it runs; FleetError with its words when it says anything else."""
+    """Wait until the shim reports that it is ready.
+
+    Raises NotStarted with the shim's message if it reports anything else.
+    """
     loop = asyncio.get_running_loop()
     heard = asyncio.Event()
     words = b""
@@ -213,7 +231,7 @@ async def _ready(said: int, folder: str) -> None:
 
 
 def hint_for(error: OSError) -> str:
-    """What helps against a machine that is full."""
+    """Return a hint for errors of a machine that lacks resources."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "raise the limit of open files (`ulimit -n`), or run fewer agents at once."
     return {errno.ENOSPC: "free some disk space.", errno.EAGAIN: "too many processes; run fewer agents."}.get(

@@ -1,4 +1,4 @@
-"""The lock of a run's folder: held while anything of its agent lives. Commands look at it, without asyncio."""
+"""The lock of a run's folder, held while anything of its agent lives. Usable without asyncio, for commands."""
 
 import contextlib
 import fcntl
@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator
 
 from fleet.launchers.shim.tree import KILL, processes, read, send
 
-#: What the kernel adds to the path of a file that was deleted.
+#: Suffix that the kernel adds to the path of a deleted file.
 _DELETED = " (deleted)"
 
 
 def is_locked(folder: str, name: str = "lock") -> bool:
-    """Whether a shim, or what it holds, lives in this folder."""
+    """Return True if a shim, or anything it started, lives in this folder."""
     try:
         handle = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -27,14 +27,15 @@ def is_locked(folder: str, name: str = "lock") -> bool:
 
 
 def lost_shims(tasks: str, folders: Collection[str]) -> dict[int, str]:
-    """Return the processes that keep an agent which no folder leads to any more, each with the folder of its run.
+    """Return processes that hold an agent which no known folder leads to, each with the folder of its run.
 
-    They hold a lock below `tasks` that was deleted, or keep one of these folders and hold the lock of another: it is a
-    copy, and the one that they were started in was moved.
+    Such a process holds a deleted lock below `tasks`. Or it names one of these folders but holds another folder's lock:
+    this folder is then a copy, and the original was moved.
     """
     begin = f"{os.path.realpath(tasks)}/"
     free = {os.fsencode(folder): folder for folder in folders if not is_locked(folder)}
-    own = {f"{os.path.realpath(folder)}/lock" for folder in folders}  # a shim that begins opens it before it holds it
+    # a starting shim opens the lock before it locks it
+    own = {f"{os.path.realpath(folder)}/lock" for folder in folders}
     found = {}
     for pid in map(int, filter(str.isdecimal, _names("/proc"))):
         for link in _files_of(pid):
@@ -53,9 +54,9 @@ def _files_of(pid: int) -> Iterator[str]:
 
 
 def kill_shims(held: Collection[int]) -> None:
-    """Kill the shims among the processes that hold locks, and with them their agents.
+    """Kill the shims among the processes that hold locks, and thereby their agents.
 
-    A process that waits for a shim ends by itself, and what the shim left before it.
+    A process that waits for a shim ends by itself. Before that, it clears what the shim left behind.
     """
     waiting = {parent for pid, parent, _, _ in processes() if pid in held} if held else set()
     for pid in held:
@@ -65,6 +66,6 @@ def kill_shims(held: Collection[int]) -> None:
 
 def _names(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)  # noqa: PTH208 - most processes are other users'
+        return os.listdir(folder)  # noqa: PTH208 - most processes belong to other users
     except OSError:
         return []

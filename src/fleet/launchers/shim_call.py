@@ -1,4 +1,4 @@
-"""A word to many shims at once, without an event loop: whoever fences agents must not depend on one."""
+"""Requests to many shims at once, without an event loop. Fencing of agents must not depend on one."""
 
 import contextlib
 import json
@@ -11,18 +11,21 @@ from typing import Any
 from fleet.launchers.lock import is_locked
 from fleet.launchers.shim_link import peer_of, short_name
 
-#: How long all of them together may take to answer, and each at least has.
+#: Maximum time for all answers together, and minimum time for each.
 ANSWER_SECONDS, LEAST_SECONDS = 2.0, 0.05
-#: More than a shim ever says before its answer.
+#: More bytes than a shim ever sends before its answer.
 LONGEST_TALK = 4 * 1024 * 1024
 
 
 def freeze_all(folders: Collection[str]) -> set[str]:
-    """Freeze the agents in these folders; the folders where their shim said that it is done, or nothing lives."""
+    """Freeze the agents in these folders.
+
+    Return the folders whose shim confirmed it, and those without a live agent.
+    """
     give_up = time.monotonic() + ANSWER_SECONDS
     with contextlib.ExitStack() as closing:
         calls = []
-        for folder in folders:  # all are asked before the first is waited for
+        for folder in folders:  # all requests are sent before the first wait
             with contextlib.suppress(OSError):
                 calls.append(closing.enter_context(Call(folder)))
                 calls[-1].ask("freeze")
@@ -31,7 +34,7 @@ def freeze_all(folders: Collection[str]) -> set[str]:
 
 
 def pid_of(folder: str) -> int | None:
-    """The process of the shim in a folder; none where none lives, or this system does not tell."""
+    """Return the process id of the shim in a folder. Return None if no shim lives or the system does not report it."""
     try:
         with Call(folder) as call:
             return call.pid
@@ -70,7 +73,10 @@ class Call:
         self._link.sendall(json.dumps({"id": self._asked, "do": what, **values}).encode() + b"\n")
 
     def is_done(self, give_up: float) -> bool:
-        """Whether it says so before then; a shim of an earlier fleet is told to stop the agent's group instead."""
+        """Return True if the shim confirms the freeze before `give_up`.
+
+        A shim of an earlier version is asked to stop the agent's process group instead.
+        """
         try:
             answer = self._answer(give_up)
             if "error" in answer:
@@ -99,7 +105,7 @@ class Call:
 
 
 def _lives(folder: str) -> bool:
-    """Whether anything of a folder's agent lives, as far as one can know."""
+    """Return True if anything of a folder's agent lives, or if that is unknown."""
     try:
         return is_locked(folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""The other end of a shim's control socket: an agent, however it was started and by whom."""
+"""Client of a shim's control socket: an agent, regardless of how it was started."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from fleet.launchers.base import Usage
 from fleet.launchers.lock import is_locked
 from fleet.launchers.shim_link import Link, connect, exit_of, peer_of, read_exit
 
-#: A shim answers in milliseconds; a machine may be very busy.
+#: A shim answers in milliseconds, but a machine may be very busy.
 ANSWER_SECONDS = 15.0
 
 
@@ -29,7 +29,7 @@ class ShimAgent:
         self.is_fenced = link is not None and link.state.get("fenced") is True
         self._folder = folder
         self._link = link
-        self._settled = asyncio.Event()  # there is a connection, or there never will be one
+        self._settled = asyncio.Event()  # a connection exists, or never will
         if link:
             self._settled.set()
         self._answers: dict[int, asyncio.Future[dict[str, Any] | None]] = {}
@@ -40,7 +40,7 @@ class ShimAgent:
 
     @classmethod
     async def reach(cls, folder: str, sock: socket.socket) -> "ShimAgent":
-        """The agent of a folder; not connected when it has ended, or cannot be reached yet: it goes on trying."""
+        """Connect to the agent of a folder. If it is unreachable or has ended, return a client that keeps trying."""
         try:
             return cls(folder, await connect(folder, sock))
         except (OSError, FleetError):
@@ -48,19 +48,22 @@ class ShimAgent:
 
     @property
     def connected(self) -> bool:
-        """Whether its shim is at the other end."""
+        """Return True if the client is connected to the shim."""
         return self._link is not None
 
     @property
     def shim_pid(self) -> int | None:
-        """The process that listens, by this system's own word; where that can be had."""
+        """Return the shim's process id as the system reports it. Return None if unknown."""
         return peer_of(self._link.writer.get_extra_info("socket")) if self._link else None
 
     async def signal(self, number: int) -> None:
         await self._ask("signal", number=int(number))
 
     async def write(self, text: str) -> None:
-        """Write to its stdin, if that was kept open. FleetError when it was closed or nobody knows: never twice."""
+        """Write to its stdin, if that was kept open, and never twice.
+
+        Raises FleetError if stdin is closed or the outcome is unknown.
+        """
         answer = await self._ask("write", once=True, text=text)
         if answer is None or "error" in answer:
             raise FleetError(f"cannot write to the agent: {answer['error'] if answer else 'it is not reached'}")
@@ -72,7 +75,10 @@ class ShimAgent:
         return (await self.usage()).cpu_seconds
 
     async def usage(self) -> Usage:
-        """CPU time and memory of its whole tree; no memory once it has ended, nor from a shim that does not tell."""
+        """Return CPU time and memory of its whole tree.
+
+        The memory is None after the end, and for older shims that do not report it.
+        """
         answer = await self._ask("cpu") or {}
         if "cpu" in answer:
             self._cpu_seconds = float(answer["cpu"])
@@ -80,33 +86,39 @@ class ShimAgent:
         return Usage(self._cpu_seconds, rss if isinstance(rss, int) else None)
 
     async def kill_tree(self) -> None:
-        """Kill it and every descendant at once; a shim that does not answer dies itself, and takes them along."""
+        """Kill it and all descendants at once. A shim that does not answer is killed too, which ends the tree."""
         try:
             await self._ask("kill")
         except FleetError:
             pid = self.shim_pid
             if pid is None or (self._link and self._link.state.get("containment") != "pid namespace"):
                 raise
-            os.kill(pid, signals.SIGKILL)  # its end of the socket is open, so the number is still its own
+            os.kill(pid, signals.SIGKILL)  # our connection to it is open, so its process id is not reused
 
     async def put_off(self, seconds: float | None) -> float:
-        """Let it go on for so many seconds, or with none for ever; how long it stood still in all. FleetError."""
+        """Let it run for `seconds` more, or without limit if None. Raises FleetError.
+
+        Return how long it has been frozen in total.
+        """
         if seconds is None:
             answer = await self._ask("thaw") or {}
         else:
             answer = await self._ask("deadline", seconds=seconds, at=machine_seconds()) or {}
-        if "error" in answer:  # a shim of an earlier fleet, which knows signals only
+        if "error" in answer:  # a shim of an earlier version, which knows only signals
             await self.signal(signals.SIGCONT)
         self.is_fenced = answer.get("fenced") is True
         self.frozen_seconds = float(answer.get("frozen", self.frozen_seconds))
         return self.frozen_seconds
 
     async def ended(self) -> Exit | None:
-        """Wait for its end; None when the shim itself vanished, so that nobody knows. Then nothing of it is left."""
+        """Wait for its end. Return None if the shim itself disappeared, so that the result is unknown.
+
+        In both cases nothing of the agent is left.
+        """
         return await asyncio.shield(self._listening)
 
     def close(self) -> None:
-        """Let go of it; it goes on living."""
+        """Disconnect. The agent keeps running."""
         self._listening.cancel()
         self._let_go()
 
@@ -116,7 +128,7 @@ class ShimAgent:
                 await self._hear()
                 found = read_exit(self._folder) or self._told
                 if found is not None or not await self._reach_again():
-                    # The lock is free: the record was written before that, or never will be.
+                    # The lock is free: the shim wrote the record before, or never will.
                     found = found or read_exit(self._folder)
                     self._cpu_seconds = found.cpu_seconds if found else self._cpu_seconds
                     return found
@@ -126,7 +138,7 @@ class ShimAgent:
             self.stirred.set()
 
     async def _hear(self) -> None:
-        """Take in what the shim says until it stops."""
+        """Process the shim's messages until the connection ends."""
         with contextlib.suppress(OSError, ValueError):
             while self._link and (line := await self._link.reader.readline()):
                 message = json.loads(line)
@@ -141,7 +153,10 @@ class ShimAgent:
         self._let_go()
 
     async def _reach_again(self) -> bool:
-        """After a lost connection: whether the shim lives on. A full table of files is waited out."""
+        """Reconnect after a lost connection.
+
+        Return False if the shim has ended. Retries while the file table is full.
+        """
         pauses = growing_pauses(0.01, 1.0, 1.5)
         while True:
             with contextlib.suppress(OSError, FleetError):
@@ -150,12 +165,15 @@ class ShimAgent:
                 self._link = await connect(self._folder, socket.socket(socket.AF_UNIX))
                 if self._link:
                     self._settled.set()
-                    self.stirred.set()  # it may have grown meanwhile
+                    self.stirred.set()  # the output may have grown meanwhile
                     return True
             await asyncio.sleep(next(pauses))
 
     async def _ask(self, what: str, *, once: bool = False, **values: object) -> dict[str, Any] | None:
-        """The shim's answer; none when it is gone. Asked again when the connection was lost, unless once only."""
+        """Return the shim's answer. Return None if the shim is gone.
+
+        The request is repeated after a lost connection, unless `once` is set.
+        """
         self._asked += 1
         number, answer = self._asked, None
         try:

@@ -1,4 +1,4 @@
-"""How a run's folder is read and its shim reached: the exit record, the control socket."""
+"""Access to a run's folder: its exit record, and the connection to its shim's control socket."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,14 @@ from fleet.core.errors import FleetError
 from fleet.core.outcome import Exit
 
 VERSION = 1
-#: A shim greets in milliseconds; a machine may be very busy.
+#: A shim sends its greeting in milliseconds, but a machine may be very busy.
 GREETING_SECONDS = 15.0
-#: A name with its folder must fit a socket's address: 108 bytes on Linux, 104 on macOS.
+#: The socket's path must fit an address: 108 bytes on Linux, 104 on macOS.
 LONGEST_NAME = 100
 
 
 class Link(NamedTuple):
-    """A connection, and what the shim said first."""
+    """A connection, and the state from the shim's greeting."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -31,13 +31,13 @@ class Link(NamedTuple):
 
     @property
     def age_seconds(self) -> float | None:
-        """How long its agent had lived then; none from a shim that does not tell."""
+        """Return the agent's age at the greeting. Return None if an older shim does not report it."""
         age = self.state.get("age")
         return float(age) if isinstance(age, int | float) else None
 
     @property
     def frozen_seconds(self) -> float:
-        """How long its agent had stood still by then."""
+        """Return how long the agent had been frozen at the greeting."""
         frozen = self.state.get("frozen")
         return float(frozen) if isinstance(frozen, int | float) else 0.0
 
@@ -50,17 +50,20 @@ def read_exit(folder: str) -> Exit | None:
 
 
 def exit_of(values: dict[str, Any]) -> Exit:
-    """What a shim says about an end; what a newer one adds is left out."""
+    """Return a shim's exit record. Fields of newer shims are ignored."""
     told = {name: values[name] for name in Exit._fields if name in values}
     return Exit(**told | {"apart": tuple(map(str, told.get("apart", ())))})
 
 
 async def connect(folder: str, sock: socket.socket) -> Link | None:
-    """Connect and be greeted; none when nobody listens. The socket is closed unless it is in the link."""
+    """Connect and read the greeting. Return None if no shim listens. The socket is closed unless the link holds it.
+
+    Raises FleetError if the shim has another protocol version.
+    """
     sock.setblocking(False)
     try:
         with short_name(folder) as name:
-            while not _connected(sock, name):  # noqa: ASYNC110 - the kernel has no event for it
+            while not _connected(sock, name):  # noqa: ASYNC110 - the kernel has no event for this
                 await asyncio.sleep(0.01)
         reader, writer = await asyncio.open_unix_connection(sock=sock)
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
@@ -82,11 +85,11 @@ async def connect(folder: str, sock: socket.socket) -> Link | None:
     writer.close()
     if greeting:
         raise FleetError(f"the shim in {folder} speaks version {greeting.get('version')}, this fleet {VERSION}")
-    return None  # it went in that moment
+    return None  # the shim ended at that moment
 
 
 def _connected(sock: socket.socket, name: str) -> bool:
-    """Connect; not now when the queue of connections is full, which asyncio would take for a connection."""
+    """Connect, or return False if the queue of connections is full. asyncio would treat that as connected."""
     try:
         sock.connect(name)
     except BlockingIOError:
@@ -95,7 +98,7 @@ def _connected(sock: socket.socket, name: str) -> bool:
 
 
 def peer_of(sock: socket.socket) -> int | None:
-    """The process that listens at the other end, by this system's own word; where that can be had."""
+    """Return the process id of the listener as the system reports it. Return None if unknown."""
     if sys.platform != "linux":
         return None
     pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -104,7 +107,7 @@ def peer_of(sock: socket.socket) -> int | None:
 
 @contextlib.contextmanager
 def short_name(folder: str) -> Iterator[str]:
-    """A name of the control socket that fits a socket's address."""
+    """Yield a path of the control socket that fits a socket address."""
     name = f"{folder}/control"
     if len(os.fsencode(name)) <= LONGEST_NAME:
         yield name

@@ -1,6 +1,6 @@
-"""The launcher's end of the starter: a process that has the shim in memory and forks one for each agent.
+"""Client of the starter: a process that has the shim in memory and forks one for each agent.
 
-It is started when it is first needed and ends when its launcher does. One that died is followed by another.
+The starter is started at first use and ends with its launcher. A dead starter is replaced.
 """
 
 import array
@@ -15,22 +15,22 @@ from fleet.core.errors import FleetError
 from fleet.launchers.detached import shim_command, start_detached
 from fleet.launchers.shim.title import ROOM
 
-#: A starter takes a request in a millisecond; a machine may be very busy.
+#: A starter accepts a request in a millisecond, but a machine may be very busy.
 SEND_SECONDS = 10.0
-#: When so many starts came to nothing, and none to something, the system does not let it do what it should.
+#: After this many failed starts and no successful one, the system does not allow what the starter does.
 MOST_FAILURES = 3
 
 
 class NotStarted(FleetError):
-    """A shim ended before it was ready, or never was."""
+    """A shim ended before it was ready, or did not become ready in time."""
 
 
 class Starter:
-    """Hands starts over. From any thread."""
+    """Passes starts to the starter process. Thread-safe."""
 
     def __init__(self, space: str) -> None:
         self.successes = self.failures = 0
-        self._space = space  # what kind of PID namespace a shim gets: "" none, "plain", "user" (inside one of those)
+        self._space = space  # kind of PID namespace for shims: "" none, "plain", or "user" (inside a user namespace)
         self._lock = threading.Lock()
         self._link: socket.socket | None = None
 
@@ -39,14 +39,17 @@ class Starter:
         return self.successes > 0 or self.failures < MOST_FAILURES
 
     def hand_over(self, folder: str, lock: int, saying: int, *, apart: bool) -> None:
-        """Have a shim started in a folder that is prepared, with its lock. Raises NotStarted: nobody takes it."""
+        """Start a shim in a prepared folder and pass it the lock.
+
+        Raises NotStarted if the starter does not accept it.
+        """
         request = json.dumps({"folder": folder, "space": self._space, "apart": apart}).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (lock, saying)))]
         try:
             link = self._reach()
             try:
                 link.sendmsg([request], rights)
-            except ConnectionError:  # it died since the last time
+            except ConnectionError:  # it died since the last request
                 self._reach(instead_of=link).sendmsg([request], rights)
         except OSError as error:
             raise NotStarted(f"the starter does not take {folder}: {error}") from error
@@ -63,7 +66,7 @@ class Starter:
 
 
 def _start() -> socket.socket:
-    """A new one; what is sent waits until it has come up."""
+    """Start a starter and return the connection to it. Requests wait until it has started."""
     with contextlib.ExitStack() as opened:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:

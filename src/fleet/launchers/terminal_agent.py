@@ -1,4 +1,4 @@
-"""A live agent in a terminal: reached through its shim, looked at and typed to through tmux."""
+"""A live agent in a terminal: controlled through its shim, viewed and typed to through tmux."""
 
 import asyncio
 import os
@@ -9,11 +9,11 @@ from fleet.launchers.shim_client import ShimAgent
 from fleet.launchers.shim_link import Link
 from fleet.launchers.tmux_command import call, capture_words, kill_session, reason, text_of
 
-#: How often the terminal's log is looked at for growth: nobody tells.
+#: How often the log is checked for growth, because nothing reports it.
 LOOK_SECONDS = 0.5
-#: The option of a session that holds the mark of a paste.
+#: The session option that stores the mark of a paste.
 MARK = "@fleet_pasted"
-# Either would end the paste, and what follows would be typed.
+# Either sequence would end the paste, and the rest would count as typed keys.
 _ENDS = ("\x1b[201~", "\x9b201~")
 
 
@@ -24,18 +24,22 @@ class TerminalAgent(ShimAgent):
         super().__init__(folder, link)
         self.session = session
         self._socket = socket
-        # The pane with its session: a later server gives the same numbers to others.
+        # The pane together with its session, because a later server reuses the pane numbers.
         self._target = f"={session}:.{pane}" if pane else f"={session}:"
         self._looking = asyncio.create_task(self._look(), name=f"terminal in {folder}")
 
     async def screen(self, lines: int = 0) -> str:
-        """What the terminal shows, with so many lines of its history. FleetError: it is gone."""
+        """Return the terminal's content with `lines` lines of its history.
+
+        Raises FleetError if the terminal is gone.
+        """
         return text_of(await self._tmux("read", *capture_words(self._target, lines)))
 
     async def paste(self, text: str, mark: str = "") -> None:
-        """Paste a text as it is, in one piece where the agent takes that; without Enter. FleetError: it did not go.
+        """Paste a text unchanged and without Enter, in one piece if the agent supports that.
 
-        The server keeps the mark if and only if it pasted the text, whatever becomes of us meanwhile.
+        Raises FleetError if it fails.
+        The server stores the mark if and only if it pasted the text, even if this process dies meanwhile.
         """
         name = f"fleet-{secrets.token_hex(8)}"
         into = ("paste-buffer", "-p", "-r", "-d", "-b", name, "-t", self._target)
@@ -43,20 +47,20 @@ class TerminalAgent(ShimAgent):
         await self._tmux("type into", "load-buffer", "-b", name, "-", ";", *into, *marked, stdin=pasteable(text))
 
     async def last_mark(self) -> str:
-        """Return the mark of the text that was pasted last with one. FleetError: its terminal is gone."""
+        """Return the mark of the last marked paste. Raises FleetError if the terminal is gone."""
         shown = await self._tmux("read", "show-options", "-q", "-v", "-t", f"={self.session}:", MARK)
         return shown.decode(errors="replace").strip()
 
     async def press(self, *keys: str) -> None:
-        """Press keys by the names that tmux has for them (`Enter`, `C-c`, `Escape`, `a`); text is better pasted."""
+        """Press keys by their tmux names (`Enter`, `C-c`, `Escape`, `a`). Use `paste` for text."""
         await self._tmux("type into", "send-keys", "-t", self._target, "--", *keys)
 
     async def close_session(self) -> None:
-        """End the session and what runs in it. No error when it is gone."""
+        """End the session and what runs in it. Do nothing if it is gone."""
         await asyncio.to_thread(kill_session, self._socket, self.session)
 
     def close(self) -> None:
-        """Let go of it; it goes on living."""
+        """Disconnect. The agent keeps running."""
         self._looking.cancel()
         super().close()
 
@@ -75,13 +79,13 @@ class TerminalAgent(ShimAgent):
 
     def _size(self) -> int:
         try:
-            return os.stat(f"{self._folder}/stdout").st_size  # noqa: PTH116 - twice a second for each agent
+            return os.stat(f"{self._folder}/stdout").st_size  # noqa: PTH116 - called twice a second for each agent
         except OSError:
             return 0
 
 
 def pasteable(text: str) -> bytes:
-    """The text without what would end the paste before it does."""
+    """Return the text without sequences that would end the paste early."""
     while any(end in text for end in _ENDS):
         for end in _ENDS:
             text = text.replace(end, "")

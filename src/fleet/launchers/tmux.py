@@ -1,8 +1,8 @@
 """The launcher of agents in terminals: each has a tmux session whose only command is its shim.
 
-The tmux server starts the shim, so neither the lock nor a pipe can be handed down. The spec is the token instead: the
-shim takes the lock, then the spec; whoever finds the lock free takes the spec away, and a shim that comes late finds
-nothing to start.
+The tmux server starts the shim, so the shim can inherit neither the lock nor a pipe. The spec serves as the token
+instead. The shim takes the lock, then the spec. A process that finds the lock free removes the spec, so a late shim
+finds nothing to start.
 """
 
 import asyncio
@@ -36,19 +36,21 @@ from fleet.launchers.shim_link import Link, connect, read_exit
 from fleet.launchers.terminal_agent import TerminalAgent
 from fleet.launchers.tmux_command import call, capture, kill_session, reason, sessions
 
-#: How long a session of the same name may need to go, after its agent has.
+#: How long a session of the same name may take to disappear after its agent has ended.
 GOING_SECONDS = 2.0
-# What tmux says when its server ends just then: its last session went. Also of one to be replaced that has gone.
+# Messages of a tmux server that is just ending because its last session ended. The last one: the session to replace is
+# already gone.
 _ENDING = (b"server exited", b"lost server", b"no server running", b"error connecting", b"can't find session")
 HISTORY = "50000"
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.terminal import main; "
 _WEAK_PROGRAM = "from fleet.launchers.shim.weak import held; main(held)"
 _APART_PROGRAM = "from fleet.launchers.shim.apart_program import Apart, make_tree; main(make_tree, Apart)"
-# The step before the namespace holds the lock too, so that it is free only when the last process in there is gone.
+# The process outside the namespace holds the lock too, so the lock is free only after the last process inside has
+# ended.
 _LOCKED = (
     'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent lives in this folder" >&2; exit 75; }; shift; exec "$@"'
 )
-# A file cannot grow beyond the cap: the log's writer ends there. In blocks of 512 bytes.
+# A file cannot exceed the cap because the log's writer ends there. The unit is 512 bytes.
 _LOG = "umask 077; ulimit -f {}; exec cat >> {}"
 
 
@@ -68,12 +70,15 @@ class TmuxLauncher(Launcher):
             self.containment = WEAK
 
     async def start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
-        """Start an agent in a session of its own; what an earlier one left is written over. FleetError: none runs."""
+        """Start an agent in its own session.
+
+        Files of an earlier agent are overwritten. Raises FleetError if none runs.
+        """
         if spec.stdin:
             raise FleetError("an agent in a terminal has no stdin", hint="type what it is to hear.")
         if not spec.session or session_name("", spec.session) != spec.session:
             raise FleetError(f"tmux cannot have a session named {spec.session!r}", hint="use letters, digits, - and _.")
-        # To its end, even if nobody waits any more: half a start would be an agent that nobody can tell from none.
+        # The start always runs to its end, even after a cancellation. A half-started agent would look like none.
         task = asyncio.create_task(self._start(folder, spec))
         try:
             return await asyncio.shield(task)
@@ -82,7 +87,11 @@ class TmuxLauncher(Launcher):
             raise
 
     async def find(self, folder: str) -> TerminalAgent | None:
-        """The agent that lives in this folder; none when its shim's lock is free: then none comes late either."""
+        """Return the live agent of this folder.
+
+        Return None if its shim's lock is free; then no late shim can start either.
+        Raises FleetError if the shim does not answer.
+        """
         give_up = time.monotonic() + FIND_SECONDS
         while True:
             if not is_locked(folder) and not is_locked(folder, "starting"):
@@ -97,11 +106,11 @@ class TmuxLauncher(Launcher):
             await asyncio.sleep(0.02)
 
     def was_started(self, folder: str) -> bool:
-        """Whether there ever was an agent in this folder: its shim says so before it starts it."""
+        """Return True if an agent was ever started in this folder. Its shim records that before the start."""
         return Path(folder, "started").exists()
 
     async def _start(self, folder: str, spec: LaunchSpec) -> TerminalAgent:
-        is_ours = False  # what lives in the folder
+        is_ours = False  # True once the folder's lock is ours
         try:
             folder, starting = await asyncio.to_thread(_claim, folder)
             try:
@@ -120,7 +129,7 @@ class TmuxLauncher(Launcher):
             raise FleetError(f"cannot start an agent in {folder}: {error.strerror}", hint=hint_for(error)) from error
 
     def _spawn(self, folder: str, lock: int, spec: LaunchSpec) -> None:
-        """Make the session, its shim and its log in one call of tmux. Closes `lock`, that of the folder."""
+        """Create the session, its shim and its log in one tmux call. Closes `lock`, which is the folder's lock."""
         token = secrets.token_hex(8)
         try:
             prepare(folder, spec, token=token)
@@ -132,7 +141,11 @@ class TmuxLauncher(Launcher):
         self._open(folder, spec.session, self._words(folder, spec, token))
 
     def _open(self, folder: str, session: str, words: list[str]) -> None:
-        """Make the session. One of its name makes room if its command has ended; a server that is ending is let go."""
+        """Create the session.
+
+        A session of the same name is replaced if its command has ended. If the server is just ending, wait and retry.
+        Raises FleetError.
+        """
         give_up = time.monotonic() + GOING_SECONDS
         instead: list[str] = []
         while (done := call(self.socket, *instead, *words, config=self._config)).returncode:
@@ -140,7 +153,7 @@ class TmuxLauncher(Launcher):
             if b"duplicate session" in done.stderr:
                 facts = sessions(self.socket).get(session)
                 if facts and facts.dead:
-                    # In the same call: without a session the server would end.
+                    # In the same call, because a server without sessions ends.
                     instead = ["kill-session", "-t", f"={session}", ";"]
                 elif late:
                     raise FleetError(
@@ -154,14 +167,17 @@ class TmuxLauncher(Launcher):
             time.sleep(0.05)
 
     def _words(self, folder: str, spec: LaunchSpec, token: str) -> list[str]:
-        """The whole start as one line of tmux commands."""
+        """Return the whole start as one line of tmux commands."""
         shape = Shape(*spec.size, spec.stdout_cap)
         command = shim_of(folder, token, self.containment, apart=spec.apart is not None)
         log = log_command(folder, shape.log_cap)
         return new_session(spec.session, shape, command, log, taste=not self._config)
 
     async def _ready(self, folder: str, session: str) -> TerminalAgent:
-        """Wait until the shim greets or has written how it ended; FleetError with its words when it does neither."""
+        """Wait until the shim sends its greeting or has written its exit record.
+
+        Raises FleetError if it does neither.
+        """
         begin = time.monotonic()
         look_at = begin + 0.5
         while not (link := await _link(folder)) and not read_exit(folder):
@@ -177,7 +193,7 @@ class TmuxLauncher(Launcher):
         return self._agent(folder, link, session)
 
     async def _last_words(self, session: str) -> str:
-        """What a session shows that failed; then it goes."""
+        """Return the output of a failed session, then close the session."""
         shown = (await asyncio.to_thread(capture, self.socket, session, 50)).splitlines()
         await asyncio.to_thread(kill_session, self.socket, session)
         return " ".join(line for line in shown if line)[-500:] or "no reason given"
@@ -188,12 +204,12 @@ class TmuxLauncher(Launcher):
 
 
 def _give_up_start(folder: str) -> None:
-    """A shim that has not taken its spec by now finds nothing to start."""
+    """Withdraw the spec. A shim that has not taken it by now finds nothing to start."""
     Path(folder, "spec.json").unlink(missing_ok=True)
 
 
 def _let_go(task: "asyncio.Task[TerminalAgent]") -> None:
-    """Nobody waited for this start; the agent is found again by its folder."""
+    """Disconnect from an agent whose start was cancelled. fleet finds the agent again by its folder."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 
@@ -206,7 +222,7 @@ async def _link(folder: str) -> Link | None:
 
 
 def _lock_of(folder: str) -> int:
-    """The folder's lock. A shim that came late and finds nothing to start holds it for a moment."""
+    """Take the folder's lock. A late shim that finds nothing to start holds it for a moment."""
     give_up = time.monotonic() + GOING_SECONDS
     while True:
         try:
@@ -217,13 +233,13 @@ def _lock_of(folder: str) -> int:
 
 
 def _claim(folder: str) -> tuple[str, int]:
-    """The whole path, and the right to start an agent there: nobody else's until the descriptor is closed."""
+    """Return the absolute path and a lock. Until it is closed, only this process may start an agent there."""
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     return str(Path(folder).absolute()), take_lock(folder, "starting")
 
 
 class Shape(NamedTuple):
-    """What of a session cannot be changed later, or not for nothing."""
+    """Properties of a session that cannot be changed later, or not cheaply."""
 
     columns: int
     rows: int
@@ -231,7 +247,7 @@ class Shape(NamedTuple):
 
 
 def new_session(name: str, shape: Shape, command: list[str], log: str, *, taste: bool) -> list[str]:
-    """The words for tmux, which its server does without a pause between them."""
+    """Return the tmux commands of a start. The server runs them without interruption."""
     target = f"={name}:"
     liked = (
         *("set-option", "-g", "history-limit", HISTORY, ";"),
@@ -253,7 +269,7 @@ def log_command(folder: str, cap: int) -> str:
 
 
 def shim_of(folder: str, token: str, containment: str, *, apart: bool) -> list[str]:
-    """The command of a pane: the shim of a folder."""
+    """Return the command of a pane: the shim of a folder."""
     weak = containment == WEAK
     program = _PROGRAM + (_APART_PROGRAM if apart else _WEAK_PROGRAM if weak else "main()")
     python = [sys.executable, "-I", "-S", "-c", program, ROOT, folder]
@@ -265,6 +281,6 @@ def _locked(folder: str, python: list[str]) -> list[str]:
 
 
 def quoted(path: str) -> str:
-    """A path for a shell within a format of tmux: whatever means something to either is written as a number."""
+    """Quote a path for a shell inside a tmux format: every special character becomes an octal escape."""
     plain = re.sub(rb"[^A-Za-z0-9/_.-]", lambda found: b"\\%03o" % found[0][0], os.fsencode(path))
     return f"\"$(printf '{plain.decode()}')\""

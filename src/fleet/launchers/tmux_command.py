@@ -1,7 +1,7 @@
-"""tmux as a command: what sessions are called, and what is asked of its server, one call each.
+"""tmux as a command: session names and requests to its server, one call each.
 
-Targets are exact (`=name`): by itself tmux takes a prefix for the name. The server gets an environment without secrets,
-because it lives longer than whoever starts it and shows it to every pane.
+Targets are exact (`=name`) because tmux otherwise matches prefixes of names. The server gets an environment without
+secrets: it outlives the process that starts it, and shows its environment to every pane.
 """
 
 import os
@@ -12,22 +12,22 @@ from typing import NamedTuple
 
 from fleet.core.errors import FleetError
 
-#: A server answers in milliseconds; a machine may be very busy.
+#: A server answers in milliseconds, but a machine may be very busy.
 ANSWER_SECONDS = 15.0
-#: More of a screen with its history is not read.
+#: Maximum bytes that are read of a screen with its history.
 MOST_TEXT = 8 * 1024 * 1024
 
-#: What tmux itself writes into a pane whose command has ended.
+#: Text that tmux itself writes into a pane whose command has ended.
 _DEAD = re.compile(r"\n*(?:^|\n)Pane is dead(?: \([^\n]*\))?\Z")
 _KEPT = ("PATH", "HOME", "TERM", "LANG", "TMUX_TMPDIR")
 _SESSIONS = "#{pane_id} #{session_created} #{session_attached} #{pane_dead} #{pane_pid} #{session_name}"
 
 
 class SessionFacts(NamedTuple):
-    """What tmux knows of a session. Its agent's pane is the first one; a user may have opened more."""
+    """A session's facts from tmux. The agent has the first pane; a user may have opened more."""
 
     created: int  # seconds since 1970
-    attached: int  # how many look at it
+    attached: int  # number of attached clients
     dead: bool  # the command in its pane has ended
     pane_pid: int
 
@@ -37,7 +37,7 @@ def has_tmux() -> bool:
 
 
 def version() -> str:
-    """What tmux says that it is; empty where there is none. FleetError: it does not answer."""
+    """Return tmux's version. Empty if tmux is not installed. Raises FleetError if it does not answer."""
     if not has_tmux():
         return ""
     try:
@@ -48,13 +48,16 @@ def version() -> str:
 
 
 def tmux_argv(socket: str, *words: str, config: str | None = None) -> list[str]:
-    """The command line of a tmux call. A word that ends in `;` would end a command; `;` alone is meant to."""
+    """Return the command line of a tmux call.
+
+    A word's final `;` is escaped because it would end the tmux command. A word that is only `;` separates commands.
+    """
     plain = [f"{word[:-1]}\\;" if word.endswith(";") and word != ";" else word for word in words]
     return ["tmux", "-u", "-L", socket, "-f", config or os.devnull, *plain]
 
 
 def tmux_environment() -> dict[str, str]:
-    """What a server may know of our environment."""
+    """Return the part of our environment that a server may see."""
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
     return {"TERM": "screen-256color"} | kept
 
@@ -62,7 +65,7 @@ def tmux_environment() -> dict[str, str]:
 def call(
     socket: str, *words: str, stdin: bytes = b"", config: str | None = None
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Call tmux and wait for its answer, whatever it is. FleetError: there is no tmux, or it does not answer."""
+    """Call tmux and return its result, even a failure. Raises FleetError if tmux is missing or does not answer."""
     argv = tmux_argv(socket, *words, config=config)
     try:
         return subprocess.run(
@@ -79,14 +82,14 @@ def reason(done: "subprocess.CompletedProcess[bytes]") -> str:
 
 
 def sessions(socket: str) -> dict[str, SessionFacts]:
-    """Every session by its name; none when there is no server."""
+    """Return every session by its name. Empty if no server runs."""
     if not has_tmux():
         return {}
     return read_sessions(call(socket, "list-panes", "-a", "-F", _SESSIONS).stdout.decode(errors="replace"))
 
 
 def read_sessions(text: str) -> dict[str, SessionFacts]:
-    """The sessions in tmux's list of panes; of each its oldest pane counts."""
+    """Return the sessions in tmux's list of panes. The oldest pane represents its session."""
     found: dict[str, tuple[int, SessionFacts]] = {}
     for line in text.splitlines():
         fields = line.split(" ", 5)
@@ -99,28 +102,28 @@ def read_sessions(text: str) -> dict[str, SessionFacts]:
 
 
 def attach_argv(socket: str, name: str) -> list[str]:
-    """What enters a session; from inside a pane of the same server tmux refuses it, and says so."""
+    """Return the command that attaches to a session. tmux refuses it from a pane of the same server, with a message."""
     return tmux_argv(socket, "attach-session", "-t", f"={name}")
 
 
 def kill_session(socket: str, name: str) -> None:
-    """End a session and what runs in it. No error when there is none."""
+    """End a session and what runs in it. Do nothing if it does not exist."""
     if has_tmux():
         call(socket, "kill-session", "-t", f"={name}")
 
 
 def capture(socket: str, name: str, lines: int = 0) -> str:
-    """What a session shows, with so many lines of its history; empty when there is none."""
+    """Return a session's screen with `lines` lines of its history. Empty if it does not exist."""
     return text_of(call(socket, *capture_words(f"={name}:", lines)).stdout) if has_tmux() else ""
 
 
 def capture_words(target: str, lines: int) -> tuple[str, ...]:
-    """The tmux command for what a pane shows: wrapped lines are joined."""
+    """Return the tmux command that captures a pane. Wrapped lines are joined."""
     return ("capture-pane", "-p", "-J", "-S", str(-max(0, lines)), "-t", target)
 
 
 def text_of(data: bytes) -> str:
-    """A captured screen as text: its newest part, without the blanks that fill it up and tmux's word on its end."""
+    """Return a captured screen as text: its newest part, without trailing blanks and tmux's message about the end."""
     text = data[-MOST_TEXT:].decode("utf-8", "replace")
     text = "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")
     return _DEAD.sub("", text).rstrip("\n")

@@ -1,8 +1,9 @@
-"""A process that is kept apart: from the network, from folders that are not its to see, from writing outside its own.
+"""Restrictions on a process: no network, some folders hidden, writes only to its own folders.
 
-What the system does not allow is not had; which of it was is told by `had`, in the words below. It is done in the
-agent's process before it becomes the agent, in namespaces of its own: the shim stays where it can reach its folder.
-A root keeps only the capabilities that containers usually have, or it would undo all of this with one call.
+Restrictions that the system does not support are skipped; `had` lists those that took effect. They are applied in the
+agent's process before it executes the agent, in its own namespaces. The shim stays outside, where it can reach its
+folder. Root keeps only the capabilities that containers usually have, because otherwise one call could undo all of
+this.
 """
 
 import fcntl
@@ -26,7 +27,7 @@ SIOCSIFFLAGS, UP_AND_RUNNING = 0x8914, 0x41
 
 
 class Apart:
-    """What one process is kept from, and what of it was had."""
+    """The restrictions of one process, and those that took effect."""
 
     def __init__(self, wanted: "dict[str, Any]") -> None:
         self._wanted = wanted
@@ -37,17 +38,17 @@ class Apart:
         self._kernel = Kernel()
 
     def in_child(self) -> None:
-        """Go apart as far as the system allows, and say how far that was."""
+        """Apply the restrictions as far as the system allows, and report which took effect."""
         had: list[str] = []
         try:
             self._leave(had)
             self._limit()
-        except Exception as error:  # noqa: BLE001 - what is missing is said, and nothing fails for it
+        except Exception as error:  # noqa: BLE001 - a missing restriction is reported and fails nothing
             had.append(f"fault: {error}")
         os.write(self._tell, encode({"had": had}).encode()[:60_000])
 
     def hear(self) -> None:
-        """Learn what the child said; it has become the agent, or has ended."""
+        """Read the child's report. By then the child has become the agent, or has ended."""
         os.close(self._tell)
         said = os.read(self._told, 65_536)
         os.close(self._told)
@@ -69,7 +70,7 @@ class Apart:
                 had += Covers(self._kernel, self._wanted).make()
 
     def _unshared(self, spaces: list[int]) -> list[int]:
-        """Those of the namespaces that we are in now; with a user namespace around them where that is needed."""
+        """Enter the namespaces and return those that were entered. Add a user namespace if that is needed."""
         for user in (0, NEWUSER):
             who = (os.geteuid(), os.getegid())
             if self._kernel.unshare(sum(spaces) | user):
@@ -82,7 +83,7 @@ class Apart:
         if not self._strict:
             return
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if self.most and os.geteuid():  # the kernel counts threads, of all that the user has here; root it does not
+        if self.most and os.geteuid():  # the kernel counts all threads of the user here; it does not count root's
             most = self.most * 4
             _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
             if hard == resource.RLIM_INFINITY or hard > most:
@@ -96,7 +97,7 @@ class Apart:
 
 
 def map_user(user: int, group: int) -> None:
-    """In a new user namespace: be whom we were."""
+    """Map the previous user and group into a new user namespace."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         handle = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -106,12 +107,12 @@ def map_user(user: int, group: int) -> None:
 
 
 def _raise_loopback() -> None:
-    """Tests talk to servers of their own."""
+    """Bring up the loopback interface, because tests use their own local servers."""
     request = b"lo".ljust(16, b"\0") + UP_AND_RUNNING.to_bytes(2, "little") + bytes(22)
     link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         fcntl.ioctl(link, SIOCSIFFLAGS, request)
     except OSError:
-        pass  # it has no network at all then
+        pass  # then it has no network at all
     finally:
         link.close()

@@ -1,4 +1,4 @@
-"""The shim of a process that is kept apart; a program of its own, for others need not wait for what it imports."""
+"""The shim of a restricted process. It is a separate program so that other shims need not load its imports."""
 
 import os
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def make_tree(mark: str) -> "Tree":
-    """The tree of a shim of either kind."""
+    """Return the tree for the shim's containment: a PID namespace, or weak."""
     return Namespace() if os.getpid() == 1 else held(mark)
 
 
 def main() -> None:
-    """Keep the folder that the command line names, and what is started in it apart."""
+    """Manage the folder named on the command line, and restrict its agent."""
     run(make_tree, Apart)

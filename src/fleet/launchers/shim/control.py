@@ -1,6 +1,6 @@
-"""The control socket: whoever holds the folder may ask and is told. A client that does not read is dropped."""
+"""The control socket: every process with access to the folder may connect. A client that does not read is dropped."""
 
-# contextlib would cost as much as all of this.
+# contextlib would cost as much start time as the rest.
 # ruff: noqa: SIM105
 
 import os
@@ -21,7 +21,7 @@ LONGEST_BACKLOG = 128 * 1024
 
 
 class Client:
-    """One connection."""
+    """One connection to the socket."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -30,7 +30,7 @@ class Client:
 
 
 class Control:
-    """Listens in the current folder; a relative name, because a path may be longer than a socket's name."""
+    """Listener in the current folder. It uses a relative path because an absolute one may exceed a socket address."""
 
     def __init__(self, loop: "Loop", answer: "Callable[[dict[str, Any]], dict[str, Any]]") -> None:
         self._loop = loop
@@ -81,7 +81,7 @@ class Control:
         client.heard = bytearray(rest)
         for line in lines:
             if client not in self._clients:
-                break  # it asks and does not read
+                break  # it sends requests but does not read
             self._send(client, _line(self._reply(line)))
 
     def _reply(self, line: bytes) -> "dict[str, Any]":

@@ -1,4 +1,4 @@
-"""What a process sees of the file system: folders covered, others read-only; each step by a call of the kernel."""
+"""A process's view of the file system: some folders covered, others read-only, built from kernel calls."""
 
 # ruff: noqa: PTH103, PTH112
 
@@ -17,21 +17,21 @@ SHARED_MEMORY = "size=512m,mode=1777"
 
 
 class Kernel:
-    """The calls that Python has no words for."""
+    """Kernel calls that Python does not offer."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def unshare(self, flags: int) -> bool:
-        """Whether we have namespaces of our own now."""
+        """Enter new namespaces. Return False if the kernel refuses."""
         return sys.platform == "linux" and not int(self._libc.unshare(ctypes.c_int(flags)))
 
     def prctl(self, option: int, value: int) -> None:
-        """Change something about this process; no matter whether the kernel knows it."""
+        """Set an option of this process. Errors are ignored."""
         self._libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
     def forget_capabilities(self) -> None:
-        """What is inherited over an exec beyond what the bounding set allows: nothing."""
+        """Clear the inheritable capabilities, so that an exec gains nothing beyond the bounding set."""
         head = (ctypes.c_uint32 * 2)(0x20080522, 0)
         sets = (ctypes.c_uint32 * 6)()
         if self._libc.capget(head, sets) == 0:
@@ -39,24 +39,24 @@ class Kernel:
             self._libc.capset(head, sets)
 
     def drop_capabilities(self) -> None:
-        """Have none any more, and be as open to our own user as a process without them is."""
+        """Drop all capabilities, and make the process accessible to its own user like one that never had any."""
         head = (ctypes.c_uint32 * 2)(0x20080522, 0)
         self._libc.capset(head, (ctypes.c_uint32 * 6)())
         self.prctl(SET_DUMPABLE, 1)
 
     def mount(self, source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-        """Raises OSError."""
+        """Mount a file system. Raises OSError."""
         words = [os.fsencode(each) if each else None for each in (source, target, kind)]
         data = options.encode() or None
         if self._libc.mount(*words, ctypes.c_ulong(flags), data):
             raise OSError(ctypes.get_errno(), f"cannot mount on {target}")
 
     def unmount(self, target: str) -> None:
-        """Take the last mount away, whatever uses it."""
+        """Detach the last mount on a path, even if it is in use."""
         self._libc.umount2(os.fsencode(target), DETACH)
 
     def set_read_only(self, path: str, *, on: bool, below: bool = False) -> None:
-        """Raises OSError."""
+        """Set or clear the read-only flag of a mount. Raises OSError."""
         asked = (ctypes.c_uint64 * 4)(READ_ONLY if on else 0, 0 if on else READ_ONLY, 0, 0)
         flags = RECURSIVE if below else 0
         words = (ctypes.c_long(-100), os.fsencode(path), ctypes.c_uint(flags), asked, ctypes.c_size_t(32))
@@ -77,7 +77,7 @@ class Covers:
         self._covered: list[str] = []
 
     def make(self) -> list[str]:
-        """Do what can be done; the words for it."""
+        """Create the mounts that are possible. Return the names of the effective restrictions."""
         had = []
         self._kernel.mount("", "/", flags=REC | PRIVATE)
         kept = [
@@ -96,7 +96,7 @@ class Covers:
         return had
 
     def _cover_temporary(self, kept: list[tuple[str, int]]) -> bool:
-        """The folders that everybody writes to are the process's own."""
+        """Replace the world-writable folders by private ones. Return True if all of them are covered."""
         handle = os.open(self._temporary, os.O_PATH | os.O_CLOEXEC)
         try:
             done = [
@@ -113,7 +113,7 @@ class Covers:
         return not os.path.lexists(path) or self._cover(path, kept, self._empty)
 
     def _cover(self, path: str, kept: list[tuple[str, int]], lay: "Any") -> bool:
-        """Lay something over a path, and show again what of it is kept; all of it or nothing."""
+        """Cover a path and show its kept folders again. Return False, with nothing covered, if any step fails."""
         try:
             lay(path)
         except OSError:
@@ -142,7 +142,10 @@ class Covers:
         self._kernel.mount(f"/proc/self/fd/{handle}", path, flags=BIND | REC)
 
     def _make_read_only(self) -> bool:
-        """Everything but what may be written, and what is the process's own or the kernel's."""
+        """Make everything read-only except the writable folders, the private covers and /proc.
+
+        Return False on failure.
+        """
         own = [path for path in self._covered if path not in self._hidden]
         writable = [*(self._writable or ()), *own]
         try:

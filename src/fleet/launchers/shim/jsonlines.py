@@ -1,4 +1,4 @@
-"""JSON without the json module, whose import would be a third of the shim's start."""
+"""JSON without the json module, whose import would take a third of the shim's start."""
 
 from _json import encode_basestring_ascii, make_scanner
 
@@ -21,7 +21,7 @@ _scan = make_scanner(_Rules())  # type: ignore[arg-type]
 
 
 def decode(text: bytes) -> "dict[str, Any]":
-    """The object in a text; ValueError when there is none."""
+    """Return the JSON object in a text. Raises ValueError if the text is not a JSON object."""
     try:
         value, _ = _scan(text.decode("utf-8", "surrogateescape").strip(), 0)
     except (StopIteration, SystemError, ValueError, RecursionError) as error:
@@ -32,7 +32,7 @@ def decode(text: bytes) -> "dict[str, Any]":
 
 
 def encode(value: "Any") -> str:
-    """The JSON of plain data, on one line."""
+    """Return plain data as JSON on one line."""
     if isinstance(value, str):
         return encode_basestring_ascii(value)
     if value is None or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""One agent from its start to its end: pass on what it prints, answer, and leave nothing of it behind."""
+"""One agent from start to end: forward its output, answer requests, leave nothing of it behind."""
 
 import _signal  # type: ignore[import-not-found]  # see process.py
 import os
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from fleet.launchers.shim.process import Streams
     from fleet.launchers.shim.tree import Tree
 
-#: How often clients are told that the output grew, at most.
+#: Minimum time between messages that report growing output.
 GROWTH_SECONDS = 0.05
-#: How long processes that cannot be killed, a writer outside, or a full disk may hold up the end.
+#: Maximum delays of the end by unkillable processes, an outside writer, or a full disk.
 UNKILLABLE_SECONDS, DRAIN_SECONDS, RECORD_SECONDS = 5.0, 1.0, 60.0
-#: How long an agent may live on when its terminal is gone.
+#: How long an agent may live after its terminal is gone.
 HANGUP_SECONDS = 2.0
-#: How often the processes of a tree are counted that may have only so many.
+#: How often the processes of a tree with a process limit are counted.
 COUNT_SECONDS = 0.25
 
 
@@ -41,13 +41,13 @@ class Shim:
         self._loop = Loop()
         self._started, self._began = time.time(), time.monotonic()
         self._agent = 0
-        self._status: int | None = None  # as wait() gives it
+        self._status: int | None = None  # as returned by wait()
         self._error = ""
         self._cpu, self._peak = 0.0, 0
-        # A tree that has not gone by itself until then is killed.
+        # A tree that has not ended by then is killed.
         self._kill_at: float | None = self._began + spec["seconds"] if spec.get("seconds") else None
         self._count_at = time.monotonic() if apart and apart.most else None
-        self._crowded = False  # it had more processes than it may have
+        self._crowded = False  # it exceeded its process limit
         self._streams, self._stdin = streams, streams.stdin
         self._outputs = streams.outputs
         self._told, self._tell_at = self._sizes(), 0.0
@@ -59,7 +59,7 @@ class Shim:
             self._deadline.put_off(*spec["deadline"])
 
     def serve(self) -> int:
-        """Work until the agent has ended and its record is written; its exit code, as a shell would tell it."""
+        """Work until the agent has ended and its record is written. Return its exit code as a shell reports it."""
         while self._status is None and not self._error:
             self._loop.turn(self._pause())
             self._tell_growth()
@@ -78,7 +78,7 @@ class Shim:
         return 127 if self._error else 128 + record["signal"] if record["signal"] else int(record["status"])
 
     def _count(self) -> None:
-        """A tree that grows without end is killed."""
+        """Kill a tree that exceeds its process limit."""
         if self._apart and self._count_at is not None and time.monotonic() >= self._count_at:
             self._count_at = time.monotonic() + COUNT_SECONDS
             if len(self._tree.others()) > self._apart.most:
@@ -102,13 +102,13 @@ class Shim:
         self._streams.watch(self._loop, self._hung_up)
 
     def _hung_up(self) -> None:
-        """Nobody can reach the agent any more: it may put its things in order, then it has to go."""
+        """Give an agent whose terminal is gone a short time to finish, then kill it."""
         self._kill_at = time.monotonic() + HANGUP_SECONDS
         if self._deadline.is_frozen:
-            self._kill_at = time.monotonic()  # it must not go on, not even for that
+            self._kill_at = time.monotonic()  # it must not resume, not even to finish
             return
         for number in (_signal.SIGHUP, _signal.SIGCONT):
-            self._answer({"do": "signal", "number": number})  # an agent that is not ours to signal is killed later
+            self._answer({"do": "signal", "number": number})  # an agent that we may not signal is killed later
 
     def _take(self, output: "Output") -> None:
         if output.take() is None:
@@ -118,7 +118,7 @@ class Shim:
         pipe = self._stdin.pipe
         if pipe < 0:
             return
-        # The order matters: a descriptor is forgotten before it is closed.
+        # The order matters: a descriptor must be forgotten before it is closed.
         self._loop.forget(pipe)
         self._stdin.feed()
         if self._stdin.busy:
@@ -154,7 +154,7 @@ class Shim:
                 self._status = status
 
     def _pause(self) -> float | None:
-        """How long there is nothing to do unless something happens."""
+        """Return the seconds until the next scheduled work. Return None if none is scheduled."""
         moments = [output.retry_at for output in self._outputs if output.waiting]
         if self._told != self._sizes():
             moments.append(self._tell_at)
@@ -176,7 +176,7 @@ class Shim:
         return [(output.total, output.kept) for output in self._outputs]
 
     def _clear(self) -> int:
-        """Kill and reap every descendant, take what they printed last; how many there were."""
+        """Kill and reap every descendant, and read their last output. Return how many descendants there were."""
         survivors = len(self._tree.others())
         give_up = time.monotonic() + UNKILLABLE_SECONDS
         self._tree.kill(self._agent)
@@ -206,7 +206,7 @@ class Shim:
             "containment": self._tree.containment,
             "agent": self._agent,
             "started_at": instant(self._started),
-            # True also when the clock was set meanwhile, and without the time that it stood still.
+            # Correct even if the clock was set meanwhile, and without the time it was frozen.
             "age": round(time.monotonic() - self._began - self._deadline.frozen_seconds, 3),
             "stdin_open": self._stdin.open,
             **self._deadline.state(),
@@ -215,7 +215,7 @@ class Shim:
         }
 
     def _signal(self, request: "dict[str, Any]") -> None:
-        if self._status is None and self._agent:  # not reaped yet, so its number is still its own
+        if self._status is None and self._agent:  # not reaped yet, so its process id is not reused
             os.killpg(self._agent, int(request["number"]))
 
     def _write(self, request: "dict[str, Any]") -> None:

@@ -1,4 +1,4 @@
-"""Waits for descriptors and calls back."""
+"""An event loop over descriptors with callbacks."""
 
 import select
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """One poll for everything: a silent agent costs nothing."""
+    """One poll for all descriptors, so a silent agent costs nothing."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -16,17 +16,17 @@ class Loop:
         self._writers: dict[int, Callable[[], None]] = {}
 
     def read(self, handle: int, callback: "Callable[[], None]") -> None:
-        """Call whenever there is something to read, or the other end has closed."""
+        """Call `callback` whenever the handle is readable, or the other end has closed."""
         self._readers[handle] = callback
         self._register(handle)
 
     def hangup(self, handle: int, callback: "Callable[[], None]") -> None:
-        """Call when the other end has closed; what there is to read is somebody else's."""
+        """Call `callback` when the other end has closed. The data belongs to another reader."""
         self._readers[handle] = callback
         self._poll.register(handle, 0)
 
     def write(self, handle: int, callback: "Callable[[], None] | None") -> None:
-        """Call whenever something can be written; nothing: no more."""
+        """Call `callback` whenever the handle is writable. None removes the callback."""
         if callback is None:
             if self._writers.pop(handle, None) is None:
                 return
@@ -35,14 +35,14 @@ class Loop:
         self._register(handle)
 
     def forget(self, handle: int) -> None:
-        """Before it is closed."""
+        """Remove a handle. Call this before the handle is closed."""
         if handle in self._readers or handle in self._writers:
             self._readers.pop(handle, None)
             self._writers.pop(handle, None)
             self._poll.unregister(handle)
 
     def turn(self, seconds: float | None) -> None:
-        """Wait for at most so long, then call whoever can go on."""
+        """Wait for at most `seconds`, then call the callbacks of the ready handles."""
         for handle, events in self._poll.poll(None if seconds is None else max(0, int(seconds * 1000) + 1)):
             if events & ~select.POLLOUT and handle in self._readers:
                 self._readers[handle]()

@@ -1,31 +1,31 @@
-"""One stream of the agent: into its file up to a cap; of what does not go there, the newest megabyte is kept."""
+"""One output stream of the agent: written to its file up to a cap. Of the rest, the newest megabyte is kept."""
 
 import os
 import time
 
-#: As much as a pipe holds.
+#: The capacity of a pipe.
 CHUNK = 64 * 1024
-#: What survives of the output beyond the cap, or while the disk is full.
+#: How much is kept of the output beyond the cap, or while the disk is full.
 TAIL = 1024 * 1024
-#: As much of it has room on a disk that filled up meanwhile: taken at the start.
+#: How much of it has reserved space, in case the disk fills up.
 ROOM = 64 * 1024
-#: How long to leave a full disk alone.
+#: How long to wait before retrying a full disk.
 RETRY_SECONDS = 0.5
 
 
 class Output:
-    """A pipe that is always drained, whatever the disk does, so that the agent never waits for us."""
+    """A pipe that is always drained, even if the disk fails, so that the agent never blocks."""
 
     def __init__(self, name: str, cap: int) -> None:
         self.name = name
-        self.total = 0  # bytes the agent printed
+        self.total = 0  # bytes that the agent printed
         self.kept = 0  # bytes in the file
-        self.error = ""  # what the disk said last
+        self.error = ""  # the last disk error
         self._room = cap
-        self._rest = bytearray()  # what is not in the file: beyond the cap, or the disk is full
-        self._gap = False  # something between the file and the rest was dropped
+        self._rest = bytearray()  # output that is not in the file: beyond the cap, or the disk is full
+        self._gap = False  # output between the file and `_rest` was dropped
         self._lost = False
-        self.retry_at = 0.0  # when a full disk is tried again
+        self.retry_at = 0.0  # when to retry a full disk
         self.pipe, self.agents_end = os.pipe()
         os.set_blocking(self.pipe, False)
         self._file = self._create()
@@ -34,16 +34,16 @@ class Output:
 
     @property
     def truncated(self) -> bool:
-        """Whether anything the agent printed is not in the file."""
+        """Return True if any of the agent's output is missing from the file."""
         return self._lost or bool(self._rest)
 
     @property
     def waiting(self) -> bool:
-        """Whether something is kept back by a full disk alone."""
+        """Return True if output is held back only because the disk is full."""
         return bool(self._rest) and self._room > 0
 
     def take(self) -> int | None:
-        """Move a pipeful from the agent; 0 when there is nothing now, none at the end."""
+        """Read one chunk from the agent. Return 0 if none is available now, None at the end."""
         try:
             chunk = os.read(self.pipe, CHUNK)
         except BlockingIOError:
@@ -59,7 +59,7 @@ class Output:
         if not self._rest or not self._room:
             return
         if self._gap:
-            if self._put(b"\n") == 0:  # so that the broken line is not joined with another
+            if self._put(b"\n") == 0:  # so that the truncated line is not joined with another
                 return
             self._rest = self._newest()
             self._gap, self._lost = False, True
@@ -68,9 +68,9 @@ class Output:
         del self._rest[:written]
 
     def write_tail(self) -> None:
-        """Write the newest of what is beyond the cap beside the file, whole lines where there is a gap.
+        """Write the newest output beyond the cap to a separate file, whole lines after a gap.
 
-        A disk that is full gets as much of the end as has room.
+        On a full disk, write as much of the end as fits.
         """
         newest = self._newest()
         while newest and not self._is_written(newest):
@@ -84,18 +84,18 @@ class Output:
             self.error = str(error.strerror)
 
     def _reserve(self) -> None:
-        """Take room for a tail. A disk that is full already may have some at the end."""
+        """Reserve space for a tail. Errors are ignored: a full disk may have space again at the end."""
         try:
             handle = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 os.posix_fallocate(handle, 0, ROOM)
             finally:
                 os.close(handle)
-        except (OSError, AttributeError):  # not every system can
+        except (OSError, AttributeError):  # not every system supports this
             pass
 
     def _is_written(self, newest: bytearray) -> bool:
-        """Write it as the draft of the tail, whole; False when the disk refuses."""
+        """Write the draft of the tail completely. Return False if the disk refuses."""
         try:
             handle = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
@@ -131,7 +131,7 @@ class Output:
             self._gap = True
 
     def _put(self, data: bytes | memoryview) -> int:
-        """Append to the file; how much went in."""
+        """Append to the file. Return how many bytes were written."""
         written, most = 0, min(len(data), self._room)
         with memoryview(data) as view:
             while written < most:
@@ -152,5 +152,5 @@ class Output:
 
 
 def _from_a_line(data: bytearray) -> bytearray:
-    """Without the first line, which is a broken one, unless it is all there is."""
+    """Drop the first line, which is incomplete, unless it is the only one."""
     return data[data.find(b"\n", 0, -1) + 1 :]

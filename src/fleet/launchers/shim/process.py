@@ -1,9 +1,9 @@
-"""The agent's own process: how it is started, and what goes into its stdin."""
+"""The agent's process: its start, and its stdin."""
 
-# contextlib would cost as much as all of this.
+# contextlib would cost as much start time as the rest.
 # ruff: noqa: SIM105
 
-import _signal  # type: ignore[import-not-found]  # signal imports enum: a tenth of the shim's start
+import _signal  # type: ignore[import-not-found]  # importing signal would load enum: a tenth of the shim's start
 import os
 
 from fleet.launchers.shim.output import Output
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from fleet.launchers.shim.loop import Loop
 
-#: More than this waiting for an agent that does not read is refused.
+#: If more bytes wait for an agent that does not read, further text is refused.
 MOST_WAITING = 16 * 1024 * 1024
 
 
 class Stdin:
-    """The agent's stdin: takes text at any time, passes it on as fast as the agent reads."""
+    """The agent's stdin. It accepts text at any time and forwards it as fast as the agent reads."""
 
     def __init__(self, text: str, *, keep: bool) -> None:
         self.agents_end, self.pipe = os.pipe()
@@ -30,16 +30,16 @@ class Stdin:
 
     @property
     def open(self) -> bool:
-        """Whether text may still be written."""
+        """Return True if text may still be written."""
         return self.pipe >= 0 and not self._closing
 
     @property
     def busy(self) -> bool:
-        """Whether something waits for the agent to read."""
+        """Return True if text waits for the agent to read it."""
         return self.pipe >= 0 and bool(self._waiting)
 
     def write(self, text: str) -> str:
-        """Queue text; why not, if not."""
+        """Queue text. Return the reason if it is refused, else an empty string."""
         if not self.open:
             return "stdin is closed"
         if len(self._waiting) + len(text) > MOST_WAITING:
@@ -48,7 +48,7 @@ class Stdin:
         return ""
 
     def close(self) -> str:
-        """End it once everything is written; why not, if not."""
+        """Close stdin once everything is written. Return the reason if that is refused, else an empty string."""
         self._closing = True
         return ""
 
@@ -69,35 +69,35 @@ class Stdin:
 
 
 class Streams:
-    """What an agent reads and prints through. These hooks do nothing, for a kind that does not need them."""
+    """An agent's input and output. The default hooks do nothing."""
 
     stdin: "Stdin"
     outputs: "list[Output]"
 
     @property
     def truncated(self) -> bool:
-        """Whether more was printed than is kept."""
+        """Return True if the agent printed more than is kept."""
         return any(output.truncated for output in self.outputs)
 
     def in_child(self) -> None:
-        """What the agent's process does first: take them for stdin, stdout and stderr."""
+        """Make these the process's stdin, stdout and stderr. Runs in the agent's process."""
 
     def started(self) -> None:
-        """The agent has them, or there is none: let go of its ends."""
+        """Close the agent's ends, after the agent has them or its start has failed."""
 
     def watch(self, loop: "Loop", hung_up: "Callable[[], None]") -> None:
-        """Call when nobody is at the other end any more."""
+        """Call `hung_up` when the other end is gone."""
 
     def stopped(self, pid: int, number: int) -> None:
-        """A child was stopped by this signal."""
+        """React to a child that was stopped by signal `number`."""
 
     def place(self) -> "dict[str, str]":
-        """Where the agent can be looked at."""
+        """Return where a user can view the agent."""
         return {}
 
 
 class Pipes(Streams):
-    """The streams of an agent without a terminal: it gets a session of its own."""
+    """The streams of an agent without a terminal. The agent gets its own session."""
 
     def __init__(self, spec: "dict[str, Any]") -> None:
         self.stdin = Stdin(spec["stdin"], keep=spec["keep_stdin"])
@@ -105,19 +105,22 @@ class Pipes(Streams):
         self._ends = (self.stdin.agents_end, *(output.agents_end for output in self.outputs))
 
     def in_child(self) -> None:
-        """Be the first of a session, and take the pipes."""
+        """Become a session leader and take the pipes."""
         os.setsid()
         for number, stream in enumerate(self._ends):
             os.dup2(stream, number)
 
     def started(self) -> None:
-        """Let go of the agent's ends."""
+        """Close the agent's ends."""
         for stream in self._ends:
             os.close(stream)
 
 
 def start(spec: "dict[str, Any]", umask: int, *in_child: "Callable[[], None]") -> int:
-    """Start the agent, which does this first; OSError with the reason when it cannot be."""
+    """Start the agent and return its process id. The child first runs `in_child`.
+
+    Raises OSError with the reason if the agent cannot be started.
+    """
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,6 +1,6 @@
-"""The shim's program: read what to start, start it, let go of whoever started us, serve until the end."""
+"""The shim's program: read the spec, start the agent, detach from the launcher, serve until the end."""
 
-# contextlib would cost as much as all of this.
+# contextlib would cost as much start time as the rest.
 # ruff: noqa: SIM105
 
 import _signal  # type: ignore[import-not-found]  # see process.py
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Keep the folder that the command line names, as the first process of a PID namespace."""
+    """Manage the folder named on the command line, as the first process of a PID namespace."""
     run(lambda _: Namespace())
 
 
 def run(make_tree: "Callable[[str], Tree]", go_apart: "Callable[[dict[str, Any]], Apart] | None" = None) -> None:
-    """`… <folder> <lock>`: the lock is a descriptor, held by whoever started us, so that none comes between."""
+    """Run `… <folder> <lock>`.
+
+    The lock is a descriptor that the launcher already holds, so no other shim can intervene.
+    """
     keep(sys.argv[-2], int(sys.argv[-1]), make_tree, go_apart)
 
 
@@ -38,7 +41,7 @@ def keep(
     make_tree: "Callable[[str], Tree]",
     go_apart: "Callable[[dict[str, Any]], Apart] | None" = None,
 ) -> "NoReturn":
-    """Keep this folder, whose lock we hold, until its agent has ended."""
+    """Manage this folder, whose lock we hold, until its agent has ended."""
     os.set_inheritable(lock, False)
     umask = settle(folder)
     try:
@@ -52,13 +55,13 @@ def keep(
     except Exception as error:
         confess(error)
         raise
-    os._exit(0)  # what Python would tidy up is gone with us
+    os._exit(0)  # skips Python's cleanup, which is not needed
 
 
 def settle(folder: str) -> int:
-    """Work in the folder, privately, whatever ends around us; the umask that the agent shall have."""
+    """Enter the folder with private file modes and ignore terminal signals. Return the umask for the agent."""
     for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM, _signal.SIGQUIT):
-        _signal.signal(number, _signal.SIG_IGN)  # the end of a terminal or of the supervisor is not the agent's
+        _signal.signal(number, _signal.SIG_IGN)  # the agent must survive the end of a terminal or of the supervisor
     umask = os.umask(0o077)
     os.chdir(folder)
     return umask
@@ -74,16 +77,16 @@ def read_spec() -> "dict[str, Any]":
 
 
 def drop_spec() -> None:
-    """Take it away: it is started once, and the agent's environment may hold secrets."""
+    """Remove the spec. It is used only once, and its environment may hold secrets."""
     os.unlink("spec.json")  # noqa: PTH108
 
 
 def _detach() -> None:
-    """Tell whoever waits on stdout that the agent runs, and let go of it."""
+    """Report to the launcher on stdout that the agent runs, then detach from stdin, stdout and stderr."""
     try:
         os.write(1, b"ready\n")
     except OSError:
-        pass  # killed meanwhile: its successor finds us by the lock
+        pass  # the launcher was killed; its successor finds us by the lock
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)
@@ -91,7 +94,7 @@ def _detach() -> None:
 
 
 def confess(error: Exception) -> None:
-    """Leave word why the shim itself failed."""
+    """Record in a file why the shim itself failed."""
     try:
         handle = os.open("shim.error", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         os.write(handle, encode({"error": f"{type(error).__name__}: {error}"}).encode())

@@ -1,4 +1,4 @@
-"""The exit record: written into room that was taken at the start, so that a disk that filled up does not lose it."""
+"""The exit record. Its disk space is reserved at the start, so that a full disk does not lose the record."""
 
 import os
 import time
@@ -13,7 +13,7 @@ _DRAFT, _RECORD, _ROOM = ".exit.json.new", "exit.json", 4096
 
 
 def reserve_record() -> None:
-    """Take the room for the exit record. A disk that is full already may have some at the end."""
+    """Reserve space for the exit record. Errors are ignored: a full disk may have space again at the end."""
     try:
         handle = os.open(_DRAFT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -25,7 +25,10 @@ def reserve_record() -> None:
 
 
 def write_record(record: "dict[str, Any]") -> bool:
-    """Put the exit record in place, whole; False when the disk refuses. Not flushed: a power cut ends the agent too."""
+    """Write the exit record atomically. Return False if the disk refuses.
+
+    It is not flushed to disk, because a power cut ends the agent too.
+    """
     data = encode(record).encode()
     try:
         handle = os.open(_DRAFT, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -42,7 +45,7 @@ def write_record(record: "dict[str, Any]") -> bool:
 
 
 def has_record() -> bool:
-    """Whether the exit record is in place."""
+    """Return True if the exit record is in place."""
     try:
         os.stat(_RECORD)  # noqa: PTH116
     except OSError:
@@ -51,5 +54,5 @@ def has_record() -> bool:
 
 
 def instant(seconds: float) -> str:
-    """A moment in UTC, as text that sorts."""
+    """Return a time in UTC, as text that sorts."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03}Z"

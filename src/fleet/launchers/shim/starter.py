@@ -1,13 +1,13 @@
-"""The starter: a process that has the shim in memory and forks one for each agent, so that none waits for Python.
+"""The starter: a process that has the shim in memory and forks one for each agent, without Python's start time.
 
-It reads from a socket until whoever holds the other end is gone. A request is `{"folder": …, "space": …, "apart": …}`
-with two descriptors: the lock of the folder, which is held, and the pipe on which the shim says that it is ready, or
-why not. The space is a PID namespace, "plain" or inside a "user" namespace, or "" for none. A shim that comes out of
-this is the same as one that was started alone: no parent but init, a session of its own, no descriptor but the lock,
-its folder in its command line. It is not the starter's to end.
+It reads requests from a socket until the other end closes. A request is `{"folder": …, "space": …, "apart": …}` with
+two descriptors: the folder's lock, which is held, and a pipe. On the pipe the shim reports that it is ready, or why it
+is not. The space is a PID namespace, "plain" or inside a "user" namespace, or "" for none. Such a shim equals one that
+was started separately: no parent but init, its own session, no descriptor but the lock, its folder in its command line.
+The starter cannot end it.
 """
 
-# contextlib would cost as much as all of this.
+# contextlib would cost as much start time as the rest.
 # ruff: noqa: SIM105
 
 import _signal  # type: ignore[import-not-found]  # see process.py
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 NEWPID, NOEXEC = 0x20000000, 8
 LONGEST_REQUEST = 64 * 1024
-#: The lock, in a shim; nothing above it is open.
+#: The lock's descriptor in a shim. Higher descriptors are closed.
 LOCK, HIGHEST = 3, 1024
 
 
 def main() -> None:
-    """`… <socket> <room>`: serve until the other end is closed."""
+    """Run `… <socket> <room>`: serve until the other end is closed."""
     title, kernel = Title(), Kernel()
-    title.end_in("")  # `ps` need not show the room
+    title.end_in("")  # keeps the padding out of `ps`
     link = socket(fileno=int(sys.argv[-2]))
     os.set_inheritable(link.fileno(), False)
-    _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # what is forked here is waited for by nobody
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nothing waits for the forked processes
     gc.collect()
-    gc.freeze()  # what is there now is never garbage: forks share it
+    gc.freeze()  # existing objects are never garbage; excluding them keeps their memory shared with the forks
     while True:
         data, given, _, _ = link.recvmsg(LONGEST_REQUEST, CMSG_LEN(2 * 4), MSG_CMSG_CLOEXEC)
         if not data:
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 class Start:
-    """One shim, from the request to its first own step."""
+    """One shim, from the request until it runs its own code."""
 
     def __init__(self, title: Title, kernel: Kernel, asked: "dict[str, Any]", lock: int, saying: int) -> None:
         self._title, self._kernel = title, kernel
@@ -68,18 +68,18 @@ class Start:
         self._lock, self._saying = lock, saying
 
     def fork(self) -> None:
-        """Start it, as nobody's child: whoever stands between ends at once."""
+        """Start the shim as a child of init. The process in between exits at once."""
         if os.fork() == 0:
             self._finish(self._leave)
 
     def _finish(self, do: "Callable[[], None]") -> "NoReturn":
-        """Do this and end; never return into the starter's own code."""
+        """Call `do` and exit. Never return into the starter's own code."""
         try:
             do()
-        except BaseException as error:  # noqa: BLE001 - a shim that cannot be says so, whatever it is
+        except BaseException as error:  # noqa: BLE001 - a shim reports every error that prevents its start
             _say(self._saying, error)
         finally:
-            os.close(self._lock)  # before the pipe: who hears of the end finds the folder free
+            os.close(self._lock)  # before the pipe: a reader that sees its end finds the folder free
             os._exit(0)
 
     def _leave(self) -> None:
@@ -98,8 +98,11 @@ class Start:
         keep(self._folder, LOCK, make_tree, Apart if self._apart else None)
 
     def _hold(self) -> None:
-        """Go on as the first process of a PID namespace. We stay outside and hold the lock until the last is gone."""
-        self._title.be("fleet-unshare", self._folder)  # not to be taken for the shim
+        """Continue as the first process of a PID namespace. The parent stays outside.
+
+        It holds the lock until the last process inside has ended.
+        """
+        self._title.be("fleet-unshare", self._folder)  # so that it is not mistaken for the shim
         who = (os.geteuid(), os.getegid())
         user = NEWUSER if self._space == "user" else 0
         if not self._kernel.unshare(NEWPID | NEWNS | user):
@@ -114,7 +117,7 @@ class Start:
             os._exit(0)
         self._kernel.mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
         if user and os.geteuid():
-            self._kernel.drop_capabilities()  # which a program that is begun there does not have
+            self._kernel.drop_capabilities()  # a program executed there would have none either
 
     def _take_descriptors(self) -> None:
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

@@ -1,7 +1,8 @@
-"""The shim as the command of a terminal's pane: the agent reads and prints on the terminal itself.
+"""The shim as the command of a terminal's pane. The agent reads from and prints to the terminal itself.
 
-The agent is the foreground group of the terminal, so what is typed reaches it alone. The shim stays in the group that
-the terminal was opened with, holds the folder, answers on its socket, and takes the tree along when the terminal goes.
+The agent is the foreground process group of the terminal, so it alone receives the keyboard input. The shim stays in
+the terminal's original group. It manages the folder, answers on its socket, and ends the tree when the terminal goes
+away.
 """
 
 import _signal  # type: ignore[import-not-found]  # see process.py
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
     from fleet.launchers.shim.loop import Loop
     from fleet.launchers.shim.tree import Tree
 
-#: What only the pane knows; the agent's environment comes from the spec otherwise.
+#: Variables that only the pane knows. All others come from the spec.
 OF_THE_PANE = ("TERM", "TMUX", "TMUX_PANE")
-#: The size is the terminal's, and changes.
+#: The size belongs to the terminal, and changes.
 NOT_OF_THE_SPEC = (*OF_THE_PANE, "COLUMNS", "LINES")
-#: Somebody may be looking whether the lock is held, which is a shared lock for an instant.
+#: Another process may test the lock, which holds a shared lock for an instant.
 LOCK_SECONDS = 1.0
 
 
 class Keyboard(Stdin):
-    """No stdin to write to: a terminal is typed into."""
+    """A stdin that cannot be written to, because users type into a terminal."""
 
     def __init__(self) -> None:
         self.pipe = -1
@@ -48,7 +49,7 @@ class Keyboard(Stdin):
 
 
 class Terminal(Streams):
-    """The terminal that the shim was started in."""
+    """The terminal in which the shim was started."""
 
     def __init__(self, spec: "dict[str, Any]") -> None:
         self.stdin, self.outputs = Keyboard(), []
@@ -57,14 +58,14 @@ class Terminal(Streams):
 
     @property
     def truncated(self) -> bool:
-        """Whether the log of the terminal is as long as it may be."""
+        """Return True if the terminal's log has reached its cap."""
         try:
             return os.stat("stdout").st_size >= self._cap - self._cap % 512  # noqa: PTH116 - see the log's limit
         except OSError:
             return False
 
     def in_child(self) -> None:
-        """Be the group that is typed to. The session stays: who leaves it loses the terminal."""
+        """Become the foreground process group. It stays in the session because leaving it would lose the terminal."""
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())
 
@@ -76,7 +77,7 @@ class Terminal(Streams):
         loop.hangup(0, gone)
 
     def stopped(self, pid: int, number: int) -> None:
-        """Ctrl-Z: there is no shell here that could bring it back, so it goes on at once."""
+        """Resume an agent stopped by Ctrl-Z, because no shell here could resume it."""
         if number not in (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU):
             return
         try:
@@ -84,7 +85,7 @@ class Terminal(Streams):
             os.tcsetpgrp(0, group)
             os.killpg(group, _signal.SIGCONT)
         except OSError:
-            pass  # it or the terminal is gone
+            pass  # the agent or the terminal is gone
 
     def place(self) -> "dict[str, str]":
         return {"session": self._session, "pane": os.environ.get("TMUX_PANE", "")}
@@ -94,7 +95,7 @@ def main(
     make_tree: "Callable[[str], Tree]" = lambda _: Namespace(),
     go_apart: "Callable[[dict[str, Any]], Apart] | None" = None,
 ) -> None:
-    """`… <folder> <lock> <token>`: the lock is a descriptor that is held, or `-`: then it is taken here."""
+    """Run `… <folder> <lock> <token>`. The lock is a held descriptor, or `-` to take the lock here."""
     folder, lock, token = sys.argv[-3:]
     umask = settle(folder)
     ignore_keys()
@@ -103,7 +104,7 @@ def main(
 
 
 def ignore_keys() -> None:
-    """We are not the ones who are typed to."""
+    """Ignore job control signals, because the keyboard input is for the agent."""
     for number in (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU):
         _signal.signal(number, _signal.SIG_IGN)
 
@@ -114,7 +115,7 @@ def keep(
     make_tree: "Callable[[str], Tree]",
     go_apart: "Callable[[dict[str, Any]], Apart] | None",
 ) -> "NoReturn":
-    """Start the agent in the current folder, and keep it until it has ended."""
+    """Start the agent in the current folder, and manage it until it has ended."""
     try:
         spec["env"] = environment(spec["env"])
         reserve_record()
@@ -123,11 +124,11 @@ def keep(
     except Exception as error:
         confess(error)
         raise
-    os._exit(code)  # what Python would tidy up is gone with us
+    os._exit(code)  # skips Python's cleanup, which is not needed
 
 
 def environment(told: "dict[str, str]") -> "dict[str, str]":
-    """What the spec says, and of the pane what only it knows."""
+    """Return the spec's environment with the variables that only the pane knows."""
     kept = {name: value for name, value in told.items() if name not in NOT_OF_THE_SPEC}
     return kept | {name: os.environ[name] for name in OF_THE_PANE if name in os.environ}
 
@@ -147,14 +148,14 @@ def take_lock() -> int:
 
 
 def take_spec(token: str) -> "dict[str, Any]":
-    """What to start, if it is still wanted: whoever found the folder free meanwhile has taken it away."""
+    """Take the spec and return it. Raises SystemExit if the start was withdrawn meanwhile."""
     try:
         spec = read_spec()
     except OSError:
         spec = {}
     if spec.get("token") != token:
         raise SystemExit("this start was given up meanwhile")
-    # Before the spec goes: an agent that may have been started is never taken for one that was not.
+    # Before the spec is removed: an agent that may have started must not look like one that did not.
     os.close(os.open("started", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     drop_spec()
     return spec

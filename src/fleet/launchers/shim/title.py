@@ -1,26 +1,26 @@
-"""What a process is seen as: one that was forked, or waited for its folder, has that in its command line all the same.
+"""The visible command line of a process, so that a forked shim shows its folder there.
 
-Its last argument is room that is written over. Whoever looks for the shim of a folder looks there.
+The last argument is padding that is overwritten. fleet finds a folder's shim by its command line.
 """
 
 import os
 
-#: No path that can be entered is longer.
+#: Longer than any usable path.
 ROOM = " " * 4096
 
 
 class Title:
-    """The command line of this process, in its memory; forked processes have it in the same place."""
+    """The command line of this process, in its memory. Forked processes have it at the same address."""
 
     def __init__(self) -> None:
         self._begin, self._words = _read()
 
     def end_in(self, word: str) -> None:
-        """Be seen with this as the last argument. Where there is no room, or it cannot be reached: as before."""
+        """Show `word` as the last argument. Change nothing if the padding is too short or unreachable."""
         self._write(self._words.removesuffix(ROOM.encode()) + os.fsencode(word))
 
     def be(self, *words: str) -> None:
-        """Be seen with this command line."""
+        """Show this command line."""
         self._write(b"\0".join(map(os.fsencode, words)))
 
     def _write(self, data: bytes) -> None:
@@ -36,10 +36,11 @@ class Title:
 
 
 def _read() -> tuple[int, bytes]:
-    """Where the arguments are, and what they are; nothing where they cannot be reached."""
+    """Return address and content of the arguments. Return 0 and b"" if they are unreachable."""
     try:
         with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
-            # The command's name stands in brackets and may hold anything; then the arguments are field 48 and 49.
+            # The command's name is in parentheses and may contain anything. After it, the arguments are fields 48 and
+            # 49.
             begin, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
         memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:

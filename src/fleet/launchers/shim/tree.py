@@ -1,6 +1,6 @@
-"""Everything that descends from the agent: how it is seen, counted and killed."""
+"""The agent's process tree: how it is listed, counted, frozen and killed."""
 
-# contextlib would cost as much as all of this.
+# contextlib would cost as much start time as the rest.
 # ruff: noqa: SIM105
 
 import _signal  # type: ignore[import-not-found]  # see process.py
@@ -13,40 +13,40 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Tree(Protocol):
-        """How well descendants are held depends on the system."""
+        """All descendants of the shim. How reliably they are held depends on the system."""
 
         containment: str
 
         def others(self) -> list[int]:
-            """Every living process of the tree but the shim."""
+            """Return every living process of the tree except the shim."""
 
         def kill(self, agent: int) -> None:
             """Kill all of them at once."""
 
         def freeze(self) -> int:
-            """Stop all of them where they are, also those that came or went on since; how many still move."""
+            """Stop all of them, including processes that were started or resumed since. Return how many still move."""
 
         def thaw(self) -> None:
-            """Let them go on, but for those that were stopped before."""
+            """Resume them, except those that were stopped before the freeze."""
 
         def used(self) -> tuple[float, int]:
-            """CPU seconds of all of them so far, the ended ones included, and the memory they hold now, in KiB."""
+            """Return their CPU seconds so far, including ended processes, and their current memory in KiB."""
 
         def in_child(self) -> None:
-            """What the agent's process does before it becomes the agent."""
+            """Prepare the agent's process before it executes the agent."""
 
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 KILL = 9
-#: The letters of those who do nothing: stopped, held by a debugger, dead, gone.
+#: Kernel letters of processes that do not run: stopped, traced, zombie, dead, gone.
 STANDING = (b"T", b"t", b"Z", b"X", b"")
-#: How often, and in what distance, it is looked whether all of a tree stand still.
+#: How often, and at what interval, a freeze checks whether the whole tree has stopped.
 FREEZE_LOOKS, FREEZE_SECONDS = 40, 0.002
 
 
 class Namespace:
-    """A PID namespace whose first process is the shim: nothing leaves it, and it dies with the shim."""
+    """A PID namespace whose first process is the shim. Nothing leaves it, and it dies with the shim."""
 
     containment = "pid namespace"
 
@@ -57,41 +57,40 @@ class Namespace:
         self._ice = Ice()
 
     def others(self) -> list[int]:
-        """Every living process here but the shim."""
+        """Return every living process of the namespace except the shim."""
         return [pid for pid, _, alive, _ in processes() if alive and pid != 1]
 
     def kill(self, agent: int) -> None:
-        """One call of the kernel: a process that is just being forked does not escape it."""
+        """Kill all by one kernel call, which even a process that is just being forked cannot escape."""
         send(-1, KILL)
 
     def freeze(self) -> int:
-        """One call of the kernel again."""
+        """Stop all by one kernel call."""
         return self._ice.form(self.others, lambda _: send(-1, _signal.SIGSTOP))
 
     def thaw(self) -> None:
-        """Each of them, for some may have been stopped before."""
+        """Resume each process separately, because some may have been stopped before."""
         self._ice.melt(self.others)
 
     def used(self) -> tuple[float, int]:
-        """CPU: the living, with what they reaped, and what was reaped here; memory: the living."""
+        """Return CPU time of living and reaped processes, and memory of the living ones."""
         found = [(pid, seconds) for pid, _, _, seconds in processes() if pid != 1]
         return reaped_seconds() + sum(seconds for _, seconds in found), sum(resident_kb(pid) for pid, _ in found)
 
     def in_child(self) -> None:
-        """Nothing: the kernel does it all."""
+        """Do nothing: the kernel does all the work."""
 
 
 class Ice:
-    """What a freeze has to remember: who stood still already, by Ctrl-Z say, is not set going by its end."""
+    """State of a freeze: processes that were already stopped before it, for example by Ctrl-Z. A thaw skips them."""
 
     def __init__(self) -> None:
-        self._still: set[int] | None = None  # none: nothing is frozen
+        self._still: set[int] | None = None  # None: not frozen
 
     def form(self, others: "Callable[[], list[int]]", stop: "Callable[[list[int]], None]") -> int:
-        """Have them stopped until none is seen to move; how many still do when that takes too long.
+        """Stop the processes until none moves. Return how many still move when time is up.
 
-        One that was seen before it stopped may have left a child behind that was not: only a second look which finds
-        nobody else is the last.
+        A process may have left an unseen child just before it stopped. So the last look must find no new process.
         """
         if self._still is None:
             self._still = {pid for pid in others() if state(pid) == b"T"}
@@ -104,18 +103,18 @@ class Ice:
             standing = set(seen).difference(moving)
             if moving:
                 stop(moving)
-                time.sleep(FREEZE_SECONDS)  # a signal is noticed when a process has its next turn
+                time.sleep(FREEZE_SECONDS)  # a process notices a signal only when it is scheduled
         return len(moving)
 
     def melt(self, others: "Callable[[], list[int]]") -> None:
-        """Let the others go on; children before their parents, who would take them for stopped."""
+        """Resume the other processes, children before parents. A parent would otherwise see its child as stopped."""
         still, self._still = self._still or set(), None
         for pid in sorted(set(others()) - still, reverse=True):
             send(pid, _signal.SIGCONT)
 
 
 def send(pid: int, number: int) -> None:
-    """A signal to one process, or with a negative number to a group; no matter whether it is there."""
+    """Send a signal to a process, or with a negative number to a group. Missing processes are ignored."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -123,13 +122,13 @@ def send(pid: int, number: int) -> None:
 
 
 def state(pid: int) -> bytes:
-    """The kernel's letter for what a process does; empty: it is gone."""
+    """Return the kernel's letter for a process's state. Empty if the process is gone."""
     text = read(f"/proc/{pid}/stat")
     return text[text.rfind(b")") + 2 :][:1]
 
 
 def processes() -> "Iterator[tuple[int, int, bool, float]]":
-    """Of each process that /proc shows: pid, parent, whether it lives, CPU seconds with its reaped children."""
+    """Yield each process in /proc: pid, parent, whether it lives, CPU seconds including its reaped children."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208
     except OSError:
@@ -138,7 +137,7 @@ def processes() -> "Iterator[tuple[int, int, bool, float]]":
         if not name.isdigit():
             continue
         text = read(f"/proc/{name}/stat")
-        # The command's name stands in brackets and may hold anything, brackets too.
+        # The command's name is in parentheses and may contain anything, even parentheses.
         fields = text[text.rfind(b")") + 2 :].split()
         if len(fields) > 14:
             seconds = sum(map(int, fields[11:15])) / TICKS
@@ -146,19 +145,19 @@ def processes() -> "Iterator[tuple[int, int, bool, float]]":
 
 
 def resident_kb(pid: int) -> int:
-    """The memory that a process holds now; pages that it shares with others count in full."""
+    """Return a process's current memory in KiB. Shared pages count in full."""
     fields = read(f"/proc/{pid}/statm").split()
     return int(fields[1]) * PAGE // 1024 if len(fields) > 1 else 0
 
 
 def reaped_seconds() -> float:
-    """CPU time of the children that were waited for, and of theirs."""
+    """Return the CPU time of all reaped descendants."""
     spent = os.times()
     return spent.children_user + spent.children_system
 
 
 def read(path: str) -> bytes:
-    """A file of /proc; nothing when its process has ended or is not ours."""
+    """Return a file of /proc. Empty if the process has ended or belongs to another user."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

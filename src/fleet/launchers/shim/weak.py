@@ -1,9 +1,9 @@
-"""The shim where PID namespaces are not to be had: descendants are held as well as can be, and the run says "weak".
+"""The shim for systems without PID namespaces. It holds descendants as well as possible; the run records "weak".
 
-Orphans come to the shim (child subreaper), and whatever carries the run's mark in its environment is found in /proc.
-The step before the shim waits for its end: should it be killed with -9, the orphans come to that step, which kills them
-and only then lets go of the lock. What this cannot do: when both are killed, only the agent's own process goes with
-them (PDEATHSIG).
+The shim adopts orphans (child subreaper), and finds processes in /proc that have the run's mark in their environment.
+An outer process waits for the shim's end. If the shim is killed with -9, the outer process adopts the orphans, kills
+them, and only then releases the lock. Limitation: if both are killed, only the agent's own process dies with them
+(PDEATHSIG).
 """
 
 import _signal  # type: ignore[import-not-found]  # see process.py
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-#: How long processes that cannot be killed may keep the lock, and how often it is looked whether they have gone.
+#: How long unkillable processes may hold the lock, and how often their end is checked.
 UNKILLABLE_SECONDS, LOOK_SECONDS = 5.0, 0.005
 
 
 def held(mark: str) -> "Descendants":
-    """The tree of the shim that we go on as, in a process of our own; in this one we stay, and wait for its end."""
+    """Fork and return the tree in the child, which continues as the shim. The parent waits for the child's end."""
     if sys.platform == "linux":
         outside = Descendants(mark)
         if pid := os.fork():
@@ -36,14 +36,14 @@ def held(mark: str) -> "Descendants":
 
 
 def _outlive(shim: int, tree: "Descendants") -> "NoReturn":
-    """Wait for the end of the shim, let nothing of its agent be left, and end as it did. The lock is ours as well."""
+    """Wait for the shim's end, clear what its agent left, and exit with its code. This process also holds the lock."""
     code = 1
     try:
-        Title().be("fleet-weak", os.getcwd())  # noqa: PTH109 - not to be taken for the shim
+        Title().be("fleet-weak", os.getcwd())  # noqa: PTH109 - so that it is not mistaken for the shim
         _let_go()
         _, status = os.waitpid(shim, 0)
         code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        if not has_record():  # else it saw to that itself, and what has the mark now is another's
+        if not has_record():  # otherwise the shim has cleared, and processes with the mark now belong to a new run
             _clear(tree)
     finally:
         os._exit(code)  # never return into the shim's own code
@@ -57,7 +57,7 @@ def _clear(tree: "Descendants") -> None:
 
 
 def _let_go() -> None:
-    """Of everything but the lock: who waits for the end of what the shim has open does not wait for us."""
+    """Close everything but the lock. Readers of the shim's pipes then see their end without waiting for us."""
     lock = os.stat("lock")  # noqa: PTH116
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
@@ -67,7 +67,7 @@ def _let_go() -> None:
             elif number != nothing and not os.path.samestat(os.fstat(number), lock):
                 os.close(number)
         except OSError:
-            pass  # the one by which they were listed
+            pass  # the descriptor that was used for the listing
     os.close(nothing)
 
 
@@ -83,7 +83,7 @@ class Descendants:
         self._prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def others(self) -> list[int]:
-        """Every living process below the shim, by parent or by mark."""
+        """Return every living process below the shim, by parent or by mark."""
         found = list(processes())
         below = {self._me}
         size = 0
@@ -93,14 +93,14 @@ class Descendants:
         return [pid for pid, _, alive, _ in found if alive and pid != self._me and (pid in below or self._marked(pid))]
 
     def kill(self, agent: int) -> None:
-        """The agent's group first, then each of the others; what they fork meanwhile is found by the next call."""
+        """Kill the agent's group, then each other process. The next call finds what they forked meanwhile."""
         if agent:
             send(-agent, KILL)
         for pid in self.others():
             send(pid, KILL)
 
     def freeze(self) -> int:
-        """Each of them; what they fork meanwhile is found by the next look."""
+        """Stop each process. The next look finds what they forked meanwhile."""
 
         def stop(moving: list[int]) -> None:
             for pid in moving:
@@ -112,13 +112,13 @@ class Descendants:
         self._ice.melt(self.others)
 
     def used(self) -> tuple[float, int]:
-        """CPU: the living, with what they reaped, and what was reaped here; memory: the living."""
+        """Return CPU time of living and reaped processes, and memory of the living ones."""
         others = set(self.others())
         seconds = sum(seconds for pid, _, _, seconds in processes() if pid in others)
         return reaped_seconds() + seconds, sum(map(resident_kb, others))
 
     def in_child(self) -> None:
-        """Die with the shim; if it is gone already, at once."""
+        """Arrange to die with the shim, or exit at once if the shim is already gone."""
         self._prctl(PR_SET_PDEATHSIG, KILL)
         if os.getppid() != self._me:
             os._exit(127)
@@ -132,5 +132,5 @@ class Descendants:
 
 
 def main() -> None:
-    """Keep the folder that the command line names."""
+    """Manage the folder named on the command line."""
     run(held)
