@@ -1,4 +1,4 @@
-"""One machine has the queue for itself: there are no other hosts."""
+"""The cluster of a machine that does not share its queue: no other hosts exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Unlimited:
-    """Leases that last: no other host can take a task."""
+    """Leases that never end: no other host can take a task."""
 
     def now(self) -> float:
         return 0.0
@@ -45,10 +45,10 @@ class Unlimited:
 
 
 class Alone:
-    """A cluster of one.
+    """A cluster of one host.
 
-    A queue that was moved here from PostgreSQL can hold tasks that name a remote: they are fetched and pushed as before
-    the move. Only then is anything of the several hosts' code imported.
+    A queue that was moved here from PostgreSQL can hold tasks that name a remote. They are fetched and pushed as before
+    the move. Only then is other code of this package imported.
     """
 
     def __init__(self, context: Context) -> None:

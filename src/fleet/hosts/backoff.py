@@ -1,4 +1,4 @@
-"""Waiting longer each time something is unreachable."""
+"""Wait longer each time something is unreachable."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 300.0
 
 
 class Backoff:
-    """Counts how often in a row each thing was unreachable."""
+    """A counter of the consecutive failures to reach each thing."""
 
     def __init__(self) -> None:
         self._times: dict[str, int] = {}
 
     def next_seconds(self, name: str) -> float:
-        """Count one more failure. Return how long to wait."""
+        """Count another failure. Return how many seconds to wait."""
         self._times[name] = times = self._times.get(name, 0) + 1
         return min(LONGEST_SECONDS, SHORTEST_SECONDS * (1 << min(times - 1, 10)))
 
     def times(self, name: str) -> int:
-        """Return how often in a row something was unreachable."""
+        """Return how often in a row `name` was unreachable."""
         return self._times.get(name, 0)
 
     def reset(self, name: str) -> None:
-        """Note that something was reached."""
+        """Reset the count of failures of `name`."""
         self._times.pop(name, None)

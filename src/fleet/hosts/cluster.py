@@ -1,4 +1,4 @@
-"""The port to other hosts: all that the supervisor and its runs do because several machines share a queue."""
+"""The port to other hosts: everything that the supervisor and its runs do because several machines share a queue."""
 
 from __future__ import annotations
 
@@ -21,75 +21,75 @@ class LiveRun(Protocol):
 
     @property
     def run(self) -> Run:
-        """The run as it was last read."""
+        """Return the run as last read."""
 
     @property
     def folder(self) -> TaskFolder:
-        """The folder of its task."""
+        """Return the folder of the run's task."""
 
     @property
     def workspace(self) -> Workspace | None:
-        """Its worktree."""
+        """Return the worktree of the run."""
 
 
 class Follower(Protocol):
-    """Follows one claimed task."""
+    """The part of the supervisor that follows one claimed task."""
 
     @property
     def live(self) -> LiveRun | None:
-        """The run; none before it has started."""
+        """Return the run. Return None before it has started."""
 
 
 class Leases(Protocol):
-    """How long each claim is surely held, so that two hosts never have a live agent on one task.
+    """How long each claim is certain to be held, so that two hosts never run an agent on the same task.
 
     Every method is safe to call from any thread.
     """
 
     def now(self) -> float:
-        """Return the time to pass to `confirm`. Call it before asking the database."""
+        """Return the time to pass to `confirm`. Call this method before asking the database."""
 
     def confirm(self, keys: Iterable[str], asked: float, seconds: float) -> None:
-        """Note that the database, asked at `asked`, granted the claims of these tasks for so many seconds."""
+        """Note that the database, asked at `asked`, granted the claims of these tasks for `seconds`."""
 
     def guard(self, key: str, launcher: Launcher, place: str) -> None:
-        """Freeze the agent at `place` once the claim of its task is not surely held."""
+        """Freeze the agent at `place` when the claim of its task is no longer certain."""
 
     def lose(self, keys: Iterable[str]) -> None:
         """Note that the database gave these tasks to another host."""
 
     def is_lost(self, key: str) -> bool:
-        """Return True if the database gave a task that was held to another host."""
+        """Return True if this host held a task and the database gave it to another host."""
 
     def forget(self, key: str) -> None:
-        """Stop watching a task that is not held any more and has no agent."""
+        """Stop watching a task that this host no longer holds and that has no agent."""
 
     def left(self, key: str) -> float | None:
-        """Return for how many seconds an agent may continue. None means without a limit."""
+        """Return how many seconds an agent may continue. Return None if the time is not limited."""
 
     def is_closed(self, key: str) -> bool:
-        """Return True if the claim of a task is not surely held: its agent is frozen, or will be."""
+        """Return True if the claim of a task is not certain: its agent is frozen or will be soon."""
 
 
 class Cluster(Protocol):
     """The hosts that share this queue."""
 
     leases: Leases
-    #: Whether the limits of accounts count the agents of all hosts.
+    #: True if the limits of accounts count the agents of all hosts.
     shares_accounts: bool
 
     @property
     def address(self) -> str:
-        """Where other hosts can ask this one about its runs; empty if nowhere."""
+        """Return the address where other hosts can ask this host about its runs. Return "" if none exists."""
 
     def take_host(self, tell: Callable[[int], None]) -> float:
-        """Take this host's row and write it with `tell`. Return 0, or the seconds after which to try again.
+        """Take this host's row and write it with `tell`. Return 0, or the seconds to wait before the next try.
 
-        Call it where the store is called. Raises HostTaken.
+        Call this method where the store is called. Raises HostTaken.
         """
 
     async def serve(self, followers: Mapping[str, Follower]) -> None:
-        """Do what other hosts need from this one until cancelled."""
+        """Do what other hosts need from this host until cancelled."""
 
     def note_write(self) -> None:
         """Note that another process wrote to the queue: it may ask this host for something."""
@@ -107,16 +107,16 @@ class Cluster(Protocol):
         """
 
     def branch_tip(self, task: Task, branch: str, commit: str) -> str:
-        """Return where a branch in the repository of a task is, which another task left at `commit`.
+        """Return the tip of a branch that another task left at `commit` in the repository of `task`.
 
-        Takes as long as the remote does. Raises FleetError, NotNow.
+        Waits for the remote. Raises FleetError, NotNow.
         """
 
     def describe_place(self, task: Task, repository: Repository) -> dict[str, Any]:
-        """Return the notes of a new worktree that tell other hosts where it is."""
+        """Return the notes about a new worktree that tell other hosts where it is."""
 
     async def publish(self, live: LiveRun) -> None:
-        """Give other hosts what they need of a run that has ended, before they can take its task. Raises ClaimLost."""
+        """Publish what other hosts need of an ended run, before they can take its task. Raises ClaimLost."""
 
     def own_key(self, name: str) -> str:
-        """Return the name of a setting of the queue of which each host needs its own."""
+        """Return the name under which this host keeps a per-host setting in the queue."""

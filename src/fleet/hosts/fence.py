@@ -1,9 +1,9 @@
 """Leases: a host that cannot renew a claim freezes the agent before another host may take the task.
 
-For each task that is held, the fence knows until when it surely is: counted from the moment before the database was
-asked, by a clock that nobody sets. It is a thread of its own, for the event loop and the thread of the store may both
-be stuck in what keeps the database away. The shims have the same deadline, and need nobody to keep it: so a supervisor
-that was killed is fenced as well.
+The fence knows for each held task until when the claim is certain. That time starts the moment before the database was
+asked, on a clock that nobody can set. The fence has its own thread: a problem that makes the database unreachable can
+also block the event loop and the store's thread. The shims know the same deadline and freeze their agents themselves,
+so a killed supervisor is fenced as well.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: After which part of a claim's time its agent is frozen. The rest is for clocks that differ and threads that wait.
+#: Share of a claim's time after which its agent is frozen. The rest allows for different clocks and waiting threads.
 SHARE = 0.6
-#: How often it is looked whose time is over.
+#: How often to look for claims that have expired.
 LOOK_SECONDS = 0.2
 
 
 class Held(NamedTuple):
-    """A task that is held here."""
+    """A task that this host holds."""
 
-    until: float  # of the machine's clock
-    launcher: Launcher | None = None  # none: its agent was not started yet
+    until: float  # by the machine's clock
+    launcher: Launcher | None = None  # None if the agent has not started yet
     place: str = ""
     frozen: bool = False
-    lost: bool = False  # the database said that it is somebody else's
+    lost: bool = False  # True if the database gave the task to another host
 
 
 class Fence:
-    """Freezes agents in time; what becomes of them then is decided elsewhere. Safe to use from any thread."""
+    """Freezes agents in time. Other code decides what happens to them then. Safe to use from any thread."""
 
     def __init__(self, *, clock: Callable[[], float] = machine_seconds) -> None:
         self._clock = clock
@@ -48,63 +48,64 @@ class Fence:
         self._thread = threading.Thread(target=self._watch, name="fence", daemon=True)
 
     def now(self) -> float:
-        """To be asked before the database is: what it confirms is counted from here."""
+        """Return the time from which a confirmation counts. Call this method before asking the database."""
         return self._clock()
 
     def confirm(self, keys: Iterable[str], asked: float, seconds: float) -> None:
-        """The database, asked at that moment, gave these tasks to us for so many seconds."""
+        """Note that the database, asked at `asked`, granted these tasks to this host for `seconds`."""
         until = asked + SHARE * seconds
         with self._lock:
             for key in keys:
                 held = self._held.get(key) or Held(until)
-                if until >= held.until:  # an answer that comes late takes nothing back
+                if until >= held.until:  # a late answer shortens nothing
                     self._held[key] = held._replace(until=until, frozen=False, lost=False)
 
     def guard(self, key: str, launcher: Launcher, place: str) -> None:
-        """The agent of a task that is held lives there."""
+        """Freeze the agent at `place` when the claim of its task expires."""
         with self._lock:
             held = self._held.get(key) or Held(self._clock())
             self._held[key] = held._replace(launcher=launcher, place=place, frozen=False)
 
     def lose(self, keys: Iterable[str]) -> None:
-        """The database says that these tasks are not ours any more."""
+        """Note that the database gave these tasks to another host."""
         with self._lock:
             for key in keys:
                 if key in self._held:
                     self._held[key] = self._held[key]._replace(until=self._clock(), lost=True)
 
     def is_lost(self, key: str) -> bool:
-        """Whether a task that was held is known to be somebody else's."""
+        """Return True if this host held a task and the database gave it to another host."""
         with self._lock:
             return key in self._held and self._held[key].lost
 
     def forget(self, key: str) -> None:
-        """A task is not held any more, and nothing of its agent is left."""
+        """Stop watching a task that this host no longer holds and that has no agent."""
         with self._lock:
             self._held.pop(key, None)
 
     def left(self, key: str) -> float:
-        """For how many seconds its agent may go on."""
+        """Return how many seconds the agent of a task may continue."""
         with self._lock:
             held = self._held.get(key)
         return held.until - self._clock() if held is not None else 0.0
 
     def is_closed(self, key: str) -> bool:
-        """Whether it is not sure any more that a task is ours: its agent stands still, or soon will."""
+        """Return True if the claim of a task is not certain: its agent is frozen or will be soon."""
         return self.left(key) <= 0
 
     def begin(self) -> None:
-        """Watch from now on."""
+        """Start watching."""
         self._thread.start()
 
     def end(self) -> None:
-        """Watch no more; the shims go on watching."""
+        """Stop watching. The shims continue to watch."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def look(self) -> None:
-        """Freeze every agent whose time is over; one that could not be is tried again at the next look."""
+        """Freeze every agent whose claim has expired. An agent that could not be frozen is tried again at the next
+        look."""
         for launcher, due in self._due().items():
             done = launcher.freeze(due.keys())
             frozen = [key for place, key in due.items() if place in done]
@@ -117,7 +118,7 @@ class Fence:
                 log.warning("frozen until it is known whether it is still ours: %s", ", ".join(sorted(frozen)))
 
     def _due(self) -> dict[Launcher, dict[str, str]]:
-        """The places of agents to be frozen and whose they are, by their launcher."""
+        """Return the agents to freeze, by launcher: the place of each, with its task."""
         now = self._clock()
         due: dict[Launcher, dict[str, str]] = {}
         with self._lock:
@@ -130,5 +131,5 @@ class Fence:
         while not self._ending.wait(LOOK_SECONDS):
             try:
                 self.look()
-            except Exception:  # the fence's own bulkhead: the next look tries again
+            except Exception:  # the thread must survive: the next look tries again
                 log.exception("freezing failed")

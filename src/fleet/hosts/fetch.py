@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A host that has not told of itself for so many times the length of a claim is taken for gone.
+#: A host is considered gone if its row was not updated for this many times the length of a claim.
 PATIENCE = 2
 
 
-#: How long to wait for each remote. One for the process, whose supervisor has every task.
+#: How long to wait for each remote. One instance for the process, because the supervisor has every task.
 BACKOFF = Backoff()
 
 
 async def fetch_task(context: Context, task: Task, folder: TaskFolder) -> None:
-    """Fetch all that the worktree of a task is made from, and what its last agent left.
+    """Fetch everything that a task's worktree is made from, and what its last agent left.
 
     Raises NotNow, NotReady, FleetError.
     """
@@ -75,9 +75,9 @@ async def fetch_task(context: Context, task: Task, folder: TaskFolder) -> None:
 
 
 def branch_tip(home: Home, task: Task, branch: str, commit: str) -> str:
-    """Where a branch of the task's repository is, which another task left at a commit, perhaps on another host.
+    """Return the tip of a branch that another task left at `commit`, perhaps on another host.
 
-    Raises FleetError, NotNow while the remote is away or does not have it yet.
+    Raises FleetError, and NotNow while the remote is unreachable or does not have the branch yet.
     """
     here = mirror.repository_at(home, task.repo, task.remote, commit)
     if os.path.isdir(here.common):  # noqa: PTH112
@@ -98,7 +98,10 @@ def branch_tip(home: Home, task: Task, branch: str, commit: str) -> str:
 
 
 def _left_behind(store: Store, task_id: str) -> list[Workspace]:
-    """Worktrees of a task on this disk that another host went on without, and that nobody else has by now."""
+    """Return worktrees of a task on this disk that another host continued without.
+
+    Worktrees whose path belongs to another worktree by now are left out.
+    """
     gone = [space for space in store.workspaces.of_task(task_id) if space.is_gone and space.host]
     here = [space for space in gone if is_there(space.path)]
     standing = {space.path for space in store.workspaces.find()} if here else set()
@@ -114,7 +117,7 @@ async def _take_over(context: Context, known: Workspace) -> None:
     if host is not None and is_seen(host, context.now(), lease * PATIENCE):
         raise NotNow(
             f"its worktree is on host {host.name}, which has not pushed its branch yet",
-            seconds=min(BACKOFF.next_seconds(name), lease),  # it may be its turn then, or it is known to be gone
+            seconds=min(BACKOFF.next_seconds(name), lease),  # by then the host may have pushed, or is known to be gone
         )
     BACKOFF.reset(name)
     await store.call(store.workspaces.leave, known.task_id)
@@ -122,7 +125,7 @@ async def _take_over(context: Context, known: Workspace) -> None:
 
 
 def _fetched(home: Home, task: Task, *, elsewhere: bool) -> Repository:
-    """The repository to work in, with the base commit in it."""
+    """Return the repository to work in, with the base commit in it. Raises RemoteAway, NotReady."""
     found = mirror.repository_at(home, task.repo, task.remote, task.base)
     if found != mirror.mirror_of(home, task.remote):
         if elsewhere:
@@ -147,7 +150,7 @@ def _caught_up(home: Home, task: Task, repository: Repository, *, elsewhere: boo
 
 
 def _unpack(home: Home, task: Task, repository: Repository, folder: TaskFolder) -> None:
-    """Put the artifacts of its last run where the next one looks for them; without them it goes on all the same."""
+    """Unpack the artifacts of the last run for the next agent. Errors are logged, not raised."""
     remote = mirror.remote_for(repository, task.remote)
     try:
         unpack(folder, fetch_parcel(home, View(home, repository), remote, task.id))
@@ -156,7 +159,8 @@ def _unpack(home: Home, task: Task, repository: Repository, folder: TaskFolder) 
 
 
 def _trust(context: Context, task: Task, repository: Repository) -> None:
-    """What its maker trusted of the project's commands holds for the mirror too: they are known by what they are."""
+    """Trust in the mirror the project commands that were trusted for the remote: commands are known by their
+    digests."""
     store = context.store
     if repository == mirror.mirror_of(context.home, task.remote):
         known = trusted_digests(store.ports, of_remote(task.remote))

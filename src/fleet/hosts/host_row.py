@@ -1,4 +1,4 @@
-"""This host's row in the queue: taken only if no other machine works under the same id."""
+"""This host's row in the queue, taken only if no other machine works under the same id."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ log = logging.getLogger(__name__)
 
 
 class HostRow:
-    """The row of this host, which a clone of the machine may have taken. Call it where the store is called."""
+    """The row of this host, which a clone of the machine may have taken. Call its methods where the store is called."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._before: tuple[Host, float] | None = None  # another machine's row, and when we first saw it
+        self._before: tuple[Host, float] | None = None  # another machine's row, and when this host first saw it
 
     def take(self, tell: Callable[[int], None]) -> float:
-        """Write the row with `tell`, called with no agents. Return 0, or the seconds after which to try again.
+        """Write the row by calling `tell` with no agents. Return 0, or the seconds to wait before the next try.
 
-        A row that another machine wrote a short while ago may be that of a host at work, whose runs must not be
-        touched. Such a host writes the row again. If nobody does, the row was this machine's before it was restarted,
-        or that of a host that is gone. Raises HostTaken.
+        Another machine may have written the row a short while ago. That machine may be at work, and its runs must not
+        be touched. If it is at work, it writes the row again. If the row does not change, either this machine wrote it
+        before a restart or its host is gone. Raises HostTaken.
         """
         context, store = self._context, self._context.store.ports
-        with store.atomic():  # of two that come at once, the second sees the first
+        with store.atomic():  # if two machines come at once, the second sees the first
             row = next((row for row in store.hosts.all() if row.id == context.owner), None)
             wait = 0.0 if row is None else self._seconds_to_wait(row)
             if not wait:
@@ -43,7 +43,7 @@ class HostRow:
         return wait
 
     def _seconds_to_wait(self, row: Host) -> float:
-        """Return for how many seconds the row may not be taken. Raises HostTaken."""
+        """Return how many seconds the row may not be taken. Raises HostTaken."""
         lease = self._context.settings.supervisor.claim_seconds
         age = (self._context.now() - row.seen_at).total_seconds()
         has_left = row.slots == 0 and row.agents == 0
@@ -57,4 +57,4 @@ class HostRow:
         if row.seen_at != first.seen_at:
             hint = "give each host a `[host] name` of its own, or say `--name`."
             raise HostTaken(f"another machine is at work as {row.name}, with a home at the same path", hint=hint)
-        return max(0.0, min(lease - age, since + lease - time.monotonic()))  # whatever the database's clock does
+        return max(0.0, min(lease - age, since + lease - time.monotonic()))  # also bounded by this machine's clock

@@ -1,4 +1,5 @@
-"""What a host does for the others while its supervisor runs: push work, store tails, remove worktrees, serve logs."""
+"""What a host does for other hosts while its supervisor runs: push work, store tails, remove worktrees, serve
+events."""
 
 from __future__ import annotations
 
@@ -23,30 +24,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How often to look for removals that other hosts want, and how soon after somebody wrote to the queue.
+#: How often to look for removals that other hosts want, and the delay after another process wrote to the queue.
 LOOK_SECONDS, HEAR_SECONDS = 60.0, 5.0
 
 
 class HostService:
-    """Works beside the supervisor until it is cancelled."""
+    """The loops that work for other hosts beside the supervisor until they are cancelled."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.address = ""  # where other hosts can ask us; empty: nowhere
+        self.address = ""  # where other hosts can ask this host; empty if they cannot
         self._tails, self._removals = tails.EventTails(context), WishedRemovals(context)
         self._log_server: LogServer | None = None
         self._ended, self._written = asyncio.Event(), asyncio.Event()
 
     def note_end(self) -> None:
-        """Note that a run has ended: there may be something to push."""
+        """Note that a run has ended: its work may have to be pushed."""
         self._ended.set()
 
     def note_write(self) -> None:
-        """Note that another process wrote to the queue: it may want something removed here."""
+        """Note that another process wrote to the queue: it may want a worktree of this host removed."""
         self._written.set()
 
     async def serve(self, followers: Mapping[str, Follower]) -> None:
-        """Push, keep tails, remove worktrees and answer other hosts until cancelled."""
+        """Push work, store tails, remove worktrees and answer other hosts until cancelled."""
         pushes = PushQueue(self._context, followers)
         works = {"tails": self._store_tails(followers), "removals": self._remove_wished()}
         beside = [asyncio.create_task(work, name=name) for name, work in works.items()]
@@ -84,7 +85,7 @@ class HostService:
         log.info("other hosts are answered at %s", self.address)
 
     async def _remove_wished(self) -> None:
-        """Remove worktrees that other hosts want gone."""
+        """Remove worktrees that other hosts want removed."""
         while True:
             with self._guarded():
                 await self._removals.carry_out()
@@ -108,5 +109,5 @@ class HostService:
             pass  # the supervisor reports it
         except FleetError as error:
             log.warning("%s", error)
-        except Exception:  # what is done for others must not end what is done here
+        except Exception:  # a failure in work for other hosts must not end this host's own work
             log.exception("working for other hosts failed")

@@ -4,8 +4,8 @@
     asking:    {"run": R, "offset": O, "most": M, "nonce": N, "proof": hmac(key, "ask", C, N, R, O, M)}
     answering: {"ok": true, "next": X, "size": S, "proof": hmac(key, "answer", C, N, X, sha256(body))} and S bytes
 
-Each proves that it knows the key, which is in the queue, without sending it. Nothing is encrypted: the events hold no
-secrets. Use a tunnel to hide them.
+Each host proves that it knows the key without sending it. The key is in the queue. Nothing is encrypted: the events
+hold no secrets. Use a tunnel to hide them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 LONGEST_LINE = 4096
-#: Of the events that one answer carries.
+#: Maximum size in bytes of the events in one answer.
 MOST = 1 << 20
 SECONDS = 5.0
 
@@ -40,7 +40,7 @@ class LogRequest(Record):
     """A request for the events of a run."""
 
     run: str
-    offset: int  # negative: so many bytes before the end
+    offset: int  # a negative offset counts bytes from the end
     most: int
     nonce: str
 
@@ -50,7 +50,7 @@ class LogRequest(Record):
 
 
 def hosts_key(store: Store) -> str:
-    """Return the key of the hosts that share a queue; the first host that needs it makes it."""
+    """Return the key of the hosts that share a queue. The first host that needs the key creates it."""
     found = store.config.all().get(HOSTS_KEY)
     if found:
         return found
@@ -61,14 +61,14 @@ def hosts_key(store: Store) -> str:
 
 
 def signed(key: str, *parts: str) -> str:
-    """Return an HMAC over all parts, each with its length, so that no two lists of parts are alike."""
+    """Return an HMAC over all parts. Each part is signed with its length, so that different lists never sign alike."""
     encoded = (part.encode("utf-8", "replace") for part in parts)
     text = b"".join(b"%d:%s" % (len(data), data) for data in encoded)
     return hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
 
 
 def is_proof(said: object, wanted: str) -> bool:
-    """Return True if a proof is right, in constant time."""
+    """Return True if a proof is right. The comparison takes constant time."""
     return isinstance(said, str) and hmac.compare_digest(said.encode("utf-8", "replace"), wanted.encode())
 
 

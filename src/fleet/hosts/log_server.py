@@ -1,4 +1,4 @@
-"""A server that gives other hosts the events of this host's runs, which hold no secrets, and nothing else."""
+"""A server that gives other hosts the events of this host's runs and nothing else. The events hold no secrets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ANYWHERE = ("", "0.0.0.0", "::", "*")
 
 
 class LogServer:
-    """A server on one port. It answers only hosts that know the key, and silent connections do not block it."""
+    """A server on one port. Only hosts that know the key get answers. Silent connections do not block the server."""
 
     def __init__(self, context: Context, key: str, *, seconds: float = SECONDS) -> None:
         self._context, self._key, self._seconds = context, key, seconds
@@ -46,7 +46,7 @@ class LogServer:
         self._server: asyncio.Server | None = None
 
     async def open(self, place: str) -> str:
-        """Listen at "host:port". Return the address at which others reach the server. Raises FleetError."""
+        """Listen at "host:port". Return the address at which other hosts reach the server. Raises FleetError."""
         host, _, port = place.rpartition(":")
         host = host.strip("[]")
         try:
@@ -87,12 +87,12 @@ class LogServer:
                 writer.transport.abort()
 
     def _make_room(self) -> bool:
-        """Cut off who is silent longest, of the address with the most such connections. Return False if none is."""
+        """Close the oldest unproven connection of the address that has most of them. Return False if all are proven."""
         silent = {writer: address for writer, address in self._open.items() if writer not in self._proven}
         if not silent:
             return False
         held = Counter(silent.values())
-        gone = max(silent, key=lambda writer: held[silent[writer]])  # the first of them is the oldest
+        gone = max(silent, key=lambda writer: held[silent[writer]])  # `max` returns the first, the oldest
         del self._open[gone]
         gone.transport.abort()
         return True
@@ -111,7 +111,7 @@ class LogServer:
         writer.write(body)
 
     async def _events(self, request: LogRequest) -> tuple[bytes, int]:
-        """Return events of a run of this host from an offset on; nothing of any other run."""
+        """Return events of a run of this host from an offset on, and the next offset. Return nothing for other runs."""
         context, store = self._context, self._context.store
         run = await store.call(store.runs.get, request.run)
         if run is None or run.owner != context.owner:

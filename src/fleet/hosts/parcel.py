@@ -54,5 +54,5 @@ def _pack(folder: TaskFolder, place: AgentFiles, above: str, found: dict[str, by
 def _cleaned(folder: TaskFolder, data: bytes) -> bytes:
     try:
         return folder.clean(data.decode()).encode()
-    except UnicodeError:  # no text: an image, say
+    except UnicodeError:  # not text: an image, for example
         return data

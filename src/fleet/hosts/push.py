@@ -1,7 +1,7 @@
 """Push the work of this host to its remotes: the branch before its task is settled, the receipts after.
 
-The next run of the task, on any host, starts from the pushed branch. What cannot be pushed is pushed later. Two facts
-on record say what is missing: a worktree made from a mirror exists until its branch was pushed, and every other
+The next run of the task, on any host, starts from the pushed branch. Work that cannot be pushed is pushed later. Two
+recorded facts show what is missing. A worktree made from a mirror exists until its branch was pushed. Every other
 worktree names in its notes the run whose work was pushed last.
 """
 
@@ -42,18 +42,18 @@ log = logging.getLogger(__name__)
 
 #: How often to look for something to push.
 EVERY_SECONDS = 10.0
-#: So many are sent at once: some remotes are slow, and each is asked by a process of its own.
+#: Maximum number of pushes at once. Some remotes are slow, and each push needs its own process.
 AT_ONCE = 4
-#: How often it is looked, while something is sent, whether its task is still surely ours.
+#: How often to check during a push that this host still holds the task.
 LOOK_SECONDS = 0.2
-#: How often artifacts are offered to a remote that takes the branch and the receipt, but not them.
+#: Maximum number of times to offer artifacts to a remote that takes the branch and the receipt but not the artifacts.
 MOST_OFFERS = 5
 
 
 async def push_branch(context: Context, live: LiveRun) -> None:
-    """Push the branch of a run that has ended, before another host can take its task. Note why it could not be.
+    """Push the branch of an ended run before another host can take its task. Note in the worktree why a push failed.
 
-    Raises ClaimLost if another host may have the task: then what is here is not pushed as the end of a run.
+    Raises ClaimLost if another host may have the task. In that case nothing is pushed as the end of a run.
     """
     store = context.store
     space = live.workspace
@@ -76,25 +76,25 @@ async def push_branch(context: Context, live: LiveRun) -> None:
 
 
 class PushQueue:
-    """What is still to be pushed from this host, and when to try again.
+    """What this host still has to push, and when to try again.
 
-    Only what is to be pushed is on record: after a restart all of it is tried at once.
+    Only the work to push is recorded. After a restart all of it is tried at once.
     """
 
     def __init__(self, context: Context, followed: Collection[str] = ()) -> None:
-        self._context, self._followed = context, followed  # the tasks whose runs are followed here
+        self._context, self._followed = context, followed  # the tasks whose runs this host follows
         self._backoff = Backoff()
-        self._due: dict[str, float] = {}  # by run, and by remote for one that is away: when it is tried again
+        self._due: dict[str, float] = {}  # when to try again, by run id, or by remote if the remote is unreachable
 
     async def push_due(self) -> float:
-        """Push what is due. Return after how many seconds to look again."""
+        """Push what is due. Return how many seconds to wait before the next look."""
         waiting = await self._context.store.call(self._waiting, frozenset(self._followed))
         known = {name for space, run in waiting for name in (run.id, space.remote)}
         self._due = {name: at for name, at in self._due.items() if name in known}
         left = self._of_now(waiting)
         while left:
             await asyncio.gather(*(self._return(*pair) for pair in left[:AT_ONCE]))
-            left = self._of_now(left[AT_ONCE:])  # of a remote that is away by now nothing more is tried
+            left = self._of_now(left[AT_ONCE:])  # remotes that turned out to be unreachable are left out
         now = asyncio.get_running_loop().time()
         later = [at - now for space, run in waiting if (at := self._at(space, run))]
         return max(0.1, min(later, default=60.0))
@@ -107,13 +107,13 @@ class PushQueue:
         return [pair for pair in waiting if self._at(*pair) <= now]
 
     def _put_off(self, what: str) -> None:
-        """Try it later, and each time later still. Several that find the same remote away at once count once."""
+        """Try `what` later, with a longer delay each time. Pushes that fail at once for the same remote count once."""
         now = asyncio.get_running_loop().time()
         if self._due.get(what, 0.0) <= now:
             self._due[what] = now + self._backoff.next_seconds(what)
 
     def _waiting(self, followed: frozenset[str]) -> list[tuple[Workspace, Run]]:
-        """The worktrees of this host whose work is not where it belongs, each with the last run in it."""
+        """Return worktrees of this host whose work is not pushed, each with the last run in it."""
         context, store = self._context, self._context.store
         mine = [space for space in store.workspaces.find() if space.host == context.owner and space.remote]
         busy = self._busy({space.task_id for space in mine} - followed) | followed if mine else set()
@@ -124,12 +124,15 @@ class PushQueue:
             run = last.get(space.task_id)
             if run is not None and (space.is_mirrored or space.made.get(SENT) != run.id):
                 found.append((space, run))
-            elif run is None and space.is_mirrored:  # it was never made ready, or its agent never started
+            elif run is None and space.is_mirrored:  # the worktree was never ready, or its agent never started
                 found.append((space, _no_run(space)))
         return found
 
     def _busy(self, keys: set[str]) -> set[str]:
-        """Those of these tasks whose last run is not over. A run that its task does not know any more was lost."""
+        """Return those of these tasks whose last run has not ended.
+
+        A dead run of this host that its task no longer names was lost, and is recorded as lost.
+        """
         context, busy = self._context, set()
         store = context.store
         live = [run for run in store.runs.live() if run.task_id in keys]
@@ -158,7 +161,7 @@ class PushQueue:
                 is_used = space.ready_at is not None
                 saved = await remove_worktree(context, space, with_ignored=False, is_used=is_used)
                 await end_removal(store, space, saved)
-        except IllegalMove:  # somebody has it again already, if only to see that this is still here
+        except IllegalMove:  # another process uses the worktree, if only to check that it exists
             self._put_off(run.id)
             return
         except StoreAway:
@@ -177,7 +180,7 @@ class PushQueue:
             log.info("%s is at %s of %s", run.id, place, space.remote)
 
     def _send_rest(self, space: Workspace, run: Run, receipts: Iterable[Receipt]) -> str:
-        """Send all that there is of a run; where its branch went. Raises FleetError."""
+        """Send all work of a run. Return where its branch went. Raises FleetError."""
         context = self._context
         left = packed(folder_of(context.home, run, context.redactor)) if run.owner == context.owner else {}
         is_last = self._backoff.times(run.id) >= MOST_OFFERS
@@ -185,19 +188,19 @@ class PushQueue:
 
 
 def _no_run(space: Workspace) -> Run:
-    """What stands for the run of a worktree that never had one."""
+    """Return a substitute for the run of a worktree that never had a run."""
     return Run(id=f"{space.task_id}/0", task_id=space.task_id, number=0, epoch=0, owner="", started_at=space.made_at)
 
 
 def _check_held(store: Store, run: Run) -> None:
-    """Raise ClaimLost unless the task of a run is held here by the claim that it goes by."""
+    """Raise ClaimLost unless this host holds the run's task under the run's claim."""
     task = store.tasks.get(run.task_id)
     if (task.claim_owner, task.epoch) != (run.owner, run.epoch):
         raise ClaimLost(run.task_id, run.epoch)
 
 
 def _send_all(live: LiveRun, space: Workspace) -> None:
-    """Send what the next run needs, wherever it is: the branch, and what the agent left for it. Raises FleetError."""
+    """Send what the next run needs on any host: the branch, and what the agent left for it. Raises FleetError."""
     _send(live.folder.home, space, live.run, (), packed(live.folder))
 
 
@@ -210,9 +213,9 @@ def _send(
     *,
     insist: bool = True,
 ) -> str:
-    """Send the branch, the receipts and what was left for the next run; where the branch went. Raises FleetError.
+    """Send the branch, the receipts and what was left for the next run. Return where the branch went.
 
-    Unless it insists, a remote may refuse what was left: the next run can do without.
+    Raises FleetError. Without `insist` a remote may refuse what was left for the next run, which can do without it.
     """
     work = Work(home, space)
     remote = remote_for(work.repository, space.remote)

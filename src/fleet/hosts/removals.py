@@ -23,24 +23,24 @@ log = logging.getLogger(__name__)
 
 
 def wish_of(space: Workspace) -> Wish | None:
-    """Return how a worktree is to be removed; None if it is not."""
+    """Return how to remove a worktree. Return None if no host wants it removed."""
     said = space.made.get(TO_GO)
     return Wish(**said) if said else None
 
 
 def holds(wish: Wish, task: Task | None) -> bool:
-    """Return True if a wish still counts: its task was not opened again. Pure."""
+    """Return True if a wish still counts because its task was not reopened. Pure."""
     return task is None or (task.epoch == wish.epoch and task.status in (Status.BLOCKED, Status.CLOSED))
 
 
 class WishedRemovals:
-    """Worktrees of this host that another host wants removed. One that cannot be removed stays until asked again."""
+    """Worktrees of this host that another host wants removed. If a removal fails, fleet retries only when asked
+    again."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def carry_out(self) -> None:
-        """Remove them."""
         for space, wish in await self._context.store.call(self._wanted):
             await self._remove(space, wish)
 
@@ -64,7 +64,7 @@ class WishedRemovals:
             saved = await remove_worktree(context, space, with_ignored=not wish.without_ignored)
         except StoreAway:
             raise
-        except (IllegalMove, WorkspaceNotFound):  # somebody works on it after all, or removed it
+        except (IllegalMove, WorkspaceNotFound):  # another process uses the worktree or has removed it
             return
         except (FleetError, OSError) as error:
             log.warning("the worktree of %s stays, which another host wants gone: %s", space.task_id, error)
@@ -78,7 +78,7 @@ class WishedRemovals:
 
 
 def _delete_branch(home: Home, space: Workspace) -> str:
-    """Delete the branch of a removed worktree. Return the ref that keeps its tip; empty if the branch stays."""
+    """Delete the branch of a removed worktree. Return the ref that keeps its tip, or "" if the branch stays."""
     try:
         return delete_branch(Work(home, space).view, space.branch)
     except FleetError as error:

@@ -1,4 +1,4 @@
-"""Several hosts share the queue: each does its part for the others."""
+"""The cluster of several hosts that share a queue. Each host does its part for the others."""
 
 from __future__ import annotations
 

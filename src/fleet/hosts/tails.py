@@ -1,4 +1,4 @@
-"""The end of each run's events, stored in the queue: other hosts show it while this one is unreachable."""
+"""The end of each run's events, stored in the queue. Other hosts show it while this host is unreachable."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ EVERY_SECONDS = 10.0
 
 
 async def store_tail(store: StoreCalls, live: LiveRun) -> None:
-    """Store the end of a run's events, which hold no secrets."""
+    """Store the end of a run's events. The events hold no secrets."""
     with contextlib.suppress(OSError):
         data, _ = live.folder.events_part(-LONGEST, LONGEST)
         text = data.decode("utf-8", "replace").replace("\0", "")
         try:
             await store.call(store.tails.keep, live.run.id, text, store.now())
-        except FleetError as error:  # the next one tries again; nothing but a view of it is lost
+        except FleetError as error:  # the next store tries again; only the view from other hosts is affected
             log.warning("the end of %s is not kept: %s", live.run.id, error)
 
 
 class EventTails:
-    """Stores the tails of live runs, if they have new events."""
+    """Stores the tails of live runs that have new events."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._kept: dict[str, int] = {}  # by run: how many events it had
+        self._kept: dict[str, int] = {}  # the number of events stored, by run id
 
     async def store(self, lives: Iterable[LiveRun]) -> None:
-        """Store the tails of the runs that have new events."""
         lives = list(lives)
         for live in lives:
             if self._kept.get(live.run.id) != live.run.events:

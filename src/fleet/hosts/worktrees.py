@@ -41,9 +41,9 @@ async def note_on_worktree(store: StoreCalls, space: Workspace, words: Mapping[s
 
 
 async def remove_worktree(context: Context, space: Workspace, *, with_ignored: bool, is_used: bool = True) -> Saved:
-    """Save what only a worktree holds and remove it. Return what was saved, for `end_removal`.
+    """Save what only a worktree holds, then remove the worktree. Return what was saved, for `end_removal`.
 
-    With `is_used` off nothing is saved. Raises WorkspaceNotFound, IllegalMove, FleetError, OSError: then the worktree
+    Without `is_used` nothing is saved. Raises WorkspaceNotFound, IllegalMove, FleetError or OSError, and the worktree
     stays.
     """
     plan = await context.store.call(_begin, context, space, with_ignored)
@@ -65,7 +65,7 @@ async def remove_worktree(context: Context, space: Workspace, *, with_ignored: b
 
 
 async def end_removal(store: StoreCalls, space: Workspace, saved: Saved) -> None:
-    """Write that a worktree was removed, and the refs that keep what was in it."""
+    """Record that a worktree was removed, and the refs that keep its content."""
     await store.call(store.workspaces.end_removal, space.task_id, encode(list(saved.refs)))
 
 
@@ -77,7 +77,7 @@ def _begin(context: Context, space: Workspace, with_ignored: bool) -> removal.Pl
 
 
 def _project_of(context: Context, space: Workspace) -> str:
-    """Return where the project's settings are, if the worktree was made from a mirror; else nothing."""
+    """Return the folder of the project's settings if the worktree was made from a mirror. Return "" otherwise."""
     try:
         task = context.store.tasks.get(space.task_id)
     except TaskNotFound:
