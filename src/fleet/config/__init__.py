@@ -1,4 +1,4 @@
-"""Settings: declared in `keys`, checked in `check`, laid over one another in `load`."""
+"""Settings: declared in `keys`, checked in `check`, merged from files and environment in `load`."""
 
 from fleet.config.keys import HOME, KEYS, PROJECT, Key, Permissions
 from fleet.config.load import (

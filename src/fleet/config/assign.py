@@ -1,4 +1,4 @@
-"""`key=value` as typed on a command line: the setting it means, and the value by that setting's type."""
+"""Parsing of `key=value` from a command line: which setting it names, and the value in that setting's type."""
 
 import tomllib
 from typing import Any
@@ -11,7 +11,7 @@ _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 
 
 def assignment(text: str, scope: Scope) -> tuple[Path, Any]:
-    """The canonical path and the value. Raises BadInput for an unknown key or a value it does not take."""
+    """Return the canonical path and the value. Raises BadInput if the key is unknown or the value invalid."""
     name, equals, value = text.partition("=")
     if not equals:
         raise BadInput(f"{text!r} is not key=value", hint="for example: fleet config set max_concurrent=5")
@@ -28,7 +28,7 @@ def assignment(text: str, scope: Scope) -> tuple[Path, Any]:
 
 
 def typed(text: str, key: Key) -> Any:
-    """Typed text by the type of its key; what cannot be understood stays text, and is refused as such."""
+    """Convert text to the key's type. Return text that cannot be converted unchanged; validation then refuses it."""
     if key.kind is tuple and not text.startswith("["):
         return [part.strip() for part in text.split(",")] if text else []
     if key.kind is bool:

@@ -1,4 +1,4 @@
-"""What is wrong with a table of settings, said so that it can be mended."""
+"""Validation of settings tables, with messages that help users to repair them."""
 
 import re
 import shlex
@@ -34,15 +34,15 @@ _FILE = {HOME: "runtime.toml", PROJECT: "a project's .fleet/config.toml"}
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, and what to do."""
+    """An error in the settings, with a hint on how to fix it."""
 
     message: str
     hint: str = ""
-    key: str = ""  # that is like none of fleet's: it may be another program's, or a newer fleet's
+    key: str = ""  # set if the key resembles none of fleet's: it may belong to another program or a newer fleet
 
 
 class Checked(NamedTuple):
-    """The values that are good, by their canonical path, what is wrong with the others, and what has no effect."""
+    """Result of a check: valid values by canonical path, problems, and notes on settings without effect."""
 
     values: dict[Path, Any]
     problems: list[Problem]
@@ -51,7 +51,7 @@ class Checked(NamedTuple):
 
     @property
     def ignored(self) -> list[str]:
-        """The keys that are passed over: those of other programs, and what is like none of fleet's."""
+        """Return the ignored keys: those of other programs, and those that resemble none of fleet's."""
         return [*self.foreign, *(problem.key for problem in self.problems if problem.key)]
 
 
@@ -70,7 +70,10 @@ def check(table: Mapping[str, Any], scope: Scope) -> Checked:
 
 
 def key_at(path: Path, scope: Scope) -> Key:
-    """The setting a path of either spelling means. Raises BadInput, naming the nearest, when there is none."""
+    """Return the setting for a path in either spelling.
+
+    Raises BadInput, with the nearest key as a hint, if the setting does not exist.
+    """
     path = canonical(path, scope)
     key = KEYS.get(wild(path))
     if key is None:
@@ -84,7 +87,7 @@ def key_at(path: Path, scope: Scope) -> Key:
 
 
 def check_value(key: Key, value: Any) -> None:
-    """Raise BadInput unless the setting takes the value."""
+    """Raise BadInput unless the setting accepts the value."""
     if not _fits(value, key.type):
         said = "this" if key.path in SECRET else _short(value)
         raise BadInput(f"{dotted(key.path)} must be {key.shape()}, not {said}")
@@ -93,19 +96,19 @@ def check_value(key: Key, value: Any) -> None:
 
 
 def canonical(path: Path, scope: Scope) -> Path:
-    """The one path behind ai-fleet's spellings."""
+    """Return the canonical path for one of ai-fleet's spellings."""
     return ALIASES.get(path, path) if scope == PROJECT else path
 
 
 def dotted(path: Path) -> str:
-    """A path as TOML writes it."""
+    """Return a path in TOML notation."""
     return ".".join(part if _BARE.fullmatch(part) else msgspec.json.encode(part).decode() for part in path)
 
 
 def path_of(text: str) -> Path:
-    """The path a user typed, by TOML's own rules for keys. Raises BadInput."""
+    """Return the path that a user typed, parsed by TOML's rules for keys. Raises BadInput."""
     try:
-        # One line, so that what is typed cannot be more than a key.
+        # Only one line, so that the text cannot contain more than a key.
         table: Any = tomllib.loads(f"{text} = 0") if text.isprintable() else None
     except (tomllib.TOMLDecodeError, RecursionError):
         table = None
@@ -154,7 +157,7 @@ def _take(checked: Checked, path: Path, value: Any, scope: Scope) -> None:
 
 
 def _in_tables(key: Key, tables: list[Any]) -> list[Problem]:
-    """What is wrong with the tables of a list; each is named by its place in the file, from 1."""
+    """Return the problems of the tables in a list. Messages name a table by its position in the file, from 1."""
     found: list[Problem] = []
     said: set[tuple[Any, Any]] = set()
     for number, table in enumerate(tables, 1):

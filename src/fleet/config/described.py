@@ -1,4 +1,4 @@
-"""The settings that describe a coder which has no code: how it is called, and what the lines of its output mean."""
+"""Settings that describe a coder without code: how to start it, and how to interpret its output."""
 
 from typing import Annotated, Literal
 
@@ -7,10 +7,10 @@ from msgspec import Meta, field
 
 from fleet.config.kinds import Section, Text
 
-# msgspec 0.22 frees a pattern too often when it stands in a union with a list: a crash at the end of every command.
-# So texts in unions have no pattern here.
+# In msgspec 0.22, a pattern inside a union with a list is freed too often, and every command crashes at its end. So
+# texts in unions have no pattern here.
 Scalar = bool | int | float | str
-#: What a line must have: by path the value, or one of several values.
+#: What a line must contain: for each path a value, or several alternative values.
 Signs = Annotated[
     dict[Text, Scalar | tuple[Scalar, ...]], Meta(title="a table of paths and the values a line must have there")
 ]
@@ -18,7 +18,7 @@ Path = Annotated[str, Meta(pattern=r"\A[^\s.]+(\.[^\s.]+)*\Z", max_length=200, t
 
 
 class Place(Section, frozen=True, omit_defaults=True):
-    """A path that counts only in some lines."""
+    """A path that applies only to some lines."""
 
     path: Path
     when: Signs = field(default_factory=dict)
@@ -33,7 +33,7 @@ Template = Annotated[
 
 
 class Output(Section, frozen=True):
-    """What the output of a described coder means."""
+    """How to interpret the output of a described coder."""
 
     format: Annotated[
         Literal["text", "jsonl"],
@@ -89,5 +89,5 @@ class Output(Section, frozen=True):
 
 #: The keys of `Output` that are paths into a line.
 PATHS = tuple(each.name for each in msgspec.structs.fields(Output) if each.default is None)
-#: The keys of `Output` that say what a line must have.
+#: The keys of `Output` that state what a line must contain.
 SIGNS = ("success", "failure", "limit", "overload", "auth", "context_full")

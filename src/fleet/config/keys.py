@@ -1,4 +1,4 @@
-"""Every setting, once: its type, default, bounds and help. Files, messages and documents are made from this."""
+"""All settings with type, default, bounds and help. Files, messages and documents are generated from here."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -50,7 +50,7 @@ __all__ = [
 
 
 class Declared(Section, frozen=True):
-    """All settings of fleet. `SCOPES` says which file takes which."""
+    """All settings of fleet. `SCOPES` lists the settings that each file accepts."""
 
     max_concurrent: Annotated[Slots, Meta(description="How many agents may work at the same time.")] = 3
     coder: Annotated[CoderName, Meta(description="The coder of tasks that do not name one.")] = "claude"
@@ -139,7 +139,7 @@ SCOPES: dict[Scope, tuple[str, ...]] = {
 }
 
 Path = tuple[str, ...]
-# The spellings of ai-fleet's documents, sectioned and flat, so that its users keep their files.
+# The spellings of ai-fleet's documents, in sections and flat, so that its users can keep their files.
 ALIASES: dict[Path, Path] = {
     ("agent", "default"): ("coder",),
     ("default_agent",): ("coder",),
@@ -150,9 +150,9 @@ ALIASES: dict[Path, Path] = {
     ("quick_setup",): ("setup", "quick"),
     ("tmux_prefix",): ("tmux", "prefix"),
 }
-#: What else its files may hold, for which fleet has no use: the tables of its user's file, and where the repository is.
+#: Other content of ai-fleet's files that fleet does not use: tables of its user file, and the repository's path.
 UNUSED = ("defaults", "ui", "updates", "repo_root")
-#: What sermakarevich/fleet writes into the runtime.toml of a home, and fleet has no use for.
+#: Keys that sermakarevich/fleet writes into a home's runtime.toml and that fleet does not use.
 FOREIGN = frozenset(
     {"telegram_chat_id", "telegram_allowed_ids", "telegram_default_cwd", "log_root", "claim_poll_interval_sec"}
     | {"config_poll_interval_sec", "kill_poll_interval_sec", "shutdown_grace_sec", "status_log_interval_sec"}
@@ -165,21 +165,21 @@ FOREIGN = frozenset(
     | {"observer_max_followups", "observer_max_rounds", "job_gate", "job_child_coder", "job_child_model"}
     | {"job_max_children", "job_max_phase_attempts", "serve_cors_origins", "serve_host", "serve_port"}
 )
-#: Settings that fleet had once: homes still name them.
+#: Former settings of fleet that home files may still contain.
 RETIRED = frozenset({("supervisor", "warm_commands")})
 ANY = "<name>"
-#: Tables of tables, and what the names in them are.
+#: Tables whose keys are names that users choose, with the type of these names.
 NAMED: dict[str, Any] = {"coders": CoderName, "prices": ModelGlob}
-#: One tmux server has one file of settings, whichever project started it.
+#: All projects share one tmux server, which has one configuration file.
 HOME_ONLY: tuple[Path, ...] = (("tmux", "config"),)
-#: What may have a password in it, and is shown to nobody.
+#: Settings that may contain a password. They are never shown.
 SECRET: tuple[Path, ...] = (("queue",),)
-#: What describes a coder belongs to the home: tasks of every project must be able to name it.
+#: Settings that describe a coder belong to the home, so that tasks of every project can use the coder.
 DESCRIBING = ("argv", "resume_argv", "prompt", "skip_flags", "pass_env", "config_env", "project_files", "output")
 
 
 class Key(NamedTuple):
-    """One setting as messages, files and documents speak of it."""
+    """A setting, for use in messages, files and documents."""
 
     path: Path
     type: Any
@@ -187,29 +187,29 @@ class Key(NamedTuple):
     help: str
 
     def shape(self) -> str:
-        """What a value must be, in words."""
+        """Return a description of valid values."""
         return _shape(self.type)
 
     @property
     def kind(self) -> Any:
-        """The plain type beneath: int, float, bool, str, tuple, dict, datetime, or Literal."""
+        """Return the underlying plain type: int, float, bool, str, tuple, dict, datetime or Literal."""
         return _kind(self.type)
 
 
 def wild(path: Path) -> Path:
-    """A path with the name a user chose made ANY: the way it is declared."""
+    """Return the declared form of a path, in which ANY replaces a name that the user chose."""
     return (path[0], ANY, *path[2:]) if path[0] in NAMED and len(path) > 1 else path
 
 
 def in_scope(path: Path, scope: Scope) -> bool:
-    """Whether a file of this scope takes the setting."""
+    """Return True if a file of this scope accepts the setting."""
     if scope == PROJECT and (path in HOME_ONLY or (path[0] == "coders" and path[2:3] and path[2] in DESCRIBING)):
         return False
     return path[0] in SCOPES[scope]
 
 
 def documented() -> Iterator[tuple[str, Key]]:
-    """Every setting as documents spell it; those of a list of tables one by one."""
+    """Yield every setting with its documented name, including the keys of each list of tables."""
     for key in KEYS.values():
         yield ".".join(key.path), key
         for each in ELEMENTS.get(key.path, {}).values():

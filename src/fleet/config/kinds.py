@@ -1,11 +1,11 @@
-"""The kinds of values that settings hold, each with the words a refusal uses for it."""
+"""Types of setting values, with the descriptions that error messages use."""
 
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-# A leading dash would be read as an option by the program the word is handed to.
+# A program that gets the word as an argument would read a leading dash as an option.
 _LINE = r"\A[^\s\-\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\Z"
 _CODER = r"\A[A-Za-z0-9][A-Za-z0-9_.-]*(:[A-Za-z_][A-Za-z0-9_.]*)?\Z"
 _PROGRAM = r"\A(~?/[^\x00-\x1f\x7f]+|[^\s/~\-\x00-\x1f\x7f][^/\x00-\x1f\x7f]*)\Z"
@@ -47,4 +47,4 @@ Commands = Annotated[dict[Variable, Words], Meta(title="a table of names and com
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of settings: never changed, and an unknown key is refused."""
+    """A table of settings. It is immutable and rejects unknown keys."""

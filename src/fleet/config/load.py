@@ -1,4 +1,4 @@
-"""The settings that hold: files and environment laid over the defaults, each value with its origin."""
+"""Effective settings: files and environment merged over the defaults, each value with its origin."""
 
 import contextlib
 import functools
@@ -29,21 +29,21 @@ VARIABLES: dict[str, Path] = {
     "FLEET_PERMISSIONS": ("permissions",),
     "FLEET_PORT_BASE": ("ports", "base"),
     "FLEET_QUEUE": ("queue",),
-    # The names of codefleet, so that its users keep their environment.
+    # codefleet's names, so that its users can keep their environment.
     "FLEET_RATE_LIMIT_MAX_RETRIES": ("limits", "rate_limit_retries"),
     "FLEET_RATE_LIMIT_BASE_DELAY": ("limits", "rate_limit_base_seconds"),
     "FLEET_RATE_LIMIT_MAX_DELAY": ("limits", "rate_limit_max_seconds"),
 }
-#: Those that tell a supervisor how to work; the others are for the tasks that a caller makes.
+#: Variables that configure a supervisor. The others apply to the tasks that a caller creates.
 OF_SUPERVISORS = tuple(name for name, path in VARIABLES.items() if path[0] in ("limits", "ports"))
-#: What may hold secrets, and is not told to a log.
+#: May hold secrets, so their values are never logged.
 _PRIVATE = ("env", "accounts", "queue")
 CLAUDE = "claude"
 RANKS = ("default", "runtime", "project", "environment")
 
 
 class Origin(NamedTuple):
-    """Who said a value: one of RANKS, and the file or variable it stands in."""
+    """The origin of a value: one of RANKS, and its file or variable."""
 
     kind: str
     where: str
@@ -60,23 +60,23 @@ DEFAULT = Origin("default", "")
 
 
 class Settings(Declared, frozen=True, kw_only=True):
-    """All settings as they hold here and now."""
+    """All settings that apply in a directory and environment."""
 
     origins: dict[Path, Origin]
-    """Who said what; a path that is missing has its default."""
+    """Origins of the values. A missing path has its default."""
     model_owner: str
-    """The coder that `model` was said for: a model is never handed to another."""
+    """The coder that `model` was set for. No other coder gets this model."""
     project_file: str = ""
-    """The file of the project that counts here; empty where there is none."""
+    """The project file in effect. Empty if none is."""
     project_digest: str = ""
-    """What the bytes of that file are known by."""
+    """The digest of that file's content."""
     demands: tuple[str, ...] = ()
-    """What the project file would do that counts only once the user trusted it, each named by its key."""
+    """Settings of the project file that require the user's trust, each with its key."""
     untrusted: tuple[str, ...] = ()
-    """Those of them that the user has not trusted. Their settings are left out."""
+    """Demands that the user has not trusted. Their settings are ignored."""
 
     def origin(self, key: str) -> Origin:
-        """Who said the value of a key written with dots."""
+        """Return the origin of a key in dotted notation."""
         return next((origin for path, origin in self.origins.items() if dotted(path) == key), DEFAULT)
 
 
@@ -86,15 +86,16 @@ class Layer(NamedTuple):
     origin: Origin
     values: dict[Path, Any]
     ignored: tuple[str, ...] = ()
-    digest: str = ""  # of the bytes of a project's file
+    digest: str = ""  # of a project file's content
 
 
 def load(
     home: Home, directory: str | None = None, env: Mapping[str, str] | None = None, *, lenient: bool = False
 ) -> Settings:
-    """What holds in this home, for work in this directory, and in this environment. Raises BadInput with the remedy.
+    """Return the settings for this home, for work in `directory`, with this environment.
 
-    Where `lenient`, a file that is wrong is warned about: for the home's the last one that was good holds.
+    Raises BadInput with a remedy. If `lenient`, an invalid file only causes a warning: the last valid settings of the
+    home apply, and an invalid project file is ignored.
     """
     layers = [_of_home(home, lenient=lenient)] if os.path.lexists(home.settings) else []
     project = find_project(directory, home) if directory else None
@@ -132,7 +133,7 @@ def load(
 
 
 def usual(settings: Settings, path: Path) -> Any:
-    """Return what holds for a setting; None for one of a coder."""
+    """Return the value of a setting without the project file. Return None for a coder's setting."""
     return None if path[0] == "coders" else functools.reduce(getattr, path, settings)
 
 
@@ -141,12 +142,15 @@ def _without(layer: Layer, paths: set[Path]) -> Layer:
 
 
 def _skips(layer: Layer) -> list[Path]:
-    """The permissions that a project file could only raise, or leave as they are."""
+    """Return the permission settings whose value is "skip"."""
     return [path for path, value in layer.values.items() if path[-1] == "permissions" and value == "skip"]
 
 
 def _raised(layer: Layer, held: Settings) -> list[Path]:
-    """The settings of a project file that would let a coder run tools unasked where the user's own settings do not."""
+    """Return the settings of a project file that would raise permissions.
+
+    They let a coder run tools without asking, although the user's own settings do not.
+    """
     flags = [(path, _coder_of_flags(path)) for path, value in layer.values.items() if raises_permissions(path, value)]
     skips = [(path, path[1] if len(path) > 1 else held.coder) for path in _skips(layer)]
     return [path for path, coder in (*skips, *flags) if permissions_for(held, coder) != "skip"]
@@ -171,7 +175,7 @@ def _names(paths: list[Path]) -> str:
 
 
 def merge(layers: list[Layer]) -> Settings:
-    """Later layers win, key by key."""
+    """Merge layers key by key. Later layers win."""
     values: dict[Path, Any] = {}
     origins: dict[Path, Origin] = {}
     coder, model = Declared().coder, Declared().model
@@ -181,7 +185,7 @@ def merge(layers: list[Layer]) -> Settings:
         origins |= dict.fromkeys(layer.values, layer.origin)
         coder = layer.values.get(("coder",), coder)
         if ("model",) in layer.values:
-            # The default file spells out claude's model; it stays claude's when only the coder is changed.
+            # The default file contains claude's model. That model stays claude's if only the coder is changed.
             owner = coder if layer.values["model",] != model else Declared().coder
     for path, origin in origins.items():
         _debug("%s = %s from %s", dotted(path), "…" if path[-1] in _PRIVATE else repr(values[path]), origin)
@@ -190,7 +194,7 @@ def merge(layers: list[Layer]) -> Settings:
 
 
 def model_for(settings: Settings, coder: str) -> str | None:
-    """The model a coder is told to use; None leaves it to the coder's own default."""
+    """Return the model to pass to a coder. Return None to leave the choice to the coder."""
     own = settings.coders[coder].model if coder in settings.coders else None
     if coder != settings.coder or coder != settings.model_owner:
         return own
@@ -198,7 +202,7 @@ def model_for(settings: Settings, coder: str) -> str | None:
 
 
 def permissions_for(settings: Settings, coder: str) -> Permissions:
-    """Whether a coder may run tools unasked. "skip" holds only with the user's recorded consent."""
+    """Return whether a coder may run tools without asking. "skip" requires the user's recorded consent."""
     said = settings.permissions
     if coder in settings.coders and (own := settings.coders[coder].permissions):
         own_origin = settings.origins["coders", coder, "permissions"]
@@ -207,7 +211,7 @@ def permissions_for(settings: Settings, coder: str) -> Permissions:
 
 
 def read_table(path: str) -> dict[str, Any]:
-    """A TOML file's table. Raises BadInput with line and column."""
+    """Return a TOML file's table. Raises BadInput with line and column."""
     return parse(_read_file(path), path)
 
 
@@ -219,7 +223,7 @@ def _read_file(path: str) -> bytes:
 
 
 def parse(data: bytes, path: str) -> dict[str, Any]:
-    """The table in TOML bytes that came from path. Raises BadInput with line and column."""
+    """Return the table in TOML bytes read from `path`. Raises BadInput with line and column."""
     hint = "`fleet config edit` opens it."
     try:
         text = data.decode()
@@ -237,7 +241,7 @@ def parse(data: bytes, path: str) -> dict[str, Any]:
 
 
 def refuse(problems: list[Problem], where: str) -> None:
-    """Raise BadInput for the first problem, if there is one."""
+    """Raise BadInput for the first problem. Do nothing if the list is empty."""
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         hint = problems[0].hint or "`fleet config validate` lists what is wrong; `fleet config edit` opens the file."
@@ -245,7 +249,7 @@ def refuse(problems: list[Problem], where: str) -> None:
 
 
 def _of_home(home: Home, *, lenient: bool) -> Layer:
-    """The values of runtime.toml, of which a copy is kept in case that it becomes wrong."""
+    """Return the values of runtime.toml, and keep a copy of a valid file in case it becomes invalid."""
     WARNINGS.pop(home.settings, None)
     try:
         layer = _layer("runtime", home.settings, HOME)
@@ -265,7 +269,7 @@ def _of_home(home: Home, *, lenient: bool) -> Layer:
 
 
 def _keep_good(home: Home) -> None:
-    """Copy the settings that are good, unless they are copied already; a home that cannot be written goes without."""
+    """Copy valid settings unless the copy is up to date. Write errors are ignored."""
     if home.has_good_copy:
         return
     with contextlib.suppress(OSError, FleetError):
@@ -308,7 +312,7 @@ def _nested(values: Mapping[Path, Any]) -> dict[str, Any]:
 
 
 def _debug(message: str, *args: object) -> None:
-    """Log for debugging if the program logs at all: a command that does not is spared the import."""
+    """Log a debug message if logging is already imported. Commands without a log avoid the import."""
     if (logging := sys.modules.get("logging")) is not None:
         logging.getLogger(__name__).debug(message, *args)
 
@@ -323,24 +327,24 @@ def coder_settings(settings: Settings, coder: str) -> CoderSettings:
 
 
 def flags_for(settings: Settings, coder: str) -> tuple[str, ...]:
-    """The user's own options for a coder's program."""
+    """Return the user's options for a coder's program."""
     old = shlex.split(settings.agent.claude_flags or "") if coder == CLAUDE else []
     return (*coder_settings(settings, coder).flags, *old)
 
 
 def env_for(settings: Settings, coder: str) -> dict[str, str]:
-    """What agents of a coder get from the settings: what every agent gets, and over it the coder's own."""
+    """Return the variables for agents of a coder: those of every agent, overridden by the coder's."""
     return {**settings.agent.env, **coder_settings(settings, coder).env}
 
 
 def program_for(settings: Settings, coder: str) -> str:
-    """The program to start in place of a coder's own; empty where its own is meant."""
-    # Not Path.expanduser: it raises where there is no home directory.
+    """Return the program to start instead of the coder's own. Empty to use the coder's own."""
+    # Path.expanduser raises an error if the user has no home directory.
     return os.path.expanduser(coder_settings(settings, coder).program or "")  # noqa: PTH111
 
 
 def window_for(settings: Settings, coder: str) -> int | None:
-    """How many tokens fit into the context, where the user says so; it counts before what the coder tells."""
+    """Return the user's context size for a coder in tokens, or None. It has priority over the coder's own figure."""
     return coder_settings(settings, coder).context_limit
 
 
@@ -350,7 +354,7 @@ def accounts_for(settings: Settings, coder: str) -> tuple[AccountSettings, ...]:
 
 
 def config_folder(account: AccountSettings) -> str:
-    """Where the login of an account lies; empty where it is the coder's usual place."""
+    """Return the folder of an account's login. Empty for the coder's usual folder."""
     return os.path.expanduser(account.config_dir or "")  # noqa: PTH111
 
 

@@ -1,4 +1,4 @@
-"""What tokens cost: by the user's own prices, else by the table that fleet comes with."""
+"""Token prices: from the user's settings, else from fleet's built-in table."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ if TYPE_CHECKING:
     from fleet.config.sections import Price
 
 MILLION = 1_000_000
-#: The user's own prices, as a run names what it was priced by.
+#: The user's own prices, as named in a run's price source.
 OWN = "settings"
 
 
 class Known(NamedTuple):
-    """The price of a model, and where it stands: in the settings, or in the table of a day."""
+    """The price of a model and its source: the settings, or the table of a date."""
 
     rates: Rates
     source: str
 
 
 def price_of(settings: Settings, names: Sequence[str], day: date, *, size: int = 0) -> Known | None:
-    """Return the price of a model that goes by any of these names, or None. The user's own price wins."""
+    """Return the price of a model known by any of these names. Return None if it has no price.
+
+    The user's own price has priority.
+    """
     from fleet.config import price_table
 
     for name in names:
@@ -40,12 +43,12 @@ def price_of(settings: Settings, names: Sequence[str], day: date, *, size: int =
 
 
 def dollars(rates: Rates, input: int, output: int, cache_read: int, cache_write: int) -> float:
-    """Return what these tokens cost; each is counted in one place only."""
+    """Return the cost of these tokens. Each token must be counted in one category only."""
     read = rates.input if rates.cache_read is None else rates.cache_read
     write = rates.input if rates.cache_write is None else rates.cache_write
     return (input * rates.input + output * rates.output + cache_read * read + cache_write * write) / MILLION
 
 
 def _own(prices: Mapping[str, Price], model: str) -> Price | None:
-    """The one under this very name, else under the first glob that fits."""
+    """Return the user's price for this exact name, else for the first matching glob."""
     return prices.get(model) or next((price for glob, price in prices.items() if fnmatchcase(model, glob)), None)

@@ -1,31 +1,33 @@
-"""What a new project file says, by the kind of project: the files its worktrees need, and the commands that make them
-ready. Pure: told which files a repository has."""
+"""Default project settings by type of project: files that worktrees need, and commands that prepare them.
+
+The functions are pure: the caller passes a test for the repository's files.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 Has = Callable[[str], bool]
-"""Whether the repository has a file or directory at this path."""
+"""A test that returns True if the repository has a file or directory at a path."""
 
 GENERIC, MINIMAL = "generic", "minimal"
 
 
 class Outfit(NamedTuple):
-    """What worktrees of a project get."""
+    """Files and commands that worktrees of a project get."""
 
     credential_files: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
-    """Commands that take long and that not everybody wants: written as comments."""
+    """Slow commands that not every user wants. They are written as comments."""
 
 
 def detect(has: Has) -> str:
-    """The type of a project by its files; the first that fits, `generic` where none does."""
+    """Return the type of a project, judged by its files. The first match wins; the default is `generic`."""
     return next((kind for kind, files in _SIGNS if any(all(map(has, group)) for group in files)), GENERIC)
 
 
 def outfit(kind: str, has: Has) -> Outfit:
-    """What a project of this type gets, by the lock files and programs it has."""
+    """Return the settings for this type of project, depending on its lock files and programs."""
     return TYPES[kind](has)
 
 
@@ -73,12 +75,12 @@ def _node_program(has: Has) -> str:
 
 
 def _node_install(has: Has) -> tuple[str, ...]:
-    """Exactly what the lock file says, and from the local cache where it is there."""
+    """Return the command that installs exactly the locked versions, from the local cache if possible."""
     match _node_program(has):
         case "pnpm":
             return ("pnpm install --frozen-lockfile --prefer-offline",)
         case "yarn":
-            # Yarn 2 and later have their settings here, and refuse the option of yarn 1.
+            # Yarn 2 and later keep their settings in this file, and refuse the option of yarn 1.
             return ("yarn install --immutable" if has(".yarnrc.yml") else "yarn install --frozen-lockfile",)
         case "bun":
             return ("bun install --frozen-lockfile",)
@@ -87,7 +89,7 @@ def _node_install(has: Has) -> tuple[str, ...]:
 
 
 def _python_install(has: Has) -> tuple[tuple[str, ...], str]:
-    """The commands that make an environment of the worktree's own, and what starts its Python."""
+    """Return the commands that create the worktree's own environment, and the command that starts its Python."""
     if has("uv.lock"):
         return ("uv sync --frozen",), "uv run python"
     if has("poetry.lock"):
@@ -98,7 +100,7 @@ def _python_install(has: Has) -> tuple[tuple[str, ...], str]:
     return ("python3 -m venv .venv", f".venv/bin/pip install --quiet {what}"), ".venv/bin/python"
 
 
-#: From the most telling: a Rails project has a package.json too.
+#: Most specific first: a Rails project has a package.json too.
 _SIGNS: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = (
     ("rails", (("Gemfile", "config/application.rb"),)),
     ("python", (("pyproject.toml",), ("requirements.txt",), ("setup.py",))),

@@ -1,5 +1,4 @@
-"""The tables of settings about proof: how work is verified, what it may touch, what follows from a finding, how it is
-merged. Each with type, default, bounds and help."""
+"""Settings tables about proof: verification, scope, findings and merging. Each with type, default, bounds and help."""
 
 from typing import Annotated, Literal
 
@@ -7,12 +6,12 @@ from msgspec import Meta
 
 from fleet.config.kinds import Line, Seconds, Section, Slots, Text, Times
 
-#: What a test is usually called, in the languages that fleet knows projects of.
+#: Usual names of tests, in the languages of the known project types.
 TESTS = (
     *("tests/", "test/", "spec/", "__tests__/", "conftest.py", "test_*.py", "*_test.py", "*_test.go", "*_spec.rb"),
     *("*_test.rb", "*.test.js", "*.test.jsx", "*.test.ts", "*.test.tsx", "*.spec.js", "*.spec.ts", "*.spec.tsx"),
 )
-#: What tells a test runner what to run.
+#: Files that tell a test runner what to run.
 RUNNERS = (
     *("pytest.ini", "tox.ini", "noxfile.py", ".rspec", "jest.config.*", "vitest.config.*", "karma.conf.*"),
     *(".mocharc.*", "phpunit.xml", "sitecustomize.py", "usercustomize.py"),
@@ -20,7 +19,7 @@ RUNNERS = (
 
 
 class Verify(Section, frozen=True):
-    """How fleet itself looks whether the work on a branch is good."""
+    """How fleet itself verifies the work on a branch."""
 
     command: Annotated[
         Text | None,
@@ -62,7 +61,7 @@ class Scope(Section, frozen=True):
 
 
 class Findings(Section, frozen=True):
-    """What follows from what a receipt shows. Honest work closes by itself."""
+    """Consequences of a receipt's findings. Honest work closes automatically."""
 
     verify_retries: Annotated[
         Times, Meta(description="How often work that fails its verify command goes back to its agent with the output.")
@@ -90,7 +89,7 @@ class Findings(Section, frozen=True):
 
 
 class Merge(Section, frozen=True):
-    """How the work of tasks is taken home."""
+    """How the work of tasks is merged."""
 
     into: Annotated[Line | None, Meta(description="The branch to merge into; unset: the repository's main one.")] = None
     strategy: Annotated[

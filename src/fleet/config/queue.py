@@ -1,4 +1,4 @@
-"""Which queue a home has. Its connection string is a secret: never shown, never logged, and no agent is given it."""
+"""Choice of a home's queue. Its connection string is secret: never shown, logged or passed to agents."""
 
 import os
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from fleet.home import Home
 SQLITE, BEADS, POSTGRES = "sqlite", "beads", "postgresql"
 COMMAND_SECONDS = 10
 LONGEST = 4096
-#: What a connection string may call them behind its question mark.
+#: Names of secrets among the parameters of a connection string.
 PASSWORDS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 
 
 class Choice(Record):
-    """A kind of queue, and for PostgreSQL how to reach it."""
+    """A kind of queue and, for PostgreSQL, its connection string."""
 
     kind: str
     url: str = ""
@@ -25,11 +25,11 @@ class Choice(Record):
 
 
 def chosen(home: Home, env: Mapping[str, str], *, said: str | None = None) -> Choice:
-    """The queue that holds here: FLEET_QUEUE, else the settings, else what the supervisor was last started with.
+    """Return the queue to use: FLEET_QUEUE, else the settings, else the queue of the last supervisor start.
 
-    Raises BadInput, FleetError, without ever repeating a connection string.
+    Raises BadInput or FleetError, whose messages never contain a connection string.
     """
-    # With broken settings, and nothing that tells where the tasks were, a new queue would be begun beside them.
+    # If the settings are invalid and no record of the queue exists, a new queue would be created beside the old one.
     is_known = os.path.exists(home.good_settings) or os.path.exists(home.database)  # noqa: PTH110
     settings = load(home, env=env, lenient=is_known)
     name = said or settings.queue or ""
@@ -42,7 +42,7 @@ def chosen(home: Home, env: Mapping[str, str], *, said: str | None = None) -> Ch
 
 
 def kind_of(name: str) -> str:
-    """The kind of queue that a setting names. Raises BadInput."""
+    """Return the kind of queue that a setting names. Raises BadInput."""
     if name in ("", SQLITE):
         return SQLITE
     if name == BEADS:
@@ -54,7 +54,7 @@ def kind_of(name: str) -> str:
 
 
 def refuse_password(said: str, *, hint: str) -> None:
-    """See that a connection string which was typed holds no password, nor what does as well as one. Raises Usage."""
+    """Raise Usage if a connection string from the command line contains a password or an equivalent secret."""
     from urllib.parse import unquote
 
     words = said.partition("?")[2].replace("?", "&").split("&")
@@ -64,14 +64,14 @@ def refuse_password(said: str, *, hint: str) -> None:
 
 
 def keep(home: Home, env: Mapping[str, str]) -> None:
-    """Have this home's programs find the queue that a supervisor is started with, though agents get no FLEET_QUEUE.
+    """Record the queue of a starting supervisor for this home's programs, because agents get no FLEET_QUEUE.
 
-    It is kept in a file for this user alone, as it would be in runtime.toml, until the next supervisor is started.
+    The file is readable by this user only, like runtime.toml. It applies until the next supervisor start.
     """
     said = env.get("FLEET_QUEUE", "")
     if said and said != _kept(home):
         atomic_write(home.kept_queue, said.encode(), 0o600)
-    elif not said and load(home, env={}, lenient=True).queue is not None:  # the file says where the tasks are
+    elif not said and load(home, env={}, lenient=True).queue is not None:  # the file already names the queue
         try:
             os.unlink(home.kept_queue)  # noqa: PTH108 - paths of the home are strings
         except FileNotFoundError:
@@ -89,7 +89,7 @@ def _kept(home: Home) -> str:
 
 
 def _printed(words: tuple[str, ...], home: Home) -> str:
-    """The first line that a program prints."""
+    """Return the first line that a program prints. Raises FleetError if it fails or prints nothing."""
     import subprocess
 
     hint = "try the program of `queue_command` by hand; it must print the connection string, and nothing else."

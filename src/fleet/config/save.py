@@ -1,4 +1,4 @@
-"""Settings files on disk: changed one writer at a time, whole or not at all, and never without a copy of what goes."""
+"""Atomic changes of settings files, one writer at a time, with a copy of replaced content."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ from fleet.files import atomic_write, read_small
 
 
 def save(path: str, scope: Scope, changes: Mapping[Path, Any]) -> bool:
-    """Change some settings of a file, making it first where it is missing. Whether anything differs now."""
+    """Change some settings of a file, which is created if it is missing. Return True if the file changed."""
     with _alone(path):
         old = read_bytes(path)
         start = default_text(scope).encode() if old is None else old
@@ -27,12 +27,12 @@ def save(path: str, scope: Scope, changes: Mapping[Path, Any]) -> bool:
 
 
 def create(path: str, scope: Scope) -> bool:
-    """Write the explained defaults where there is no file yet. Whether there was none."""
+    """Write the explained defaults if the file does not exist. Return True if it was created."""
     return not os.path.lexists(path) and save(path, scope, {})
 
 
 def reset(path: str, scope: Scope) -> str | None:
-    """Write the explained defaults over a file, keeping a copy of it. Where the copy lies, if one was needed."""
+    """Overwrite a file with the explained defaults. Return the path of its backup, or None if none was needed."""
     with _alone(path):
         old, new = read_bytes(path), default_text(scope).encode()
         if old == new:
@@ -43,7 +43,7 @@ def reset(path: str, scope: Scope) -> str | None:
 
 
 def keep_copy(path: str, data: bytes) -> str:
-    """Put data beside path, under the first free name."""
+    """Write data to the first free backup name of `path`. Return that name."""
     number = 1
     while os.path.lexists(f"{path}.bak-{number}"):
         number += 1
@@ -64,7 +64,7 @@ def read_bytes(path: str) -> bytes | None:
 def _alone(path: str) -> Iterator[None]:
     folder = File(path).parent
     try:
-        folder.mkdir(0o755, parents=True, exist_ok=True)  # no other user writes there, whatever the umask
+        folder.mkdir(0o755, parents=True, exist_ok=True)  # no other user may write there, whatever the umask
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise FleetError(f"cannot write {path}: {error.strerror}") from error

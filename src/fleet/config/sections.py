@@ -1,4 +1,4 @@
-"""The tables of settings about coders and agents, with type, default, bounds and help of what stands in each."""
+"""Settings tables about hosts, coders, agents, limits and the supervisor, with type, default, bounds and help."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -26,7 +26,7 @@ from fleet.config.kinds import (
     Variables,
 )
 
-# The same that `core.host` takes in a task's requirements, where no pattern is at hand.
+# The same rule as in `core.host` for a task's requirements, which works without a pattern.
 HostName = Annotated[
     str,
     Meta(
@@ -52,7 +52,7 @@ _PLACE = Annotated[
 
 
 class HostSettings(Section, frozen=True):
-    """What this host is among those that share a queue."""
+    """This host's place among the hosts that share a queue."""
 
     name: Annotated[
         HostName | None,
@@ -71,7 +71,7 @@ class HostSettings(Section, frozen=True):
 
 
 class CoderSettings(Section, frozen=True):
-    """What holds for one coder."""
+    """Settings for one coder."""
 
     model: Annotated[Line | None, Meta(description="The model this coder is told to use; unset: its own default.")] = (
         None
@@ -129,7 +129,7 @@ class CoderSettings(Section, frozen=True):
 
 
 class AccountSettings(Section, frozen=True, omit_defaults=True):
-    """One subscription or key of a coder."""
+    """A subscription or key of a coder."""
 
     name: Annotated[AccountName, Meta(description="Needed: what the account is called; once per coder.")]
     coder: Annotated[CoderName, Meta(description="Needed: the coder whose account it is.")]
@@ -164,7 +164,7 @@ class AccountSettings(Section, frozen=True, omit_defaults=True):
 
 
 class Price(Section, frozen=True):
-    """What a model costs, in dollars per million tokens."""
+    """The price of a model, in dollars per million tokens."""
 
     input: Annotated[
         Dollars | None, Meta(description="Dollars per million tokens sent; unset: as in fleet's table.")
@@ -181,7 +181,7 @@ class Price(Section, frozen=True):
 
 
 class Consent(Section, frozen=True):
-    """What the user has agreed to. Written by `fleet init`, never by `fleet config set`."""
+    """The user's recorded consent. Written by `fleet init`, never by `fleet config set`."""
 
     skip_permissions_at: Annotated[
         datetime | None,
@@ -212,7 +212,7 @@ class Agent(Section, frozen=True):
 
 
 class Limits(Section, frozen=True):
-    """How often a task may come back before a person has to look at it. Nothing comes back for ever."""
+    """How often a task may be retried before a person has to look at it. Every limit is finite."""
 
     retry_limit: Annotated[
         Annotated[int, Meta(ge=1, le=500)], Meta(description="The failure that blocks a task: 2 is one retry.")
@@ -241,7 +241,7 @@ class Limits(Section, frozen=True):
 
 
 class Watchdogs(Section, frozen=True):
-    """When an agent is stopped. A task's own limits, a JSON object with these names, count before these."""
+    """When an agent is stopped. A task's own limits, a JSON object with these names, have priority."""
 
     first_event_seconds: Annotated[
         OffOrSeconds, Meta(description="Stop an agent that has not said a word for so long; 0: never.")

@@ -1,4 +1,4 @@
-"""The limits of a run and of its account: those of its task over the settings."""
+"""Limits of a run and of its account: the task's own limits override the settings."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SECTION = "watchdog"
 
 
 def watchdog_for(settings: Settings, task: Task) -> Watchdog:
-    """The limits that hold for a task: its own over the settings' of its project and home."""
+    """Return the limits for a task: its own limits over the settings of its project and home."""
     given, ignored = _own(task.limits)
     said = msgspec.structs.asdict(settings.watchdog) | given
     return Watchdog(**said, context_pct=settings.context_pressure_threshold_pct, ignored=tuple(ignored))
 
 
 def account_limits_for(limits: Limits, rules: Rules) -> Limits:
-    """Return the limits for the account of a run: it is parked no longer than the rules of the run's task allow.
+    """Return the limits for the account of a run. The account is parked no longer than the task's rules allow.
 
     Otherwise the task would wait for its account, whatever its own pauses are.
     """

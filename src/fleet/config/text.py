@@ -1,4 +1,4 @@
-"""A settings file as text: made from the declared settings, and changed without touching what else is in it."""
+"""Settings files as text: generated from the declared settings, and edited without touching other content."""
 
 import re
 import tomllib
@@ -41,12 +41,12 @@ _EXAMPLES = {
 
 
 def default_text(scope: Scope) -> str:
-    """A file with every key explained. In the home the plain defaults are spelled out; tables are comments."""
+    """Return a file that explains every key. A home's file spells out plain defaults; tables are comments."""
     return filled_text(scope, {})
 
 
 def filled_text(scope: Scope, values: Mapping[Path, Any], optional: Mapping[Path, Sequence[str]] | None = None) -> str:
-    """The same with some values said, each below its help; what is optional stands in its list as a comment."""
+    """Return such a file with some values set, each below its help. Optional list elements become comments."""
     parts, title = [_TITLES[scope]], ""
     live_titles = {_title(path) for path in values if path in KEYS}
     for key in (key for key in KEYS.values() if in_scope(key.path, scope)):
@@ -66,8 +66,11 @@ def filled_text(scope: Scope, values: Mapping[Path, Any], optional: Mapping[Path
 
 
 def with_values(text: str, changes: Mapping[Path, Any], scope: Scope) -> str:
-    """The text with some settings changed and all else as it was. Raises FleetError rather than lose anything."""
-    import tomlkit  # costs as much as all other settings together
+    """Return the text with some settings changed and all else unchanged.
+
+    Raises FleetError rather than lose any content.
+    """
+    import tomlkit  # the import costs as much as all other settings code together
 
     before = tomllib.loads(text)
     places = {_spelled(path, before, scope): value for path, value in changes.items()}
@@ -93,20 +96,20 @@ def toml_value(value: Any) -> str:
         return "{" + ", ".join(f"{dotted((name,))} = {toml_value(each)}" for name, each in value.items()) + "}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
-    import tomlkit  # as above
+    import tomlkit  # see above
 
     return str(tomlkit.item(value).as_string())
 
 
 def _title(path: Path) -> str:
-    """The commented-out header above a key; tables with names are shown under a name that serves as an example."""
+    """Return the commented-out header above a key. Tables with chosen names get an example name."""
     names = {"coders": "mycli" if path[2:3] and path[2] in DESCRIBING else "codex", "prices": '"claude-sonnet-*"'}
     section = ".".join(names[path[0]] if part == ANY else part for part in path[:-1])
     return f"# [{section}]" if section else ""
 
 
 def _explained(key: Key, said: Any = None, optional: Sequence[str] = ()) -> str:
-    """A key below its help: with the value that is said, else as a comment with its default or an example."""
+    """Return a key below its help: with its value if given, else as a comment with its default or an example."""
     shape = f" ({key.shape()})" if key.kind in (int, float, bool) else ""
     lines = [f"# {line}" for line in f"{key.help}{shape}".splitlines()]
     if said is None:
@@ -117,13 +120,13 @@ def _explained(key: Key, said: Any = None, optional: Sequence[str] = ()) -> str:
 
 
 def _listed(values: Sequence[Any], optional: Sequence[str]) -> str:
-    """A list with one line for each element."""
+    """Return a list with one line per element."""
     lines = [*(toml_value(value) for value in values), *(f"# {toml_value(value)}" for value in optional)]
     return "[\n" + "".join(f"    {line},\n" for line in lines) + "]"
 
 
 def _spelled(path: Path, table: Mapping[str, Any], scope: Scope) -> Path:
-    """Where the file already says this setting, in whichever spelling; else its own path."""
+    """Return the path in the spelling that the file already uses, else the canonical path."""
     path = canonical(path, scope)
     for alias in (alias for alias, meant in ALIASES.items() if meant == path and scope != HOME):
         found: Any = table
@@ -135,7 +138,7 @@ def _spelled(path: Path, table: Mapping[str, Any], scope: Scope) -> Path:
 
 
 def _uncommented(text: str, places: Mapping[Path, Any]) -> str:
-    """The text with the commented-out lines of these top-level keys made real, so that each stays below its help."""
+    """Uncomment the lines of these top-level keys, so that each value stays below its help."""
     for name in (path[0] for path, value in places.items() if len(path) == 1 and value is not None):
         if not re.search(rf"(?m)^{re.escape(name)}\s*=", text):
             text = re.sub(rf"(?m)^# ?({re.escape(name)} = )", r"\1", text, count=1)
@@ -143,13 +146,13 @@ def _uncommented(text: str, places: Mapping[Path, Any]) -> str:
 
 
 def _new_table(name: str) -> Any:
-    import tomlkit  # as above
+    import tomlkit  # see above
 
     return tomlkit.table(is_super_table=name in NAMED)
 
 
 def _put(table: Any, path: Path, value: Any) -> None:
-    """Set a value in a table of tables; None takes the key away."""
+    """Set a value in a table of tables. None removes the key."""
     *sections, name = path
     for part in sections:
         if part not in table:

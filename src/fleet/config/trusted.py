@@ -1,6 +1,6 @@
-"""What a project file may not do before the user trusts it, and the record in the home of what the user trusts.
+"""Trust in project files: settings that need the user's trust, and the record of it in the home.
 
-A project file comes with the repository, so with anybody's. `load` asks here, and is the only one that has to.
+A project file comes with the repository, so anyone may have written it. Only `load` needs to check trust.
 """
 
 # ruff: noqa: PTH116, PTH120
@@ -20,23 +20,23 @@ from fleet.files import read_small, write_all
 from fleet.home import Home, common_of
 
 COMMANDS: tuple[Path, ...] = (("setup", "commands"), ("setup", "teardown"), ("verify", "command"))
-#: Settings that make a program run another one, hand it secrets, or let it reach more.
+#: Settings that make a program run another one, pass secrets to it, or widen its access.
 LEVERS: tuple[Path, ...] = (
     *(("agent", "env"), ("agent", "pass_env"), ("agent", "claude_flags")),
     *(("project", "worktree_root"), ("tmux", "socket"), ("verify", "network")),
 )
 CODER_LEVERS = ("program", "flags", "env")
-#: Settings by which work is judged, and what it may cost. A project file may be stricter than the user without trust.
+#: Settings that judge work or limit its cost. A project file may be stricter than the user without trust.
 FINDINGS: tuple[Path, ...] = tuple(
     ("findings", name) for name in ("unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated")
 )
 GUARDS: tuple[Path, ...] = (("verify", "protect"), ("verify", "tests"), ("verify", "runners"), ("scope", "protect"))
 BUDGETS: tuple[Path, ...] = (("watchdog", "max_tokens"), ("watchdog", "max_cost_usd"))
 RULES: tuple[Path, ...] = (*FINDINGS, *GUARDS, *BUDGETS, ("scope", "allow"), ("scope", "live"))
-#: In the place of a project: the digest is that of a whole file.
+#: Replaces the project in an entry whose digest covers a whole file.
 ANYWHERE = "file"
 CODER: Path = ("coder",)
-#: Words by which the coders' programs are told to ask less, in any of their spellings.
+#: Words in options that make coders ask less often, in any spelling.
 RAISING = re.compile(
     r"dangerously|bypass|yolo|full[-_]?(auto|access)|(allow|trust)[-_]?all|allow(ed)?[-_]?tools?\b|auto[-_]?approve"
     r"|auto[-_]?edit|accept[-_]?edits|dont[-_]?ask|skip[-_]?permissions|approval[-_]?policy|sandbox[-_]?(mode|perm)"
@@ -47,20 +47,20 @@ MOST_TRUSTED = 1 << 24
 
 
 class Demand(NamedTuple):
-    """One thing that a project file would do, which counts only once the user trusted it."""
+    """A setting of a project file that takes effect only after the user trusts it."""
 
     path: Path
     line: str
 
 
 def needs_trust(path: Path, value: Any, usual: Any) -> bool:
-    """Return True if a project's value for a setting counts only once the user trusted it.
+    """Return True if a project's value for a setting requires the user's trust.
 
-    `usual` is what holds without the project file.
+    `usual` is the value without the project file.
     """
     if path in RULES:
         return _weakens(path, value, usual)
-    if path == CODER:  # an import string: what it names is imported into fleet itself
+    if path == CODER:  # an import string makes fleet itself import the named module
         return isinstance(value, str) and ":" in value
     is_lever = path in (*COMMANDS, *LEVERS) or (path[0] == "coders" and path[-1] in CODER_LEVERS)
     return is_lever and bool(value)
@@ -80,22 +80,25 @@ def _weakens(path: Path, value: Any, usual: Any) -> bool:
 
 
 def demands(values: Mapping[Path, Any], usual: Callable[[Path], Any]) -> list[Demand]:
-    """Return what the values of a project file demand, each command and each other setting by itself.
+    """Return the demands in the values of a project file: one per command and one per other setting.
 
-    `usual` tells what holds without the file.
+    `usual` returns the value of a setting without the file.
     """
     return [Demand(path, line) for path in _ordered(values, usual) for line in _lines(path, values[path])]
 
 
 def raises_permissions(path: Path, value: Any) -> bool:
-    """Return True if these are options for a coder's program that may let it run tools unasked."""
+    """Return True if these options may let a coder's program run tools without asking."""
     if path != ("agent", "claude_flags") and (path[0] != "coders" or path[-1] != "flags"):
         return False
     return RAISING.search(value if isinstance(value, str) else " ".join(value)) is not None
 
 
 def unsafe(project: str, path: str) -> str:
-    """Return why another user could have written a project file, or its folder up to the project's own; empty: none."""
+    """Return why another user could have written a project file or a folder up to the project's.
+
+    Empty if none could.
+    """
     places = (path, os.path.realpath(path), os.path.dirname(os.path.realpath(path)), os.path.dirname(path), project)
     for place in dict.fromkeys(places):
         try:
@@ -110,23 +113,23 @@ def unsafe(project: str, path: str) -> str:
 
 
 def _own_ids() -> tuple[int, ...]:
-    """The users whose files are as good as our own; as with git, those of who called sudo too."""
+    """Return the users whose files are trusted like our own. As in git, that includes the caller of sudo."""
     user, caller = os.geteuid(), os.environ.get("SUDO_UID", "")
     return (0, user, int(caller)) if user == 0 and caller.isdecimal() else (0, user)
 
 
 def digest(line: str) -> str:
-    """Return what a demand is known by."""
+    """Return the digest that identifies a demand."""
     return sha256(line.encode())
 
 
 def place_of(folder: str) -> str:
-    """Return what names a project on this machine: the git directory that its checkouts share, else its folder."""
+    """Return the path that identifies a project on this machine: its shared git directory, else its folder."""
     return os.path.realpath(common_of(folder) or folder)
 
 
 def trusted_digests(home: Home, folder: str) -> frozenset[str]:
-    """Return the digests of what the user trusts of the project in a folder, by the record in the home."""
+    """Return the digests that the user trusts for the project in a folder, according to the home's record."""
     mark = digest(os.fsencode(place_of(folder)).hex())
     return frozenset(known for where, known in _entries(home) if where == mark)
 
@@ -141,12 +144,12 @@ def keep_trusted(home: Home, folder: str, digests: Iterable[str]) -> bool:
 
 
 def is_known_file(home: Home, content: str) -> bool:
-    """Return True if the user trusted a project file with this digest, in whichever clone."""
+    """Return True if the user trusted a project file with this digest in any clone."""
     return content in known_anywhere(home)
 
 
 def known_anywhere(home: Home) -> frozenset[str]:
-    """Return the digests of all files that the user trusts in whichever clone."""
+    """Return the digests of all files that the user trusts in any clone."""
     return frozenset(known for where, known in _entries(home) if where == ANYWHERE)
 
 
@@ -157,7 +160,7 @@ def keep_files(home: Home, contents: Iterable[str]) -> None:
 
 
 def _entries(home: Home) -> Iterator[tuple[str, str]]:
-    # One that cannot be read trusts nothing.
+    # An unreadable record trusts nothing.
     with contextlib.suppress(OSError, BadInput, UnicodeDecodeError):
         for line in read_small(home.trusted, MOST_TRUSTED).decode("ascii").splitlines():
             where, _, known = line.partition(" ")
@@ -169,7 +172,7 @@ def _append(home: Home, lines: list[str]) -> None:
         return
     handle = os.open(home.trusted, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        # The line break in front ends a line that a full disk cut short.
+        # The leading line break ends a line that a full disk truncated.
         write_all(handle, "".join(f"\n{line}" for line in [*lines, ""]).encode())
         os.fsync(handle)
     finally:

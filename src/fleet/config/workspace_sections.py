@@ -1,4 +1,4 @@
-"""The tables of settings about projects, their worktrees and terminals, with type, default, bounds and help."""
+"""Settings tables about projects, worktrees and terminals, with type, default, bounds and help."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ _SESSION = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{0,32}\Z", title="up to 
 _SOCKET = Annotated[
     str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_-]{0,31}\Z", title="1 to 32 letters, digits, _ or -, no - at first")
 ]
-#: What a tool makes again by itself; an ignored directory with one of these names is not worth saving.
+#: Directories that tools recreate. An ignored directory with one of these names is not worth saving.
 REGENERATED = (
     *("node_modules", "__pycache__", ".venv", "venv", ".tox", ".gradle", ".next"),
     *(".mypy_cache", ".ruff_cache", ".pytest_cache"),
@@ -18,7 +18,7 @@ REGENERATED = (
 
 
 class Project(Section, frozen=True):
-    """What the project is called, where its worktrees go, and what holds for work in it."""
+    """The project's name, the folder of its worktrees, and rules for work in it."""
 
     name: Annotated[Line | None, Meta(description="What the project is called; unset: its directory's name.")] = None
     worktree_root: Annotated[
@@ -35,7 +35,7 @@ class Project(Section, frozen=True):
 
 
 class Setup(Section, frozen=True):
-    """How a new worktree is made ready, and what is done before it goes."""
+    """How a new worktree is prepared, and what happens before its removal."""
 
     credential_files: Annotated[
         tuple[Line, ...], Meta(description="Files to copy from the repository into each new worktree.")
@@ -49,7 +49,7 @@ class Setup(Section, frozen=True):
 
 
 class Ports(Section, frozen=True):
-    """The block of ports that each worktree has to itself, told as FLEET_PORT and PORT."""
+    """The block of ports reserved for each worktree, passed as FLEET_PORT and PORT."""
 
     base: Annotated[
         Annotated[int, Meta(ge=1024, le=65_000)],
@@ -59,7 +59,7 @@ class Ports(Section, frozen=True):
 
 
 class Tmux(Section, frozen=True):
-    """How the terminals of interactive agents are called and kept."""
+    """Names and settings of the tmux sessions of interactive agents."""
 
     prefix: Annotated[
         _SESSION,
@@ -72,7 +72,7 @@ class Tmux(Section, frozen=True):
 
 
 class Saving(Section, frozen=True):
-    """What is kept of a worktree that is removed."""
+    """What is saved of a removed worktree."""
 
     ignored_mb: Annotated[
         Annotated[int, Meta(ge=0, le=10**6)],
