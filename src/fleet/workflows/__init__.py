@@ -1,1 +1,1 @@
-"""Workflow files: read, checked, made into a plan of plain stages, and what a stage of it is told at its start."""
+"""Workflows: reading and checking of files, plans of plain stages, and the prompts of stages."""

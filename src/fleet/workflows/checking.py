@@ -1,4 +1,4 @@
-"""What must hold for a workflow beyond the shape of its graph: coders, variables, conditions, its size."""
+"""Checks of a workflow beyond the shape of its graph: coders, variables, conditions, size."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from fleet.workflows.graph import Graph
 
 MOST_VARIABLES = 500
-#: Of the plan, with all rounds and items: a queue can bear it, and nobody meant more.
+#: Maximum number of stages in a plan, with all rounds and items. A queue can hold it, and no one needs more.
 LARGEST_PLAN = 10_000
 MOST_EDGES = 200_000
 _SETS = {"status": (*STATUSES, conditions.MIXED), "finding": (*FINDINGS, conditions.MIXED)}
 
 
 class Known(NamedTuple):
-    """What there is here, beside the file."""
+    """Facts about this installation that the file does not contain."""
 
     coder: Callable[[str], bool]
-    account: Callable[[str, str], bool] = lambda coder, account: True  # of a coder, which may be left unsaid
+    account: Callable[[str, str], bool] = lambda coder, account: True  # the coder may be empty
 
 
 def check(graph: Graph, known: Known, faults: Faults) -> None:
@@ -108,7 +108,10 @@ def _check_condition(graph: Graph, number: int, text: str, path: Path, faults: F
 def _check_reference(
     graph: Graph, number: int, reference: Reference, said: tuple[Path, str, str], faults: Faults
 ) -> None:
-    """A stage can know only what is over before it starts, or what an earlier round of its own loop brought."""
+    """Report a reference to an unknown stage, or to one whose result is not available in time.
+
+    A stage can only use stages that end before it starts, or an earlier round of its own loop.
+    """
     path, name, words = said
     target = _target(graph, reference)
     if target is None:
@@ -135,7 +138,7 @@ def _target(graph: Graph, reference: Reference) -> int | None:
 
 
 def _check_size(graph: Graph, faults: Faults) -> None:
-    """Reckon before anything is unrolled: a page of text can ask for a billion stages."""
+    """Report a plan that is too large. This runs before unrolling: a short file can define a billion stages."""
 
     def copies(number: int) -> int:
         loop = graph.loop_of.get(number)

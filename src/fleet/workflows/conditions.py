@@ -1,9 +1,9 @@
-"""Conditions on earlier results: a small language of its own, parsed, never handed to Python.
+"""Conditions on earlier results: a small separate language, never evaluated as Python.
 
     stages.review.status == "completed" and not (stages.review.summary contains "lgtm" or stage_0_next_steps)
 
-`==` and `!=` compare whole texts, `contains` looks for one in another whatever its case, a field alone asks whether it
-says anything.
+`==` and `!=` compare whole texts. `contains` searches one text in another, ignoring case. A field alone is true if it
+is not empty.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 LONGEST = 4096
 DEEPEST = 50
-#: What a field is where the items of a fan do not agree.
+#: Value of a field if the items of a fan differ.
 MIXED = "mixed"
-#: Words for what a loop can wait for.
+#: Abbreviations for the condition that ends a loop.
 UNTIL = {
     "verify": 'finding == "verified"',
     "content": '(status == "completed" or status == "completed_no_changes") and not next_steps',
@@ -40,7 +40,7 @@ _TOKEN = re.compile(
 
 
 class BadCondition(Exception):
-    """The text is no condition."""
+    """The text is not a valid condition."""
 
 
 class Text(NamedTuple):
@@ -50,7 +50,7 @@ class Text(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two operands and `==`, `!=` or `contains` between them; or one alone."""
+    """Two operands with `==`, `!=` or `contains` between them, or a single operand."""
 
     left: Text | Reference
     operator: str = ""
@@ -58,7 +58,7 @@ class Comparison(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Conditions with `and` or `or` between them, or one behind `not`."""
+    """Conditions joined by `and` or `or`, or a single condition after `not`."""
 
     word: str
     parts: tuple[Condition, ...]
@@ -68,19 +68,19 @@ Condition = Comparison | Joined
 
 
 def until_of(text: str) -> str:
-    """What a loop waits for, as a condition."""
+    """Return the condition that ends a loop, with abbreviations expanded."""
     return UNTIL.get(text, text)
 
 
 def parse(text: str) -> Condition:
-    """The condition in a text. Raises BadCondition, which says what is wrong and where."""
+    """Parse a condition. Raises BadCondition with the error and its position."""
     if len(text) > LONGEST:
         raise BadCondition(f"longer than {LONGEST} characters")
     return _Parser(text).whole()
 
 
 def references(condition: Condition) -> Iterator[tuple[Reference, str | None]]:
-    """Every reference, with the text it is compared to for being the same, if it is."""
+    """Yield every reference, with the text that `==` or `!=` compares it to, or None."""
     if isinstance(condition, Joined):
         for part in condition.parts:
             yield from references(part)
@@ -111,7 +111,7 @@ def holds(condition: Condition, look_up: Callable[[Reference], str]) -> bool:
 
 
 def is_to_run(stage: Stage, results: Results) -> tuple[bool, str]:
-    """Whether a stage runs, now that all it needs is over; else why it is skipped. Raises NoList."""
+    """Return whether a stage runs, now that everything it needs has finished, and the reason if not. Raises NoList."""
     if stage.unless:
         before = stage.reads[THIS][0][0]
         if results.get(before, {}).get("status") == told.SKIPPED:
@@ -222,7 +222,7 @@ class _Parser:
 
 
 def _split(word: str) -> tuple[str, str]:
-    """Head and field of a reference, at the last place where a field begins."""
+    """Split a reference into head and field, at the last position where a field begins."""
     separator = "_" if word.startswith("stage_") else "."
     field = next(each for each in FIELDS if word.endswith(f"{separator}{each}"))
     return head_of(word.removesuffix(f"{separator}{field}")), field

@@ -1,4 +1,4 @@
-"""What is wrong with a workflow, each with its place in the file, all of it in one go."""
+"""Errors of a workflow with their places in the file, all reported together."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fleet.core.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-#: Enough to mend a file by; how many more there are is said.
+#: Enough to repair a file. Further faults are only counted.
 MOST_FAULTS = 200
 
-#: To find the one that was meant among; a file of thousands of stages is not worth minutes.
+#: Words compared to suggest the intended one, because comparing thousands would take minutes.
 MOST_WORDS = 300
 
-#: The way to a value: names of keys, and numbers of elements from 0.
+#: The path of a value: names of keys, and list indexes from 0.
 Path = tuple[str | int, ...]
 
 
 class Place(NamedTuple):
-    """Where something stands in a file, both counted from 1."""
+    """A position in a file. Line and column count from 1."""
 
     line: int
     column: int
@@ -33,11 +33,11 @@ NOWHERE = Place(0, 0)
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong, and what to do."""
+    """An error in a workflow, with a hint on how to fix it."""
 
     file: str
-    place: Place  # NOWHERE in data that was never a file
-    path: str  # stages[2].depends_on
+    place: Place  # NOWHERE if the data is not from a file
+    path: str  # such as stages[2].depends_on
     message: str
     hint: str = ""
 
@@ -56,7 +56,7 @@ class Fault(NamedTuple):
 
 
 class BadWorkflow(BadInput):
-    """A workflow that cannot be run as it is. Nothing was started."""
+    """A workflow that cannot run as it is. Nothing was started."""
 
     def __init__(self, faults: Iterable[Fault], *, more: int = 0) -> None:
         self.faults = tuple(faults)
@@ -67,18 +67,18 @@ class BadWorkflow(BadInput):
 
 
 class Document(NamedTuple):
-    """Plain data, and where each of its values and keys stands."""
+    """Plain data, with the places of its values and keys."""
 
     file: str
     data: Any
     values: Mapping[Path, Place]
     keys: Mapping[Path, Place]
-    doubles: tuple[Path, ...] = ()  # keys that are there twice
+    doubles: tuple[Path, ...] = ()  # keys that occur twice
     text: str = ""
 
 
 class Faults:
-    """Collects what is wrong with one document."""
+    """Collector of the faults of one document."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -90,8 +90,10 @@ class Faults:
     def add(
         self, path: Path, message: str, hint: str | Callable[[], str] = "", *, at_key: bool = False, words: str = ""
     ) -> None:
-        """Note a fault of the value at this path, of its key, or of these words in it. A hint that takes time is a
-        function."""
+        """Add a fault of the value at this path, of its key, or of certain words in it.
+
+        A hint that is slow to compute can be passed as a function.
+        """
         if len(self._found) >= MOST_FAULTS:
             self._more += 1
             return
@@ -99,7 +101,7 @@ class Faults:
         self._found[Fault(self._document.file, self._place(path, at_key, words), shown(path), message, told)] = None
 
     def refuse(self) -> None:
-        """Raise BadWorkflow if anything was noted, in the order of the file."""
+        """Raise BadWorkflow if there are faults. They are sorted by their place in the file."""
         if self._found:
             raise BadWorkflow(sorted(self._found, key=lambda fault: fault.place), more=self._more)
 
@@ -107,7 +109,7 @@ class Faults:
         return bool(self._found)
 
     def _place(self, path: Path, at_key: bool, words: str) -> Place:
-        """Where it is, or the nearest thing around it that has a place."""
+        """Return the place of a value, else of the nearest enclosing value that has one."""
         if at_key and path in self._document.keys:
             return self._document.keys[path]
         for end in range(len(path), -1, -1):
@@ -117,7 +119,10 @@ class Faults:
         return NOWHERE
 
     def _found_in(self, start: Place, words: str) -> Place:
-        """The line on which words of a long text stand, if the file has them as they are; else where it begins."""
+        """Return the place of `words` in a long text, if the file contains them literally.
+
+        Else return the text's start.
+        """
         after = bisect_right(self._starts, start)
         last = self._starts[after].line if after < len(self._starts) else len(self._lines)
         for line in range(start.line + 1, last + 1):
@@ -136,13 +141,13 @@ class Faults:
 
 
 def shown(path: Path) -> str:
-    """A path as people write it: stages[2].depends_on."""
+    """Return a path in readable form: stages[2].depends_on."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
     return "".join(parts).removeprefix(".")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint that names the known word which is most like this one."""
+    """Return a hint with the known word that is most similar, else a list of known words."""
     words = list(known)[:MOST_WORDS]
     close = get_close_matches(word, words, n=1)
     if close:
@@ -151,7 +156,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def short(value: Any) -> str:
-    """A value of the file in a message."""
+    """Return a value of the file, shortened for a message."""
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
     text = "null" if value is None else text
     return text if len(text) <= 60 else f"{text[:57]}…"

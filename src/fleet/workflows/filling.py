@@ -1,4 +1,4 @@
-"""What a stage is told at its start: its template with the variables replaced, and everything of an agent's fenced."""
+"""Prompts of stages: the template with its variables replaced. Text from agents is fenced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fleet.core.workflow import Stage
     from fleet.workflows.results import Results
 
-#: Words of fleet's own and names of branches: said plainly, as long as they look like it.
+#: fleet's own words and branch names. They are not fenced if they match these patterns.
 _PLAIN = {
     "status": re.compile(r"[a-z_]{1,40}"),
     "finding": re.compile(r"[a-z_]{1,40}"),
@@ -23,7 +23,7 @@ _PLAIN = {
 
 
 def prompt_of(stage: Stage, *, task_prompt: str, results: Results) -> str:
-    """The prompt of a stage, in one go: what was put in is never looked at for variables again."""
+    """Return the prompt of a stage. Replacement is one pass, so replaced text is never searched for variables."""
     template, parts, end = stage.prompt, [""], 0
     for match in VARIABLE.finditer(template):
         value = _value(stage, match, task_prompt, results)
@@ -31,7 +31,7 @@ def prompt_of(stage: Stage, *, task_prompt: str, results: Results) -> str:
             continue
         parts.append(template[end : match.start()])
         end = match.end()
-        # A fence stands on lines of its own.
+        # A fence needs separate lines.
         before = "\n" if value.is_fenced and template[match.start() - 1 : match.start()] not in ("", "\n") else ""
         after = "\n" if value.is_fenced and template[end : end + 1] not in ("", "\n") else ""
         parts.append(f"{before}{value.text}{after}")
@@ -44,7 +44,7 @@ class _Value(NamedTuple):
 
 
 def _value(stage: Stage, match: re.Match[str], task_prompt: str, results: Results) -> _Value | None:
-    """What a variable stands for; None where it is only text in braces."""
+    """Return the value of a variable. Return None if it is only text in braces."""
     if match[1] == TASK_PROMPT:
         return _Value(task_prompt)
     if match[1] == ITEM:
@@ -56,7 +56,7 @@ def _value(stage: Stage, match: re.Match[str], task_prompt: str, results: Result
 
 
 def _item(stage: Stage, results: Results) -> _Value | None:
-    """What a copy of a stage is for: plain words of the file, or what an agent wrote."""
+    """Return the item of a stage's copy: plain text of the file, or fenced text that an agent wrote."""
     if not stage.items_of:
         return _Value(stage.item) if stage.item is not None else None
     found = told.own_items(stage, results)

@@ -1,4 +1,4 @@
-"""The graph of a workflow: who needs whom, circles, what can never start, and which stages a loop goes over."""
+"""The dependency graph of a workflow: order, cycles, stages that can never start, and the stages of each loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Loop(NamedTuple):
-    """Stages that are gone over again, by their indices: all between the first and the last."""
+    """The indexes of repeated stages: the first, the last and all between them."""
 
     first: int
     last: int
@@ -24,7 +24,7 @@ class Loop(NamedTuple):
 
 
 class Graph:
-    """The stages of a file by index. Look at `is_sound` before anything that needs an order."""
+    """The stages of a file by index. Check `is_sound` before you use anything that needs an order."""
 
     def __init__(self, stages: Sequence[Written], faults: Faults) -> None:
         self.stages = stages
@@ -38,23 +38,23 @@ class Graph:
             self._tell_circles()
         self._above = self._ancestors()
         self.loop_of: dict[int, Loop] = {}
-        #: What the prompt and the condition of each stage name, by the first part of the variable: `checking` fills it.
+        #: Stages named in the prompt and the condition of each stage, by reference head. `checking` fills it.
         self.asks: list[dict[str, int]] = [{} for _ in stages]
         if self.is_sound:
             self._take_loops()
 
     def index(self, said: str | int) -> int | None:
-        """The stage with this name or number; None where there is none."""
+        """Return the index of the stage with this name or number. Return None if it does not exist."""
         if isinstance(said, int):
             return said if 0 <= said < len(self.stages) else None
         return self.names.get(said)
 
     def is_above(self, upper: int, lower: int) -> bool:
-        """Whether one stage is always over before the other starts."""
+        """Return True if stage `upper` always finishes before stage `lower` starts."""
         return bool(self._above[lower] >> upper & 1)
 
     def unknown(self, said: str | int) -> tuple[str, Callable[[], str]]:
-        """What to say of a name or number that no stage has, and a hint."""
+        """Return the message for an unknown stage name or number, and a hint."""
         if isinstance(said, int):
             return f"there is no stage {said}", lambda: f"stages are numbered from 0 to {len(self.stages) - 1}."
         return f"there is no stage {short(said)}", lambda: nearest(said, self.names)
@@ -85,7 +85,7 @@ class Graph:
             self._faults.add((*stage.path, "worktree_strategy"), message, hint)
 
     def _ordered(self) -> list[int]:
-        """Every stage after those it needs; what is in a circle, or behind one, is missing."""
+        """Return the stages in dependency order. Stages in a cycle, or after one, are missing."""
         waiting = [len(needs) for needs in self.needs]
         below: list[list[int]] = [[] for _ in self.stages]
         for number, needs in enumerate(self.needs):
@@ -96,7 +96,7 @@ class Graph:
             for lower in below[number]:
                 waiting[lower] -= 1
                 if not waiting[lower]:
-                    order.append(lower)  # the loop goes on over it: a queue
+                    order.append(lower)  # the outer loop continues over it: the list is a queue
         return order
 
     def _tell_circles(self) -> None:
@@ -128,7 +128,7 @@ class Graph:
         self._faults.add((*stage.path, "depends_on"), message, "for going round use `repeat`.")
 
     def _ancestors(self) -> list[int]:
-        """For each stage the set of those above it, as the bits of a number."""
+        """Return for each stage the set of its ancestors, as the bits of an integer."""
         above = [0] * len(self.stages)
         for number in self.order:
             for upper in self.needs[number]:

@@ -1,6 +1,6 @@
-"""The ids of workflows and of the tasks that are their stages.
+"""Ids of workflows and of the tasks that are their stages.
 
-A stage's task can be told from its workflow and its name: whoever looks for it need not read the whole graph.
+A stage's task id is derived from the workflow's id and the stage's name, so finding it needs no lookup in the graph.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ _ID = re.compile(r"wf_[0-9a-f]{12}")
 
 
 def new_workflow_id() -> str:
-    """An id for a new workflow, as codefleet makes them."""
+    """Return an id for a new workflow, in codefleet's format."""
     return f"wf_{os.urandom(6).hex()}"
 
 
 def is_workflow(text: str) -> bool:
-    """Whether this is the id of a workflow, be there such a one or not."""
+    """Return True if the text has the form of a workflow id. The workflow need not exist."""
     return _ID.fullmatch(text) is not None
 
 
 def task_of(workflow_id: str, stage: str) -> str:
-    """The id of the task that is this stage of the plan."""
+    """Return the id of the task for this stage of the plan."""
     return f"w_{hashlib.sha256(f'{workflow_id}/{stage}'.encode()).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""From a workflow file to its plan. The whole check comes first: there is a plan, or there is every fault at once."""
+"""Conversion of a workflow file to its plan. All checks come first, so an invalid file reports all of its faults."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 
 def plan_from_file(path: str, *, known: Known) -> Plan:
-    """The plan in a file; `known` tells what there is beside it. Raises BadWorkflow with every fault, or BadInput."""
+    """Return the plan in a file. `known` describes this installation.
+
+    Raises BadWorkflow with every fault, or BadInput.
+    """
     stem = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122 - paths of users are strings
     return _plan(reading.read(path), name=stem, known=known)
 
 
 def plan_from_data(data: Any, *, name: str, known: Known) -> Plan:
-    """The plan in plain data that was never a file. Raises BadWorkflow, whose faults name the way to each value."""
+    """Return the plan in plain data that is not from a file. Raises BadWorkflow, whose faults name paths of values."""
     return _plan(Document("", data, {}, {}), name=name, known=known)
 
 
@@ -46,6 +49,6 @@ def _plan(document: Document, *, name: str, known: Known) -> Plan:
 
 
 def _plain(name: str) -> str:
-    """The name of a file, which can be anything, as the name of a workflow."""
+    """Return a file name, which may contain any characters, as a valid name of a workflow."""
     shown = "".join(char if char.isprintable() else " " for char in name).strip()
     return shown[:LONGEST_NAME] or "workflow"

@@ -1,7 +1,7 @@
-"""What stages handed in: the text of a field, the round that counts, and where an heir starts.
+"""Results of stages: the text of a field, the round that counts, and the branch from which an heir starts.
 
 Results map the names of plan stages to bodies: summary, files_changed, tests, commits, next_steps, status, branch,
-commit, finding. A stage that was skipped has only the status "skipped"; one without a body has nothing to say.
+commit, finding. A skipped stage has only the status "skipped". A stage without a body has no result.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
     Results = Mapping[str, Mapping[str, Any]]
 
-#: Beside the body: who made it, and what is wrong with what an agent left.
+#: Keys besides the body: its author, and the error in an agent's result.
 MADE_BY, REFUSED, FLEET = "made_by", "refused", "fleet"
 SKIPPED = "skipped"
-#: Of a stage that was skipped: since the list that it goes over ends before it.
+#: Key of a stage that was skipped because its list has no such item.
 NO_ITEM = "no_item"
 STATUSES = ("completed", "completed_no_changes", "blocked", "failed", SKIPPED)
-#: What `{…_result}` shows: the contract of result.json.
+#: The content of `{…_result}`: the contract of result.json.
 CONTRACT = ("summary", "files_changed", "tests", "commits", "next_steps", "status")
 _LISTS = {"files": ("files_changed", ", "), "next_steps": ("next_steps", "\n")}
 
 
 class NoList(FleetError):
-    """A list that stages are to be made for is not known."""
+    """The list from which stages are made is unknown."""
 
     hint = "`fleet bd reopen` the task that hands it in, and `fleet retry` this one when that is done."
 
@@ -41,7 +41,7 @@ def no_item(stage: Stage) -> str:
 
 
 def text_of(body: Mapping[str, Any], field: str) -> str:
-    """One field of a body as text; empty where it is not there."""
+    """Return one field of a body as text. Empty if it is missing."""
     if field == "result":
         shown = {key: body[key] for key in CONTRACT if key in body}
         return encode(shown, 2) if shown else ""
@@ -52,15 +52,15 @@ def text_of(body: Mapping[str, Any], field: str) -> str:
 
 
 def list_of(body: Mapping[str, Any], field: str) -> list[str]:
-    """The texts in a field of a body that is a list; none where it is not there."""
+    """Return the texts in a list field of a body. Empty if it is missing."""
     found = body.get(_LISTS[field][0], ())
     return [each for each in found if isinstance(each, str)] if isinstance(found, list | tuple) else []
 
 
 def own_items(stage: Stage, results: Results) -> list[str]:
-    """What of an earlier stage's list a copy of a stage is for; nothing where the list ends before it.
+    """Return the items of an earlier stage's list that a copy of a stage handles. Empty if the list is too short.
 
-    Raises NoList where it is not known, since its agent handed in nothing that could be used.
+    Raises NoList if the list is unknown because the agent handed in no usable result.
     """
     reference = bare_reference(stage.items_of)
     if reference is None:
@@ -75,36 +75,43 @@ def own_items(stage: Stage, results: Results) -> list[str]:
 
 
 def that_ran(chain: Chain, results: Results) -> str:
-    """The last round that ran; where none did, the first."""
+    """Return the last round that ran. Return the first if none did."""
     for name in reversed(chain):
         body = results.get(name, {})
-        if is_there(body) or body.get(NO_ITEM):  # what an earlier round made for an item that is no more does not count
+        # results of an earlier round for an item that no longer exists do not count
+        if is_there(body) or body.get(NO_ITEM):
             return name
     return chain[0]
 
 
 def is_there(body: Mapping[str, Any]) -> bool:
-    """Whether a stage ran and said something."""
+    """Return True if a stage ran and has a result."""
     return bool(body) and body.get("status") != SKIPPED
 
 
 def was_skipped(chain: Chain, results: Results) -> bool:
-    """Whether no round of it counts, and none will: each that has a body was skipped, or its item is no more."""
+    """Return True if no round counts or ever will.
+
+    Each round that has a body was skipped, or its item no longer exists.
+    """
     return any(name in results for name in chain) and not is_there(results.get(that_ran(chain, results), {}))
 
 
 def bodies(chains: Sequence[Chain], results: Results) -> list[tuple[str, Mapping[str, Any]]]:
-    """For each item the round that counts, with its body. Of a list that was not known before, for those it has."""
+    """Return for each item the round that counts, with its body.
+
+    Items missing from their list are left out, unless all are.
+    """
     names = [that_ran(chain, results) for chain in chains if chain]
     found = [(name, results.get(name, {})) for name in names]
     return [(name, body) for name, body in found if not body.get(NO_ITEM)] or found
 
 
 def inherits_from(stage: Stage, results: Results) -> str:
-    """The plan stage from whose branch this one starts; empty where it has a new one.
+    """Return the plan stage from whose branch this one starts. Empty if it starts on a new branch.
 
-    It is the first thing that this stage comes after, or what a loop goes on with; where that was skipped, what that
-    one would have started from.
+    It is the first stage before this one, or the stage with which a loop continues. If that stage was skipped, it is
+    the stage from which the skipped one would have started.
     """
     if not stage.inherits:
         return ""

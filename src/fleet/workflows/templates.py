@@ -1,4 +1,4 @@
-"""The workflows that come with fleet, to begin with."""
+"""The workflow templates that come with fleet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """The file of this name. Raises BadInput."""
+    """Return the template of this name. Raises BadInput."""
     if name not in names():
         raise BadInput(f"no template {name!r}", hint=nearest(name, names()))
     return (FOLDER / f"{name}.toml").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Loops and fans made into plain stages: rounds `name#2`, items `name@1`, each with what it comes after and reads."""
+"""Expansion of loops and fans into plain stages: rounds `name#2`, items `name@1`, each with its dependencies."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from fleet.workflows.graph import Graph, Loop
     from fleet.workflows.written import Written
 
-#: So many in a row that were all skipped; an heir behind more starts anew.
+#: Maximum number of skipped stages in a row. After more than these, an heir starts on a new branch.
 MOST_ORIGINS = 50
 
 
 class _Copy(NamedTuple):
-    """One copy of a stage of the file."""
+    """A copy of one of the file's stages."""
 
     number: int
     round: int = 1
-    item: int = 0  # from 1; 0 where there is no list
+    item: int = 0  # from 1; 0 if the stage has no list
 
 
 def unrolled(graph: Graph, *, on_failure: str, timeout_seconds: float | None = None) -> tuple[Stage, ...]:
-    """The plain stages of a sound graph, each after those it needs."""
+    """Return the plain stages of a sound graph, each after those it needs."""
     stages = {copy.name: copy for copy in (_stage(graph, each, timeout_seconds) for each in _copies(graph))}
     stages = {name: stage.replace(on_failure=on_failure) for name, stage in stages.items()}
     skippable: set[str] = set()
@@ -40,7 +40,10 @@ def unrolled(graph: Graph, *, on_failure: str, timeout_seconds: float | None = N
 
 
 def _with_origins(stage: Stage, stages: Mapping[str, Stage], skippable: set[str]) -> Stage:
-    """An heir of something that may be skipped, with what that one would have started from, as far back as it takes."""
+    """Return the stage with its fallback origins.
+
+    If its predecessor may be skipped, it starts from where that one would have started, and so on backwards.
+    """
     found: list[Chain] = []
     above = stage
     while stage.inherits and above.inherited and above.inherited[0][0] in skippable and len(found) < MOST_ORIGINS:
@@ -50,7 +53,7 @@ def _with_origins(stage: Stage, stages: Mapping[str, Stage], skippable: set[str]
 
 
 def _copies(graph: Graph) -> Iterator[_Copy]:
-    """A loop is laid out round by round; what it needs from outside comes before the whole of it."""
+    """Yield the copies of all stages. A loop follows everything it needs from outside, round by round."""
     for number in _order(graph):
         loop = graph.loop_of.get(number)
         members = [number] if loop is None else [each for each in graph.order if each in loop.members]
@@ -60,7 +63,7 @@ def _copies(graph: Graph) -> Iterator[_Copy]:
 
 
 def _order(graph: Graph) -> list[int]:
-    """One stage of each loop, and every other stage, each after all that it or its whole loop needs."""
+    """Return one stage of each loop and every other stage, each after all that it or its whole loop needs."""
     waits = {number: _outside(graph, number) for number in graph.order}
     order: list[int] = []
     placed: set[int] = set()
@@ -89,7 +92,7 @@ def _items(graph: Graph, number: int) -> range | tuple[int, ...]:
 
 
 def _outside(graph: Graph, number: int) -> set[int]:
-    """What must be over before a stage, or the whole loop that it is in."""
+    """Return the stages that must finish before a stage, or before the whole loop that contains it."""
     group = _group(graph, number)
     return {need for member in group for need in graph.needs[member]} - group
 
@@ -117,7 +120,7 @@ def _stage(graph: Graph, copy: _Copy, timeout_seconds: float | None) -> Stage:
 
 
 def _item(written: Written, copy: _Copy) -> dict[str, Any]:
-    """Which item a copy is for. Of a list that is not known yet the last copy has all that is left."""
+    """Return the item of a copy. If the list is not known yet, the last copy gets all remaining items."""
     if written.each is None:
         return {}
     if not written.each.of:
@@ -126,7 +129,7 @@ def _item(written: Written, copy: _Copy) -> dict[str, Any]:
 
 
 def _plain(written: Written, timeout_seconds: float | None) -> dict[str, Any]:
-    """What a copy has from the file as it is."""
+    """Return the fields that a copy takes from the file unchanged."""
     names = ("coder", "model", "prompt", "account", "extra_args", "reasoning_effort", "verify", "retries", "no_changes")
     found = {name: getattr(written, name) for name in names}
     found["requires"] = wanted(written.requires, written.host)
@@ -136,13 +139,16 @@ def _plain(written: Written, timeout_seconds: float | None) -> dict[str, Any]:
 def _after(graph: Graph, copy: _Copy) -> tuple[Chain, ...]:
     loop = graph.loop_of.get(copy.number)
     if loop is not None and copy.round > 1 and copy.number == loop.first:
-        # A later round goes on where the one before it ended; what the first round needed is over by then.
+        # A later round starts where the previous one ended. The first round's dependencies have finished by then.
         return _read(graph, copy, loop.last)
     return tuple(chain for need in graph.needs[copy.number] for chain in _read(graph, copy, need))
 
 
 def _goes_on_with(graph: Graph, copy: _Copy) -> Chain:
-    """What the first stage of a later round starts from; of one stage that is repeated it is what it comes after."""
+    """Return the rounds from which the first stage of a later round starts.
+
+    Empty for a stage that is repeated alone, because it already comes after its previous round.
+    """
     loop = graph.loop_of.get(copy.number)
     if loop is None or copy.round == 1 or copy.number != loop.first or loop.first == loop.last:
         return ()
@@ -152,8 +158,11 @@ def _goes_on_with(graph: Graph, copy: _Copy) -> Chain:
 
 
 def _carrier(graph: Graph, loop: Loop) -> int:
-    """The last stage of a loop that carries on what was begun in it: one that starts anew, as reviewers do, has none of
-    it, and of a fan each has only its own part. Each part of a fan that begins the loop goes on with its own."""
+    """Return the last stage of a loop whose branch carries the loop's work.
+
+    A stage on a new branch, such as a reviewer, has none of that work. Each copy of a fan has only its own part. If a
+    fan begins the loop, each of its copies continues its own part.
+    """
     at = loop.first if graph.stages[loop.first].each else loop.last
     while at != loop.first and not (graph.stages[at].inherits and not graph.stages[at].each):
         at = next(need for need in graph.needs[at] if need in loop.members)
@@ -161,7 +170,10 @@ def _carrier(graph: Graph, loop: Loop) -> int:
 
 
 def _read(graph: Graph, copy: _Copy, target: int) -> tuple[Chain, ...]:
-    """What a copy means by a stage: for each of its items the rounds that can be over by then."""
+    """Return for each item of a stage the rounds to which a copy's reference refers.
+
+    These are the rounds that can have finished by then.
+    """
     loop, own = graph.loop_of.get(target), graph.loop_of.get(copy.number)
     items = _items(graph, target)
     if loop is None and items == (0,):
@@ -177,7 +189,7 @@ def _read(graph: Graph, copy: _Copy, target: int) -> tuple[Chain, ...]:
 
 
 def _before(copy: _Copy, loop: Loop) -> _Copy:
-    """The end of the round before: where a stage is its own loop, its own item's."""
+    """Return the end of the previous round. If a stage is its own loop, that is the copy of the same item."""
     item = copy.item if loop.last == copy.number else 0
     return _Copy(loop.last, copy.round - 1, item)
 

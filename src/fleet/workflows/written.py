@@ -1,4 +1,4 @@
-"""A workflow as it is written: every key known, every value of the right kind, nothing yet said about the graph."""
+"""A workflow as written: all keys known and all values of the right type. The graph is not checked yet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_NAME = 100
 LONGEST_LINE = 1000
 MOST_STAGES = 5_000
 MOST_ITEMS = 1_000
-#: Of a list that is not known yet, where nothing is said.
+#: Default number of copies for a list that is not known yet.
 USUAL_ITEMS = 10
 MOST_ROUNDS = 20
 MOST_RETRIES = 20
@@ -32,12 +32,12 @@ NEW, INHERIT = "new", "inherit"
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?([smhd]?)")
-#: Rounds and items get theirs by `#` and `@`; braces end a variable.
+#: `#` and `@` mark rounds and items; braces end a variable.
 _NOT_IN_NAMES = "{}#@\"'`\\"
 
 
 class Repeat(NamedTuple):
-    """How often a stage, or the stages from another one up to it, are done again."""
+    """How often to repeat a stage, or all stages from another one up to it."""
 
     at_most: int
     until: str = ""
@@ -45,16 +45,16 @@ class Repeat(NamedTuple):
 
 
 class Each(NamedTuple):
-    """What a stage is done for, once for each: texts, or numbers of items in a list that an earlier stage hands in."""
+    """The items for which a stage is copied: texts, or positions in a list that an earlier stage hands in."""
 
     items: tuple[str, ...]
-    of: str = ""  # the list, as it is referred to
+    of: str = ""  # the list, in the form of a reference
 
 
 class Written(Record):
-    """A stage as the file has it."""
+    """A stage as written in the file."""
 
-    path: Any  # where it is in the file
+    path: Any  # its path in the file
     spelled: dict[str, str] = {}  # noqa: RUF012 - the key that was used for each field
     name: str = ""
     coder: str = ""
@@ -77,7 +77,7 @@ class Written(Record):
 
 
 class WrittenFlow(Record):
-    """A workflow as the file has it."""
+    """A workflow as written in the file."""
 
     name: str = ""
     description: str = ""
@@ -90,7 +90,7 @@ class WrittenFlow(Record):
 
 
 class Key(NamedTuple):
-    """A key of the file: the field it fills, what its value must be, and the one who takes it or raises ValueError."""
+    """A key of the file: its field, a description of valid values, and a converter that raises ValueError."""
 
     field: str
     shape: str
@@ -98,7 +98,7 @@ class Key(NamedTuple):
 
 
 def written(data: Any, faults: Faults) -> WrittenFlow:
-    """The workflow in plain data; what is wrong is noted."""
+    """Return the workflow in plain data. Errors are added to `faults`."""
     if not isinstance(data, dict):
         faults.add((), f"a workflow is a table of keys, not {short(data)}")
         return WrittenFlow()
@@ -210,7 +210,7 @@ def _timeout(value: Any) -> float:
 
 
 def _maybe(take: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """JSON's null says that nothing is said."""
+    """Wrap a converter so that JSON's null counts as unset."""
 
     def taken(value: Any) -> Any:
         return None if value is None else take(value)
@@ -231,7 +231,7 @@ def _args(value: Any) -> tuple[str, ...]:
 
 
 def _of_host(take: Callable[[str], str]) -> Callable[[Any], str]:
-    """A word that is said of hosts; what is wrong with it is part of the refusal."""
+    """Wrap a converter for names and labels of hosts. Its error message becomes part of the fault."""
 
     def taken(value: Any) -> str:
         try:

@@ -1,4 +1,4 @@
-"""Workflow files as data with places. One reader for each format, imported when such a file is read."""
+"""Workflow files as data with places. Each format has a reader, imported only for such a file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ READERS = {
 
 
 class Reader(Protocol):
-    """What each format's module has."""
+    """The interface of each format's module."""
 
     def read(self, text: str) -> Tree:
-        """The data in a text, with its places. Raises Malformed."""
+        """Return the data in a text, with places. Raises Malformed."""
 
 
 def read(path: str) -> Document:
-    """The data in a workflow file. Raises BadWorkflow where its form is wrong, BadInput where it is none."""
+    """Return the data in a workflow file.
+
+    Raises BadWorkflow if its syntax is wrong, and BadInput if it is not a workflow file or is unreadable.
+    """
     suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122 - paths of users are strings
     if suffix not in READERS:
         raise BadInput(f"{path!r} is no workflow file", hint=f"their names end in {', '.join(READERS)}.")

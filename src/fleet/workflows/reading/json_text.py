@@ -1,4 +1,4 @@
-"""JSON with places: the json module says what is in the text, the marks of PyYAML where it stands."""
+"""JSON with places: the json module parses the text, and PyYAML's marks provide the places."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fleet.workflows.faults import Place
 from fleet.workflows.reading import yaml_text
 from fleet.workflows.reading.tree import DEEPEST, Malformed, Tree
 
-#: What is JSON but not YAML: tabs between values, halves of surrogate pairs, control characters.
+#: Valid JSON that is not YAML: tabs between values, lone surrogates, control characters.
 _NOT_YAML = re.compile(r"\t|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def read(text: str) -> Tree:
-    """The data in a JSON text. Raises Malformed."""
+    """Return the data in a JSON text. Raises Malformed."""
     twice: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def read(text: str) -> Tree:
     tree.bound(data)
     try:
         tree = yaml_text.read(_NOT_YAML.sub(lambda found: " " if found[0] == "\t" else "x" * len(found[0]), text))
-    except Malformed as error:  # a key of several lines, say: its faults are named by their paths
+    except Malformed as error:  # for example a key of several lines; then only paths locate the faults
         if twice:
             raise Malformed(f"a key is there twice among {', '.join(map(repr, twice[:20]))}", Place(1, 1)) from error
     tree.data = data

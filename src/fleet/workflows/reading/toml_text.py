@@ -1,4 +1,4 @@
-"""TOML as tomllib reads it. What is wrong with its values is named by their paths: tomllib knows no places."""
+"""TOML parsed by tomllib, which provides no places. So paths locate the faults of values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PLACED = re.compile(r" \(at (?:line (\d+), column (\d+)|[^()]*)\)\Z")
 
 
 def read(text: str) -> Tree:
-    """The data in a TOML text. Raises Malformed."""
-    # tomllib's work grows with the square of a dotted key's length.
+    """Return the data in a TOML text. Raises Malformed."""
+    # tomllib's time grows with the square of a dotted key's length.
     plain = _TEXT.sub(lambda found: "_" * len(found[0]), text)
     tree = Tree(text)
     for key in _KEY.finditer(plain):

@@ -1,4 +1,4 @@
-"""What a reader builds: data, with the place of every value and key, within bounds."""
+"""The result of a reader: data with the place of every value and key, limited in depth and size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_VALUES = 200_000
 
 
 class Malformed(Exception):
-    """The text is not of its format, or goes beyond the bounds."""
+    """The text is invalid in its format, or exceeds the limits."""
 
     def __init__(self, message: str, place: Place) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class Malformed(Exception):
 
 
 class Tree:
-    """Data under construction: a reader says where each value stands as it comes by."""
+    """Data under construction. A reader records the place of each value as it reads it."""
 
     def __init__(self, text: str) -> None:
         self.data: Any = None
@@ -33,24 +33,24 @@ class Tree:
         self._starts = [0, *(at + 1 for at, char in enumerate(text) if char == "\n")]
 
     def place(self, offset: int) -> Place:
-        """The line and column of a character."""
+        """Return the line and column of a character."""
         line = bisect_right(self._starts, offset)
         return Place(line, offset - self._starts[line - 1] + 1)
 
     def value_at(self, path: Path, place: Place) -> None:
-        """Note where a value stands. Raises Malformed where there are too many, or too deep ones."""
+        """Record the place of a value. Raises Malformed if there are too many values or they are nested too deeply."""
         self.check(path, place)
         self.values.setdefault(path, place)
 
     def check(self, path: Path, place: Place) -> None:
-        """Raise Malformed where there is no room for one more value at this path."""
+        """Raise Malformed if one more value at this path would exceed the limits."""
         if len(path) > DEEPEST:
             raise Malformed(f"nested more than {DEEPEST} deep", place)
         if len(self.values) >= MOST_VALUES:
             raise Malformed(f"more than {MOST_VALUES} values", place)
 
     def bound(self, data: Any) -> None:
-        """Raise Malformed if data that was read without places holds too many values, or too deep ones."""
+        """Raise Malformed if data that was read without places exceeds the limits."""
         count, depth, level = 1, 0, [data]
         while level := [each for value in level if isinstance(value, dict | list) for each in inner(value)]:
             count, depth = count + len(level), depth + 1
@@ -60,7 +60,7 @@ class Tree:
                 raise Malformed(f"more than {MOST_VALUES} values", Place(1, 1))
 
     def key_at(self, path: Path, place: Place, *, again: bool = False) -> None:
-        """Note where a key stands; the second of two is a fault, and the one that is pointed at."""
+        """Record the place of a key. A repeated key is a fault, reported at its second occurrence."""
         if again:
             self.doubles.append(path)
         self.keys[path] = place

@@ -1,4 +1,4 @@
-"""YAML with places: plain data only, whatever its tags ask for, and only words that mean one thing."""
+"""YAML with places: only plain data, whatever tags request, and only unambiguous words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.workflows.faults import Path, Place
 from fleet.workflows.reading.tree import DEEPEST, MOST_VALUES, Malformed, Tree, inner
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: YAML 1.2's core words: `no` is a word, `0123` a number, `1:30` a text.
+#: YAML 1.2's core words: `no` is a text, `0123` a number, `1:30` a text.
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
@@ -19,7 +19,7 @@ _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
 
 
 def read(text: str) -> Tree:
-    """The data in a YAML text. Raises Malformed."""
+    """Return the data in a YAML text. Raises Malformed."""
     tree = Tree(text)
     try:
         events = yaml.parse(text, Loader=_LOADER)
@@ -35,7 +35,7 @@ def read(text: str) -> Tree:
 
 
 class _Anchored:
-    """What a name stands for: the data, and how many values it has."""
+    """The value of an anchor: its data, and how many values it contains."""
 
     def __init__(self, data: Any, size: int) -> None:
         self.data = data
@@ -53,7 +53,7 @@ class _Reader:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 break
-        else:  # nothing but comments
+        else:  # only comments
             self._tree.value_at((), Place(1, 1))
             return
         self._tree.data = self._value(next(self._events), ())
@@ -100,7 +100,7 @@ class _Reader:
         return found
 
     def _copy(self, event: Any, path: Path) -> Any:
-        """An alias: small ones are handy, but a few lines of them must not become a billion values."""
+        """Return the value of an alias. Raises Malformed if aliases multiply a few lines into too many values."""
         place = _place(event.start_mark)
         anchored = self._anchors.get(event.anchor)
         if anchored is None:
