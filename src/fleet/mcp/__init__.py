@@ -1,1 +1,1 @@
-"""The MCP server: fleet's actions as tools of an agent, over stdin and stdout."""
+"""The MCP server: fleet's actions as tools for agents, over stdin and stdout."""

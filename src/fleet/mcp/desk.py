@@ -1,4 +1,4 @@
-"""What all tools share: the home, who calls, and threads that ask the store, each with a connection of its own."""
+"""Shared state of all tools: the home, the caller, and threads with one store connection each."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: More calls at the same time wait for each other; those that wait for something to happen hold no thread.
+#: Additional simultaneous calls wait. Calls that wait for an event hold no thread.
 THREADS = 32
 
 
 def warning(told: list[str]) -> dict[str, Any]:
-    """Warnings as a part of an answer; nothing where there are none."""
+    """Return warnings as part of an answer. Empty if there are none."""
     return {"warning": "; ".join(told)} if told else {}
 
 
 class Desk:
-    """Lives on the event loop, for as long as the server does."""
+    """The server's context. It is used on the event loop and lives as long as the server."""
 
     def __init__(self, home: Home, env: Mapping[str, str]) -> None:
         self.home = home
@@ -59,32 +59,35 @@ class Desk:
         self._making: Gathering[Order, dict[str, Any]] = Gathering(self._make)
 
     async def ask(self, work: Callable[[Fleet], T]) -> T:
-        """Do something with the store in a thread."""
+        """Run `work` with the store in a thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: work(self._fleet()))
 
     def caller(self, fleet: Fleet) -> Caller | None:
-        """The run that this server belongs to, as the queue knows it by now; none for a person's."""
+        """Return the run to which this server belongs, as currently stored. Return None for a person's server."""
         return caller_of(fleet, self._token)
 
     async def create_worker(self, repo_path: str, order: Order) -> dict[str, Any]:
-        """A new worker; many that are asked for at the same time are made together."""
+        """Create a worker. Simultaneous requests are processed together."""
         found = await self._making.add(repo_path, order)
         self.see_to_supervisor()
         return self.warned(found)
 
     def warned(self, found: dict[str, Any]) -> dict[str, Any]:
-        """An answer with all that stands in the way of what was made: what it says itself, and no supervisor."""
+        """Return an answer with all warnings: its own, and that no supervisor could be started."""
         told = [each for each in (found.get("warning"), self.trouble) if each]
         return found | ({"warning": "; ".join(told)} if told else {})
 
     def see_to_supervisor(self) -> None:
-        """See that a supervisor runs, without waiting. An agent's own server starts none: it would die with it."""
+        """Start a supervisor if none runs, without waiting.
+
+        An agent's own server starts none, because the supervisor would end with the agent.
+        """
         if self._is_agents or (self._starting is not None and not self._starting.done()):
             return
         self._starting = asyncio.create_task(self._start())
 
     async def close(self) -> None:
-        """Let go of the threads and the store; agents and supervisor go on."""
+        """Close the threads and the store. Agents and supervisor continue to run."""
         if self._starting is not None:
             self._starting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -122,7 +125,7 @@ class Desk:
         if fleet is not None:
             try:
                 fleet.store.confirm()
-            except DatabaseReplaced:  # what others work on now is opened again
+            except DatabaseReplaced:  # reopen the database that other processes use now
                 self._opened.remove(fleet)
                 fleet.store.close()
                 fleet = self._own.fleet = None

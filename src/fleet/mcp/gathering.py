@@ -1,4 +1,4 @@
-"""Work that is cheaper done together: what arrives while the last part is under way makes the next one."""
+"""Batching of work: items that arrive during one batch form the next."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MOST_AT_ONCE = 100
 
 
 class Gathering(Generic[T, R]):
-    """Nobody waits for company: the first starts at once. Kinds of work with different keys do not wait for each other.
+    """Batches per key. The first item of a key starts at once, and keys do not wait for each other.
 
-    `work` answers in the order of its items; an answer that is an exception is raised to whoever asked.
+    `work` returns one answer per item, in the same order. Answers that are exceptions are raised to the item's caller.
     """
 
     def __init__(self, work: Callable[[str, list[T]], Awaitable[Sequence[R | Exception]]]) -> None:
@@ -45,10 +45,10 @@ class Gathering(Generic[T, R]):
     async def _do(self, key: str, part: list[tuple[T, asyncio.Future[R]]]) -> None:
         try:
             found: Sequence[R | Exception] = await self._work(key, [item for item, _ in part])
-        except Exception as error:  # noqa: BLE001 - handed on to each of those who wait for it
+        except Exception as error:  # noqa: BLE001 - passed to every caller of the batch
             found = [error] * len(part)
         for (_, answer), result in zip(part, found, strict=True):
-            if answer.done():  # its caller went away meanwhile
+            if answer.done():  # its caller has gone meanwhile
                 continue
             if isinstance(result, Exception):
                 answer.set_exception(result)

@@ -1,4 +1,4 @@
-"""What a tool is: a name, what it does, what it is given, and the call. Its schema follows from what it is given."""
+"""The Tool type: name, description, arguments and call. The schema is derived from the arguments."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from fleet.mcp.desk import Desk
 
     Answer = dict[str, Any]
-    #: Tells the caller how far a long call is: a number that grows, and a few words.
+    #: Reports the progress of a long call: an increasing number and a short text.
     Tell = Callable[[float, str], Awaitable[None]]
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of a call; the base of every tool's own."""
+    """The arguments of a call, and the base class of every tool's arguments."""
 
 
 class Tool(NamedTuple):
-    """One tool."""
+    """A tool of the server."""
 
     name: str
     about: str
@@ -40,9 +40,9 @@ class Tool(NamedTuple):
         return own | ({"$defs": parts} if parts else {})
 
     def read(self, arguments: dict[str, Any] | None) -> Given:
-        """What a call gives it. Raises BadInput, which names what is wrong and what there is."""
+        """Return a call's arguments. Raises BadInput with the error and the valid names."""
         try:
-            # Models write "600" for 600.
+            # Models sometimes write "600" instead of 600.
             return msgspec.convert(arguments or {}, self.given, strict=False)
         except msgspec.ValidationError as error:
             names = ", ".join(field.encode_name for field in msgspec.structs.fields(self.given))
@@ -50,7 +50,7 @@ class Tool(NamedTuple):
 
 
 def off_loop(work: Callable[[Desk, Fleet, Any], Answer]) -> Callable[[Desk, Any, Tell], Awaitable[Answer]]:
-    """The call of a tool that only asks the store or the disk: in a thread, so that no other call waits for it."""
+    """Return a tool call that runs `work` in a thread, so that no other call waits for the store or the disk."""
 
     async def call(desk: Desk, given: Any, _tell: Tell) -> Answer:
         return await desk.ask(lambda fleet: work(desk, fleet, given))

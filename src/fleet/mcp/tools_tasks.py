@@ -1,4 +1,4 @@
-"""fleet's own tools for tasks: making, listing and showing them, telling their agents something, what they changed."""
+"""fleet's own tools for tasks: create, list, show, prompt their agents, and show their changes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from fleet.mcp.desk import Desk
     from fleet.mcp.tool import Answer, Tell
 
-#: More than this of a diff no model reads.
+#: Models do not read more of a diff than this.
 LONGEST_DIFF = 200_000
 
 
 class CreateTask(Given, frozen=True, kw_only=True):
-    """A task to be."""
+    """Arguments of a new task."""
 
     title: str
     prompt: Annotated[str, Meta(description="All that its agent needs to know.")] = ""
@@ -40,7 +40,7 @@ class CreateTask(Given, frozen=True, kw_only=True):
 
 
 class ListTasks(Given, frozen=True, kw_only=True):
-    """Which tasks."""
+    """Filter for the listed tasks."""
 
     statuses: list[str] | None = None
     text: str = ""
@@ -48,19 +48,19 @@ class ListTasks(Given, frozen=True, kw_only=True):
 
 
 class OfTask(Given, frozen=True, kw_only=True):
-    """One task."""
+    """The id of one task."""
 
     task_id: Annotated[str, Meta(description="The id of a task or worker, or its branch.")]
 
 
 class Prompt(OfTask, frozen=True, kw_only=True):
-    """What to tell its agent."""
+    """A message to a task's agent."""
 
     text: str
 
 
 class Diff(OfTask, frozen=True, kw_only=True):
-    """How much of the difference."""
+    """Options of a diff."""
 
     stat: Annotated[bool, Meta(description="Only which files, and how much.")] = False
     names: Annotated[bool, Meta(description="Only the files' names.")] = False

@@ -1,4 +1,4 @@
-"""The tools that wait: for a change of tasks, and for a person's answer. They hold no thread meanwhile."""
+"""Tools that wait, without holding a thread: for a change of tasks, and for a person's answer."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 MOST_IDS = 1000
 LONGEST_WAIT = 3600.0
-#: Between two looks, and between two signs of life: clients give up on a call that is silent for a minute.
+#: Pause between two checks, in seconds. Clients abandon a call after a minute of silence.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.004, 0.5
-#: Looking takes at most this share of the time, and somebody who has waited long can wait a little longer.
+#: Checks take at most the first share of the time. The pause is at least the second share of the time waited so far.
 SHARE, LATER = 1 / 10, 1 / 50
 TELL_SECONDS = 5.0
 
 
 class Wait(Given, frozen=True, kw_only=True):
-    """For what, and how long."""
+    """What to wait for, and how long."""
 
     ids: Annotated[
         tuple[str, ...],
@@ -62,25 +62,25 @@ class AskHuman(Given, frozen=True, kw_only=True):
 
 
 class Aim(NamedTuple):
-    """What a call waits for."""
+    """The target of a waiting call."""
 
     ids: list[str]
     until: str
-    before: str  # where they were, as a look's cursor says it; empty: where they are at first
-    mark: Mark | None = None  # of a wait without ids: up to where its caller has heard of all
+    before: str  # the earlier state as a cursor; empty: the state at the start
+    mark: Mark | None = None  # for a wait without ids: everything up to here has been reported to the caller
     caller: Caller | None = None
 
 
 class Look(NamedTuple):
-    """Where the tasks and workflows that are waited for are at one moment."""
+    """The state of the awaited tasks and workflows at one moment."""
 
     tasks: list[Task]
-    asked: dict[str, Question]  # what tasks ask a person, by their ids
+    asked: dict[str, Question]  # questions of tasks to a person, by task id
     flows: list[Flow]
 
     @property
     def cursor(self) -> str:
-        """A mark that differs once something has changed."""
+        """Return a mark that changes with every change of state."""
         lines = [
             f"{task.id} {task.status} {task.run_id} {self.asked[task.id].id if task.id in self.asked else ''}"
             for task in self.tasks
@@ -90,13 +90,13 @@ class Look(NamedTuple):
 
     @property
     def going(self) -> Look:
-        """Without what is at rest: a wait without ids that has told of it is not for that any more."""
+        """Return the look without items at rest. A wait without ids has already reported those."""
         tasks = [task for task in self.tasks if not task.is_at_rest]
         return Look(tasks, self.asked, [flow for flow in self.flows if not flow.rests()])
 
     @property
     def over(self) -> int:
-        """How many need not be waited for any more: over, or asking a person."""
+        """Return how many items need no further wait: they have finished, or ask a person."""
         tasks = sum(task.is_at_rest or task.id in self.asked for task in self.tasks)
         return tasks + sum(flow.rests(self.asked) for flow in self.flows)
 
@@ -124,7 +124,7 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
         if waited >= given.timeout_seconds:
             break
         if waited >= told:
-            desk.see_to_supervisor()  # the one that was there may have been killed
+            desk.see_to_supervisor()  # an earlier supervisor may have been killed
             await tell(waited, f"{look.over} of {look.all} are over")
             told = waited + TELL_SECONDS
         pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited * LATER, took / SHARE))
@@ -136,7 +136,7 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
 
 
 def _all(desk: Desk, given: Wait, fleet: Fleet) -> Aim:
-    """All that was made here and is not over, or ended since the cursor."""
+    """Return the target of a wait without ids: everything made here that is unfinished or ended since the cursor."""
     with fleet.store.snapshot():
         caller = desk.caller(fleet)
         mark = marks.mark_in(given.cursor) or marks.mark(fleet, caller)
@@ -146,7 +146,7 @@ def _all(desk: Desk, given: Wait, fleet: Fleet) -> Aim:
 
 def _answer(aim: Aim, fleet: Fleet) -> Answer:
     with fleet.store.snapshot():
-        # Something may have been made and have ended while others were waited for.
+        # New items may have been created and finished during the wait.
         ended = marks.ended_since(fleet, aim.caller, aim.mark) if aim.mark else []
         look = _look(fleet, list(dict.fromkeys(aim.ids + ended)))
         cursor = marks.mark(fleet, aim.caller, look.going.cursor).text if aim.mark else look.cursor
@@ -169,7 +169,7 @@ def _look(fleet: Fleet, ids: list[str]) -> Look:
     with fleet.store.snapshot():
         found = fleet.store.tasks.find(Filter(ids=keys), sort="id") if keys else []
         live = {run.task_id for run in fleet.store.runs.live()}
-        # What an earlier run asked holds up no agent that works; one that asks by a tool waits.
+        # An earlier run's question does not block a working agent. An agent that asks by a tool does wait.
         waiting = fleet.store.questions.find(unanswered=True)
         asked = {each.task_id: each for each in waiting if each.source == BY_TOOL or each.task_id not in live}
         flows = [workflows.flow(fleet, key) for key in ids if is_workflow(key)]
@@ -180,7 +180,7 @@ def _look(fleet: Fleet, ids: list[str]) -> Look:
 
 
 def _stuck(fleet: Fleet, flow: Flow) -> str:
-    """Why stages wait that could start but for their coder."""
+    """Return why stages that are ready to start still wait for their coder."""
     state = workflows.State
     starting = [seen for seen in flow.stages if seen.state in (state.READY, state.RUNNING) and seen.run is None]
     ready = {seen.task.coder for seen in starting if seen.task}

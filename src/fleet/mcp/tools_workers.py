@@ -1,4 +1,4 @@
-"""codefleet's tools for workers: its names, its parameters, its answers."""
+"""codefleet's tools for workers, with codefleet's names, parameters and answers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Nothing(Given, frozen=True, kw_only=True):
 
 
 class OfWorker(Given, frozen=True, kw_only=True):
-    """One worker."""
+    """The id of one worker."""
 
     worker_id: str
 
 
 class CreateWorker(Given, frozen=True, kw_only=True):
-    """A worker to be."""
+    """Arguments of a new worker."""
 
     repo_path: Annotated[str, Meta(description="A checkout of the git repository to work on.")]
     task_name: Annotated[str, Meta(description="What it does, in a few words; part of its branch's name.")]
@@ -49,21 +49,21 @@ class CreateWorker(Given, frozen=True, kw_only=True):
 
 
 class ListWorkers(Given, frozen=True, kw_only=True):
-    """Which workers."""
+    """Filter for the listed workers."""
 
     statuses: list[str] | None = None
     limit: int = 25
 
 
 class CollectWorker(OfWorker, frozen=True, kw_only=True):
-    """Whose result, and how much of the log."""
+    """The worker to collect from, and how much of its log."""
 
     include_logs: bool = False
     log_tail_lines: int = 80
 
 
 class CleanupWorker(OfWorker, frozen=True, kw_only=True):
-    """What is to go."""
+    """What to remove of a worker."""
 
     remove_branch: bool = True
     remove_worktree_dir: bool = True

@@ -1,4 +1,4 @@
-"""codefleet's tools for workflows: its names, its parameters, its answers."""
+"""codefleet's tools for workflows, with codefleet's names, parameters and answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CreateWorkflow(Given, frozen=True, kw_only=True):
-    """A workflow to be."""
+    """Arguments of a new workflow."""
 
     name: str
     repo_path: Annotated[str, Meta(description="A checkout of the git repository to work on.")]
@@ -41,20 +41,20 @@ class CreateWorkflow(Given, frozen=True, kw_only=True):
 
 
 class OfWorkflow(Given, frozen=True, kw_only=True):
-    """One workflow."""
+    """The id of one workflow."""
 
     workflow_id: str
 
 
 class ListWorkflows(Given, frozen=True, kw_only=True):
-    """Which workflows."""
+    """Filter for the listed workflows."""
 
     statuses: list[str] | None = None
     limit: int = 25
 
 
 class CollectWorkflow(OfWorkflow, frozen=True, kw_only=True):
-    """Whose results, and how much of the logs."""
+    """The workflow to collect from, and how much of its logs."""
 
     include_all_stages: bool = False
     include_logs: bool = False
