@@ -1,6 +1,6 @@
-"""Files in folders that agents write too: links are not followed, only plain files are opened, sizes are bounded."""
+"""Files in folders where agents can write. Links are not followed, only plain files are opened, sizes are limited."""
 
-# Folders are walked by their descriptors, so that nothing can be swapped for a link on the way.
+# Folders are opened one below the other by descriptor, so that no folder can be replaced by a link meanwhile.
 from __future__ import annotations
 
 import contextlib
@@ -16,27 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe nobody writes to would hold us up
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # O_NONBLOCK: a pipe without a writer would block
 ROTATED = ".1"
 LONGEST_LINE = 1024 * 1024
-# A link, a pipe, a directory, a device where a file should be.
+# Errors of opening a link, pipe, folder or device in place of a file.
 _ODD = (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EINVAL)
 
 
 class AgentFiles:
-    """One folder below a trusted one. Every method may raise OSError."""
+    """A folder below a trusted folder. Every method may raise OSError."""
 
     def __init__(self, base: str, *names: str) -> None:
         self._base = base
         self._names = names
 
     def make(self) -> None:
-        """Make what is missing of the folders, private to this user. A link in the way is refused."""
+        """Create the missing folders, private to this user. A link in the path is refused."""
         with open_folder(self._base, *self._names, make=True):
             pass
 
     def entries(self, most: int) -> list[tuple[str, bool]]:
-        """So many names in the folder, in order, of plain files and folders, and whether it is a folder."""
+        """Return the sorted names of plain files and folders, each with True if it is a folder.
+
+        At most `most` entries of the folder are read.
+        """
         with self._folder() as folder, os.scandir(folder) as entries:
             found = [
                 (entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, most) if _is_plain(entry)
@@ -44,16 +47,17 @@ class AgentFiles:
         return sorted(found)
 
     def below(self, name: str) -> AgentFiles:
-        """One of its folders."""
+        """Return a subfolder."""
         return AgentFiles(self._base, *self._names, name)
 
     def read(self, name: str, most: int) -> bytes | None:
-        """The first so many bytes of a file; none when it is not there."""
+        """Return the first `most` bytes of a file. Return None if the file does not exist."""
         found = self.read_with_time(name, most)
         return found[0] if found else None
 
     def read_with_time(self, name: str, most: int) -> tuple[bytes, float] | None:
-        """As `read`, with the moment of its last change in seconds since 1970."""
+        """Return the first `most` bytes of a file and its change time in seconds since 1970. Return None if it does not
+        exist."""
         try:
             with self._file(name, os.O_RDONLY) as handle, os.fdopen(os.dup(handle), "rb") as file:
                 return file.read(most), os.fstat(handle).st_mtime
@@ -61,7 +65,7 @@ class AgentFiles:
             return None
 
     def changed_at(self, name: str) -> float | None:
-        """The moment of its last change in seconds since 1970; none when it is not there."""
+        """Return the change time of a file in seconds since 1970. Return None if it does not exist."""
         try:
             with self._file(name, os.O_RDONLY) as handle:
                 return os.fstat(handle).st_mtime
@@ -69,7 +73,8 @@ class AgentFiles:
             return None
 
     def part(self, name: str, offset: int, most: int) -> tuple[bytes, int]:
-        """At most so many bytes from an offset on, and the size of the file; a negative offset counts from the end."""
+        """Return at most `most` bytes from an offset on, and the size of the file. A negative offset counts from the
+        end."""
         try:
             with self._file(name, os.O_RDONLY) as handle:
                 size = os.fstat(handle).st_size
@@ -79,7 +84,7 @@ class AgentFiles:
             return b"", 0
 
     def lines(self, name: str, most: int, *, offset: int = 0) -> Iterator[bytes]:
-        """The lines among the first so many bytes from an offset on, one after the other, a long one in parts."""
+        """Yield the lines in the first `most` bytes from an offset on. A long line is yielded in parts."""
         with contextlib.ExitStack() as stack:
             try:
                 handle = stack.enter_context(self._file(name, os.O_RDONLY))
@@ -92,13 +97,16 @@ class AgentFiles:
                 yield line.rstrip(b"\r\n")
 
     def append(self, name: str, data: bytes) -> None:
-        """Add to a file, whole or not at all."""
+        """Append to a file, all of `data` or nothing."""
         with self._file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as handle:
             append_whole(handle, data)
 
     def append_log(self, name: str, data: bytes, most: int) -> None:
-        """Add to a file of fleet's own, whole or not at all. It is put aside past `most` bytes, in place of the one
-        before, and also when it is no plain file any more: whoever did that must not stop the log."""
+        """Append to a log file of fleet, all of `data` or nothing. A log beyond `most` bytes is rotated first.
+
+        Rotation replaces the previous rotated log. If the log is no longer a plain file, it is put aside, so that an
+        agent cannot stop the log by replacing it.
+        """
         try:
             with self._file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as handle:
                 size = os.fstat(handle).st_size
@@ -115,15 +123,15 @@ class AgentFiles:
         self.append(name, data)
 
     def put_aside(self, name: str) -> str:
-        """Give whatever has this name another one. Return the new name."""
+        """Rename whatever has this name. Return the new name."""
         aside = f"{name}.odd-{os.urandom(4).hex()}"
         with self._folder() as folder:
-            os.fchmod(folder, 0o700)  # an agent may have made it read-only
+            os.fchmod(folder, 0o700)  # an agent may have made the folder read-only
             os.replace(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
         return aside
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file in its place, whole or not at all. A link there is replaced, what it points to stays."""
+        """Write a file, all of `data` or nothing. A link with this name is replaced, and its target stays."""
         draft = f".{name}.{os.urandom(6).hex()}.tmp"
         try:
             with self._file(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as handle:

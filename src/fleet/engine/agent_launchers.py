@@ -15,16 +15,17 @@ HEADLESS, TMUX = "headless", "tmux"
 
 
 class AgentLaunchers:
-    """Finds the launcher that a run names. Launchers of terminals are opened when they are first used."""
+    """The launchers of a supervisor by name. A launcher of terminals is opened when it is first used."""
 
     def __init__(self, headless: Launcher, open_terminals: Callable[[str], Launcher] | None = None) -> None:
-        #: For agents without a terminal, and for setup and verify commands.
+        #: The launcher of agents without a terminal, and of setup and verify commands.
         self.headless = headless
         self._open_terminals = open_terminals
         self._opened: dict[str, Launcher] = {}
 
     def find(self, name: str) -> Launcher:
-        """Return the launcher called "headless" or "tmux:<socket>". Raises FleetError if there are no terminals."""
+        """Return the launcher called "headless" or "tmux:<socket>". Raises FleetError if the supervisor has no
+        terminals."""
         kind, _, socket = name.partition(":")
         if kind != TMUX:
             return self.headless

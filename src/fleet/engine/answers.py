@@ -1,4 +1,4 @@
-"""Answers that people write into Q&A.md: put on record like those given by `fleet answer`."""
+"""Answers that users write into Q&A.md, recorded like answers given with `fleet answer`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 BY_HAND = "Q&A.md"
 LONGEST_ANSWER = 64 * 1024
-#: The note of a run: how many questions Q&A.md had when the run began.
+#: Name of the note in a run: how many questions Q&A.md had when the run began.
 ASKED_BEFORE = "asked_before"
 
 
 def take_answers(store: Store, folder: TaskFolder, *, is_ours: bool = False) -> None:
-    """Put the answers in the Q&A.md of a task on record, and open the task if it waits for no other.
+    """Record the answers in a task's Q&A.md, and reopen the task if it waits for no other answer.
 
-    Nothing is taken while a run of the task is on record, whose agent may write there too; `is_ours` for a supervisor
-    that has claimed the task and not started its agent yet.
+    While a run of the task is recorded, nothing is read, because its agent may write to the file. Pass `is_ours` from a
+    supervisor that has claimed the task and not yet started its agent.
     """
     with store.atomic():
         waiting = store.questions.find(task_id=folder.task_id, unanswered=True)
@@ -48,14 +48,14 @@ def take_answers(store: Store, folder: TaskFolder, *, is_ours: bool = False) -> 
 
 
 def answer_same(store: Store, asked: Question, text: str, *, by: str) -> None:
-    """Give the same answer to whatever else a task asks with the same words."""
+    """Give the same answer to all unanswered questions of a task with the same text."""
     for each in store.questions.find(task_id=asked.task_id, unanswered=True):
         if qa.key_of(each.text) == qa.key_of(asked.text):
             store.questions.answer(each.id, text, by=by)
 
 
 def open_answered(store: Store, task: Task, question: str) -> Task:
-    """Open a blocked task of which every question is answered. Return the task as it is then."""
+    """Reopen a blocked task if all its questions are answered. Return the task as it is then."""
     if task.status != Status.BLOCKED or store.questions.find(task_id=task.id, unanswered=True):
         return task
     line = qa.key_of(question)
@@ -66,7 +66,7 @@ def open_answered(store: Store, task: Task, question: str) -> Task:
 
 
 def _before(store: Store, asked: Question) -> int:
-    """Return how many blocks Q&A.md had before this question: answers among those are to an earlier one."""
+    """Return how many blocks Q&A.md had before this question. Answers in those blocks belong to earlier questions."""
     run = store.runs.get(asked.run_id) if asked.run_id else None
     before = run.notes.get(ASKED_BEFORE, 0) if run is not None else 0
     return before if isinstance(before, int) else 0

@@ -1,4 +1,4 @@
-"""What a run is given when it starts: its token, what it is to be told, what was asked about its task."""
+"""What a run gets when it starts: its token, the messages for its agent, and the questions about its task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Claim
     from fleet.store.base import Store
 
-#: How far back it is looked which runs led to a task; one that was deleted could hide any number.
+#: Maximum number of makers to follow above a task. A deleted task counts as the maximum, because it could hide any.
 DEEPEST = 100
 
 
@@ -25,7 +25,7 @@ def gather_inputs(store: Store, claim: Claim, run: Run) -> tuple[str, list[Messa
 
 
 def issue_token(store: Store, claim: Claim, run: Run) -> str:
-    """Return a new token for the run, with its depth and the repositories in which it may create tasks."""
+    """Return a new token for the run, with its depth and the repositories where the run may create tasks."""
     depth, made_by = 0, claim.task.made_by
     while made_by and depth < DEEPEST:
         found = store.tasks.find(Filter(ids=(made_by,)), sort="id", limit=1)
@@ -36,7 +36,7 @@ def issue_token(store: Store, claim: Claim, run: Run) -> str:
 
 
 def keep_prompt(store: Store, run: Run, text: str) -> None:
-    """Record the prompt of a run in a terminal as its first message, in place of those of earlier runs."""
+    """Record the prompt of a run in a terminal as its first message. Prompts of earlier runs are marked as carried."""
     with store.atomic():
         for each in store.messages.find(run.task_id):
             if each.is_prompt:
@@ -45,9 +45,10 @@ def keep_prompt(store: Store, run: Run, text: str) -> None:
 
 
 def _waiting(store: Store, task_id: str) -> list[Message]:
-    """Return the messages that the agent of a task has not received, also those in prompts that it never received."""
+    """Return messages that a task's agent has not received, including those carried by prompts that no agent
+    received."""
     found = store.messages.find(task_id)
-    unheard: set[str] = set()  # the runs since the last one whose prompt was heard
+    unheard: set[str] = set()  # the runs since the last run whose prompt was delivered
     for prompt in filter(lambda each: each.is_prompt, found):
         unheard = set() if prompt.delivered_at is not None else unheard | {prompt.id}
     return [

@@ -1,4 +1,4 @@
-"""The budgets of runs, read from the store: what tasks may spend, and what their families of tasks have spent."""
+"""Budgets of runs, read from the store: what tasks may spend, and what their families of tasks have spent."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from fleet.engine.store_calls import StoreCalls
     from fleet.store.base import Store
 
-#: How many makers above a task may set its budget, and how many tasks of a family are counted.
+#: How many makers above a task can set its budget, and how many tasks of a family are counted.
 MOST_ABOVE, MOST_TASKS = 100, 10_000
-#: How often a family is counted at most: other runs' figures are this old anyway.
+#: Minimum time between two counts of a family. The figures of other runs are about this old anyway.
 LOOK_SECONDS = 1.0
 
 
 class BudgetLedger:
-    """What families of tasks spent, as last counted: many runs of one family check together. For the store's thread."""
+    """A cache of what families of tasks spent. Many runs of a family check together. Use it on the store's thread."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[float, Spent]] = {}
 
     def read(self, store: Store, task_id: str, settings: Settings) -> Spent:
-        """Return what a family spent, counted again after LOOK_SECONDS."""
+        """Return what a family spent. Count again after LOOK_SECONDS."""
         now = time.monotonic()
         if task_id not in self._kept or now - self._kept[task_id][0] >= LOOK_SECONDS:
             self._kept = {each: kept for each, kept in self._kept.items() if now - kept[0] < LOOK_SECONDS}
@@ -44,7 +44,7 @@ class BudgetLedger:
 
 
 class RunBudget:
-    """The budgets that a live run shares with others. Most runs have none beyond their own limits."""
+    """The budgets that a live run shares with others. Most runs have only their own limits."""
 
     def __init__(self, store: StoreCalls, ledger: BudgetLedger, task: Task) -> None:
         self._store, self._ledger, self._task = store, ledger, task
@@ -53,18 +53,18 @@ class RunBudget:
 
     @property
     def pause(self) -> float:
-        """In how many seconds to check again although the run's own agent is silent: others spend too."""
+        """Return the seconds until the next check even if the run's agent is silent, because other runs spend too."""
         return LOOK_SECONDS if self._may_have else math.inf
 
     async def alarm(self, run: Run, settings: Settings) -> Outcome | None:
-        """Return why the agent must be stopped if a budget is used up. Checks at most once per LOOK_SECONDS."""
+        """Return why to stop the agent if a budget is used up, else None. Checks at most once per LOOK_SECONDS."""
         now = time.monotonic()
         if not self._may_have or run.result_at is not None or now - self._looked < LOOK_SECONDS:
             return None
         self._looked = now
         try:
             return await self._store.call(self._check, self._store.ports, settings)
-        except FleetError:  # the store does not answer now; the run's own limits hold meanwhile
+        except FleetError:  # the store is unreachable; the run's own limits hold meanwhile
             return None
 
     def _check(self, store: Store, settings: Settings) -> Outcome | None:
@@ -74,7 +74,7 @@ class RunBudget:
 
 
 def budgets_of(store: Store, task: Task) -> list[Budget]:
-    """Return the budgets that a task's runs are under: its own, and those of the tasks that led to it."""
+    """Return the budgets that apply to a task's runs: its own, and those of the tasks that led to it."""
     found, above = [], MOST_ABOVE
     while True:
         if amounts := budgets_in(task.limits):
@@ -86,11 +86,11 @@ def budgets_of(store: Store, task: Task) -> list[Budget]:
 
 
 def spent(store: Store, task_id: str, settings: Settings) -> Spent:
-    """Return what the last run of a task and all runs of the tasks that came of it used so far."""
+    """Return what the last run of a task and all runs of its descendant tasks have used."""
     runs = store.runs.of_task(task_id)[-1:]
     for key in _family(store, task_id):
         runs += store.runs.of_task(key)
-    # What is on record was computed by the prices of its day; the runs of earlier fleets have no basis.
+    # Recorded costs used the prices of their time. Runs of earlier fleet versions have no basis.
     costs = [(run, Cost(run.cost_usd, run.cost_basis) if run.cost_basis else cost_of(settings, run)) for run in runs]
     unpriced = next(
         (model_of(run) for run, cost in costs if cost.basis == UNKNOWN and not _may_report(run, settings)), ""
@@ -100,12 +100,12 @@ def spent(store: Store, task_id: str, settings: Settings) -> Spent:
 
 
 def left_of(store: Store, settings: Settings, task: Task) -> dict[str, float]:
-    """Return what is left of the budgets that a task's runs are under; empty if there is none."""
+    """Return the remainder of the budgets that apply to a task's runs. Return an empty dict if none applies."""
     return left_in((each, spent(store, each.task_id, settings)) for each in budgets_of(store, task))
 
 
 def _may_report(run: Run, settings: Settings) -> bool:
-    """Return True if a run is still at work with a coder that reports its cost at the end."""
+    """Return True if a run is live and its coder reports the cost at the end."""
     if not run.is_live:
         return False
     try:
@@ -116,7 +116,7 @@ def _may_report(run: Run, settings: Settings) -> bool:
 
 
 def _family(store: Store, task_id: str) -> list[str]:
-    """Return the tasks that runs of a task made, and that runs of these tasks made."""
+    """Return the tasks that runs of a task created, and recursively those that runs of these tasks created."""
     found: list[str] = []
     makers, known = [task_id], {task_id}
     while makers and len(found) < MOST_TASKS:

@@ -1,7 +1,7 @@
-"""Files of a project from which coders run commands without asking: found, told in words, held against what is trusted.
+"""Project files from which coders run commands without asking: find them, describe them, compare with trusted digests.
 
-Each coder names its own (`Coder.project_files`). They come with a repository, so with anybody's, and agents can change
-them: each is known by its name and the hash of its bytes.
+Each coder names its files (`Coder.project_files`). The files come with a repository, so anyone may have written them,
+and agents can change them. Each file is known by its name and the hash of its bytes.
 """
 
 # ruff: noqa: PTH111, PTH116, PTH118, PTH119, PTH120, PTH208
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.store.base import Store
 
-#: Those of programs that fleet has no coder for, for coders of the user's own that name none.
+#: Files of programs without a coder in fleet, for custom coders that name no files.
 OTHERS = (
     *(".kiro/**", ".cursor/**", ".amp/**", ".factory/**", ".augment/**", ".continue/**", ".goose/**", ".vibe/**"),
     *(".aider.conf.yml", ".crush.json", "crush.json", ".agents/**"),
 )
-#: Where a run's record has what its agent left of such files.
+#: Key in a run's record for the untrusted files that its agent left.
 LEFT = "coder_files"
 MOST_FILES = 2_000
 LONGEST_FILE = 8 << 20
 MOST_LINES, LONGEST_LINE = 30, 200
-#: What programs install themselves, and what git keeps.
+#: Folders that package managers and git fill.
 PASSED_OVER = ("node_modules", ".git")
-#: Instructions for a model run nothing, unless they name hooks, servers or tools that need no leave, or commands.
+#: Instructions for a model run nothing, unless they name commands, hooks, servers or tools allowed without asking.
 INSTRUCTIONS = (".md", ".mdc", ".mdx", ".txt")
 ACTING = re.compile(r"^\s*[\"']?(hooks|mcp[-_]?servers?|permission[-_a-z]*|allowed[-_]tools)[\"']?\s*:|!`", re.I | re.M)
-#: Variables that send keys elsewhere, or have a program load something.
+#: Variables that send keys elsewhere or make a program load code.
 VARIABLES = re.compile(
     r"^\s*(export\s+)?(GEMINI|GOOGLE|QWEN|OPENAI|DASHSCOPE|ANTHROPIC|NODE_|LD_|DYLD_|PATH\b|BASH_ENV|PYTHON"
     r"|https?_proxy|all_proxy|SSL_CERT)",
     re.I | re.M,
 )
-#: Settings that run nothing and let nothing be run.
+#: Settings that run nothing and allow nothing to run.
 HARMLESS = (
     *("$schema", "theme", "language", "attribution", "includeCoAuthoredBy", "cleanupPeriodDays", "spinnerTipsEnabled"),
     *("permissions.deny", "permissions.ask"),
@@ -67,28 +67,28 @@ _COMMAS = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
 
 class CoderFile(Record):
-    """One file from which a coder runs commands, or lets them be run."""
+    """A file from which a coder runs commands, or which allows commands to run."""
 
-    folder: str  # a coder's own, or one above it
-    name: str  # below that folder
+    folder: str  # a folder of the project or one above it
+    name: str  # path below the folder
     sha256: str
-    pattern: str  # the one that found it
-    does: tuple[str, ...] = ()  # what stands in it, where it can be read
-    more: int = 0  # so much more of that
+    pattern: str  # the pattern that matched the file
+    does: tuple[str, ...] = ()  # the settings that may run something, if the file can be read
+    more: int = 0  # how many more such settings exist
 
     @property
     def path(self) -> str:
-        """Where it lies."""
         return os.path.join(self.folder, self.name)
 
     @property
     def line(self) -> str:
-        """What is trusted."""
+        """Return the text whose digest is trusted."""
         return f"{self.name}: sha256 {self.sha256}"
 
 
 def patterns_of(coder: Coder, settings: Settings) -> tuple[str, ...]:
-    """Return the files from which a coder runs commands, as globs below a folder; those of all if it does not say."""
+    """Return globs of the files from which a coder runs commands. If the coder names none, return those of all
+    coders."""
     own = settings.coders.get(coder.name)
     if own is not None and own.project_files is not None:
         return own.project_files
@@ -97,35 +97,36 @@ def patterns_of(coder: Coder, settings: Settings) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def every_pattern() -> tuple[str, ...]:
-    """Return the files of all programs that fleet knows."""
+    """Return globs of the files of all programs that fleet knows."""
     known = (coders.load(name).project_files or () for name in coders.CODERS)
     return tuple(dict.fromkeys((*(pattern for each in known for pattern in each), *OTHERS)))
 
 
 def trusted_in(store: Store, workspace: Workspace | None) -> set[str]:
-    """Return the digests that the database has of what is trusted in the repository of a worktree."""
+    """Return the digests in the database of what is trusted in a worktree's repository."""
     if workspace is None:
         return set()
     return set(trusted_digests(store, Repository(top=workspace.repo, common=workspace.common)))
 
 
 def left_by(run: Run) -> set[str]:
-    """Return the digests of the files that were so at the end of a run, and that nobody trusts."""
+    """Return the digests of the files that were untrusted at the end of a run."""
     left = spawn_of(run).get(LEFT)
     return set(left) if isinstance(left, list) else set()
 
 
 def untrusted_files(home: Home, cwd: str, patterns: Collection[str], known: Collection[str] = ()) -> list[CoderFile]:
-    """Return the files for a coder that works in a directory which the user has not trusted; `known` are trusted."""
+    """Return the files for a coder in `cwd` that the user has not trusted. Digests in `known` count as trusted."""
     found = files_for(cwd, patterns)
     trusted = known_anywhere(home) if found else frozenset()
     return [each for each in found if digest(each.line) not in trusted and digest(each.line) not in known]
 
 
 def files_for(cwd: str, patterns: Collection[str]) -> list[CoderFile]:
-    """Return the files that matter to a coder that works in a directory: there, and in the folders above it.
+    """Return the files that matter to a coder that works in `cwd`: those in the folder and in all folders above it.
 
-    The user's own home folder is not a project's. How far up a coder looks differs; no repository's top ends it here.
+    The user's home folder is left out: it is no project. Coders differ in how far up they look, so the search does not
+    stop at the top of the repository.
     """
     found: dict[str, CoderFile] = {}
     own, folder = os.path.realpath(os.path.expanduser("~")), os.path.realpath(cwd)
@@ -142,7 +143,7 @@ def files_for(cwd: str, patterns: Collection[str]) -> list[CoderFile]:
 
 
 def _names(folder: str, pattern: str) -> Iterator[str]:
-    """The files in a folder that a pattern means: a path, a path whose last part is a glob, or `base/**[/glob]`."""
+    """Yield the files in a folder that match a pattern: a path, a path ending in a glob, or `base/**[/glob]`."""
     base, deep, last = pattern.partition("/**")
     if deep:
         yield from _below(folder, base, last.lstrip("/") or "*")
@@ -154,9 +155,9 @@ def _names(folder: str, pattern: str) -> Iterator[str]:
 
 
 def _below(folder: str, base: str, last: str) -> Iterator[str]:
-    """Return the files below a folder, and at the end the folder itself if it has too many.
+    """Yield the files below a folder. If the folder has too many files, yield the folder itself last.
 
-    Links to folders are followed, as programs do; each folder once.
+    Links to folders are followed, as programs do. Each folder is visited once.
     """
     todo, seen, count = [base], set(), 0
     while todo:
@@ -190,14 +191,17 @@ def _listed(folder: str, place: str) -> list[str]:
 
 
 def _looked_at(folder: str, name: str, pattern: str) -> CoderFile | None:
-    """The file, unless nothing in it runs anything; of a folder, that it has too many files to be trusted."""
+    """Return the file, or None if nothing in it runs anything.
+
+    Return a folder only if it has too many files to be trusted.
+    """
     path = os.path.join(folder, name)
     if os.path.isdir(path):  # noqa: PTH112
         never, why = os.urandom(32).hex(), f"more than {MOST_FILES} files"
         return CoderFile(folder=folder, name=name, sha256=never, pattern=pattern, does=(why,))
     try:
         data = read_small(path, LONGEST_FILE)
-    except (BadInput, OSError) as error:  # as it is now, whatever it is
+    except (BadInput, OSError) as error:  # identify the file by its inode data, because it cannot be read
         return CoderFile(folder=folder, name=name, sha256=_of_place(path), pattern=pattern, does=(str(error),))
     text = data.decode("utf-8", "replace")
     lines = _lines(name, text)
@@ -223,7 +227,7 @@ def _of_place(path: str) -> str:
 
 
 def _lines(name: str, text: str) -> list[str] | None:
-    """The settings in a file that may run something, one in a line; None where it holds no settings."""
+    """Return the settings in a file that may run something, one per line. Return None if the file holds no settings."""
     try:
         if name.endswith((".json", ".jsonc")):
             told = _json(text)
@@ -241,7 +245,7 @@ def _json(text: str) -> Any:
         return {}
     try:
         return json.loads(text)
-    except ValueError:  # comments and commas, as some programs allow them
+    except ValueError:  # comments and trailing commas, which some programs allow
         return json.loads(_COMMAS.sub(lambda found: found[1] or "", _COMMENTS.sub(lambda found: found[1] or "", text)))
 
 
@@ -263,7 +267,7 @@ def _is_harmless(key: str) -> bool:
 
 
 def told(files: Iterable[CoderFile]) -> str:
-    """Return the names of files, for a sentence."""
+    """Return the names of files for use in a sentence."""
     names = list(dict.fromkeys(each.name for each in files))
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more

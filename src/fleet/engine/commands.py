@@ -1,4 +1,4 @@
-"""Commands of the user's own that fleet runs: setup, teardown and verify, each under a shim, with a log and a limit."""
+"""Commands of the user that fleet runs: setup, teardown and verify. Each has a shim, a log and a timeout."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ TAIL_BYTES = 2_000
 
 
 class Done(Record):
-    """How a command ended."""
+    """The end of a command."""
 
     command: str
-    status: int | None  # none: it was stopped, or could not be started
+    status: int | None  # None if fleet stopped the command or could not start it
     seconds: float
-    tail: str = ""  # the end of what it printed
-    why: str = ""  # what kept it from ending by itself
+    tail: str = ""  # the end of its output
+    why: str = ""  # why the command did not end normally
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well."""
+        """Return True if the exit code is 0."""
         return self.status == 0
 
     @property
     def in_words(self) -> str:
-        """What happened, for a person."""
+        """Return a description of the result for users."""
         how = self.why or f"ended with exit code {self.status}"
         return f"`{self.command}` {how}" + (f": {self.tail}" if self.tail and not self.ok else "")
 
@@ -53,9 +53,10 @@ async def run_command(
     seconds: float,
     stop: asyncio.Event | None = None,
 ) -> Done:
-    """Run a command line of the user's in a folder of its own, which keeps its log; nothing of it is left after.
+    """Run a user's command line in the folder `place`, which keeps its log. All its processes have ended afterwards.
 
-    One that an earlier supervisor started there is ended first. `stop` ends it early. Raises FleetError, OSError.
+    A command that an earlier supervisor started there is ended first. `stop` ends the command early. Raises FleetError,
+    OSError.
     """
     await end_earlier(launcher, place)
     done, _ = await run_spec(launcher, place, spec_of(command, cwd=cwd, env=env), seconds=seconds, stop=stop)
@@ -63,22 +64,22 @@ async def run_command(
 
 
 async def end_earlier(launcher: Launcher, place: str) -> None:
-    """End what somebody who was killed meanwhile started there."""
+    """End a command that a supervisor started in `place` before it was killed."""
     if (earlier := await launcher.find(place)) is not None:
         await earlier.kill_tree()
         await earlier.ended()
 
 
 def spec_of(command: str, *, cwd: str, env: Mapping[str, str]) -> LaunchSpec:
-    """How a command line of the user's is started."""
-    # The words are the user's own, who means them for a shell; both streams go to one log.
+    """Return the launch spec of a user's command line."""
+    # The user wrote the command for a shell. Both streams go to one log.
     return LaunchSpec(argv=("/bin/sh", "-c", f"exec 2>&1\n{command}"), env=dict(env), cwd=cwd, stdout_cap=LOG_CAP)
 
 
 async def run_spec(
     launcher: Launcher, place: str, spec: LaunchSpec, *, seconds: float, stop: asyncio.Event | None = None
 ) -> tuple[Done, Exit | None]:
-    """Run what a spec says to its end, or until it is to stop."""
+    """Run a spec until the command ends, `seconds` have passed or `stop` is set."""
     began = time.monotonic()
     agent = await launcher.start(place, spec)
     exit, why = await _end(agent, seconds, stop)
@@ -97,10 +98,10 @@ def _why(exit: Exit) -> str:
 
 
 def tail_of(place: str, most: int = TAIL_BYTES) -> str:
-    """The end of what a command printed, whether or not the log had room for it."""
+    """Return the end of a command's output, including output beyond the size of the log."""
     beyond = _end_of(os.path.join(place, "stdout.tail"), most)  # noqa: PTH118
     held = _end_of(os.path.join(place, "stdout"), most - len(beyond)) if len(beyond) < most else b""  # noqa: PTH118
-    between = b"\n" if held and beyond else b""  # something may be missing there
+    between = b"\n" if held and beyond else b""  # output may be missing between the two
     return (held + between + beyond).decode("utf-8", "replace").strip()
 
 

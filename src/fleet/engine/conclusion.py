@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: After these the work goes on where it stopped, or a person stopped it and decides: nothing is committed for them.
+#: After these endings the work continues, or a user stopped it and decides. Nothing is committed.
 UNDER_WAY = (Ending.INTERRUPTED, Ending.RELEASED, Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.CANCELLED)
 
 
 async def collect_evidence(context: Context, live: Live, end: Seen, outcome: Outcome, found: Gathered) -> Gathered:
-    """Commit what the agent left, and add what became of its files to what it said. Raises ClaimLost, NoRoom.
+    """Commit what the agent left, and add the state of its files to the evidence. Raises ClaimLost, NoRoom.
 
     Repeating this after a crash does no harm.
     """
     try:
         if live.workspace is None:
             return await _of_directory(live, end.task, found)
-        # A person decides what becomes of one that was stopped, and `kill` saves it first; or it goes on.
+        # A user decides about a worktree whose run was stopped, and `kill` saves it first. Or the work continues.
         alarm = end.alarm
         by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
         if by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm):
@@ -67,7 +67,7 @@ async def collect_evidence(context: Context, live: Live, end: Seen, outcome: Out
 
 
 async def verify_work(context: Context, live: Live, task: Task, found: Gathered) -> Gathered:
-    """Add how the verify command of a task ends on what its agent left. Raises ClaimLost, NoRoom."""
+    """Run the verify command of a task on what its agent left, and add the result. Raises ClaimLost, NoRoom."""
     try:
         if live.workspace is None:
             return await verified_in_place(context, task, live, found)
@@ -79,7 +79,7 @@ async def verify_work(context: Context, live: Live, task: Task, found: Gathered)
 
 
 def _without_the_rest(live: Live, found: Gathered, error: FleetError | OSError) -> Gathered:
-    """Return the evidence that there is. The work stays where it is, and the run is settled. Raises NoRoom."""
+    """Return the available evidence. The work stays where it is, and the run is settled. Raises NoRoom."""
     if isinstance(error, RepositoryGone):
         log.warning("%s cannot be judged: %s", live.run.id, error)
         return found.replace(gone=str(error))
@@ -91,7 +91,7 @@ def _without_the_rest(live: Live, found: Gathered, error: FleetError | OSError) 
 
 
 def disks_of(live: Live) -> tuple[str, ...]:
-    """Paths on each of the disks that a run needs."""
+    """Return paths on each of the disks that a run needs."""
     home, space = live.folder.home, live.workspace
     return (home.root, home.tasks, live.run.workspace, *((space.path, space.common) if space else ()))
 
@@ -113,7 +113,7 @@ async def _of_worktree(context: Context, live: Live, task: Task, outcome: Outcom
         live.run = live.run.replace(diff_files=None, diff_added=None, diff_removed=None)
         return found.replace(missing=f"its worktree {live.workspace.path} is gone")
     found = found.replace(strayed=(*found.strayed, *await _look(context, live, work)))
-    # On a host where nobody looks for it, what was begun is sent on with the branch: another may go on with it.
+    # A worktree made from a mirror is temporary, so unfinished work is sent with the branch: another host may continue.
     goes_on = outcome.ending in UNDER_WAY and not work.workspace.is_mirrored and not is_cut_short(outcome)
     left = None if goes_on else await asyncio.to_thread(_commit, live, work)
     if left is not None:
@@ -124,13 +124,13 @@ async def _of_worktree(context: Context, live: Live, task: Task, outcome: Outcom
 
 
 async def note_changed_files(context: Context, task: Task, live: Live) -> None:
-    """Flag files of coders and of the project that decide what runs, and were changed while the agent worked."""
+    """Flag changed files of coders and of the project that decide which commands run."""
     await _note_coder_files(context, live)
     await _note_project_file(context, task, live)
 
 
 async def _note_coder_files(context: Context, live: Live) -> None:
-    """Flag files from which its coder runs commands, and which were not so when the user trusted them."""
+    """Flag files from which the run's coder runs commands and which the user has not trusted in this state."""
     store = context.store
     run, cwd = live.run, live.run.workspace
     known = await store.call(trusted_in, store.ports, live.workspace)
@@ -144,7 +144,7 @@ async def _note_coder_files(context: Context, live: Live) -> None:
 
 
 async def _note_project_file(context: Context, task: Task, live: Live) -> None:
-    """Flag a project file that is not as it was when the run began: it says how the next work is judged."""
+    """Flag a project file that changed since the run began: the file decides how later work is judged."""
     before, now = live.settings, await context.settings_for(task)
     if before.project_digest != now.project_digest:
         _flag(
@@ -153,7 +153,7 @@ async def _note_project_file(context: Context, task: Task, live: Live) -> None:
 
 
 async def _look(context: Context, live: Live, work: Work) -> list[str]:
-    """Note what the agent should not have touched; of that, what is surely its own doing."""
+    """Flag forbidden changes around the worktree. Return those that the agent certainly made."""
     store = context.store
     before = spawn_of(live.run)
     changed = await store.call(changed_repository, store.ports, work.repository)
@@ -166,7 +166,7 @@ async def _look(context: Context, live: Live, work: Work) -> list[str]:
 
 
 def _touched(work: Work, mark: str, began: float) -> tuple[list[str], list[str], str | None]:
-    """What was changed of git's own files about the worktree, what of the main checkout, and how git's settings are."""
+    """Return changes of git's files about the worktree, changes of the main checkout, and a stamp of git's settings."""
     state = state_of(work.repository, work.workspace.path, work.admin)
     tampered = [f"{each} of its worktree was changed" for each in state.tampered]
     planted = _planted(work.view, began)
@@ -175,7 +175,7 @@ def _touched(work: Work, mark: str, began: float) -> tuple[list[str], list[str],
 
 
 def _planted(view: View, began: float) -> list[str]:
-    """What others put into fleet's view of the repository since a run began, in words."""
+    """Return descriptions of what others put into fleet's view of the repository since a run began."""
     return [f"fleet's own {each} for the repository was changed while it ran" for each in view.planted(began)]
 
 
@@ -185,7 +185,10 @@ def _commit(live: Live, work: Work) -> Leftover:
 
 
 def _measured(live: Live, work: Work, task: Task, found: Gathered, committed: bool) -> tuple[Gathered, DiffSize]:
-    """What became of its files, held against what it claims, and how much that is. Raises FleetError, OSError."""
+    """Return the evidence with the changed files compared to the claims, and the size of the diff.
+
+    Raises FleetError, OSError.
+    """
     tree = of_worktree(work, live.run, committed=committed)
     return compared(found, live, task, tree), size_of(work, tree)
 

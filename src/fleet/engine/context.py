@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How many threads may wait for others that compute the same result.
+#: Maximum number of threads that may wait for others that compute the same result.
 THREADS = 32
 
 
 class Context:
-    """What the supervisor and its runs share. Lives on the event loop."""
+    """Settings, counters and services that the supervisor and its runs share. Lives on the event loop."""
 
     def __init__(
         self,
@@ -63,37 +63,38 @@ class Context:
         self.coder = self._said.coder
         self.busy: Counter[tuple[str, str]] = Counter()  # agents by coder and account
         self.places: Counter[str] = Counter()  # agents by the directory they work in
-        self.missing: dict[str, datetime] = {}  # coders whose program was not found, and when it was last tried
+        self.missing: dict[str, datetime] = {}  # coders whose program was not found, and the time of the last try
         self.secrets = Secrets()
         self.ledger = BudgetLedger()
         self.redactor = Redactor(secret_values(os.environ))
-        # Only the variables that are for supervisors; the others were for the makers of tasks.
+        # Only variables meant for supervisors. The others are for the users and agents that create tasks.
         self._env = {name: os.environ[name] for name in OF_SUPERVISORS if name in os.environ}
-        # If the settings are wrong, the last good ones hold. Without good ones, no agent is started with mere defaults.
+        # If the settings are invalid, the last good settings apply. Without good settings no agent starts with mere
+        # defaults.
         self.settings: Settings = self._load(lenient=os.path.exists(home.good_settings))  # noqa: PTH110
         self._stamp = self._settings_stamp()
-        # Threads of their own: those that wait for each other must not keep others in the default pool from working.
+        # A separate pool: threads that wait for each other must not block work in the default pool.
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="look")
         self.cluster = cluster(self)  # the hosts that share the queue
 
     async def run_in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function off the loop that may wait for another thread that computes the same."""
+        """Call a function in a thread. The function may wait for another thread that computes the same result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
 
     def now(self) -> datetime:
-        """Return the time of the queue's clock."""
+        """Return the current time by the queue's clock."""
         return self.store.now()
 
     def steady(self) -> datetime:
-        """Return the time of a clock that nobody sets. Only differences mean something: watchdogs use it."""
+        """Return the time of a clock that nobody can set. Only differences are meaningful. Used by watchdogs."""
         return EPOCH + timedelta(seconds=time.monotonic())
 
     def jitter(self) -> float:
-        """Return a number between 0 and 1, so that tasks that failed together do not come back together."""
+        """Return a random number from 0 to 1, so that tasks that failed together do not retry together."""
         return random.random()
 
     def reload(self) -> None:
-        """Read the settings again if their file has changed. A broken file keeps the old settings."""
+        """Read the settings again if their file has changed. If the file is invalid, the old settings stay."""
         stamp = self._settings_stamp()
         if stamp == self._stamp:
             return
@@ -106,8 +107,9 @@ class Context:
             log.info("settings taken over")
 
     async def settings_for(self, task: Task) -> Settings:
-        """Return the settings of a task's project over those of the home. A broken project file is only logged."""
-        # The project of a worktree is read from the user's own checkout, not from the copy that the agent may change.
+        """Return the settings of a task's project on top of the home's. An invalid or untrusted project file is only
+        logged."""
+        # For a worktree, the project file in the user's checkout counts, not the copy that the agent may change.
         where = (self._project(task) if task.workspace == WORKTREE else "") or task.cwd
         if not where:
             return self.settings
@@ -122,12 +124,13 @@ class Context:
         return settings
 
     def _project(self, task: Task) -> str:
-        """Return where a project's settings are: in its repository, or where they were put when the task arrived."""
+        """Return the folder of the project's settings: the copy made when the task arrived from a remote, or its
+        repository."""
         folder = project_folder(self.home, task.remote, task.base) if task.remote else ""
         return folder if folder and os.path.isdir(folder) else task.repo  # noqa: PTH112
 
     def close(self) -> None:
-        """End the threads after the calls that were made, the store's included."""
+        """Close the store and end the threads after their pending calls."""
         self._threads.shutdown(wait=True)
         self.store.close()
 
@@ -136,7 +139,7 @@ class Context:
 
     def _settings_stamp(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self.home.settings)  # noqa: PTH116 - paths of the home are strings
+            found = os.stat(self.home.settings)  # noqa: PTH116 - the paths of the home are strings
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size

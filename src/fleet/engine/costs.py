@@ -1,7 +1,7 @@
-"""What a run cost: as its coder reported it, else computed from its tokens and a price, else unknown: never $0.
+"""The cost of a run: as reported by its coder, or computed from tokens and a price, or unknown. Unknown is never $0.
 
-A coder reports a cost with each step or at the end of a turn. What it has used since then is computed, so that a budget
-holds for a run that is still at work, and for one that was killed before it reported anything.
+A coder reports a cost with each step or at the end of a turn. The cost of usage since then is computed. So a budget
+also holds for a run that is still live and for a run that was killed before it reported a cost.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """Dollars, None if nothing is known of them; and the basis as a run keeps it."""
+    """A cost in dollars, None if unknown, and its basis as recorded in a run."""
 
     usd: float | None
     basis: str
 
 
 def costed(settings: Settings, run: Run) -> Run:
-    """Return the run with its cost, and what that is based on."""
+    """Return the run with its cost and the basis of that cost."""
     found = cost_of(settings, run)
     return run if found == (run.cost_usd, run.cost_basis) else run.replace(cost_usd=found.usd, cost_basis=found.basis)
 
 
 def cost_of(settings: Settings, run: Run) -> Cost:
-    """Return what a run cost so far. A coder that reports $0 for tokens has no price for them."""
+    """Return the cost of a run so far. A coder that reports $0 for tokens has no price for them."""
     paid = run.notes.get("paid", {})
     if not paid and run.cost_usd and run.cost_basis in (REPORTED, ""):
         return Cost(run.cost_usd, REPORTED)
@@ -57,24 +57,25 @@ def cost_of(settings: Settings, run: Run) -> Cost:
 
 
 def names_of(run: Run) -> list[str]:
-    """Return what the model of a run is called: by whoever chose it, and by its coder, which knows what "sonnet" is."""
+    """Return the names of a run's model: as requested, and as its coder reported it, which resolves names like
+    "sonnet"."""
     return [name for name in (run.model, str(run.notes.get("model") or "")) if name]
 
 
 def model_of(run: Run) -> str:
-    """Return the model of a run as a person would set its price."""
+    """Return the name of a run's model as users write it in prices."""
     return str(run.notes.get("model") or "") or run.model or f"the model that {run.coder} chooses itself"
 
 
 def reports_cost(coder: Coder, *, interactive: bool) -> bool:
-    """Return True if a coder reports by itself what a run cost, at the end at the latest."""
+    """Return True if a coder reports the cost of a run itself, at the latest at the end."""
     return coder.tells_cost and (coder.session_tells_cost or not interactive)
 
 
 def why_no_price(settings: Settings, coder: Coder, model: str, day: date, *, interactive: bool) -> str:
-    """Return why a dollar budget cannot hold for a run that is to begin; empty if it can.
+    """Return why a dollar budget cannot hold for a new run. Return "" if it can.
 
-    A short name of a model is allowed if the coder reports what it stands for: the run is stopped if that has no price.
+    A short model name is allowed if the coder reports the full name. The run is stopped if that model has no price.
     """
     if reports_cost(coder, interactive=interactive) or (
         coder.tells_tokens and (model in coder.short_names or price_of(settings, [model], day))
@@ -86,7 +87,7 @@ def why_no_price(settings: Settings, coder: Coder, model: str, day: date, *, int
 
 
 def _parts(run: Run, since: list[int]) -> Iterator[tuple[str, int, list[int]]]:
-    """The tokens by model and size of their requests, as far as they differ from those of the rest."""
+    """Yield token counts by model and request size, first those kept apart, then the rest under the run's own model."""
     for key, counts in run.notes.get("apart", {}).items():
         size, _, name = key.partition(" ")
         yield name, int(size), counts

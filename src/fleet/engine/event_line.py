@@ -1,4 +1,4 @@
-"""One line of events.jsonl, in the seed's form: bounded in length, and JSON for every reader."""
+"""One line of events.jsonl in its public format: limited in length, and valid JSON for every reader."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 TEXT_CAP = 16 * 1024
 MOST_ITEMS, DEEPEST = 100, 8
 
-# The seed's words for what is an event of another name here.
+# Names of event kinds in the file format, if they differ from the names in the code.
 _KINDS = {Kind.TEXT: "assistant_text", Kind.LIMIT: "rate_limit", Kind.RESULT: "session_ended"}
 
 
 def event_line(event: Event, at: datetime) -> dict[str, Any]:
-    """What is kept of an event."""
+    """Return the line to write for an event."""
     line: dict[str, Any] = {
         "kind": _KINDS.get(event.kind, event.kind),
         "ts": at.astimezone(UTC).isoformat(),
@@ -49,7 +49,7 @@ def event_line(event: Event, at: datetime) -> dict[str, Any]:
 
 
 def bounded(value: Any, depth: int = 0) -> Any:
-    """A value that makes a line of a sensible length and is JSON for every reader."""
+    """Return the value cut to a sensible length and with only values that every JSON reader accepts."""
     if isinstance(value, str):
         return value if len(value) <= TEXT_CAP else value[:TEXT_CAP] + f"… ({len(value)} characters)"
     if isinstance(value, dict | list | tuple):

@@ -1,4 +1,4 @@
-"""The end of a run, from top to bottom: evidence, outcome, finding, then its task settled."""
+"""The end of a run from top to bottom: collect evidence, decide the outcome and the finding, settle the task."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SCREEN_SECONDS = 10.0
 
 
 class EndedWithoutRoom(NoRoom):
-    """The agent failed or changed nothing, and a disk that takes nothing more may be why: its task is given back."""
+    """The agent failed or changed nothing, perhaps because a disk is full. Its task is given back."""
 
 
 async def finish_run(context: Context, claim: Claim, live: Live, exit: Exit | None, stop: Outcome | None) -> Task:
     """Judge a run whose agent has exited and whose output was read, and settle its task. Return the task.
 
-    `stop` is why fleet stopped the agent, if it did. Repeating this after a crash does no harm.
-    Raises ClaimLost once the task is known to be somebody else's, NoRoom while a disk takes nothing more.
+    `stop` is the outcome for which fleet stopped the agent, None if it did not. Repeating this after a crash does no
+    harm. Raises ClaimLost if another host has the task, NoRoom while a disk is full.
     """
     store = context.store
     is_well = exit is not None and exit.status == 0
@@ -50,7 +50,7 @@ async def finish_run(context: Context, claim: Claim, live: Live, exit: Exit | No
     end = observe_end(live, task, exit, stop, found)
     outcome = outcome_of(end)
     found = await collect_evidence(context, live, end, outcome, found)
-    if live.interactive:  # a session's end is judged by what it left
+    if live.interactive:  # the outcome of a terminal session depends on what the session left
         end = end.replace(run=live.run)
         outcome = outcome_of(end)
     if found.compared and needs_verification(found.evidence(outcome, task)):
@@ -67,13 +67,13 @@ async def finish_run(context: Context, claim: Claim, live: Live, exit: Exit | No
 
 
 def check_room(live: Live) -> None:
-    """Raise EndedWithoutRoom if a disk of the run takes nothing more."""
+    """Raise EndedWithoutRoom if a disk of the run is full."""
     if lack := lack_of_room(*disks_of(live)):
         raise EndedWithoutRoom(lack)
 
 
 def observe_end(live: Live, task: Task, exit: Exit | None, stop: Outcome | None, found: Gathered) -> Seen:
-    """Return all that the outcome follows from."""
+    """Return all facts that decide the outcome."""
     asked, unanswered = live.folder.open_questions(asked_before(live.run))
     return Seen(
         run=live.run,
@@ -92,7 +92,7 @@ def observe_end(live: Live, task: Task, exit: Exit | None, stop: Outcome | None,
 
 
 async def keep_screen(live: Live) -> None:
-    """Write the last of an agent's screen into its run's folder."""
+    """Write the last screen of an agent into its run's folder."""
     terminal = live.terminal
     if terminal is None:
         return

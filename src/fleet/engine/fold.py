@@ -1,33 +1,33 @@
-"""Folding events into a run: pure, so that reading an agent's output twice gives the same record.
+"""Fold events into a run. Pure: reading an agent's output twice gives the same record.
 
-What decides how the run ends, and is no column of its own, is kept as notes in `Run.folded`:
+Facts that decide how the run ends and have no column are kept as notes in `Run.folded`:
 
-    ok, said    the coder's last word, as long as nothing came after it
-    text        what was said last: the last word of a coder whose result has no text of its own
-    end         the end of what was said last
-    asks        the end of its last word, if that asks the user something
-    limit       the last limit it met, unless the model answered after that
-    handed_in   what a coder that is held to a schema handed in by its last word
-    error       its last complaint
-    answered    the model said something
-    full        it said that its context is full
-    overflows   how often it said so since its last tool
+    ok, said    the coder's result, as long as no event follows it
+    text        the last text of the agent: the result of a coder whose result event has no text
+    end         the end of that text
+    asks        the end of the result, if the result asks the user something
+    limit       the last limit that the coder met, unless the model answered after that
+    handed_in   the object that a coder with an output schema returned in its result
+    error       the last error message
+    answered    the model produced output
+    full        the coder reported that its context is full
+    overflows   how often it reported that since its last tool call
     denied      tools that were not allowed
-    formalities tool calls that only hand in, talk about the task or plan: see `engine.evidence.formalities`
-    messages    the usage of the last few messages: some coders tell it several times
-    before      what the session had used and done when this run began: some coders count on over a resumed session
+    formalities tool calls that only hand in, discuss the task or plan: see `engine.evidence.formalities`
+    messages    the usage of the last few messages: some coders report it several times
+    before      what the session had used and done when this run began: some coders continue counting after a resume
     told        the last total that the coder reported for this process or its session: tokens and cost
-    base        what of such a total is of earlier runs, found out with the first one
-    model       what the coder calls the model
-    paid        the cost that was last reported, and for which tokens
-    apart       tokens since then, by size of the request and model, where those differ from the rest
-    first       tokens in the context at its first request: what the coder loads before anything is said
-    estimated   its coder does not tell how full the context is
-    cut         lines of its output that were too long to be read whole
-    strayed     what its tools did outside of its bounds, in sentences: see `engine.scope.noting`
+    base        the part of such a total that belongs to earlier runs, determined with the first total
+    model       the coder's name of the model
+    paid        the last reported cost, and the tokens that it covers
+    apart       tokens since then, by request size and model, if these differ from the rest
+    first       tokens in the context at the first request: what the coder loads before the prompt
+    estimated   the coder does not report how full the context is
+    cut         lines of output that were too long to be read whole
+    strayed     what the agent's tools did outside of its bounds, in sentences: see `engine.scope.noting`
     shell       the directory its shell stayed in
     asked_before  how many questions Q&A.md had when this run began
-    read        characters that went through the stream: an estimate of the context where the coder tells none
+    read        characters in the stream: an estimate of the context if the coder reports none
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 LONGEST_REASON, LONGEST_RESULT = 500, 64 * 1024
 MOST_MESSAGES, MOST_DENIED = 8, 10
-LARGEST = 2**53  # more than any count can mean, and few enough for every database
+LARGEST = 2**53  # larger than any real count, and small enough for every database
 TOKENS = ("input", "output", "cache_read", "cache_write")
-SENT = ("input", "cache_read", "cache_write")  # what a coder reports of each request as it is; output often comes late
-#: Beyond these sizes requests may have other prices; and how many models a run is told apart by.
+SENT = ("input", "cache_read", "cache_write")  # reported correctly with each request; output often comes late
+#: Request sizes beyond which prices may differ, and how many pairs of size and model a run counts separately.
 SIZES, MOST_APART = (512_000, 272_000, 200_000, 128_000, 100_000), 16
 WARNING = "warning"
 
@@ -63,7 +63,7 @@ _ANSWERS = frozenset((Kind.TEXT, Kind.THINKING, Kind.TOOL_USE))
 
 
 def fold(run: Run, events: Iterable[Event], at: datetime) -> Run:
-    """The run after these events, all read at one moment."""
+    """Return the run after these events, which were read at the same time `at`."""
     folding = _Folding(run)
     for event in events:
         folding.take(event, at)
@@ -71,7 +71,7 @@ def fold(run: Run, events: Iterable[Event], at: datetime) -> Run:
 
 
 def going_on(run: Run, earlier: Run) -> Run:
-    """A new run that goes on in the session of an earlier one, whose tokens and cost are not counted again."""
+    """Return a new run that resumes the session of an earlier run, whose tokens and cost are not counted again."""
     before = earlier.notes.get("before", {})
     total = {name: before.get(name, 0) + getattr(earlier, f"{name}_tokens") for name in TOKENS}
     total["tool_calls"] = before.get("tool_calls", 0) + earlier.tool_calls
@@ -82,7 +82,7 @@ def going_on(run: Run, earlier: Run) -> Run:
 
 
 class _Folding:
-    """A run being added to: records are made anew once for many events."""
+    """A run to which events are added. The record is rebuilt once for many events."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -116,7 +116,7 @@ class _Folding:
         return self._new[name] if name in self._new else getattr(self._run, name)
 
     def _named(self, model: str) -> None:
-        """Keep what the coder calls the model it works with; a short name in the settings may stand for any."""
+        """Keep the coder's name of its model. A short name in the settings can mean any version."""
         self._notes.setdefault("model", model[:200])
         if not self._get("model"):
             self._new["model"] = model[:200]
@@ -172,10 +172,11 @@ class _Folding:
             self._notes["messages"] = {**kept, usage.message: told}
 
     def _base(self, told: dict[str, int], turn: int) -> dict[str, float]:
-        """What of a total is of earlier runs of the session: nothing, its last total, or all that was counted since.
+        """Return the part of a total that belongs to earlier runs of the session.
 
-        A program that was killed may have kept its own part of the total, or lost it. What was sent to the model is
-        known from the stream, that of sub-agents too, so what a total has beyond it shows which of these it begins at.
+        The part is nothing, the session's last total, or everything counted since. A killed program may have kept or
+        lost its own part of the total. The stream shows the tokens sent to the model, including those of sub-agents.
+        The rest of the total shows which of the three fits best.
         """
         if "base" not in self._notes:
             sent = max(sum(self._get(f"{name}_tokens") for name in SENT), turn)
@@ -186,10 +187,11 @@ class _Folding:
         return found
 
     def _apart(self, usage: Usage, context: int, had: list[int]) -> None:
-        """Tell tokens apart that may have another price: those of a sub-agent's model, or of a large request."""
+        """Count tokens separately if their price may differ: those of a sub-agent's model, or of a large request."""
         size = next((size for size in SIZES if context >= size), 0)
         model, main = usage.model[:200], str(self._notes.get("model", ""))
-        other = model if model.partition("[")[0] != main.partition("[")[0] else ""  # [1m]: the same with more context
+        # A suffix such as [1m] means the same model with a larger context.
+        other = model if model.partition("[")[0] != main.partition("[")[0] else ""
         if (not size and not other) or self._counts() == had:
             return
         apart = self._notes.get("apart", {})
@@ -229,14 +231,14 @@ class _Folding:
         notes = self._notes
         self._new["result_at"] = at
         if notes.get("ok") is False:
-            return  # a bad one stays until the agent goes on: some programs end what was interrupted with a good one
+            return  # a failed result stays until the agent continues: some interrupted programs report success
         notes["ok"] = event.ok is True
         notes["said"] = event.text[:LONGEST_REASON] or notes.get("text", "")
         if asks := question_in(event.text or notes.get("end", "")):
             notes["asks"] = asks
 
     def _goes_on(self, *, answered: bool) -> None:
-        """A last word with something after it was not the last; a limit that was got over is none."""
+        """Drop a result that was not the last event. Drop a limit or a full context if the model answered after it."""
         if "ok" in self._notes:
             del self._notes["ok"]
             self._new["result_at"] = None
@@ -249,7 +251,8 @@ class _Folding:
 
 
 def _limit(limit: Limit, before: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """A moment that was told exactly outlives the sentences that follow about the same limit: those are rounded."""
+    """Return the note of a limit. An exact reset time is kept over later texts about the same limit, which are
+    rounded."""
     told = limit.resets_at.isoformat() if limit.resets_at else None
     exact = told or (before.get("exact") if before.get("kind") == limit.kind else None)
     read = None if exact else resets_at(limit.text, at)

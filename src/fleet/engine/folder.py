@@ -1,4 +1,4 @@
-"""A task's folder: what fleet tells about it, and what its agents leave there, in the files the seed documents."""
+"""A task's folder: the documented files that fleet writes for its agents, and the files that agents leave there."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EVENTS, LOG, STDERR, TASK, QA, RESULT = (
     *("Q&A.md", "result.json"),
 )
 PROMPT = "prompt.txt"
-#: What the shim keeps in the folder of a run.
+#: Files that the shim keeps in the folder of a run.
 RUN_FILES = (
     "lock",
     "control",
@@ -57,24 +57,24 @@ RUN_FILES = (
 )
 RECEIPT = "receipt.json"
 
-# A file's time is kept in ticks that can lie a little before the clock.
+# The time of a file is rounded to ticks and can be slightly before the clock.
 _TICK = timedelta(milliseconds=50)
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN PRIVATE KEY-----\n", "-----END "
 
 
 def home_of(home: Home, run: Run | None) -> Home:
-    """The home in whose folder the last run of a task lies, where that is on this host; else this one."""
+    """Return the home whose folder holds the last run of a task, if it is on this host. Return `home` otherwise."""
     there = Home(run.home) if run is not None and run.home else home
     return there if run is not None and os.path.isdir(there.task(run.task_id)) else home  # noqa: PTH112
 
 
 def folder_of(home: Home, run: Run, redactor: Redactor) -> TaskFolder:
-    """The folder of a run's task, wherever on this host it lies."""
+    """Return the folder of a run's task, in any home on this host."""
     return TaskFolder(home_of(home, run), run.task_id, redactor=redactor)
 
 
 class TaskFolder:
-    """`tasks/<id>` of a home. Writing may raise OSError; what agents left there never harms whoever reads it."""
+    """`tasks/<id>` of a home. Writing may raise OSError. Content that agents left there never breaks a reader."""
 
     def __init__(self, home: Home, task_id: str, *, redactor: Redactor | None = None, now: Clock = clock.now) -> None:
         self.task_id = task_id
@@ -90,31 +90,31 @@ class TaskFolder:
 
     @property
     def artifacts(self) -> str:
-        """The folder an agent keeps its artifacts in."""
+        """Return the folder where an agent keeps its artifacts."""
         return os.path.join(self.path, "artifacts")  # noqa: PTH118
 
     def run_folder(self, number: int) -> str:
-        """The folder of one run."""
+        """Return the folder of a run."""
         return self.home.run(self.task_id, number)
 
     def make(self, run: int | None = None) -> None:
-        """Make the folders that are missing, private to this user; those of a run where one is named."""
+        """Create the missing folders, private to this user, including those of `run` if given."""
         self._artifacts.make()
         AgentFiles(self._tasks, self.task_id, "runs", *([] if run is None else [str(run)])).make()
 
     def make_work(self) -> str:
-        """The directory of a task that names none."""
+        """Create and return the working directory of a task that names none."""
         AgentFiles(self._tasks, self.task_id, "work").make()
         return os.path.join(self.path, "work")  # noqa: PTH118
 
     def write_run_file(self, run: int, name: str, text: str) -> None:
-        """Put a file that a coder needs into a run's folder; the run's own files are not its to name."""
+        """Write a file that a coder needs into a run's folder. Raises ValueError for names of fleet's own files."""
         if "/" in name or name in RUN_FILES:
             raise ValueError(f"{name!r} cannot be the name of a coder's file")
         AgentFiles(self._tasks, self.task_id, "runs", str(run)).write(name, text.encode("utf-8", "replace"))
 
     def write_task_json(self, task: Task, coder: str, model: str, *, depends_on: Sequence[str] = ()) -> None:
-        """Write a readable copy of the task, and of what it says alone. Edits that were not taken are put aside."""
+        """Write a readable copy of the task, and its prompt as a file. Edits that were not taken are put aside."""
         edits = self.read_task_json()
         if edits.fields or edits.problem:
             aside = self._own.put_aside(TASK)
@@ -135,13 +135,13 @@ class TaskFolder:
         self._own.write(PROMPT, str(self._redactor.redact(task.description or task.title)).encode("utf-8", "replace"))
 
     def write_taken_task_json(self, task: Task) -> None:
-        """Mark what is in the file as taken into the task; the rest of the file stays as it is."""
+        """Mark the edits in `task.json` as taken into the task. The rest of the file stays unchanged."""
         told = json.loads((self._own.read(TASK, READ_CAP) or b"{}").decode("utf-8"))
         taken = {name: getattr(task, name) or told.get(name) or "" for name in task_json.EDITABLE}
         self._write_json(told | self._redactor.redact(taken))
 
     def read_task_json(self) -> Edits:
-        """Return what was changed in it since fleet wrote it."""
+        """Return what was changed in `task.json` since fleet wrote it."""
         try:
             data = self._own.read(TASK, READ_CAP + 1)
             if data is not None and len(data) > READ_CAP:
@@ -155,20 +155,20 @@ class TaskFolder:
         self._own.write(TASK, text.encode("utf-8", "replace"))
 
     def clean(self, text: str) -> str:
-        """A text without the secrets of this task's runs."""
+        """Return a text without the secrets of this task's runs."""
         return self._redactor.text(text)
 
     def cleaned(self, value: Any) -> Any:
-        """Plain data without them, at any depth."""
+        """Return plain data without the secrets of this task's runs, at any depth."""
         return self._redactor.redact(value)
 
     def write_receipt(self, run: int, told: dict[str, Any]) -> None:
-        """Put what was seen of a run into its folder."""
+        """Write a receipt into the folder of its run."""
         text = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
         AgentFiles(self._tasks, self.task_id, "runs", str(run)).write(RECEIPT, text.encode("utf-8", "replace"))
 
     def append_events(self, events: Iterable[Event], at: datetime, redactor: Redactor | None = None) -> None:
-        """Add events to events.jsonl, many in one go: a busy agent's cost a third then."""
+        """Append events to events.jsonl. Writing many at once cuts the cost for a busy agent to a third."""
         redact = (redactor or self._redactor).redact
         data = bytearray()
         for event in events:
@@ -180,7 +180,10 @@ class TaskFolder:
             self._own.append_log(EVENTS, bytes(data), LOG_CAP)
 
     def events_since(self, offset: int, since: datetime) -> tuple[Iterator[bytes], bool]:
-        """The lines of events.jsonl from an offset on, and whether that is all since a moment: it is cut at a size."""
+        """Return the lines of events.jsonl from an offset on, and True if no line since `since` is missing.
+
+        The file is rotated at a size limit. If that happened since `since`, return all lines of both files and False.
+        """
         try:
             earlier = self._own.changed_at(EVENTS + ROTATED)
             self._own.changed_at(EVENTS)
@@ -193,9 +196,9 @@ class TaskFolder:
         return self._own.lines(EVENTS, most, offset=offset), True
 
     def events_part(self, offset: int, most: int) -> tuple[bytes, int]:
-        """Whole lines of events.jsonl from an offset on, at most so many bytes; and where the next part begins.
+        """Return whole lines of events.jsonl from an offset on, at most `most` bytes, and the offset of the next part.
 
-        A negative offset counts from the end. A file that began anew meanwhile is read from its beginning.
+        A negative offset counts from the end. A file that was rotated meanwhile is read from its beginning.
         """
         data, size = self._own.part(EVENTS, offset, most)
         if offset > size:
@@ -206,7 +209,7 @@ class TaskFolder:
         return whole, start + cut + len(whole)
 
     def has_artifacts(self, since: datetime) -> bool:
-        """Whether an agent left a file among its artifacts since then, besides what it hands in and what it asks."""
+        """Return True if an agent left an artifact since `since`, other than its result and its questions."""
         try:
             with os.scandir(self.artifacts) as entries:
                 found = [entry for entry in islice(entries, MOST_ARTIFACTS) if entry.name not in (RESULT, QA)]
@@ -216,13 +219,13 @@ class TaskFolder:
             return False
 
     def log(self, event: str, *, level: str = "info", **fields: Any) -> None:
-        """Add a line to the task's own log."""
+        """Append a line to the task's own log."""
         head = {"ts": self._now().isoformat(), "level": level, "event": event, "task_id": self.task_id}
         self._own.append_log(LOG, _json_line(self._redactor.redact({**head, **fields})), LOG_CAP)
 
     def append_stderr(self, text: str, redactor: Redactor | None = None) -> None:
-        """Add whole lines of an agent's stderr."""
-        # A key of several lines may come in several parts: the rest of it is redacted as if it began here.
+        """Append whole lines of an agent's stderr."""
+        # A key of several lines may come in several parts. The rest of the key is redacted as if it began here.
         whole = (_KEY_BEGINS if self._in_key else "") + text
         clean = (redactor or self._redactor).text(whole)
         begin = whole.rfind("-----BEGIN ")
@@ -232,39 +235,42 @@ class TaskFolder:
         self._stderr = (self._stderr + clean)[-STDERR_TAIL:]
 
     def take_stderr(self, path: str) -> None:
-        """Take over what an ended agent wrote to this file, of much only the end."""
+        """Append what an ended agent wrote to the file `path`. Of a long file only the end is kept."""
         reader = LineReader(path, 0)
         if reader.behind > MIB:
             reader = LineReader(path, reader.behind - MIB)
-            reader.read(lines=1)  # the end of a line, perhaps with the end of a secret
+            reader.read(lines=1)  # skip a partial line, which may hold the end of a secret
             self.append_stderr("[…]\n")
         lines = reader.rest(f"{path}.tail")
         while some := "".join(f"{line.text}\n" for line in islice(lines, LINES_AT_ONCE)):
             self.append_stderr(some)
 
     def complaint(self, run: int) -> str:
-        """The end of what a working agent has written to stderr since it last printed anything; empty for nothing."""
+        """Return the end of what a live agent wrote to stderr since its last output on stdout. Return "" if nothing."""
         out, err = (os.path.join(self.run_folder(run), name) for name in ("stdout", "stderr"))  # noqa: PTH118
         try:
             with open(err, "rb") as file:  # noqa: PTH123
                 found = os.fstat(file.fileno())
                 if os.path.exists(out) and os.stat(out).st_mtime_ns >= found.st_mtime_ns:  # noqa: PTH110, PTH116
-                    return ""  # what it complained of is over
+                    return ""  # the agent has printed output since the complaint
                 file.seek(max(0, found.st_size - STDERR_TAIL))
                 return file.read(STDERR_TAIL).decode("utf-8", "replace")
         except OSError:
             return ""
 
     def stderr_tail(self) -> str:
-        """The end of what was taken over from stderr by this object."""
+        """Return the end of the stderr that this object has appended."""
         return self._stderr
 
     def result_json(self, *, since: datetime | None = None) -> ResultFile | None:
-        """What the agent handed in since then; none when there is nothing that can be used."""
+        """Return the result file of the agent since `since`. Return None if no usable file exists."""
         return self.result_left(since=since)[0]
 
     def result_left(self, *, since: datetime | None = None) -> tuple[ResultFile | None, str]:
-        """The same; and what is wrong with what it left. One of a wrong shape is logged, not used."""
+        """Return the result file as `result_json` does, and what is wrong with a file that is not used.
+
+        A file of a wrong shape is logged and not used.
+        """
         try:
             found = self._artifacts.read_with_time(RESULT, READ_CAP + 1)
             if found is None or (since is not None and found[1] < (since - _TICK).timestamp()):
@@ -281,11 +287,11 @@ class TaskFolder:
         return qa.blocks(self._questions_text())
 
     def open_questions(self, before: int = 0) -> tuple[list[str], list[str]]:
-        """Return the open questions that a run which began with so many blocks added, and those that it found."""
+        """Return the open questions that a run with `before` earlier blocks added, and those that it found."""
         return qa.split_open(self._questions_text(), before)
 
     def questions_stamp(self) -> tuple[int, int, int] | None:
-        """Return what changes whenever Q&A.md does; None if there is no such file."""
+        """Return a value that differs whenever Q&A.md has changed. Return None if the file does not exist."""
         with contextlib.suppress(OSError):
             found = os.lstat(os.path.join(self.artifacts, QA))  # noqa: PTH118
             return found.st_ino, found.st_size, found.st_ctime_ns
@@ -295,10 +301,10 @@ class TaskFolder:
         return _text(self._read(self._artifacts, QA) or b"")
 
     def append_answer(self, question: str, answer: str, at: datetime) -> bool:
-        """Write an answer below its question. Whether it counts: the first one wins."""
+        """Write an answer below its question. Return True if the answer counts: only the first answer does."""
         question, answer = _storable(question), _storable(answer)
         before = self._artifacts.read(QA, READ_CAP + 1) or b""
-        if len(before) > READ_CAP:  # far too long to be read again: the answer goes to the end
+        if len(before) > READ_CAP:  # too long to read completely: append the answer
             block, _ = qa.with_answer("", question, answer, at)
             self._artifacts.append(QA, b"\n" + block.encode())
             return True
@@ -307,7 +313,7 @@ class TaskFolder:
         return is_new
 
     def withdraw_question(self, question: str, at: datetime) -> None:
-        """Note below a question that stands there without an answer that it was withdrawn; it stays unanswered."""
+        """Note below an unanswered question that it was withdrawn. The question stays unanswered."""
         before = self._artifacts.read(QA, READ_CAP + 1) or b""
         if len(before) <= READ_CAP:
             self._rewrite_questions(before, qa.with_withdrawal(_text(before), _storable(question), at))
@@ -317,7 +323,7 @@ class TaskFolder:
         if data == before:
             return
         if data.startswith(before):
-            self._artifacts.append(QA, data[len(before) :])  # an editor that has it open sees it grow
+            self._artifacts.append(QA, data[len(before) :])  # append, so that an open editor sees the file grow
         else:
             self._artifacts.write(QA, data)
 
@@ -329,12 +335,12 @@ class TaskFolder:
             return None
 
     def warn(self, event: str, error: Exception, **fields: str) -> None:
-        """Add a warning to the task's own log, if it can be written."""
+        """Add a warning to the task's own log, if the log can be written."""
         self.note(event, level="warning", reason=str(error), **fields)
 
     def note(self, event: str, **fields: str) -> None:
-        """Add a line to the task's own log, if it can be written."""
-        with contextlib.suppress(OSError):  # who reads must not fail because the disk is full
+        """Add a line to the task's own log, if the log can be written."""
+        with contextlib.suppress(OSError):  # reading must not fail because the disk is full
             self.log(event, **fields)
 
 
@@ -347,12 +353,12 @@ def _storable(text: str) -> str:
 
 
 def _text(data: bytes) -> str:
-    # Every byte comes back as it was: people and agents edit this file by hand.
+    # Every byte survives unchanged, because users and agents edit this file.
     return data.decode("utf-8", "surrogateescape")
 
 
 def _has_more(entry: os.DirEntry[str]) -> bool:
-    """Return True for a file that is not empty, and for a folder with anything in it."""
+    """Return True if a file is not empty or a folder has an entry."""
     if entry.is_dir(follow_symlinks=False):
         return bool(os.listdir(entry.path))  # noqa: PTH208
     return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0

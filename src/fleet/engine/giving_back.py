@@ -1,4 +1,4 @@
-"""Tasks that go back to the queue uncounted: each time in a row they wait twice as long for the next claim."""
+"""Tasks that go back to the queue uncounted. Each consecutive time doubles the wait before the next claim."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from fleet.store.base import Store
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 20.0
-#: So many tasks that were given back are looked for.
+#: Maximum number of given-back tasks to return.
 MOST_TASKS = 100
 TOO_MANY = "as many agents work as its caller allows"
 
 
 def put_off(store: Store, task: Task, reason: str, seconds: float = SHORTEST_SECONDS) -> Task:
-    """Have a task that was just given back wait, for `seconds` at first. Call within the transaction that freed it."""
+    """Let a task that was just given back wait, at first for `seconds`. Call this in the transaction that freed the
+    task.
+
+    Return the task as it is then.
+    """
     if task.status != Status.OPEN:
         return task
     wait = timedelta(seconds=pause(times_given_back(task, store.runs.of_task(task.id)), seconds))
@@ -33,16 +37,16 @@ def put_off(store: Store, task: Task, reason: str, seconds: float = SHORTEST_SEC
 
 
 def release(store: Store, claims: Sequence[Claim]) -> None:
-    """Give back claims for whose tasks too many agents work already."""
+    """Give back claims of tasks that already have too many agents."""
     with store.atomic():
         for claim in claims:
             put_off(store, store.claims.release(claim), claim.task.reason or TOO_MANY)
 
 
 def times_given_back(task: Task, runs: Sequence[Run]) -> int:
-    """Return how often in a row a task was claimed to no end: no run began, or its run was given back.
+    """Return how often in a row a claim of a task led to nothing: no run began, or its run was given back.
 
-    Nothing has to be counted: each claim is an epoch, and each run knows its own. Pure.
+    No counter is needed: each claim is an epoch, and each run knows its epoch. Pure.
     """
     released = 0
     while released < len(runs) and runs[-1 - released].ending == Ending.RELEASED:
@@ -51,12 +55,12 @@ def times_given_back(task: Task, runs: Sequence[Run]) -> int:
 
 
 def pause(times: int, seconds: float) -> float:
-    """Return for how many seconds a task waits that was given back so many times in a row. Pure."""
+    """Return how many seconds a task waits that was given back `times` times in a row. Pure."""
     return min(max(LONGEST_SECONDS, seconds), seconds * (1 << min(max(times - 1, 0), 16)))
 
 
 def waiting(store: Store) -> list[Task]:
-    """Return tasks that were given back and wait, with the reason in each; only the first hundred are looked at."""
+    """Return tasks that were given back and wait, with the reason in each. At most MOST_TASKS are read."""
     put_off = Filter(statuses=(Status.OPEN,), defer_after=store.now(), blocked=False)
     found = [task for task in store.tasks.find(put_off, sort="id", limit=MOST_TASKS) if task.reason]
     last = store.runs.last([task.id for task in found]) if found else {}

@@ -1,6 +1,6 @@
-"""What people change in `task.json`, taken into the task.
+"""Edits of users in `task.json`, taken into the task.
 
-Agents can write to the file too. A change made while a run of the task is on record is put aside and never used.
+Agents can write to the file too. A change made while a run of the task is recorded is put aside and never used.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def take_edits(
     store: Store, folder: TaskFolder, described: Callable[[], Collection[str]], *, is_ours: bool = False
 ) -> Edits:
-    """Take what a person changed in `task.json` into the task, for this run and every later one.
+    """Take what a user changed in `task.json` into the task, for this run and every later run. Return the edits.
 
-    Nothing is taken while a run of the task is on record or an agent lives in its folder; `is_ours` for a supervisor
-    that has claimed the task and not started its agent yet.
+    Nothing is taken while a run of the task is recorded or an agent lives in its folder. Pass `is_ours` from a
+    supervisor that has claimed the task and not yet started its agent.
     """
     found = folder.read_task_json()
     if not found.fields:
@@ -49,13 +49,13 @@ def take_edits(
         folder.note("task_json_taken", **fields)
     try:
         folder.write_taken_task_json(task)
-    except (OSError, ValueError, TypeError, RecursionError) as error:  # it is taken again, which changes nothing
+    except (OSError, ValueError, TypeError, RecursionError) as error:  # the next call repeats it, without harm
         folder.warn("task_json_not_marked", error)
     return Edits(fields)
 
 
 def _check(task: Task, fields: dict[str, str], described: Callable[[], Collection[str]]) -> None:
-    """Raise BadInput for a change that cannot hold."""
+    """Raise BadInput for a change that is not allowed."""
     if fields and task.made_by:
         raise BadInput(f"an agent made this task; change it with `fleet bd update {task.id}`")
     if coder := fields.get("coder"):

@@ -1,4 +1,4 @@
-"""What a task hands on to those after it: its agent's result, held against git; or made from what was seen."""
+"""The result that a task gives to later tasks: its agent's result compared with git, or a result made from evidence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST_SUMMARY, LONGEST_ENTRY = 32_000, 4_000
 
 
 def body_of(run: Run, outcome: Outcome, found: Gathered) -> dict[str, Any]:
-    """What a run that is over hands on: files and commits as git has them, words as its agent left them."""
+    """Return the result of an ended run: files and commits from git, texts from its agent."""
     told, tree = found.result, found.tree
     is_git = tree.files is not None and (tree.kind == WORKTREE or not tree.others)
     files = _paths(change.path for change in tree.files or ()) if is_git else list(told.files_changed if told else ())
@@ -52,10 +52,10 @@ def body_of(run: Run, outcome: Outcome, found: Gathered) -> dict[str, Any]:
 
 
 def keep_result(store: Store, live: Live, outcome: Outcome, found: Gathered, *, failed: bool) -> None:
-    """Keep the result of a task for the tasks that wait for it, within the caller's transaction."""
+    """Keep the result of a task for the tasks that wait for it. Call this within a transaction."""
     told = body_of(live.run, outcome, found)
     if failed and told["status"] in (COMPLETED, NO_CHANGES):
-        told["status"] = FAILED  # whatever its agent says
+        told["status"] = FAILED  # regardless of the agent's claim
     body = live.folder.cleaned(told)
     result = Result(
         task_id=live.run.task_id,
@@ -84,7 +84,7 @@ def _status(outcome: Outcome, found: Gathered, *, changed: bool) -> str:
 
 
 def _differences(said: set[str], seen: set[str], top: str) -> dict[str, Any]:
-    """What its agent claims of files that git does not show; paths below its directory mean the same."""
+    """Return the claimed files that git does not show. Absolute and relative paths in the worktree count as equal."""
     said = {path.removeprefix(f"{top}/").removeprefix("./") for path in said}
     claimed = sorted(said - seen)[:MOST_ENTRIES]
     return {"claimed_only": claimed} if claimed else {}

@@ -1,4 +1,5 @@
-"""Hints of a shared queue that somebody wrote something, passed on to the loop: many as one, at no exact moment."""
+"""Notifications of a shared queue that something was written. Several become one call on the loop, after a short
+delay."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Every host hears of the same task: who looks a moment later finds it taken, and does not wait in line for it.
+#: Every host hears of the same task. A host that looks later finds the task claimed and does not wait for a lock.
 JITTER_SECONDS = 0.05
 
 
 class Hints:
-    """Called from any thread; calls on the loop. Make it there."""
+    """A callable for any thread that calls `call` on the loop. Create it on the loop."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()

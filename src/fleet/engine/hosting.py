@@ -1,4 +1,4 @@
-"""This host among those that share a queue: what it is called, what it offers, what `fleet run` was told of it."""
+"""This host among those that share a queue: its name, what it offers, and the options of its `fleet run`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Said(Record):
-    """What `fleet run` was told: it counts before the settings."""
+    """The options of `fleet run`. They take precedence over the settings."""
 
     coder: str = ""
     name: str = ""
@@ -35,7 +35,7 @@ class Said(Record):
     slots: int | None = None
 
     def over(self, settings: Settings) -> Settings:
-        """The settings with what was said laid over them."""
+        """Return the settings with these options applied."""
         host = settings.host
         if self.name:
             host = msgspec.structs.replace(host, name=self.name)
@@ -47,30 +47,30 @@ class Said(Record):
         return msgspec.structs.replace(settings, host=host, max_concurrent=slots)
 
     def note(self) -> dict[str, Any]:
-        """As the note of a supervisor carries it; `said_in` reads it."""
+        """Return these options as a supervisor's note carries them. `said_in` reads the note."""
         return {name: value for name, value in self.as_dict().items() if value not in ("", None)}
 
 
 def said_in(note: Mapping[str, Any] | None) -> Said:
-    """What a running supervisor was told, by its note; nothing where there is none."""
+    """Return the options in a running supervisor's note. Return defaults if no note exists."""
     told = (note or {}).get("said", {})
     labels = told.get("labels")
     return Said(**{**told, "labels": None if labels is None else tuple(labels)})
 
 
 def settings_here(home: Home) -> Settings:
-    """The home's settings as its supervisor sees them, where one runs; else under the name that the last one had."""
+    """Return the home's settings as its running supervisor sees them. If none runs, use the last supervisor's name."""
     said = said_in(holder(home))
     return said.replace(name=said.name or last_name(home)).over(load(home, env={}, lenient=True))
 
 
 def name_here(home: Home) -> str:
-    """What this host is called, or was when its supervisor ran last."""
+    """Return the name of this host, or its name when its supervisor last ran."""
     return name_of(settings_here(home))
 
 
 def keep_name(home: Home, name: str) -> None:
-    """Have this home's programs know what its supervisor was told to be called, until the next one is started."""
+    """Keep the `--name` of a supervisor for this home's programs until the next supervisor starts."""
     if name:
         atomic_write(home.kept_name, name.encode())
     else:
@@ -79,12 +79,12 @@ def keep_name(home: Home, name: str) -> None:
 
 
 def last_name(home: Home) -> str:
-    """What the last supervisor of this home was told to be called; empty: nothing."""
+    """Return the `--name` of this home's last supervisor. Return "" if it had none."""
     return _read(home.kept_name)
 
 
 def pin_here(home: Home) -> str:
-    """What a task must require to run on the host of this home, whatever that is called: the same for ever."""
+    """Return the label that a task must require to run on the host of this home. The label never changes."""
     if not (known := _read(home.identity)):
         write_once(home.identity, f"{name_here(home)}{MARK}{os.urandom(4).hex()}".encode())
         known = _read(home.identity)
@@ -92,15 +92,15 @@ def pin_here(home: Home) -> str:
 
 
 def pin_of(home: Home) -> str:
-    """The same, of a home that may not have it yet: then nothing."""
+    """Return the pin as `pin_here` does, but "" for a home that has none yet."""
     known = _read(home.identity)
     return PIN + known if known else ""
 
 
 def pin_among(home: Home, hosts: Iterable[Host]) -> str:
-    """What a task of this home that stays must require, by the hosts there are.
+    """Return the label that a pinned task of this home must require, given the known hosts.
 
-    A home that never was a host, beside one that bears its name, leaves its tasks to that one: they are on one machine.
+    A home that never was a host may be beside a home with the same host name on one machine. Its tasks go to that home.
     """
     own, name = pin_here(home), name_here(home)
     rows = list(hosts)
@@ -109,43 +109,43 @@ def pin_among(home: Home, hosts: Iterable[Host]) -> str:
 
 
 def be_the_same(home: Home, row: Host) -> None:
-    """Have a home that is new be the one that this host had before: name and path say that it is the same host."""
+    """Give a new home the identity that this host had before. Name and path show that the host is the same."""
     for word in row.labels:
         if is_of_home(word):
             write_once(home.identity, word.removeprefix(PIN).encode())
 
 
 def name_of(settings: Settings) -> str:
-    """What a host with these settings is called: unless they say, as the machine is."""
+    """Return the name of a host with these settings. [default: the machine's name]"""
     return settings.host.name or machine_name()
 
 
 def machine_name() -> str:
-    """The machine's own name, with a dash for whatever a host's name cannot have."""
+    """Return the machine's name, with a dash for each character that a host's name cannot have."""
     found = "".join(char if char.isascii() and (char.isalnum() or char in "_.-") else "-" for char in _hostname())
     return found.lstrip("_.-")[:100] or "host"
 
 
 def owner_of(home: Home, settings: Settings) -> str:
-    """The id of this host, which owns its claims: the same over restarts, and each home has its own."""
+    """Return the id of this host, which owns its claims. The id survives restarts and differs by home."""
     place = os.path.realpath(home.root)
     return f"fleet@{settings.host.name or _hostname()}-{sha256(place.encode())[:6]}"
 
 
 def machine_mark(home: Home) -> str:
-    """What tells this machine, since its last start, from another that has its name: a clone has the same id."""
-    place = os.stat(home.root)  # noqa: PTH116 - paths of the home are strings
+    """Return a mark of this machine and its last boot. A clone of the machine has the same host id but another mark."""
+    place = os.stat(home.root)  # noqa: PTH116 - the paths of the home are strings
     parts = (_read("/etc/machine-id"), _read("/proc/sys/kernel/random/boot_id"), f"{place.st_dev}:{place.st_ino}")
     return sha256(" ".join(parts).encode())[:16]
 
 
 def offers(settings: Settings, pin: str) -> tuple[str, ...]:
-    """The words that tasks may require and find here; the pin is that of the home."""
+    """Return the words that tasks may require and this host offers. `pin` is the pin of the home."""
     return Host(id="", name=name_of(settings), labels=(*settings.host.labels, pin), seen_at=EPOCH).offers
 
 
 def is_seen(host: Host, now: datetime, seconds: float) -> bool:
-    """Whether a host has told of itself within so many seconds, and has not said goodbye."""
+    """Return True if a host updated its row within `seconds` and has not signed off."""
     return host.slots > 0 and (now - host.seen_at).total_seconds() <= seconds
 
 
@@ -153,7 +153,7 @@ def _read(path: str) -> str:
     try:
         with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
             return file.read().strip()
-    except OSError:  # not every system, and not every home, has it
+    except OSError:  # the file is missing on some systems and in some homes
         return ""
 
 

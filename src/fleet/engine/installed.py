@@ -1,4 +1,4 @@
-"""Whether a coder's program can be found, and on whose PATH it is missing."""
+"""Whether a coder's program can be found, and in whose PATH it is missing."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 NOT_INSTALLED = "is not installed"
 PATH_OF_SUPERVISOR = "supervisor's PATH"
-#: After how long one more task tries whether a program is there.
+#: Seconds after which another task checks whether a missing program exists.
 NOT_INSTALLED_SECONDS = 60.0
 
 
 def program_of(coder: Coder, settings: Settings) -> str:
-    """Return the program that a coder is started by; empty if the coder needs none."""
+    """Return the program that starts a coder. Return "" if the coder needs none."""
     return program_for(settings, coder.name) or coder.program
 
 
 def not_installed(name: str, settings: Settings, *, home: Home | None = None) -> str:
-    """Return why a coder's program cannot be started from here; empty if it can.
+    """Return why a coder's program cannot be started from here. Return "" if it can.
 
-    With `home` the PATH of its supervisor is searched: not ours, if a supervisor runs.
+    With `home` the PATH of the home's running supervisor is searched, if one runs.
     """
     program = program_of(coders.load(name, settings), settings)
     path = supervisor_path(home) if home is not None else None

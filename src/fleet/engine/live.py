@@ -1,4 +1,4 @@
-"""A run being followed: what was read of it so far, and when to look again."""
+"""A run that is being followed: what was read of it so far, and when to look again."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRANSCRIPT_SECONDS = 2.0
-#: Of an agent in a terminal the session's file is all there is to read.
+#: For an agent in a terminal the session's file is the only source of events.
 SESSION_SECONDS = 0.5
-#: Whose words the fold keeps.
+#: Events whose text the fold keeps.
 KEPT_WORDS = (Kind.TEXT, Kind.RESULT, Kind.ERROR, Kind.LIMIT, Kind.CONTEXT_FULL)
-#: Who has printed nothing for so long may have complained elsewhere.
+#: An agent without output for this long may have written its complaint to stderr.
 COMPLAINT_SECONDS = 10.0
-#: How often an agent in a terminal is looked at that has not heard its prompt yet.
+#: How often to look at an agent in a terminal that has not received its prompt.
 PROMPT_SECONDS = 0.1
-#: A token is about so many characters, for coders that do not tell how full their context is.
+#: Characters per token, for coders that do not report how full their context is.
 CHARACTERS_OF_A_TOKEN = 4
-#: What tells of an agent's tools.
+#: Events about an agent's tools.
 OF_TOOLS = (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.DENIED)
-#: What is done when an agent leaves its bounds, where it is not only noted.
+#: Setting: stop an agent that leaves its bounds. Otherwise this is only noted.
 STOP = "stop"
 
 
 class Terms(NamedTuple):
-    """What a run works under."""
+    """The task, coder, settings, environment and worktree of a run."""
 
     task: Task
     coder: Coder
@@ -78,7 +78,7 @@ class Terms(NamedTuple):
 
 
 class Live:
-    """The state of one run in this process; the record of it is in the history."""
+    """The state of a run in this process. The record of the run is in the store."""
 
     def __init__(self, context: Context, run: Run, terms: Terms, folder: TaskFolder, agent: Agent | None) -> None:
         self._context = context
@@ -89,9 +89,9 @@ class Live:
         self.folder = folder
         self.agent = agent
         self.place = folder.run_folder(run.number)
-        self.dirty = False  # folded further than the history knows
-        self.quotas: dict[str, Quota] = {}  # of its account, as it told them; whoever keeps them takes them out
-        self.delivered: list[str] = []  # messages that were seen to arrive; whoever keeps them takes them out
+        self.dirty = False  # True if the run has changes that the store does not have
+        self.quotas: dict[str, Quota] = {}  # quotas that the account reported; the caller that stores them removes them
+        self.delivered: list[str] = []  # messages that were seen to arrive; the caller that stores them removes them
         self.settings = terms.settings
         self.env = terms.env
         self._limits = watchdog_for(terms.settings, terms.task)
@@ -105,30 +105,30 @@ class Live:
             coder, run.workspace, terms.env, start, whole=self.interactive, since=self.began_here
         )
         self._transcript_at = context.steady()
-        self._has_news = True  # it printed something since the transcript was looked at
+        self._has_news = True  # it printed something since the last look at the transcript
         age = agent.age_seconds if agent else None
         if age is None:
             age = (context.now() - run.started_at).total_seconds()
         self._signs = Signs(run, context.steady(), age)
         self._rested = agent.frozen_seconds if agent else 0.0
-        self._is_explained = False  # what its exit code means was added
-        self._complaint = ""  # the end of its stderr, as last looked at
+        self._is_explained = False  # the meaning of its exit code was added
+        self._complaint = ""  # the end of its stderr at the last look
         self._stdin_open = coder.steering == STDIN and not self.interactive
         work = Work(folder.home, terms.workspace) if terms.workspace else None
         self._sampler = Sampler(context, coder, work, f"{self.place}/stdout")
         terminal = self.terminal
         self.typist = Typist(terminal, coder, f"{self.place}/stdout") if terminal is not None else None
-        self._lookout: Lookout | None = None  # made when its first tool is used: it reads the list of worktrees
+        self._lookout: Lookout | None = None  # created at the first tool: it reads the list of worktrees
 
     @property
     def terminal(self) -> Terminal | None:
-        """The agent, where it is one in a terminal."""
+        """Return the agent if it runs in a terminal, else None."""
         return cast("Terminal", self.agent) if self.interactive and self.agent is not None else None
 
     def read_some(self) -> bool:
-        """Take in a bounded part of what the agent printed; whether there may be more."""
+        """Fold a limited part of the agent's output. Return True if more output may exist."""
         if self.interactive:
-            return False  # what is on its screen is for people; its session's file tells
+            return False  # its screen is for people; the session's file has the events
         lines = self._reader.read()
         if not lines:
             return False
@@ -140,33 +140,33 @@ class Live:
         return True
 
     async def read_all(self) -> None:
-        """Take in the rest after the end; also what the shim kept beyond its cap."""
+        """Fold the rest of the output after the end, including what the shim kept beyond its size limit."""
         if self.interactive:
             await self._read_session()
             return
-        while self.read_some() or self._reader.behind:  # noqa: ASYNC110 - it works, it does not wait
-            await asyncio.sleep(0)  # half a gigabyte takes a minute: the others go on meanwhile
+        while self.read_some() or self._reader.behind:  # noqa: ASYNC110 - working, not waiting
+            await asyncio.sleep(0)  # half a gigabyte takes a minute; other tasks get a turn
         self._take(list(self._reader.rest(f"{self.place}/stdout.tail")))
         while self.look_at_transcript():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0)
         try:
             self.folder.take_stderr(f"{self.place}/stderr")
-        except OSError as error:  # the readable copy again, see `_fold`
+        except OSError as error:  # only the readable copy is missing, as in `_fold`
             log.warning("stderr of %s not written: %s", self.run.id, error)
 
     async def _read_session(self) -> None:
-        while self.look_at_transcript():  # noqa: ASYNC110 - it works, it does not wait
+        while self.look_at_transcript():  # noqa: ASYNC110 - working, not waiting
             await asyncio.sleep(0)
 
     def explain(self, status: int | None) -> None:
-        """Where the coder had no last word, add what its exit code and its complaints mean; once."""
+        """If the coder gave no result, add the meaning of its exit code and its stderr. Does this once."""
         if self.run.result_at is None and not self.interactive and not self._is_explained:
             self._is_explained = True
             event = self.coder.explain(status, self.folder.stderr_tail())
             self._fold([event] if event else [])
 
     def look_at_transcript(self) -> bool:
-        """Take in a bounded part of what the coder writes about the session elsewhere; whether there is more."""
+        """Fold a limited part of what the coder writes about the session elsewhere. Return True if more exists."""
         events, grew = self._transcript.look(self.run.session)
         self._transcript_at = self._context.steady()
         self._has_news = False
@@ -181,7 +181,7 @@ class Live:
         return self._transcript.behind
 
     async def say(self, text: str, *, interrupt: bool) -> bool:
-        """Write a message to the agent; whether it could be."""
+        """Send a message to the agent. Return True if it was sent."""
         if self.interactive:
             return self.typist is not None and await self.typist.say(text, interrupt=interrupt)
         if self.agent is None or not self._stdin_open:
@@ -196,42 +196,42 @@ class Live:
         return True
 
     async def can_type(self) -> bool:
-        """Whether what is typed into its terminal now is a message.
+        """Return True if text typed into the agent's terminal now becomes a message.
 
-        It would answer a question on its screen, be added to words that a person has not sent yet, or be lost while
-        the program is still starting.
+        At other times the text would answer a question on the screen, mix with words that a user has not sent, or be
+        lost while the program starts.
         """
-        # None: there is no terminal, or it is going, which `say` finds out.
+        # None: no terminal exists, or it is about to close. `say` finds that out.
         return await self.shown() in (BUSY, READY, None)
 
     async def shown(self) -> str | None:
-        """Return what the screen of its terminal shows, see `Coder.look`; none if there is none."""
+        """Return what the agent's terminal shows, see `Coder.look`. Return None without a terminal."""
         shown = await self.typist.look() if self.typist is not None else None
         if shown is not None and shown != self.run.screen:
             self.run, self.dirty = self.run.replace(screen=shown), True
         return shown
 
     async def close_stdin_after_result(self) -> None:
-        """Tell an agent that could be spoken to, and is done, that nothing more will come."""
+        """Close the stdin of an agent that has given its result: no more messages follow."""
         if self._stdin_open and self.run.result_at is not None and self.agent is not None:
             self._stdin_open = False
             with contextlib.suppress(FleetError):
                 await self.agent.close_stdin()
 
     def alarm(self) -> Outcome | None:
-        """Why the agent must be stopped, if it must."""
+        """Return why the agent must be stopped. Return None if it may continue."""
         if self.settings.scope.live == STOP and (strayed := strayed_in(self.run)):
             return Outcome(ending=Ending.BLOCKED, reason=strayed[0])
         return watchdog.check(self._facts(), self._limits, self._context.steady())
 
     def rested(self, seconds: float) -> None:
-        """It has stood still for so long in all, which counts for nothing."""
+        """Set for how many seconds in total the agent was frozen. That time counts for no limit."""
         if seconds > self._rested:
             self._signs.rested(seconds - self._rested, self._context.steady())
             self._rested = seconds
 
     async def has_waited(self) -> None:
-        """Find out how long it has waited for answers to what it asked by a tool: that is no silence of its own."""
+        """Read how long the agent waited for answers to its tool's questions. That time does not count as silence."""
         context, run = self._context, self.run
         store = context.store
         asked = await store.call(store.questions.find, task_id=run.task_id)
@@ -247,12 +247,12 @@ class Live:
             self._signs.waited(seconds, max(0.0, ago), context.steady())
 
     async def stir(self, ended: asyncio.Future[Any], *, soon: bool = False) -> None:
-        """Wait until the agent says something, ends, or a watchdog wants to look; `soon`: at most a moment."""
+        """Wait until the agent prints something, ends, or a watchdog is due. With `soon` wait only briefly."""
         assert self.agent is not None
         if not self.interactive and self._reader.behind:
-            await asyncio.sleep(0)  # let the others have a turn, then go on reading
+            await asyncio.sleep(0)  # give other tasks a turn, then continue reading
             return
-        # What is told elsewhere than on stdout wakes nobody: it is looked for soon after each burst of output.
+        # Events outside of stdout wake nothing. Look for them soon after each burst of output.
         look = TRANSCRIPT_SECONDS if self._has_news else COMPLAINT_SECONDS
         look = SESSION_SECONDS if self.interactive else look
         look = PROMPT_SECONDS if soon else look
@@ -273,7 +273,7 @@ class Live:
             self.run, self.dirty = sampled, True
 
     def _look_at_complaints(self) -> None:
-        """Some coders tell only on stderr that they wait for a limit to end."""
+        """Fold a limit reported on stderr: some coders report only there that they wait for a limit to end."""
         if self.interactive or self._signs.silent_seconds(self._context.steady()) < COMPLAINT_SECONDS:
             return
         complaint = self.folder.complaint(self.run.number)
@@ -283,8 +283,7 @@ class Live:
             self._fold([event] if event is not None and event.limit is not None else [])
 
     async def _look_at_cpu(self) -> None:
-        # Only one that prints nothing at the moment is asked: printing is sign of life enough, and nobody judges a
-        # terminal by its silence.
+        # Only a silent agent is checked: output is a sufficient sign of life. A terminal is not judged by its silence.
         assert self.agent is not None
         if self.interactive:
             return
@@ -325,7 +324,7 @@ class Live:
         self.quotas[gauge.window] = known.then(seen) if known else seen
 
     def _look_out(self, events: list[Event]) -> None:
-        """Note what its tools do outside of its bounds."""
+        """Note what the agent's tools do outside of its bounds."""
         used = [event for event in events if event.kind in OF_TOOLS]
         if not used:
             return
@@ -338,19 +337,19 @@ class Live:
         self.run = noted(self.run, seen, self._lookout.directory)
 
     def _clean(self, event: Event) -> Event:
-        """What the history keeps of an event's words has its secrets taken out before."""
+        """Return the event with secrets removed from texts that the store keeps."""
         if event.kind not in KEPT_WORDS:
             return event
         limit = event.limit.replace(text=self.folder.clean(event.limit.text)) if event.limit else None
         return event.replace(text=self.folder.clean(event.text), data=self._handed_in(event), limit=limit)
 
     def _handed_in(self, event: Event) -> dict[str, Any]:
-        """What it hands in by its last word, where it was asked to: else that is just something it says."""
+        """Return the object in the agent's result, if the task asked for one. Otherwise the object is ordinary text."""
         told = event.data.get(HANDED_IN)
         return {HANDED_IN: self.folder.cleaned(told)} if told is not None and self._hands_on else {}
 
     def _weighed(self, run: Run) -> Run:
-        """The run with what its coder does not tell, as far as the settings or an estimate can."""
+        """Return the run with values that its coder does not report, taken from the settings or estimated."""
         own = window_for(self.settings, self.coder.name)
         if own is not None and run.context_window != own:
             run = run.replace(context_window=own)

@@ -1,4 +1,4 @@
-"""The supervisor's log: JSON lines, a file a day, bounded, without secrets."""
+"""The supervisor's log: JSON lines, one file per day, limited in size, without secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT = 14
 
 
 class DailyLog(logging.Handler):
-    """Appends each record to `logging/fleet-<date>.jsonl`; a full disk costs log lines, never work."""
+    """A handler that appends each record to `logging/fleet-<date>.jsonl`. A full disk costs log lines, never work."""
 
     def __init__(self, home: Home, redactor: Redactor) -> None:
         super().__init__()
@@ -27,7 +27,6 @@ class DailyLog(logging.Handler):
         self._redactor = redactor
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
         moment = now()
         line = {
             "ts": moment.isoformat(timespec="milliseconds"),
@@ -42,8 +41,8 @@ class DailyLog(logging.Handler):
         except OSError:
             self.handleError(record)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
-        """Say nothing: there is nowhere left to say it."""
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in logging
+        """Print nothing: no other place to report the error exists."""
 
     def _append(self, path: str, line: str) -> None:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -64,7 +63,7 @@ class DailyLog(logging.Handler):
 
 
 def set_up(home: Home, redactor: Redactor, *, to_terminal: bool) -> None:
-    """Send what the supervisor says to the daily log, and to the terminal it was started in."""
+    """Send the supervisor's log to the daily file, and to the terminal if `to_terminal`."""
     root = logging.getLogger("fleet")
     root.setLevel(logging.INFO)
     root.addHandler(DailyLog(home, redactor))

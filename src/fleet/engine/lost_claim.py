@@ -1,4 +1,4 @@
-"""The end of a run whose claim is lost: only the run ends on record, because another host may have the task."""
+"""The end of a run whose claim is lost. Only the run's record ends, because another host may have the task."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a killed agent may take to be gone.
+#: How long a killed agent may take to end.
 END_SECONDS = 15.0
 
 
 async def end_lost_run(context: Context, run: Run, agent: Agent | None) -> None:
-    """End a run on record once its agent has ended, unless another host continues the run.
+    """End the record of a run when its agent has ended, unless another host continues the run.
 
     If the agent does not end, leave it and the run to the next supervisor.
     """
@@ -47,20 +47,21 @@ async def end_lost_run(context: Context, run: Run, agent: Agent | None) -> None:
 
 
 async def end_run_of(context: Context, claim: Claim) -> None:
-    """End the run that was begun with a claim and never followed, and its agent if there is one."""
+    """End the run that began with a claim and was never followed, and its agent if it has one."""
     run = await _read_begun_run(context.store, claim)
     if run is not None and await end_agent(context, run):
         await end_lost_run(context, run, None)
 
 
 async def end_agent_of(context: Context, claim: Claim) -> bool:
-    """End the agent of the run that was begun with a claim. Return True if no agent is left."""
+    """End the agent of the run that began with a claim. Return True if no agent is left."""
     run = await _read_begun_run(context.store, claim)
     return run is None or await end_agent(context, run)
 
 
 async def end_agent(context: Context, run: Run) -> bool:
-    """End the agent of a run. Return False if it does not end: the run is left to whoever finds it later."""
+    """End the agent of a run. Return False if the agent does not end: its run is left to the supervisor that finds
+    it."""
     folder = folder_of(context.home, run, context.redactor)
     gone = await context.launchers.find(run.launcher).end(folder.run_folder(run.number))
     if not gone:
@@ -81,21 +82,21 @@ def record_loss(context: Context, run: Run) -> None:
 
 
 def end_task_json(home: Home, redactor: Redactor, task: Task, run: Run) -> None:
-    """Write the `task.json` of a task whose run has ended over whatever the agent changed there."""
+    """Write the `task.json` of a task whose run has ended over the agent's changes."""
     folder = folder_of(home, run, redactor)
     try:
         folder.write_task_json(task, task.coder or run.coder, task.model or run.model)
-    except OSError as error:  # what was changed was put aside before: that needs no room
+    except OSError as error:  # the changes were put aside before, which needs no room
         log.warning("task.json of %s cannot be written: %s", task.id, error)
 
 
 def _find_begun_run(store: Store, claim: Claim) -> Run | None:
-    """Return the live run that was begun with a claim."""
+    """Return the live run that began with a claim."""
     live = [run for run in store.runs.of_task(claim.task.id) if run.is_live]
     return next((run for run in live if (run.owner, run.epoch) == (claim.owner, claim.epoch)), None)
 
 
 async def _read_begun_run(store: StoreCalls, claim: Claim) -> Run | None:
-    # Not `call`: it would raise ClaimLost once more.
+    # Not `call`: it would raise ClaimLost again.
     read = partial(_find_begun_run, store.ports, claim)
     return await retry_until_stored(store.call_once, f"the loss of {claim.task.id}", read)
