@@ -1,4 +1,4 @@
-"""The Q&A.md files of blocked tasks, watched for answers that people write into them."""
+"""The Q&A.md files of blocked tasks, watched for answers that users write into them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Pages:
         self._seen: dict[str, tuple[Stamp, bool]] = {}
 
     def take_answers(self) -> None:
-        """Take the answers from every file that has changed, but not since the last call: nobody is typing now."""
+        """Take the answers from every file that has changed, but not since the last call: a user may still be
+        typing."""
         store, seen = self._store, self._seen
         self._seen = {}
         asking = tuple({each.task_id for each in store.questions.find(unanswered=True)})

@@ -1,4 +1,4 @@
-"""The row in which a host shows itself to the others, told again and again while its supervisor works."""
+"""The row in which a host shows itself to other hosts. The row is updated while its supervisor runs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ log = logging.getLogger(__name__)
 
 
 class Presence:
-    """This host's row. Asks the store."""
+    """This host's row. Its methods call the store."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._told: list[datetime] = []  # when we told of ourselves: a word that got no answer may stand all the same
+        self._told: list[datetime] = []  # when this host wrote its row: even a write without an answer may count
         self._twin = False
         self._namesakes: list[str] = []
         self._copies: list[str] = []
         self._machine = machine_mark(context.home)
 
     def tell(self, agents: int) -> None:
-        """Keep the row as it is now."""
+        """Write the row with the current state."""
         context, store = self._context, self._context.store.ports
         rows = store.hosts.all()
         self._look_for_twin(next((row for row in rows if row.id == context.owner), None))
@@ -40,11 +40,12 @@ class Presence:
         store.hosts.keep(row)
 
     def leave(self, agents: int) -> None:
-        """Say goodbye: a host without slots takes nothing more. Its agents may go on."""
+        """Write a row without slots, which shows that this host takes no more tasks. Its agents may continue."""
         self._context.store.ports.hosts.keep(self._row(agents, 0))
 
     def look(self, own: Host | None, agents: int) -> list[str]:
-        """Why this host may take nothing now, by its row; and tell at once when it has become another."""
+        """Return why this host may take no tasks, according to its row. Write the row at once if its content has
+        changed."""
         context = self._context
         name = name_of(context.settings)
         if self._twin:
@@ -69,7 +70,7 @@ class Presence:
         )
 
     def _look_for_twin(self, own: Host | None) -> None:
-        """Two machines with one name and the same path of their homes have one id: each sees the other's word."""
+        """Detect another machine with the same host name and home path, and so the same id, by the times in the row."""
         self._twin = own is not None and own.slots > 0 and bool(self._told) and own.seen_at not in self._told
         if self._twin:
             owner = self._context.owner
@@ -93,12 +94,12 @@ class Presence:
 
 
 def _said(row: Host) -> tuple[object, ...]:
-    """What others go by when they look for a host."""
+    """Return the fields by which others find a host."""
     return row.name, row.labels, row.slots, row.address
 
 
 def _load() -> float:
     try:
         return round(os.getloadavg()[0], 2)
-    except OSError:  # some containers do not tell
+    except OSError:  # some containers do not report it
         return 0.0

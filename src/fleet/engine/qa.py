@@ -1,4 +1,4 @@
-"""Q&A.md: an agent's questions and people's answers, written by both sides by hand."""
+"""Q&A.md: an agent's questions and the users' answers. Both sides edit the file."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ _DATE = re.compile(r"\s*\d{4}-\d\d-\d\d[ T]?[\d:]{0,8}\s*")
 
 
 class Asked(Record):
-    """One `## Q:` block and the answer below it."""
+    """A `## Q:` block and the answer below it."""
 
     text: str
     answer: str = ""
-    is_withdrawn: bool = False  # a note says so; it may be asked again, and answered
-    end: int  # where, in characters, its answer belongs
+    is_withdrawn: bool = False  # a note marks the question as withdrawn; it may be asked again and answered
+    end: int  # where its answer belongs, in characters
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody answered yet; an empty `## A:` is a place for an answer, not one."""
+        """Return True if the question has no answer. An empty `## A:` does not count as an answer."""
         return not self.answer
 
 
 def questions(text: str) -> list[Asked]:
-    """The questions in order, each with the answers that stand before the next one; one that was withdrawn and is
-    asked again further down stands there alone."""
+    """Return the questions in order, each with the answer before the next question.
+
+    A withdrawn question that is asked again further down appears only there.
+    """
     asked = blocks(text)
     below = {key_of(each.text): place for place, each in enumerate(asked)}
     return [each for place, each in enumerate(asked) if not each.is_withdrawn or below[key_of(each.text)] == place]
 
 
 def split_open(text: str, before: int) -> tuple[list[str], list[str]]:
-    """Return the open questions of a run that began with so many blocks: those it added, and those that it found.
+    """Return the open questions of a run that began with `before` blocks: those it added, and those that it found.
 
-    One answer settles every earlier block with the same words; who asks again after an answer wants another one.
+    An answer settles every earlier block with the same text. A question asked again after an answer is open.
     """
     asked = blocks(text)
     added = _open(asked[before:])
@@ -54,7 +56,7 @@ def split_open(text: str, before: int) -> tuple[list[str], list[str]]:
 
 
 def find_answer(asked: Sequence[Asked], question: str) -> str:
-    """Return the last answer to this question among these blocks; empty if there is none."""
+    """Return the last answer to this question among these blocks. Return "" if none exists."""
     answers = (each.answer for each in reversed(asked) if key_of(each.text) == key_of(question))
     return next((answer for answer in answers if answer), "")
 
@@ -65,7 +67,7 @@ def _open(asked: Sequence[Asked]) -> dict[str, str]:
 
 
 def blocks(text: str) -> list[Asked]:
-    """Return every `## Q:` block in order, also those that were withdrawn."""
+    """Return every `## Q:` block in order, including withdrawn questions."""
     found: list[tuple[list[str], list[str], int]] = []
     withdrawn: set[int] = set()
     position, part = 0, None
@@ -79,7 +81,7 @@ def blocks(text: str) -> list[Asked]:
             part = found[-1][0]
         elif heading and found:
             part = found[-1][1]
-            # The heading of an answer names its time; somebody in a hurry writes the answer there.
+            # The heading of an answer holds its time. Some users write the answer into the heading.
             part.append("" if _DATE.fullmatch(heading[2]) else heading[2].strip())
         elif found and _WITHDRAWN.match(line):
             withdrawn.add(len(found) - 1)
@@ -94,9 +96,9 @@ def blocks(text: str) -> list[Asked]:
 
 
 def with_answer(text: str, question: str, answer: str, at: datetime) -> tuple[str, bool]:
-    """The file with an answer below its question, and whether it is new: the first answer wins.
+    """Return the file with an answer below its question, and True if the answer is new. The first answer wins.
 
-    A question that is not in the file, because it was asked in another way, is added with its answer.
+    If the question is not in the file because it was asked in another way, append the question and its answer.
     """
     asked = questions(text)
     same = [each for each in asked if key_of(each.text) == key_of(question)]
@@ -110,7 +112,7 @@ def with_answer(text: str, question: str, answer: str, at: datetime) -> tuple[st
 
 
 def with_withdrawal(text: str, question: str, at: datetime) -> str:
-    """The file with a note below this question, where it stands open, that it was withdrawn: no answer to it."""
+    """Return the file with a note below this question, if it is open, that the question was withdrawn."""
     same = [each for each in questions(text) if each.is_open and key_of(each.text) == key_of(question)]
     if not same:
         return text
@@ -119,7 +121,7 @@ def with_withdrawal(text: str, question: str, at: datetime) -> str:
 
 
 def _answer_block(answer: str, at: datetime) -> str:
-    # A line of the answer that looks like a heading or a note of ours would be taken for one.
+    # Escape lines of the answer that look like a heading or a withdrawal note.
     ours = (_HEADING, _WITHDRAWN)
     lines = ["\\" + line if any(look.match(line) for look in ours) else line for line in answer.strip().splitlines()]
     return f"## A: {at:%Y-%m-%d %H:%M}\n\n" + "\n".join(lines) + "\n"
@@ -141,5 +143,5 @@ def _joined(lines: list[str]) -> str:
 
 
 def key_of(text: str) -> str:
-    """Return what makes two questions the same: the first line, however it is spaced."""
+    """Return the identity of a question: the first line, with normalized spaces."""
     return " ".join(text.strip().partition("\n")[0].split())

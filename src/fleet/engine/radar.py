@@ -1,8 +1,8 @@
-"""The conflict radar: which branches of a repository collide, looked at as they grow and kept for whoever asks.
+"""The conflict radar: which branches of a repository collide, checked as the branches grow and kept in the store.
 
-Nothing is looked at while no agent does anything. When one did, the refs of its repository are read, which costs no
-process; only where a branch moved is git asked, off the loop, and the longer that takes the longer is the pause.
-Counted are commits: what an agent has not committed yet is not seen.
+The radar is idle while no agent does anything. After activity it reads the refs of the repository, which needs no
+process. It asks git only if a branch moved, outside the event loop. The longer that takes, the longer is the pause.
+Only commits count: the radar does not see uncommitted work.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A look takes at most this share of the time, and the next one comes after so many seconds at least and at most.
+#: Maximum share of the time for looks, and the minimum and maximum pause between two looks.
 SHARE, LEAST_SECONDS, MOST_SECONDS = 1 / 50, 1.0, 10.0
-#: While agents begin and end it waits for a moment without, but no longer than this.
+#: The radar waits until no agent has begun or ended for the first time, but not longer than the second.
 CALM_SECONDS, PATIENCE_SECONDS = 1.0, 10.0
 
 
@@ -54,24 +54,24 @@ class Radar:
         told: Callable[[], None],
     ) -> None:
         self._store, self._home, self._owner = store, home, owner
-        self._at_work, self._told = at_work, told  # the agent of a task, if it is there; what to do after telling one
-        self._stirred: dict[str, float] = {}  # the repositories where something happened, and since when
+        self._at_work, self._told = at_work, told  # find a task's agent; called after telling one
+        self._stirred: dict[str, float] = {}  # the repositories with activity, and since when
         self._moved_at = 0.0  # when an agent last began or ended
         self._due: dict[str, float] = {}
         self._watches: dict[str, Watch] = {}
         self._task: asyncio.Task[None] | None = None
 
     def stir(self, live: Live | None) -> None:
-        """An agent did something, or ended."""
+        """Note that an agent did something or ended."""
         if live is not None and live.workspace is not None:
             self._stirred.setdefault(live.workspace.common, asyncio.get_running_loop().time())
 
     def move(self) -> None:
-        """An agent begins, or has ended: there is more urgent work."""
+        """Note that an agent begins or has ended, which causes more urgent work."""
         self._moved_at = asyncio.get_running_loop().time()
 
     def begin(self) -> None:
-        """Look where something happened, if it is time to; does not wait for it."""
+        """Start a look at repositories with activity if one is due. Does not wait for it."""
         if not self._stirred or self._task is not None:
             return
         now = asyncio.get_running_loop().time()
@@ -86,7 +86,7 @@ class Radar:
             self._task.add_done_callback(self._over)
 
     async def end(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -94,7 +94,7 @@ class Radar:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:  # the supervisor goes on without
+        if not task.cancelled() and (error := task.exception()) is not None:  # the supervisor continues without it
             log.error("looking for collisions failed", exc_info=error)
 
     async def _look_at(self, due: list[str]) -> None:
@@ -137,7 +137,7 @@ class Radar:
 
 
 class Watch:
-    """One repository, and what was last seen of it."""
+    """A repository and the branches seen at the last look."""
 
     def __init__(self, home: Home, space: Workspace) -> None:
         self._repository = Repository(top=space.repo, common=space.common)
@@ -145,7 +145,7 @@ class Watch:
         self._known: list[Branch] | None = None
 
     def look(self, spaces: Sequence[Workspace], landed: Mapping[str, str]) -> Seen | None:
-        """What collides; none where no branch moved since the last look. Raises FleetError, OSError."""
+        """Return what collides. Return None if no branch moved since the last look. Raises FleetError, OSError."""
         branches = [each for each in self._branches(spaces) if landed.get(each.key) != each.tip]
         if branches == self._known:
             return None
@@ -161,25 +161,25 @@ class Watch:
 
 
 def standing(spaces: Iterable[Workspace]) -> list[Workspace]:
-    """The worktrees whose branches count: they are there, and it is known where they began."""
+    """Return the worktrees whose branches count: they exist, and their base commit is known."""
     return [each for each in spaces if each.base_commit and each.removing_at is None and not each.is_gone]
 
 
 def landed_tips(store: Store, spaces: Iterable[Workspace]) -> dict[str, str]:
-    """The tip of each of these tasks that was merged: what is in another branch collides with nobody any more."""
+    """Return the merged tip of each of these tasks that was merged. A merged commit collides with no branch."""
     ids = tuple(space.task_id for space in spaces)
     found = {task.id: landed_tip(task) for task in store.tasks.find(Filter(ids=ids, metadata_key=MERGED), sort="id")}
     return {key: tip for key, tip in found.items() if tip}
 
 
 def landed_tip(task: Task) -> str:
-    """The tip that its branch had when it was merged; empty: it was not."""
+    """Return the tip of a task's branch when the branch was merged. Return "" if it was not merged."""
     told = task.metadata.get(MERGED)
     return str(told.get("tip") or "") if isinstance(told, dict) else ""
 
 
 def keep(store: Store, common: str, found: Seen, now: datetime) -> None:
-    """Keep what a look found; of pairs that it did not come to, what was known before."""
+    """Store what a look found. For pairs that an incomplete look did not reach, keep the earlier result."""
     seen = [_collision(clash, common, now) for clash in found.clashes]
     pairs = {each.pair for each in seen}
     before = [] if found.is_complete else store.collisions.find(common=common)

@@ -1,7 +1,7 @@
-"""Agents nobody follows: those that live are adopted, those that ended are settled, those that vanished go back.
+"""Runs that no supervisor follows: adopt live agents, settle ended runs, give back the tasks of vanished agents.
 
 After a restart these are the runs of this owner. Later they are runs whose claims another supervisor on this host let
-expire: one of another home with the same database, or of this home under an earlier name of the host.
+expire. That supervisor had another home with the same database, or this home under an earlier name of the host.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ EXPIRED = "whoever held it let its claim expire"
 
 
 class Recovery:
-    """Finds runs that nobody follows."""
+    """The search for runs that no supervisor follows."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def runs(self, followed: Collection[str]) -> AsyncIterator[Work]:
-        """Every run of ours to go on with, each with the work to do; tasks claimed but never started are given back."""
+        """Yield every run of this owner to continue, with the work to do. Give back tasks that were claimed but never
+        started."""
         context, store = self._context, self._context.store
         live = await store.call(store.runs.live, context.owner)
         for run in live:
@@ -62,10 +63,10 @@ class Recovery:
         await store.call(self._give_back_unstarted, {run.task_id for run in live})
 
     async def strays(self) -> AsyncIterator[Work]:
-        """Every agent in this home to go on with that is not on record, each with the work to do; others are ended.
+        """Yield every unrecorded agent in this home that can continue, with the work to do. End the others.
 
-        A restored backup knows nothing of what began after it; or another host has the task since, and the agent stands
-        still. Raises FleetError while an agent whose folder was deleted or moved does not end.
+        A restored backup lacks everything that began after it. Or another host has the task by now, and the agent is
+        frozen. Raises FleetError if an agent whose folder was deleted or moved does not end.
         """
         context, store = self._context, self._context.store
         live = await store.call(store.runs.live, context.owner)
@@ -76,22 +77,22 @@ class Recovery:
                 work = await self._take_in(stray)
             except StoreFault:
                 raise
-            except (FleetError, OSError) as error:  # its task does not begin while it lives
+            except (FleetError, OSError) as error:  # the task does not begin while the agent lives
                 log.warning("%s lives, is not on record, and cannot be reached: %s", stray.run_id, error)
             else:
                 if work is not None:
                     yield work
 
     async def end_left(self) -> None:
-        """End the agents of our runs, whoever followed them; the next supervisor settles what these came to."""
+        """End the agents of this owner's runs. The next supervisor settles the runs."""
         context, store = self._context, self._context.store
         for run in await store.call(store.runs.live, context.owner):
             await lost_claim.end_agent(context, run)
 
     async def reap(self, followed: Iterable[str]) -> tuple[list[Work], list[Task]]:
-        """What others let expire: runs that can be gone on with from here, and tasks that were given back.
+        """Return the expired runs that can continue here, with the work to do, and the tasks that were given back.
 
-        A task whose agent lives here is never given back, whoever follows it.
+        A task whose agent lives on this host is never given back, even if another supervisor follows the agent.
         """
         context, own = self._context, set(followed)
         store = context.store
@@ -105,7 +106,10 @@ class Recovery:
         return found, await store.call(self._give_back_expired, spared)
 
     async def _take_in(self, stray: Stray) -> Work | None:
-        """Put a stray on record as it was begun, to go on with; one that cannot be is ended, its work saved first."""
+        """Record a stray run as it began. Return the work to continue it.
+
+        If that is not possible, save its work, end the agent and return None.
+        """
         context = self._context
         agent = await context.launchers.find(stray.launcher).find(stray.place)
         if agent is None:
@@ -122,7 +126,7 @@ class Recovery:
         return runner, runner.adopt(run, agent)
 
     def _put_on_record(self, stray: Stray) -> tuple[Claim, Run] | None:
-        """Claim the task of a stray for its run; none where the task is over, gone, or goes on with another run."""
+        """Claim the task of a stray for its run. Return None if the task is closed, gone, held or has another run."""
         context, run, space = self._context, stray.run, stray.workspace
         store = context.store
         assert run is not None
@@ -141,7 +145,7 @@ class Recovery:
                     if leased.path != run.workspace:
                         raise BranchTaken(space.branch, task.id, path=leased.path)
                     store.workspaces.save(leased.replace(ready_at=space.ready_at, notes=space.notes))
-                # All of its output is read again: what was noted of it before does not count twice.
+                # All output is read again, so notes about it do not count twice.
                 run = store.runs.begin(claim, run.replace(spawn=begun_now(context.home, run)))
                 issue_token(store.ports, claim, run)
                 return claim, run
@@ -150,13 +154,13 @@ class Recovery:
             return None
 
     def _is_behind(self, run: Run) -> bool:
-        """Whether its task has a later run, or an earlier one whose agent lives."""
+        """Return True if the task has a later run, or an earlier run whose agent lives."""
         earlier = self._context.store.runs.of_task(run.task_id)
         alive = living_runs(self._context.home.task(run.task_id))
         return any(each.number >= run.number or (each.is_live and each.number in alive) for each in earlier)
 
     async def _end(self, stray: Stray, agent: Agent) -> None:
-        """End a stray, with all that it made saved beside its branch."""
+        """End a stray agent. Its work is saved beside its branch first."""
         context, store = self._context, self._context.store
         log.warning("%s is not on record as live: its agent is ended", stray.run_id)
         launcher = context.launchers.find(stray.launcher)
@@ -179,7 +183,7 @@ class Recovery:
         context, store = self._context, self._context.store
         try:
             agent = await context.launchers.find(run.launcher).find(self._place(run))
-        except (FleetError, OSError) as error:  # one shim that does not answer must not keep the others waiting
+        except (FleetError, OSError) as error:  # a shim that does not answer must not delay other runs
             log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
             return None
         asked = context.cluster.leases.now()
@@ -201,7 +205,7 @@ class Recovery:
             return [put_off(store, task, task.reason or EXPIRED) for task in reaped]
 
     def _is_here(self, run: Run) -> bool:
-        """Whether the agent of a run lives on this host, or left its exit here."""
+        """Return True if the agent of a run lives on this host or left its exit status here."""
         launcher, place = self._context.launchers.find(run.launcher), self._place(run)
         return launcher.is_alive(place) or launcher.last_exit(place) is not None
 
@@ -209,7 +213,7 @@ class Recovery:
         return folder_of(self._context.home, run, self._context.redactor).run_folder(run.number)
 
     def _left(self, expired: list[str]) -> list[Run]:
-        """The live runs of tasks whose claim has expired."""
+        """Return the live runs of tasks whose claim has expired."""
         store = self._context.store
         with store.snapshot():
             named = {task.run_id for task in store.tasks.find(Filter(ids=tuple(expired)), sort="id")}
@@ -221,7 +225,7 @@ class Recovery:
         ttl = timedelta(seconds=context.settings.supervisor.claim_seconds)
         try:
             task = store.tasks.get(run.task_id)
-            if task.run_id != run.id:  # claimed again since, and not yet begun: that claim is not this run's
+            if task.run_id != run.id:  # claimed again but not begun: that claim does not belong to this run
                 raise ClaimLost(run.task_id, run.epoch)
             return store.claims.adopt(run.task_id, context.owner, epoch=task.epoch, ttl=ttl)
         except (ClaimLost, TaskNotFound):
@@ -239,7 +243,7 @@ class Recovery:
 
 
 def _end_lost(home: Home, folders: list[str]) -> None:
-    """End the agents that the folders of their runs do not lead to any more. Raises FleetError."""
+    """End agents whose run folders were deleted or moved. Raises FleetError if an agent does not end."""
     held = lost_shims(home.tasks, folders)
     for folder in sorted(set(held.values())):
         log.warning("%s was deleted or moved while its agent lived: the agent is ended", folder)

@@ -1,5 +1,7 @@
-"""A home that was moved: what is on record of it, and what git knows of its worktrees, follows before anything is
-started, repaired or removed there. Live agents go on: a link at the old path leads them to the new one."""
+"""A home that was moved: update its records and git's paths of its worktrees before any work in the home.
+
+Live agents continue: a link at the old path leads to the new one.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +29,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The queue's setting that says where a home was when its supervisor ran last; the home's own pin follows.
+#: Prefix of the queue's setting that holds the home's path when its supervisor last ran. The home's pin follows.
 PLACE = "fleet.place."
 
 
 class Place(Record):
-    """Where a home is, as the queue has it on record."""
+    """The place of a home as recorded in the queue."""
 
-    root: str  # as it was named
+    root: str  # as given by the user
     real: str  # with every link resolved
     owner: str  # the id of its host
-    links: tuple[str, ...] = ()  # what leads agents here from where the home was when they were started
+    links: tuple[str, ...] = ()  # links at old paths, for agents started there
 
 
 def relocate(home: Home, store: Store) -> str:
-    """Take in, for a command, that a home was moved since its supervisor ran last. Returns what was done.
+    """Detect for a command that a home was moved since its supervisor last ran, and relocate it. Return a report.
 
     Raises HomeRefused for a copy whose original still exists, and IllegalMove while the supervisor of the old place
     runs.
@@ -58,7 +60,8 @@ def relocate(home: Home, store: Store) -> str:
 
 
 def take_place(home: Home, store: Store, owner: str) -> str:
-    """Put on record where a home is, and have everything follow that is on record elsewhere. Returns what was done.
+    """Record the place of a home, and update everything recorded at the old place. Return a report, or "" if nothing
+    moved.
 
     Raises HomeRefused for a copy whose original still exists.
     """
@@ -101,9 +104,10 @@ def _place_in(text: str) -> Place:
 
 
 def _place_before(home: Home, store: Store) -> Place | None:
-    """Return where a home was that an older fleet moved or copied in silence.
+    """Return the old place of a home that was moved or copied with a fleet version that did not record places.
 
-    Its worktrees or live runs are on record there. They are here and not there, or there is the same home.
+    Its worktrees or live runs are recorded at the old place. Either they exist only here, or the old place is the same
+    home.
     """
     settings = settings_here(home)
 
@@ -127,19 +131,19 @@ def _place_before(home: Home, store: Store) -> Place | None:
 
 
 def _is_same(home: Home, root: str) -> bool:
-    """Return True if the home at another path is this one, or was when somebody copied it."""
+    """Return True if the home at `root` has another path and the same identity as this home."""
     return os.path.realpath(root) != os.path.realpath(home.root) and pin_of(Home(root)) == pin_of(home) != ""
 
 
 def _refuse_copy(home: Home, known: Place) -> None:
-    """Raise HomeRefused where the home that is on record still exists: two would have the same tasks and agents."""
+    """Raise HomeRefused if the recorded home still exists: two homes would have the same tasks and agents."""
     if _is_same(home, known.real):
         hint = f"set FLEET_HOME to {known.root}, or move that away to go on from here."
         raise HomeRefused(f"the home {home.root} is a copy of {known.root}, which still exists", hint=hint)
 
 
 def _followed(home: Home, space: Workspace, moved: Relocation) -> bool:
-    """Have git know where a worktree is now. Whether it was moved with the home."""
+    """Update git's record of where a worktree is. Return True if the worktree moved with the home."""
     after, admin = moved.workspace(space), str(space.made.get("admin") or "")
     before = moved.before[-1] + after.path[len(moved.after) :]
     if not after.path.startswith(f"{moved.after}/") or not os.path.isdir(after.path):  # noqa: PTH112
@@ -157,7 +161,7 @@ def _followed(home: Home, space: Workspace, moved: Relocation) -> bool:
 
 
 def _linked(home: Home, store: Store, known: Place) -> tuple[str, ...]:
-    """Have the old path lead here where agents live that know no other. Returns the link that was made."""
+    """Create a link from the old path to this home if live agents know only the old path. Return the links created."""
     live = [home.run(run.task_id, run.number) for run in store.runs.live(known.owner)]
     if not any(is_locked(folder) for folder in live):
         return ()
@@ -171,7 +175,7 @@ def _linked(home: Home, store: Store, known: Place) -> tuple[str, ...]:
 
 
 def _without_links(place: Place) -> tuple[str, ...]:
-    """Remove what led agents here that have ended."""
+    """Remove the links that led ended agents here. Return the links that remain: none."""
     for link in place.links:
         with contextlib.suppress(OSError):
             if os.path.islink(link):  # noqa: PTH114

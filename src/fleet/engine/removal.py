@@ -1,9 +1,9 @@
-"""Remove worktrees, for everybody who asks: save what only they hold, then remove them.
+"""Remove worktrees for all callers: save what only they hold, then remove them.
 
-Call it on the host that has the worktree. A removal has three steps: `begin` writes that it began, `carry_out` works on
-the disk, and `end` or `stop` writes how it went. A process that is killed between two steps leaves the removal on
-record as begun. `fleet list --repair`, or whoever asks again, then repeats all of it: saving twice does no harm, and
-nothing is removed before it was saved.
+Call these functions on the host that has the worktree. A removal has three steps. `begin` records that it began,
+`carry_out` works on the disk, and `end` or `stop` records the result. A process killed between two steps leaves the
+removal recorded as begun. `fleet list --repair` or the next removal then repeats all of it. Saving twice does no harm,
+and nothing is removed before it was saved.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Plan(NamedTuple):
-    """A removal that has begun: all that its work on the disk needs, so that it does not ask the store."""
+    """A removal that has begun: everything that the work on the disk needs, so that it does not call the store."""
 
     space: Workspace
     run_number: int
@@ -48,10 +48,10 @@ class Plan(NamedTuple):
 def begin(
     home: Home, store: Store, task_id: str, saving: Saving, *, with_ignored: bool = True, project: str = ""
 ) -> Plan:
-    """Write that the removal of a task's worktree begins, so that no run begins in it.
+    """Record that the removal of a task's worktree begins, so that no run begins in it. Return the plan.
 
-    `project` is the directory with the project's settings, if that is not the repository. Raises WorkspaceNotFound, and
-    IllegalMove while somebody works on the task.
+    `project` is the folder with the project's settings, if that is not the repository. Raises WorkspaceNotFound, and
+    IllegalMove while the worktree is in use.
     """
     space = store.workspaces.begin_removal(task_id)
     plan = Plan(space, len(store.runs.of_task(task_id)), saving, with_ignored)
@@ -61,7 +61,7 @@ def begin(
     except FleetError as error:
         log.warning("no teardown of %s: %s", space.branch, error)
         return plan
-    if not space.ready_at:  # no agent was in it: there is nothing to tear down
+    if not space.ready_at:  # no agent worked in it: nothing to tear down
         return plan
     if any(line.startswith("setup.teardown:") for line in settings.untrusted):
         return plan._replace(note="its teardown commands were not run: they are not trusted")
@@ -72,8 +72,8 @@ def begin(
 def carry_out(home: Home, plan: Plan, tear_down: Callable[[Plan], None], *, sweep: bool = True) -> Saved:
     """Run the project's teardown commands with `tear_down`, save what only a worktree holds, and remove it.
 
-    Return what was saved. Without `sweep`, what the worktree held waits beside its place for `worktree.sweep_away`.
-    Raises FleetError, OSError: then the worktree stays.
+    Return what was saved. Without `sweep` the content stays beside the worktree's path for `worktree.sweep_away`.
+    Raises FleetError or OSError, and the worktree stays.
     """
     space = plan.space
     if alive := left_after_a_while(home.task(space.task_id)):
@@ -86,9 +86,9 @@ def carry_out(home: Home, plan: Plan, tear_down: Callable[[Plan], None], *, swee
 def save_and_remove(
     home: Home, space: Workspace, run_number: int, saving: Saving, *, with_ignored: bool, sweep: bool = True
 ) -> Saved:
-    """Save what only a worktree holds, then remove it; its branch stays. Return what was saved.
+    """Save what only a worktree holds, then remove the worktree. Its branch stays. Return what was saved.
 
-    For a worktree whose removal is not on record. Raises FleetError, OSError: then the worktree stays.
+    For a worktree whose removal is not recorded. Raises FleetError or OSError, and the worktree stays.
     """
     saved = save_all(home, space, run_number, saving, with_ignored=with_ignored)
     work = Work(home, space)
@@ -98,23 +98,23 @@ def save_and_remove(
 
 
 def discard(home: Home, space: Workspace) -> Saved:
-    """Remove a worktree that was never made ready; its branch stays. No agent was in it, so nothing is saved."""
+    """Remove a worktree that was never ready. Its branch stays. Nothing is saved, because no agent worked in it."""
     worktree.remove(home, Work(home, space).repository, space.path)
     return Saved()
 
 
 def end(store: Store, plan: Plan, saved: Saved) -> None:
-    """Write that a worktree was removed, and the refs that keep what was in it."""
+    """Record that a worktree was removed, and the refs that keep its content."""
     store.workspaces.end_removal(plan.space.task_id, encode(list(saved.refs)))
 
 
 def stop(store: Store, plan: Plan) -> None:
-    """Write that a worktree could not be removed, and stays."""
+    """Record that a worktree could not be removed and stays."""
     store.workspaces.stop_removal(plan.space.task_id)
 
 
 def take_back(home: Home, store: Store, task_id: str) -> None:
-    """Remove a worktree that was never made ready, and the branch that was made for it. No agent was in it."""
+    """Remove a worktree that was never ready, and the branch created for it. No agent worked in it."""
     space = store.workspaces.begin_removal(task_id)
     worktree.undo(
         home,

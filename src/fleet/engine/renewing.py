@@ -1,4 +1,4 @@
-"""Keeping the claims of this host's runs."""
+"""Renewal of the claims that this host's runs hold."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long the beat waits for shims to hear that their agents may go on; those that take longer are heard later.
+#: How long a renewal waits for shims to learn the new deadline. Slower shims learn it later.
 SHIM_SECONDS = 1.0
 
 
 class Renewals:
-    """Renews what a supervisor holds."""
+    """The renewal of all claims that a supervisor holds."""
 
     def __init__(self, context: Context, runners: Mapping[str, Runner]) -> None:
         self._context, self._runners = context, runners
         self._telling: set[asyncio.Task[None]] = set()
 
     async def renew(self) -> list[str]:
-        """Put off the expiry of all claims; the tasks whose claim is lost. Raises FleetError."""
+        """Extend all claims. Return the tasks whose claim is lost. Raises FleetError."""
         context, store = self._context, self._context.store
         held = {key: runner for key, runner in self._runners.items() if not runner.is_settled}
         ttl = timedelta(seconds=context.settings.supervisor.claim_seconds)
@@ -37,7 +37,7 @@ class Renewals:
         if held:
             claims = await store.call(store.claims.renew, [runner.claim for runner in held.values()], ttl=ttl)
         elif store.is_away:
-            await store.call(store.config.all)  # whoever holds nothing is asked all the same whether he is there
+            await store.call(store.config.all)  # without claims: learn whether the store is back
         kept = {claim.task.id: claim for claim in claims}
         for key, claim in kept.items():
             held[key].claim = claim
@@ -49,7 +49,7 @@ class Renewals:
         return lost
 
     async def _tell(self, runners: list[Runner]) -> None:
-        """Let the shims know; none of them is waited for so long that the next renewal would be late."""
+        """Tell the shims the new deadlines. A slow shim must not delay the next renewal."""
         if not runners:
             return
         tasks = {asyncio.create_task(runner.put_off()) for runner in runners}

@@ -1,4 +1,4 @@
-"""What an agent hands in at the end, its shape checked. What it says is a claim, not a fact."""
+"""The result that an agent hands in at the end, with its shape checked. Its content is a claim, not a fact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_ENTRIES = 10_000
 
 
 class ResultFile(Record):
-    """What an agent says it did."""
+    """An agent's own report of its work."""
 
     summary: str
     status: str
@@ -27,7 +27,7 @@ class ResultFile(Record):
 
 
 def read_result(data: bytes) -> ResultFile:
-    """The result in this file. ValueError says what is wrong with it."""
+    """Return the result in this file. Raises ValueError with the reason if the file is not valid."""
     try:
         told = json.loads(data.decode("utf-8"))
     except RecursionError as error:
@@ -36,7 +36,7 @@ def read_result(data: bytes) -> ResultFile:
 
 
 def result_in(told: Any) -> ResultFile:
-    """The result in plain data. ValueError says what is wrong with it."""
+    """Return the result in plain data. Raises ValueError with the reason if the data is not valid."""
     if not isinstance(told, dict):
         raise ValueError("not an object")
     if told.get("status") not in STATUSES:

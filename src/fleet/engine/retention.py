@@ -1,4 +1,4 @@
-"""Raw output of ended runs: kept for some days, then removed; everything else about a run stays."""
+"""Raw output of ended runs: kept for some days, then removed. Everything else about a run stays."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The queue's setting that says how far raw output was removed, and when somebody last looked.
+#: The queue's setting that records how far raw output was removed, and when the last look was.
 SWEPT = "fleet.raw_swept"
 RAW = ("stdout", "stderr", "stdout.tail", "stderr.tail")
-#: Few enough that removing even large files does not hold up whoever else waits for the store.
+#: Runs per part: few enough that removing even large files does not block other users of the store.
 PART = 50
 EVERY = timedelta(days=1)
 
 
 class Mark(Record):
-    """How far raw output was removed: up to the end of which run, and when there was last nothing more to remove."""
+    """How far raw output was removed: up to the end of which run, and the time of the last complete look."""
 
     ended_at: datetime | None = None
     run_id: str = ""
@@ -38,40 +38,40 @@ class Mark(Record):
 
     @property
     def place(self) -> tuple[datetime, str] | None:
-        """Where to go on in the order of `Store.ended`."""
+        """Return where to continue in the order of `runs.ended`. Return None to start at the beginning."""
         return None if self.ended_at is None else (self.ended_at, self.run_id)
 
     def after(self, part: list[Run], now: datetime) -> Mark:
-        """The mark behind a part of the runs that are due; one that is not full was the last for today."""
+        """Return the mark behind a part of the due runs. A part that is not full ends the look."""
         last = part[-1] if part else None
         place = {"ended_at": last.ended_at, "run_id": last.id} if last else {}
         return self.replace(**place, looked_at=now if len(part) < PART else None)
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it is time to look: once a day, and at once where more is known to wait. A clock may jump back."""
+        """Return True if a look is due: after a day, or at once if more is left. Tolerates a clock that jumps back."""
         return self.looked_at is None or not timedelta(0) <= now - self.looked_at < EVERY
 
     def text(self) -> str:
-        """As the queue keeps it."""
+        """Return the mark as the queue stores it."""
         words = [each.isoformat() if each else "-" for each in (self.ended_at, self.looked_at)]
         return " ".join([*words, self.run_id])
 
 
 class Removed(Record):
-    """What was removed, or would be."""
+    """Counts of what was removed, or would be."""
 
     runs: int = 0
     files: int = 0
     bytes: int = 0
-    failed: int = 0  # what could not be removed, or must not be looked at
+    failed: int = 0  # files that could not be removed or must not be examined
 
     def plus(self, other: Removed) -> Removed:
-        """Both together."""
+        """Return the sum of both."""
         return Removed(**{name: value + getattr(other, name) for name, value in self.as_dict().items()})
 
 
 def read_mark(text: str) -> Mark:
-    """A mark from its text; one that makes no sense begins again, which costs time and harms nothing."""
+    """Return the mark in its text form. An invalid text gives an empty mark, which costs time and does no harm."""
     words = text.split(" ", 2)
     try:
         ended_at, looked_at = (None if word == "-" else datetime.fromisoformat(word) for word in words[:2])
@@ -82,19 +82,19 @@ def read_mark(text: str) -> Mark:
 
 
 def due_before(now: datetime, raw_days: int) -> datetime:
-    """Raw output of runs that ended before this moment is due to go."""
+    """Return the time before which the runs' raw output is due for removal."""
     return now - timedelta(days=raw_days)
 
 
 def sweep(context: Context) -> int:
-    """Remove some of the raw output that is due. Return from how many runs.
+    """Remove some of the due raw output. Return the number of runs.
 
-    May be called often: it looks once a day, and while more is due, each call removes a bounded part. Call it on the
-    store's thread.
+    The function may be called often. It looks once a day. While more is due, each call removes a limited part. Call it
+    on the store's thread.
     """
     store = context.store.ports
     now = context.now()
-    name = context.cluster.own_key(SWEPT)  # each host removes its own
+    name = context.cluster.own_key(SWEPT)  # each host removes its own files
     mark = read_mark(store.config.all().get(name, ""))
     if not mark.is_due(now):
         return 0
@@ -110,7 +110,10 @@ def sweep(context: Context) -> int:
 
 
 def sweep_all(home: Home, store: Store, *, before: datetime, dry_run: bool = False) -> Removed:
-    """Remove the raw output of all runs that ended before, also what a sweep had to leave; or only count it."""
+    """Remove the raw output of all runs that ended before `before`, including files left by a sweep. Return the counts.
+
+    With `dry_run` only count.
+    """
     now = store.now()
     mark, total = Mark(), Removed()
     while mark.looked_at is None:
@@ -123,7 +126,7 @@ def sweep_all(home: Home, store: Store, *, before: datetime, dry_run: bool = Fal
 
 
 def remove(home: Home, runs: list[Run], *, dry_run: bool = False) -> Removed:
-    """Remove the raw output of ended runs, following no link. What cannot be removed is told and left, never raised."""
+    """Remove the raw output of ended runs without following links. Failures are logged and counted, never raised."""
     total = Removed()
     for run in runs:
         if not run.is_live:
@@ -134,7 +137,7 @@ def remove(home: Home, runs: list[Run], *, dry_run: bool = False) -> Removed:
 def _remove_one(home: Home, run: Run, dry_run: bool) -> Removed:
     found = Removed()
     try:
-        home.task(run.task_id)  # refuses an id that is no name of a folder
+        home.task(run.task_id)  # refuses an id that is not a folder name
         with open_folder(home.tasks, run.task_id, "runs", str(run.number)) as folder:
             for name in RAW:
                 found = found.plus(_remove_file(folder, name, run, dry_run))

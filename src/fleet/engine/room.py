@@ -1,4 +1,4 @@
-"""Whether something failed because a disk takes nothing more: it is tried again later, and no task is to blame."""
+"""Detect that an operation failed because a disk is full. The operation is retried later and no task is blamed."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from fleet.workspaces.git import GitFault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: After how long something is tried again.
+#: How long to wait before a retry.
 ROOM_SECONDS = 5.0
-#: A disk with less takes nothing that matters.
+#: A disk with less free space counts as full.
 LEAST_BYTES = 1 << 20
-#: Full, over its quota, read-only. Inodes that are used up are told as a full disk.
+#: Disk full, over quota, read-only. Used-up inodes are reported as a full disk.
 _CODES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-_WORDS = (*map(os.strerror, _CODES), "Out of diskspace")  # the last is git's own
+_WORDS = (*map(os.strerror, _CODES), "Out of diskspace")  # the last is git's own text
 
 
 class NoRoom(FleetError):
-    """A disk takes nothing more now."""
+    """A disk is full, over its quota or read-only."""
 
 
 def is_no_room(error: BaseException, *paths: str) -> bool:
-    """Return True if an error, or what led to it, says that a disk takes nothing more, or one of these paths' does."""
+    """Return True if an error or its causes report a full disk, or a disk of one of these paths is full."""
     return any(_says_so(each) for each in _chain(error)) or bool(lack_of_room(*paths))
 
 
 def lack_of_room(*paths: str) -> str:
-    """Return which of the disks of these paths takes nothing more, and why, in words; empty if all do."""
+    """Return which of these paths is on a full disk, and why. Return "" if none is."""
     for path in paths:
         with contextlib.suppress(OSError):
             found = os.statvfs(path)
@@ -46,7 +46,8 @@ def lack_of_room(*paths: str) -> str:
 
 
 def _try_to_reserve(path: str) -> int:
-    """Reserve room in a file without a name. Return why the disk refuses, else 0: quotas show in no other way."""
+    """Reserve space in an unnamed file. Return the error number if the disk refuses, else 0. This also detects
+    quotas."""
     if not hasattr(os, "O_TMPFILE"):
         return 0
     try:

@@ -1,4 +1,4 @@
-"""One run: started, followed to its end, and its task settled. Deciding is done elsewhere."""
+"""One run: start it, follow it to its end, and settle its task. Other modules make the decisions."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long an agent that handed in may go on talking.
+#: How long an agent may continue after it handed in its result.
 LAST_WORD_SECONDS = 30.0
-#: How long a message that is just being typed may keep its supervisor from ending.
+#: How long a message that is being typed may delay the supervisor's end.
 STILL_SECONDS = 5.0
-#: How often it is looked whether a frozen agent may go on.
+#: How often to check whether a frozen agent may continue.
 FENCED_SECONDS = 0.25
-#: How an agent in a terminal is asked to stop: there SIGINT is a key like any other.
+#: Signals that ask an agent in a terminal to stop. In a terminal SIGINT is an ordinary key.
 TERMINAL_STEPS = (signal.SIGTERM,)
 
 
 class Runner:
-    """Follows one claimed task through one run."""
+    """Follows a claimed task through one run."""
 
     def __init__(self, context: Context, claim: Claim) -> None:
         self._context = context
@@ -51,15 +51,15 @@ class Runner:
         self.live: Live | None = None
         self._stopping: Outcome | None = None
         self._stop_asked = asyncio.Event()
-        self._handed_in: datetime | None = None  # since when its interactive agent says that it is done
-        self._left = False  # somebody else follows this run
-        self._lost = False  # its task is another host's
-        self.is_settled = False  # its claim was given back with all that was to be said
-        self._inbox: dict[str, Message] = {}  # messages still to be given to the agent
-        self._prompt: Message | None = None  # what an agent in a terminal is to hear before them
-        self._pasted = False  # it was put into the terminal
-        self._sent: dict[str, Message] = {}  # those whose arrival was not seen yet
-        self._telling = asyncio.Lock()  # what is said or seen to arrive is on record before anybody else follows it
+        self._handed_in: datetime | None = None  # when its interactive agent handed in
+        self._left = False  # another supervisor follows this run
+        self._lost = False  # another host has its task
+        self.is_settled = False  # its claim was settled or given back
+        self._inbox: dict[str, Message] = {}  # messages to give to the agent
+        self._prompt: Message | None = None  # the prompt that an agent in a terminal must receive before them
+        self._pasted = False  # the prompt was put into the terminal
+        self._sent: dict[str, Message] = {}  # messages whose arrival was not seen yet
+        self._telling = asyncio.Lock()  # held until messages sent or heard are recorded
 
     async def start(self) -> None:
         """Begin a run of the claimed task and follow it to its end."""
@@ -74,13 +74,14 @@ class Runner:
                 await self.follow(live)
 
     async def adopt(self, run: Run, agent: Agent | None) -> None:
-        """Go on with a run that was started before us; without an agent it ended meanwhile or vanished."""
+        """Continue a run that an earlier supervisor started. Without an agent the run ended meanwhile or vanished."""
         live = await starting.adopted(self._context, self.claim, run, agent)
         await self._take_messages(live)
         await self.follow(live)
 
     async def follow(self, live: Live) -> None:
-        """Read, watch, and at the end settle. A disk that takes nothing more is waited for: nothing is cut short."""
+        """Read the output, watch the agent, and settle the task at the end. Wait while a disk is full: nothing is cut
+        short."""
         self.live = live
         try:
             while True:
@@ -125,15 +126,15 @@ class Runner:
         except ClaimLost:
             try:
                 await self.let_go()
-            except StoreAway:  # who has it now cannot be asked
+            except StoreAway:  # the store cannot report who has the claim
                 await self.kill()
             if not self._left:
                 await lost_claim.end_lost_run(self._context, live.run, live.agent)
 
     async def give_up(self, error: Exception) -> None:
-        """End the agent after a bug of the supervisor, and count a failure, so that the task cannot return for ever.
+        """End the agent after a bug of the supervisor, and count a failure, so that the task does not return forever.
 
-        If the agent does not end, its run continues: it is found again when its claim has expired.
+        If the agent does not end, its run continues: the supervisor finds it when its claim has expired.
         """
         outcome = Outcome(ending=Ending.FAILED, reason=f"following it failed: {error}")
         with contextlib.suppress(FleetError):
@@ -150,27 +151,28 @@ class Runner:
                 await lost_claim.end_run_of(self._context, self.claim)
 
     def stop(self, ending: str, reason: str) -> None:
-        """Have the agent asked to stop; what is left after the grace is killed."""
+        """Ask the agent to stop. After the grace period its remaining processes are killed."""
         if self._stopping is None:
             self._stopping = Outcome(ending=ending, reason=reason)
         self._stop_asked.set()
         self._stir()
 
     def note_hand_in(self) -> None:
-        """Its agent says that it is done: one in a terminal, which would wait on, is ended after its last word."""
+        """Note that the agent handed in. An agent in a terminal would wait, so it is ended after its last output."""
         if self.live is not None and self.live.interactive and self._handed_in is None:
             self._handed_in = self._context.steady()
             self._stir()
 
     def note_closed(self, reason: str) -> None:
-        """A person closed its task: to an interactive agent that is the usual end, any other is stopped in its work."""
+        """Stop the run because a user closed its task. For an interactive agent that is the usual end, else a
+        cancellation."""
         if self.claim.task.mode == INTERACTIVE:
             self.stop(Ending.FINISHED, reason or "closed by hand")
         else:
             self.stop(Ending.CANCELLED, "closed by hand")
 
     def hand(self, message: Message) -> None:
-        """Give the agent a message as its coder allows: now, or by an interruption, or not before its next run."""
+        """Give the agent a message as its coder allows: now, by an interruption, or in its next run."""
         if self.live is None or message.is_prompt or message.id in self._inbox or message.id in self._sent:
             return
         steering = self.live.coder.steering
@@ -181,7 +183,8 @@ class Runner:
             self.stop(Ending.INTERRUPTED, "there is a message for it" if message.text else "interrupted by hand")
 
     async def put_off(self) -> None:
-        """Let the agent go on for as long as its task is surely ours; one that nobody else could have, for ever."""
+        """Let the agent continue while the task's claim is certain, or without a limit if no other host could take the
+        task."""
         live = self.live
         if live is None or live.agent is None:
             return
@@ -194,7 +197,7 @@ class Runner:
             log.warning("%s is not told that it may go on: %s", live.run.id, error)
 
     async def let_go(self) -> None:
-        """The claim is somebody else's now: an agent that they follow is left to them, any other is ended."""
+        """React to a lost claim: leave the agent to the supervisor that follows it, or end it."""
         store = self._context.store
         if self.live is None or self._lost:
             return
@@ -206,23 +209,23 @@ class Runner:
         else:
             log.warning("claim on %s lost: its agent is ended and its word not taken", self.live.run.task_id)
             await self.kill()
-            # Another host has the task, and perhaps this one again by now: nothing here is the end of a run.
+            # Another host has the task, and perhaps this host again by now. What happens here does not end the run.
             self._lost = self._context.cluster.may_be_elsewhere(self.claim.task.id)
 
     async def kill(self) -> None:
-        """End the agent and its tree at once."""
+        """End the agent and all its processes at once."""
         if self.live and self.live.agent:
             with contextlib.suppress(OSError, FleetError):
                 await self.live.agent.kill_tree()
 
     async def note_heard(self) -> None:
-        """Record which messages the agent has heard, unless it is being told something at this moment."""
+        """Record which messages the agent has received, unless a message is being sent at this moment."""
         if self.live is not None and self.live.delivered and not self._telling.locked():
             async with self._telling:
                 await self._note_delivered(self.live)
 
     async def hold_still(self) -> None:
-        """Stop talking to the agent; what it is just being told, or has just heard, is recorded first."""
+        """Stop sending to the agent. First record what is being sent and what the agent has received."""
         with contextlib.suppress(TimeoutError, FleetError):
             await asyncio.wait_for(self._telling.acquire(), STILL_SECONDS)
             if self.live is not None:
@@ -239,7 +242,7 @@ class Runner:
         try:
             while not ended.done() and not self._left:
                 if not await self._talk(live):
-                    # It stands still, and its watchdogs with it.
+                    # The agent is frozen, and its watchdogs pause.
                     await asyncio.wait({ended}, timeout=FENCED_SECONDS)
                     continue
                 if self._stopping is None:
@@ -252,9 +255,9 @@ class Runner:
             ended.cancel()
 
     async def _take_messages(self, live: Live) -> None:
-        """Take the prompt that the agent is to hear, and what was sent to it and not seen to arrive."""
+        """Take the prompt that the agent must receive, and sent messages whose arrival was not seen."""
         store = self._context.store
-        with contextlib.suppress(FleetError):  # a store that cannot answer now costs a message told twice, not a run
+        with contextlib.suppress(FleetError):  # without the store a message may be sent twice; the run continues
             for each in await store.call(store.messages.find, live.run.task_id):
                 if each.run_id != live.run.id or each.state not in (Delivery.QUEUED, Delivery.SENT):
                     continue
@@ -264,22 +267,23 @@ class Runner:
                     self._sent[each.id] = each
 
     async def _talk(self, live: Live) -> bool:
-        """Hear what the agent says and tell it what there is for it; whether it may do anything at all."""
+        """Read the agent's output and send its messages. Return False if the agent may do nothing now."""
         async with self._telling:
             live.read_some()
             if self._stopping is None and self._context.cluster.leases.is_closed(self.claim.task.id):
                 return False
             if self._prompt is not None and self._pasted:
-                await live.read_all()  # it may have been heard
+                await live.read_all()  # the agent may have received the prompt
             await self._note_delivered(live)
             if await self._give_prompt(live):
                 await self._say(live)
             return True
 
     async def _give_prompt(self, live: Live) -> bool:
-        """Type the prompt into a terminal whose input is empty, and send it. Return True once it has left the input.
+        """Type the prompt into a terminal whose input is empty, and send it. Return True when the prompt has left the
+        input.
 
-        Its terminal knows whether it was typed: whoever follows the agent after us does not type it again.
+        The terminal keeps whether the prompt was typed, so that the next supervisor does not type it again.
         """
         prompt, typist = self._prompt, live.typist
         if prompt is None or typist is None:
@@ -290,7 +294,7 @@ class Runner:
             shown = await live.shown()
             if not self._pasted and not await typist.has_pasted(prompt.id):
                 if shown != READY:
-                    return False  # it starts, asks something, or somebody types
+                    return False  # it is starting, asks something, or a user is typing
                 shown = await typist.paste(prompt.text, prompt.id)
         except FleetError as error:
             log.info("%s does not hear its prompt: %s", live.run.id, error)
@@ -299,15 +303,15 @@ class Runner:
             self._pasted, self._sent[prompt.id] = True, prompt
             await self._mark(prompt, Delivery.SENT, live)
         if shown != "" or not await typist.send():
-            return False  # it has not read it yet, has sent it, or asks something
+            return False  # it has not read the text yet, has sent it, or asks something
         self._prompt = None
         return True
 
     async def _alarm(self, live: Live) -> Outcome | None:
-        """Why the agent must be stopped, if it must; the time that it waited for people is left out."""
+        """Return why the agent must be stopped, else None. Time spent waiting for users does not count."""
         alarm = live.alarm()
         if alarm is not None:
-            await self.put_off()  # the shim answers how long it froze the agent, which counts for nothing
+            await self.put_off()  # the shim reports how long the agent was frozen, which does not count
             alarm = live.alarm()
         alarm = alarm or await live.budget.alarm(live.run, self._context.settings)
         if alarm is None or alarm.ending not in (Ending.STALLED, Ending.TIMED_OUT):
@@ -316,7 +320,8 @@ class Runner:
         return live.alarm()
 
     def _over(self, live: Live) -> Outcome | None:
-        """Whether an interactive agent that handed in has said its last word, or had the time to."""
+        """Return the outcome if an interactive agent that handed in has finished, or had the time to. Return None
+        otherwise."""
         if self._handed_in is None:
             return None
         waited = (self._context.steady() - self._handed_in).total_seconds()
@@ -325,15 +330,15 @@ class Runner:
         return Outcome(ending=Ending.FINISHED, reason="handed in")
 
     async def _say(self, live: Live) -> None:
-        """Give the agent its messages; after its result, when there are none, tell it that nothing more will come."""
+        """Send the agent its messages. If none are left after its result, close its stdin."""
         for message in list(self._inbox.values()):
             if live.interactive and not await live.can_type():
-                return  # it waits for a choice: typing now would make one
+                return  # it waits for a choice: typing now would choose
             del self._inbox[message.id]
-            self._sent[message.id] = message  # before it is said: the queue still has it as kept, and hands it on
+            self._sent[message.id] = message  # first: until it is sent, the queue still has it to deliver
             if not await live.say(message.text, interrupt=message.interrupts):
                 del self._sent[message.id]
-                continue  # its next run gets it
+                continue  # its next run gets the message
             await self._mark(message, Delivery.SENT, live)
             if message.interrupts and not message.text:
                 await self._mark(message, Delivery.DELIVERED, live)
@@ -344,14 +349,14 @@ class Runner:
         while live.delivered:
             text = live.delivered[0]
             known = [each for each in self._sent.values() if _is_same(each.text, text)]
-            # What an agent hears first is its prompt, whatever its program made of it.
+            # The first message that an agent receives is its prompt, even if its program changed the text.
             known += [each for each in self._sent.values() if each.is_prompt and self._prompt is None]
             for message in known[:1]:
                 await self._mark(message, Delivery.DELIVERED, live)
                 del self._sent[message.id]
                 if message.is_prompt:
                     self._prompt = None
-            del live.delivered[0]  # only now: until then the run is not kept as read so far
+            del live.delivered[0]  # only now: until then the output is not recorded as read
 
     async def _mark(self, message: Message, state: str, live: Live) -> None:
         context, store = self._context, self._context.store
@@ -370,12 +375,13 @@ class Runner:
         return await ended
 
     async def _begun(self) -> Live | None:
-        """The run of the claimed task, started; none where it cannot be, which is settled. Raises ClaimLost."""
+        """Return the started run of the claimed task. Return None if it cannot start, with its task settled. Raises
+        ClaimLost."""
         try:
             return await starting.start_run(self._context, self.claim, self._stop_asked)
         except ClaimLost:
             raise
-        except starting.StillLives as error:  # it is found again when its claim has expired
+        except starting.StillLives as error:  # the supervisor finds the agent when its claim has expired
             log.error("%s", error)
         except Skipped as skipped:
             await staging.skip(self._context.store, self.claim, skipped)
@@ -391,7 +397,7 @@ class Runner:
         if self._stopping is not None and self._stop_asked.is_set():
             await settling.settle_unstarted(self._context, self.claim, self._stopping)
         elif isinstance(error, OSError) or is_no_room(error, home.root, home.tasks, home.worktrees):
-            # No agent ran yet: a folder of the home that is missing or no folder is nobody's failure.
+            # No agent has run yet. A folder of the home that is missing or is a file is not a failure of the task.
             await settling.give_back(self._context, self.claim, reason, ROOM_SECONDS)
         elif isinstance(error, NotReady | NotOwned):
             outcome = Outcome(ending=Ending.BLOCKED, reason=_with_hint(error))
@@ -409,12 +415,12 @@ class Runner:
 
 
 def _is_same(text: str, heard: str) -> bool:
-    """Return True if a program heard a text: it may trim the text, or replace or drop tabs."""
+    """Return True if a program received a text. Programs may trim the text, or replace or drop tabs."""
     return "".join(text.split()) == "".join(heard.split())
 
 
 def _in_words(error: Exception) -> str:
-    """Return what failed, without the number of the error."""
+    """Return what failed, without the error number."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.strerror}: {error.filename}" if error.filename else error.strerror

@@ -1,4 +1,4 @@
-"""What `fleet list` shows of a live agent, looked at while it is active: CPU, memory, screen, how large its work is."""
+"""Samples of an active agent for `fleet list`: CPU, memory, screen, and size of its work."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A screen that shows something new is looked at so often: somebody may be asked something.
+#: How often to look at a screen with new output: the agent may ask the user something.
 SCREEN = timedelta(seconds=3)
-#: No agent is looked at more often; nor in its first moments, when many may be starting and nothing is there to see.
+#: The interval between samples, and the delay of the first, when many agents may be starting with nothing to show.
 EVERY, FIRST = timedelta(seconds=10), timedelta(seconds=1)
 ANSWER_SECONDS = 5.0
-#: A tree that uses less of a core than this is at rest, and its last sample stays true.
+#: Processes that use less of a core than this are idle, and their last sample stays valid.
 AT_REST_PCT = 1.0
 
 
 class Sampler:
-    """Looks at one agent, at most every ten seconds and only while something happens."""
+    """Samples one agent, at most every ten seconds and only while it is active."""
 
     def __init__(self, context: Context, coder: Coder, work: Work | None, log_of_terminal: str) -> None:
         self._context, self._coder = context, coder
@@ -44,11 +44,11 @@ class Sampler:
         self._news = True
 
     def has_news(self) -> None:
-        """The agent did something."""
+        """Note that the agent did something."""
         self._news = True
 
     async def look(self, run: Run, agent: Agent, terminal: Terminal | None) -> Run:
-        """The run with a new sample, if one is due; else the same."""
+        """Return the run with a new sample if one is due. Return the run unchanged otherwise."""
         now = self._context.steady()
         if terminal is not None and now >= self._screen_due and self._drew_something():
             self._screen_due = now + SCREEN
@@ -63,7 +63,8 @@ class Sampler:
         return run.replace(sampled_at=self._context.now())
 
     async def _usage(self, run: Run, agent: Agent, now: datetime) -> tuple[Run, float | None]:
-        """What its tree uses, and the share of a core since the last look, where there was one."""
+        """Return the run with the usage of its processes, and the share of a core since the last sample, if one
+        exists."""
         try:
             usage = await asyncio.wait_for(agent.usage(), ANSWER_SECONDS)
         except (FleetError, OSError, TimeoutError):
@@ -75,7 +76,7 @@ class Sampler:
         return run.replace(rss_kb=usage.rss_kb, cpu_pct=round(share, 1)), share
 
     def _drew_something(self) -> bool:
-        """Whether its terminal shows something new: the log of the terminal grew since the last look."""
+        """Return True if the log of the terminal has grown since the last look."""
         with contextlib.suppress(OSError):
             size = os.stat(self._log).st_size  # noqa: PTH116
             drew, self._drawn = size != self._drawn, size

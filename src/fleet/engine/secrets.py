@@ -1,4 +1,4 @@
-"""The environment of an account: what its settings say, and what commands such as `op` or `doppler` tell."""
+"""The environment of an account: variables from its settings, and secrets from commands such as `op` or `doppler`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ LONGEST_SECRET = 64 * 1024
 
 
 class SecretRefused(FleetError):
-    """An account's secret cannot be had."""
+    """A secret of an account is unavailable."""
 
 
 class Secrets:
-    """Asks each account's commands at most every five minutes; agents often start in crowds."""
+    """A cache of the secrets of accounts. It asks each command at most every five minutes, as many agents start at
+    once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[float, tuple[object, ...], dict[str, str]]] = {}
         self._asking = asyncio.Lock()
 
     async def of(self, account: AccountSettings) -> dict[str, str]:
-        """The variables of an account. Raises SecretRefused, which never holds a secret itself."""
+        """Return the variables of an account. Raises SecretRefused, whose text never contains a secret."""
         if not account.secrets:
             return dict(account.env)
         key, commands = (account.coder, account.name), tuple(account.secrets.items())
@@ -41,7 +42,7 @@ class Secrets:
         return {**account.env, **known[2]}
 
     def forget(self, coder: str, name: str) -> None:
-        """Ask again next time: what was told did not work."""
+        """Ask again next time, because the secret did not work."""
         self._known.pop((coder, name), None)
 
 

@@ -1,4 +1,4 @@
-"""Settle tasks: the verdict on a run and all that follows from it, written in one transaction."""
+"""Settle tasks: write the verdict on a run and all its consequences in one transaction."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Why a run is given back whose task may be claimed again at once: a person asked for it.
+#: Reason of a run that was given back because a user stopped the supervisor. Its task may be claimed again at once.
 BY_ORDER = "the supervisor was stopped"
 
 
 async def settle(
     context: Context, claim: Claim, live: Live, end: Seen, found: Gathered, outcome: Outcome, judgement: Judgement
 ) -> Task:
-    """Record how a run ended, what was found about it, and where its task goes next. Raises ClaimLost.
+    """Record how a run ended, the findings about it, and the next status of its task. Raises ClaimLost.
 
-    A task that was changed while the run was judged, as by `fleet kill`, is judged again as it is now.
+    If the task changed while the run was judged, as by `fleet kill`, the run is judged again with the current task.
     """
     store = context.store
     decided = outcome, judgement
@@ -65,7 +65,7 @@ async def settle(
             task = claimed_task(store.ports, claim)
             now = end.replace(task=task)
             outcome, judgement = decided if now == end else judge_run(live, now, found, outcome_of(now))
-            if outcome.ending != Ending.CANCELLED:  # what is stopped asks nothing; in its file it can be asked again
+            if outcome.ending != Ending.CANCELLED:  # A cancelled run records no questions. They remain in Q&A.md.
                 last = asked_last(now)
                 left = () if outcome.handed_in else end.unanswered
                 asked = [*end.asked, *left, *([live.folder.clean(last)] if last else [])]
@@ -76,14 +76,14 @@ async def settle(
             settled = _write(context, claim, live, outcome, judgement, pieces, rules)
             end_task_json(context.home, context.redactor, settled, live.run)
             failed = staging.has_failed(settled) or settled.status == Status.BLOCKED
-            # A run that is followed by another hands on nothing; of one that a person stopped nothing was looked at.
+            # A run followed by another hands on no result. The work of a run that a user stopped was not examined.
             by_hand = outcome.ending == Ending.CANCELLED and not staging.is_cut_short(outcome)
             if outcome.ending in DONE or (failed and not by_hand):
                 handing_on.keep_result(store.ports, live, outcome, found, failed=failed)
             return settled, outcome
 
     task, outcome = await retry_until_stored(store.call, f"the end of {live.run.id}", write)
-    with contextlib.suppress(OSError):  # it is settled, whether or not the task's own log can be written
+    with contextlib.suppress(OSError):  # the task is settled even if its own log cannot be written
         live.folder.log(
             "subprocess_exited",
             run=live.run.id,
@@ -98,7 +98,7 @@ async def settle(
 
 
 def judge_run(live: Live, end: Seen, found: Gathered, outcome: Outcome) -> tuple[Outcome, Judgement]:
-    """Return what the evidence about a run that ended so amounts to, and the outcome with it. Pure."""
+    """Return the outcome with the finding, and the judgement of the evidence."""
     evidence = found.evidence(outcome, end.task)
     judgement = judge(evidence)
     judgement = judgement.replace(shown=tuple(live.folder.cleaned(judgement.shown)))
@@ -111,7 +111,7 @@ def judge_run(live: Live, end: Seen, found: Gathered, outcome: Outcome) -> tuple
 
 
 async def settle_unstarted(context: Context, claim: Claim, outcome: Outcome) -> Task:
-    """Record that a run could not be started, and decide where its task goes. Raises ClaimLost."""
+    """Record that a run could not start, and decide the next status of its task. Raises ClaimLost."""
     store = context.store
 
     def write() -> Task:
@@ -140,7 +140,7 @@ async def settle_unstarted(context: Context, claim: Claim, outcome: Outcome) -> 
 
 
 async def give_back(context: Context, claim: Claim, reason: str, seconds: float) -> Task:
-    """Put a task back for some seconds without counting it, for a reason that is not the task's. Raises ClaimLost."""
+    """Give a task back uncounted, for a reason outside of the task. It waits for some seconds. Raises ClaimLost."""
     store = context.store
 
     def write() -> Task:
@@ -164,7 +164,7 @@ def claimed_task(store: Store, claim: Claim) -> Task:
 
 
 def _rules(task: Task, found: Gathered) -> Rules:
-    """Return the rules of a task. As in codefleet, one of tools or workflows may report that nothing was to do."""
+    """Return the rules of a task. An agent of a pooled task may report that nothing was to do."""
     rules = rules_of(task)
     says_so = found.result is not None and found.result.status == NO_CHANGES
     return rules.replace(no_changes=True) if says_so and is_pooled(task) and rules.no_changes is None else rules
@@ -205,7 +205,7 @@ def _write(
 
 
 def _settle_task(store: Store, claim: Claim, task: Task, outcome: Outcome, verdict: Verdict) -> Task:
-    """Settle a task, and stop the other stages of its workflow if it failed and the plan says so."""
+    """Settle a task. If it failed and its workflow's plan says so, stop the other stages."""
     if not task.workflow:
         return store.claims.settle(claim, verdict)
     settled = store.claims.settle(claim, staging.judge_stage(store, task, outcome, verdict))
@@ -214,7 +214,7 @@ def _settle_task(store: Store, claim: Claim, task: Task, outcome: Outcome, verdi
 
 
 def _keep_empty_receipt(context: Context, run: Run, outcome: Outcome) -> Receipt:
-    """Keep the receipt of a run that was never started. Return the receipt."""
+    """Keep the receipt of a run that never started. Return the receipt."""
     judgement = judge(Evidence(ending=outcome.ending, reason=context.redactor.redact(outcome.reason)))
     pieces = {"spawn": spawn.piece(run), "process": process(run, None)}
     folder = TaskFolder(home_of(context.home, run), run.task_id, redactor=context.redactor)
@@ -222,7 +222,7 @@ def _keep_empty_receipt(context: Context, run: Run, outcome: Outcome) -> Receipt
 
 
 def _note_account(context: Context, run: Run, outcome: Outcome, rules: Rules) -> None:
-    """Record what a run showed about its account. Call it on the store's thread."""
+    """Record the effect of a run on its account. Call this on the store's thread."""
     store = context.store.ports
     known = {(each.coder, each.name): each for each in store.accounts.all()}
     before = known.get((run.coder, run.account)) or Account(coder=run.coder, name=run.account)
@@ -239,9 +239,10 @@ def _note_account(context: Context, run: Run, outcome: Outcome, rules: Rules) ->
 
 
 def _with_messages(store: Store, run: Run, outcome: Outcome, verdict: Verdict) -> Verdict:
-    """What nobody has heard yet sends a task on its way again; an order to stop, which says nothing, keeps it here.
+    """Return a verdict that accounts for undelivered messages.
 
-    What fleet itself has to say of collisions waits for the next run, if there is one.
+    An undelivered message reopens the task. An interruption without text blocks a task that would be open. Messages of
+    fleet about collisions wait for the next run.
     """
     waiting = [each for each in store.messages.find(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)]
     unheard = [each for each in waiting if each.author != telling.AUTHOR and not each.is_prompt]
@@ -277,7 +278,7 @@ def asked_before(run: Run) -> int:
 def _record_questions(store: Store, task: Task, live: Live, asked: list[str]) -> None:
     run, texts = live.run, list(asked)
     if task.status == Status.BLOCKED and not texts:
-        # Somebody may have answered already: that answer is taken once the question is on record.
+        # A user may have answered already. The answer is taken after the question is recorded.
         texts = [each.text for each in live.folder.questions()[asked_before(run) :]]
     note = task.notes.rpartition("QUESTION:")[2].strip() if "QUESTION:" in task.notes else ""
     if note and task.status == Status.BLOCKED and not texts:

@@ -1,4 +1,4 @@
-"""Signs of life of one agent, by a clock that nobody can set: what its watchdogs go by."""
+"""Signs of life of an agent, by a clock that nobody can set. Watchdogs use them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Run
 
-#: A tree that waits uses CPU too (claude half a per cent of a core, opencode more than one): this much is work.
+#: Share of a core that counts as work. Waiting processes use CPU too: claude half a percent, opencode over one percent.
 WORKING_SHARE = 0.05
-#: CPU is told in hundredths of a second: where looks are frequent, one of them is nothing.
+#: Minimum CPU seconds that count. CPU is reported in hundredths of a second: with frequent looks one means nothing.
 LEAST_CPU = 0.05
 
 
 class Signs:
-    """What was seen of an agent, and when; all moments are of the steady clock."""
+    """What was seen of an agent, and when. All times are of the steady clock."""
 
     def __init__(self, run: Run, now: datetime, age_seconds: float) -> None:
-        """Of an agent that is this old; what an earlier supervisor saw of it counts as seen at its start, or now."""
+        """Start with an agent of this age. Signs that an earlier supervisor saw count from the agent's start, or from
+        now."""
         self._began = now - timedelta(seconds=max(0.0, age_seconds))
         self._first = self._began if run.first_event_at is not None else None
         self._output = now if run.last_event_at is not None else self._began
@@ -36,7 +37,7 @@ class Signs:
         self._waited = timedelta()
 
     def printed(self, run: Run, now: datetime) -> None:
-        """It printed something, and this is its run after that."""
+        """Note that the agent printed something. `run` is its run after that."""
         self._output = now
         if self._first is None and run.first_event_at is not None:
             self._first = now
@@ -46,7 +47,7 @@ class Signs:
             self._result = now
 
     def folded(self, run: Run, now: datetime) -> None:
-        """Something was learnt of it, and this is its run after that."""
+        """Note that events were folded. `run` is the run after that."""
         notes = run.notes
         self._overflows = notes.get("overflows", 0)
         if "limit" not in notes:
@@ -55,15 +56,16 @@ class Signs:
             self._limited = now
 
     def silent_seconds(self, now: datetime) -> float:
-        """How long it has printed nothing."""
+        """Return how long the agent has printed nothing."""
         return (now - self._output).total_seconds()
 
     def wrote_transcript(self, now: datetime) -> None:
-        """The file of its session grew."""
+        """Note that the file of its session grew."""
         self._transcript = now
 
     def used_cpu(self, seconds: float, now: datetime) -> bool:
-        """Its whole tree has used so much CPU since it began; whether that is work."""
+        """Note how much CPU all processes of the agent have used in total. Return True if the increase counts as
+        work."""
         works = False
         if self._cpu is not None:
             least = max(LEAST_CPU, WORKING_SHARE * (now - self._looked).total_seconds())
@@ -74,17 +76,18 @@ class Signs:
         return works
 
     def has_more_to_read(self, now: datetime) -> None:
-        """Its result was not the end: something more was said to it, and the wait for its end begins anew."""
+        """Restart the wait for the end, because the agent got another message after its result."""
         if self._result is not None:
             self._result = now
 
     def waited(self, seconds: float, ago: float, now: datetime) -> None:
-        """It has waited so long for people in all, until so long ago: none of that counts against it."""
+        """Note how long the agent waited for users in total, and how long ago the last wait ended. That time does not
+        count."""
         self._waited = timedelta(seconds=seconds)
         self._worked = max(self._worked, now - timedelta(seconds=ago))
 
     def rested(self, seconds: float, now: datetime) -> None:
-        """It has stood still for so long until a moment ago: as if that time had not been."""
+        """Move all times forward by how long the agent was frozen, so that the time does not count."""
         span = timedelta(seconds=seconds)
         self._began, self._output, self._worked, self._looked = (
             min(now, moment + span) for moment in (self._began, self._output, self._worked, self._looked)
@@ -95,7 +98,7 @@ class Signs:
         )
 
     def facts(self, run: Run, context: int | None, window: int | None) -> Facts:
-        """For the watchdogs."""
+        """Return the facts for the watchdogs."""
         return Facts(
             started_at=self._began + self._waited,
             first_event_at=self._first,

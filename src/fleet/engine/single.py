@@ -1,4 +1,4 @@
-"""One supervisor per home: a lock that dies with its holder, with a note of who that is."""
+"""One supervisor per home: a lock that ends with its holder, and a note about the holder."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from fleet.home import Home
 
-#: The queue's setting that keeps new agents from being started; its value is since when.
+#: The queue's setting that pauses the start of agents. Its value is the time since when.
 PAUSED = "fleet.paused"
 LOOK_SECONDS = 0.5
-#: More than a note can have: it names the PATH of the supervisor.
+#: Larger than any note, which contains the supervisor's PATH.
 NOTE_BYTES = 1 << 18
 
 
@@ -31,9 +31,10 @@ class Single:
         self._file: int | None = None
 
     def take(self, *, only_made: bool = False, said: dict[str, Any] | None = None) -> None:
-        """Become this home's supervisor, for all tasks or only those of `create` and its like; `said` is for the note.
+        """Take the lock, for all tasks or with `only_made` for those of `create` and similar. `said` goes into the
+        note.
 
-        Raises SupervisorRunning, which names the one there is.
+        Raises SupervisorRunning, which names the running supervisor.
         """
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         if not lock_within(file, LOOK_SECONDS):
@@ -57,20 +58,22 @@ class Single:
         os.pwrite(self._file, encode(_note(self._file) | facts).encode(), 0)
 
     def confirm(self) -> None:
-        """Raise HomeReplaced unless others still find this lock: without it there could be two supervisors."""
+        """Raise HomeReplaced if the path no longer leads to this lock: another supervisor could then start beside this
+        one."""
         assert self._file is not None
         ours = os.fstat(self._file)
         try:
-            found = os.stat(self._path)  # noqa: PTH116 - paths of the home are strings
+            found = os.stat(self._path)  # noqa: PTH116 - the paths of the home are strings
         except (FileNotFoundError, NotADirectoryError):
             raise HomeReplaced(f"the home or its lock was deleted or moved: {self._path}") from None
-        except OSError:  # the disk fails, and who works with it says how
+        except OSError:  # the disk fails, and other operations report how
             return
         if (found.st_dev, found.st_ino) != (ours.st_dev, ours.st_ino):
             raise HomeReplaced(f"the home or its lock was replaced: {self._path}")
 
     def release(self, *, why: str = "") -> None:
-        """Stop being it; safe to call twice. The note keeps `why`, until the next supervisor takes the lock."""
+        """Release the lock. Calling this twice is safe. The note keeps `why` until the next supervisor takes the
+        lock."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             if why:
@@ -81,7 +84,7 @@ class Single:
 
 
 def holder(home: Home) -> dict[str, Any] | None:
-    """Who supervises this home: pid and since; none when nobody does."""
+    """Return the note of the supervisor that holds the lock, with pid and start time. Return None if none runs."""
     try:
         file = os.open(home.supervisor_lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)  # its disk may be read-only
     except OSError:

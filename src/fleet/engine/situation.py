@@ -1,4 +1,4 @@
-"""What admission looks at, gathered: who runs, who waits, what the machine has left."""
+"""The facts that admission needs: running agents, waiting tasks, and the machine's free resources."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Remembers what a single look cannot see: when agents were started, and whose turn it is."""
+    """What a single look cannot show: when agents were started, and how often each mode looked."""
 
     def __init__(self, context: Context, origins: tuple[str, ...] | None) -> None:
         self._context = context
         self._origins = origins
         self._ramp = Ramp()
-        self._turns: Counter[str] = Counter()  # of each mode: looks for both take turns too
+        self._turns: Counter[str] = Counter()  # looks by mode, as looks for different modes alternate
 
     def started(self, count: int) -> None:
-        """Note that so many agents are being started now."""
+        """Note that `count` agents are being started now."""
         interval = self._context.settings.supervisor.start_interval_seconds
         self._ramp = self._ramp.started(count, self._context.now(), interval)
 
     def ended(self) -> None:
-        """Note that an agent ended: who takes its place does not make the crowd grow, and needs no ramp."""
+        """Note that an agent ended. Its replacement does not increase the number of agents and needs no ramp."""
         self.started(-1)
 
     def look(self, seen: Glance, closed: Sequence[str] = ()) -> Situation:
-        """What is the same for agents of all modes now."""
+        """Return the facts that are equal for agents of all modes."""
         context = self._context
         default = context.coder or context.settings.coder
         return Situation(
@@ -62,7 +62,7 @@ class Watch:
     def narrow(
         self, found: Situation, running: Iterable[tuple[str, str]], mode: str, at_once: int = USUAL
     ) -> Situation:
-        """The same for agents of a mode; `running` names coder and mode of each that lives."""
+        """Return the facts narrowed to one mode. `running` names coder and mode of each live agent."""
         self._turns[mode] += 1
         return found.replace(
             running=Counter(running),
@@ -75,7 +75,7 @@ class Watch:
         )
 
     def _made(self, mode: str) -> tuple[str, ...] | None:
-        """In which ways tasks were made that are looked for; none: any."""
+        """Return the origins of the tasks to look for. Return None for any origin."""
         if mode == POOLED:
             return ORIGINS
         if mode == INTERACTIVE or self._origins is None:
@@ -83,7 +83,10 @@ class Watch:
         return tuple(each for each in self._origins if each not in ORIGINS)
 
     def _unusable(self, name: str) -> str:
-        """Why a coder cannot be used; one whose program is not on our PATH may be on that of a task: one tries it."""
+        """Return why a coder cannot be used, or "".
+
+        A program missing in the supervisor's PATH may be in a task's PATH, so a task may try it from time to time.
+        """
         context = self._context
         tried = context.missing.get(name)
         is_new = tried is None or (context.steady() - tried).total_seconds() >= NOT_INSTALLED_SECONDS
@@ -93,17 +96,17 @@ class Watch:
 
 
 def _named(seen: Glance, default: str) -> list[str]:
-    """The coders that waiting tasks name; those that name none mean the default."""
+    """Return the coders of waiting tasks. A task without a coder means the default."""
     return sorted({name or default for name in seen.coders})
 
 
 def unusable(name: str, settings: Settings, home: Home | None = None) -> str:
-    """Why a coder cannot be used here, by the supervisor of `home` if one runs; empty when it can."""
+    """Return why a coder cannot be used here, by the supervisor of `home` if one runs. Return "" if it can."""
     return unknown(name, settings) or not_installed(name, settings, home=home)
 
 
 def unknown(name: str, settings: Settings) -> str:
-    """Why there is no such coder; empty when there is."""
+    """Return why a coder is unknown. Return "" if it is known."""
     try:
         coders.load(name, settings)
     except FleetError as error:
@@ -112,7 +115,7 @@ def unknown(name: str, settings: Settings) -> str:
 
 
 def free_disk_mb(*paths: str) -> float | None:
-    """What is left on the disk of a path; of several, where least is left."""
+    """Return the least free space among the disks of these paths in MiB."""
     left = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -122,7 +125,7 @@ def free_disk_mb(*paths: str) -> float | None:
 
 
 def free_memory_mb() -> float | None:
-    """What programs can still get of the machine's memory; none where the system does not say."""
+    """Return the memory available to programs in MiB. Return None if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
             for line in lines:

@@ -1,6 +1,6 @@
-"""A task that is a stage of a workflow: whether it runs, what it is told, where it starts; and what its failing means.
+"""Tasks that are stages of a workflow: their condition, prompt and base, and the effect of their failure.
 
-All of it follows from the stage's own plan and the results that it looks at, never from the whole graph.
+All of this follows from the stage's own plan and the results that it refers to, never from the whole graph.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
     from fleet.hosts.cluster import Cluster
     from fleet.store.base import Store
 
-#: Endings after which a person decides, whatever the stage may do.
+#: Endings after which a user decides, whatever the stage's plan allows.
 BY_A_PERSON = (Ending.CANCELLED, Ending.INTERRUPTED, Ending.RELEASED)
 GOING = (Status.OPEN, Status.DEFERRED, Status.IN_PROGRESS, Status.HOOKED)
 
 
 class Skipped(FleetError):
-    """A stage that is not to run: its task is closed instead of started."""
+    """A stage that must not run. Its task is closed instead of started."""
 
     def __init__(self, why: str, *, no_item: bool = False) -> None:
         super().__init__(why)
-        self.no_item = no_item  # since the list that it goes over ends before it
+        self.no_item = no_item  # True if the list that the stage iterates over has no item for it
 
 
 async def staged(context: Context, claim: Claim) -> Task:
     """Fill the prompt of a stage that starts for the first time, and set its base. Return the task.
 
-    Raises Skipped if the stage's condition does not hold, NotReady if the list that it goes over is unknown, and
+    Raises Skipped if the stage's condition is false, NotReady if the list that it iterates over is unknown, and
     BadInput if its plan cannot be read.
     """
     store = context.store
@@ -69,7 +69,7 @@ async def staged(context: Context, claim: Claim) -> Task:
 
 
 async def skip(store: StoreCalls, claim: Claim, skipped: Skipped) -> Task:
-    """Close the task of a stage that does not run, and keep a result for the next stages. Raises ClaimLost."""
+    """Close the task of a stage that does not run, and keep a result for later stages. Raises ClaimLost."""
 
     def write() -> Task:
         with store.atomic():
@@ -80,9 +80,9 @@ async def skip(store: StoreCalls, claim: Claim, skipped: Skipped) -> Task:
 
 
 def judge_stage(store: Store, task: Task, outcome: Outcome, verdict: Verdict) -> Verdict:
-    """Return the verdict on a stage: a stage that may fail is closed with its failure, so that the next ones start.
+    """Return the verdict on a stage. A stage that may fail is closed with its failure, so that later stages start.
 
-    A stage that needs a person stays blocked: the next round would need the same.
+    A stage that needs a user stays blocked: the next round would need the same.
     """
     if verdict.status != Status.BLOCKED or outcome.ending in BY_A_PERSON:
         return verdict
@@ -100,14 +100,14 @@ def has_failed(task: Task) -> bool:
 
 
 def is_cut_short(outcome: Outcome | None) -> bool:
-    """Return True if a run was stopped with its workflow, and not by a person who decides about its work."""
+    """Return True if a run was stopped with its workflow, not by a user who decides about its work."""
     return outcome is not None and outcome.ending == Ending.CANCELLED and outcome.reason.startswith(CUT_SHORT)
 
 
 def stop_other_stages(store: Store, task: Task) -> None:
     """Stop the other stages of a workflow if a stage failed and its plan says so.
 
-    Stages that have not begun are blocked. With `cancel`, running ones are asked to end. Call it within the transaction
+    Stages that have not begun are blocked. With `cancel` running stages are asked to end. Call this in the transaction
     that settled the stage.
     """
     if task.status != Status.BLOCKED or task.reason.startswith(CUT_SHORT) or _waits_for_answers(store, task):
@@ -126,14 +126,14 @@ def stop_other_stages(store: Store, task: Task) -> None:
 
 
 def _on_failure(store: Store, task: Task) -> str:
-    """Return what a failure of a stage does to the others. Old workflows have that only in the whole plan."""
+    """Return how a failure of a stage affects the others. Old workflows have that only in the whole plan."""
     found = store.workflows.stage_of(task.id)
     said = stage_in(found.spec).on_failure if found else CONTINUE
     return said or plan_in(store.workflows.get(task.workflow).plan).on_failure
 
 
 def _cut_short(store: Store, task: Task, why: str) -> None:
-    """Ask the agent of a stage to end, as `fleet kill` does; block a stage that waits for its next try."""
+    """Ask the agent of a stage to end, as `fleet kill` does. Block a stage that waits for a retry."""
     if task.is_supervised or any(run.is_live for run in store.runs.of_task(task.id)):
         store.claims.request_cancel(task.id, why)
     else:
@@ -162,7 +162,7 @@ def _read_stage(store: Store, task: Task) -> tuple[Stage, str, dict[str, Mapping
 
 
 def _save_prompt(store: Store, task_id: str, stage: Stage, said: str, base: str) -> Task:
-    """Save the filled prompt and the base in the task, but keep a description that a person wrote."""
+    """Save the filled prompt and the base in the task. A description that a user wrote stays."""
     with store.atomic():
         task = store.tasks.get(task_id)
         told = {"description": said} if task.description == stage.prompt else {}
@@ -173,7 +173,7 @@ def _save_prompt(store: Store, task_id: str, stage: Stage, said: str, base: str)
 
 
 def _find_base(home: Home, cluster: Cluster, task: Task, stage: Stage, results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the commit on which a stage that inherits a branch starts: the branch's tip. Empty if it inherits none."""
+    """Return the tip of the branch that a stage inherits, where the stage starts. Return "" if it inherits none."""
     origin = inherits_from(stage, results)
     if not origin:
         return ""

@@ -1,4 +1,4 @@
-"""What a supervisor in the background reports of its start to the command that started it, through a pipe."""
+"""Reports of a background supervisor about its start, sent through a pipe to the command that started it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from fleet.core.errors import FleetError
 
 SERVES, WAITS = b"serves\n", b"waits "
-#: How long a database that cannot be used yet may keep a start waiting.
+#: How long an unusable database may delay a start.
 GRACE_SECONDS = 5.0
 READ_BYTES = 1 << 16
 
 
 class StartReport:
-    """The writing end of the pipe, in the supervisor; without one nobody is told."""
+    """The supervisor's end of the pipe. Without a pipe nothing is reported."""
 
     def __init__(self, pipe: int | None = None) -> None:
         self._pipe = pipe
@@ -26,7 +26,7 @@ class StartReport:
             os.set_inheritable(pipe, False)
 
     def serves(self) -> None:
-        """Report that the database answered: the supervisor works. Nothing more is reported."""
+        """Report that the database answered and the supervisor works. Nothing is reported after that."""
         self._write(SERVES)
         if self._pipe is not None:
             os.close(self._pipe)
@@ -38,16 +38,16 @@ class StartReport:
 
     def _write(self, line: bytes) -> None:
         if self._pipe is not None:
-            with contextlib.suppress(OSError):  # whoever started us has gone, or does not read
+            with contextlib.suppress(OSError):  # the starting command has ended or does not read
                 os.write(self._pipe, line)
 
 
-#: For a supervisor that nobody in particular started.
+#: For a supervisor without a command that waits for its reports.
 SILENT = StartReport()
 
 
 class Start(NamedTuple):
-    """How a start went: the supervisor serves, waits for something, or has ended without a word."""
+    """The result of a start: the supervisor serves, waits for something, or ended without a report."""
 
     serves: bool = False
     waits: str = ""
@@ -55,7 +55,10 @@ class Start(NamedTuple):
 
 
 def await_start(pipe: int, patience: float) -> Start:
-    """Read a supervisor's reports until it serves or ends; for `patience`, and less once it waits for something."""
+    """Read a supervisor's reports until it serves or ends, for at most `patience` seconds.
+
+    Once the supervisor reports that it waits, read for at most GRACE_SECONDS more.
+    """
     heard, cause, until = b"", "", time.monotonic() + patience
     while (left := until - time.monotonic()) > 0:
         if not select.select([pipe], [], [], left)[0]:

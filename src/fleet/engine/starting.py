@@ -1,4 +1,5 @@
-"""The start of a run, step by step: resolve, open workspace, choose account, record, build command, launch."""
+"""The start of a run, step by step: resolve, open the workspace, choose an account, record, build the command,
+launch."""
 
 from __future__ import annotations
 
@@ -77,25 +78,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a task waits at first for a program that is not there, and for a taken account.
+#: How long a task waits at first for a missing program, and for an account without free slots.
 NO_PROGRAM_SECONDS, NO_SLOT_SECONDS = 1.0, 5.0
-#: How long a task waits before it looks again whether its directory is free.
+#: How long a task waits before it checks again that its directory is free.
 EXCLUSIVE_SECONDS = 2.0
 
 
 class NotLoggedIn(FleetError):
-    """A coder that cannot work until a person logs in."""
+    """A coder that cannot work until a user logs in."""
 
 
 class StillLives(FleetError):
-    """A start that failed, and whose agent may live on: its run is not over."""
+    """A failed start whose agent may still live. Its run has not ended."""
 
     def __init__(self, run_id: str, error: Exception) -> None:
         super().__init__(f"{run_id} could not be started, and its agent does not end: {error}")
 
 
 class Plan(NamedTuple):
-    """What a run is to be: resolved before anything is made for it."""
+    """The plan of a run, resolved before anything is created for the run."""
 
     task: Task
     settings: Settings
@@ -103,38 +104,38 @@ class Plan(NamedTuple):
     model: str
     launcher: str  # "headless" or "tmux:<socket>"
     folder: TaskFolder
-    last: Run | None  # the run before
-    budget_usd: float | None = None  # what it may cost
+    last: Run | None  # the previous run
+    budget_usd: float | None = None  # its maximum cost
 
     @property
     def home(self) -> Home:
-        """The home in which its folder lies."""
+        """Return the home that holds the run's folder."""
         return self.folder.home
 
     @property
     def interactive(self) -> bool:
-        """Whether its agent has a terminal."""
+        """Return True if the agent runs in a terminal."""
         return self.task.mode == INTERACTIVE
 
 
 class Start(NamedTuple):
-    """Everything that is needed to launch the agent of a recorded run."""
+    """Everything needed to launch the agent of a recorded run."""
 
     run: Run
-    folder: TaskFolder  # knows the secrets of its environment
+    folder: TaskFolder  # redacts the secrets of the agent's environment
     env: dict[str, str]
     command: Command
     spec: LaunchSpec
-    messages: list[Message]  # which its prompt carries
+    messages: list[Message]  # messages that its prompt contains
 
 
 async def start_run(context: Context, claim: Claim, stop: asyncio.Event) -> Live:
-    """Begin the next run of a claimed task; `stop` ends a long setup.
+    """Start the next run of a claimed task. `stop` ends a long setup.
 
-    Raises FleetError, OSError: no agent of it lives. Raises StillLives: one may.
+    Raises FleetError or OSError if the run has no live agent. Raises StillLives if its agent may live.
     """
     plan = await resolve_plan(context, claim)
-    marking = asyncio.create_task(context.run_in_thread(_marked, plan))  # it takes as long as the worktree itself
+    marking = asyncio.create_task(context.run_in_thread(_marked, plan))  # takes about as long as creating the worktree
     place = await open_place(context, claim, plan.task, plan.settings, plan.folder, stop)
     await check_files(context, plan, place)
     enter(context, plan, place.cwd)
@@ -144,7 +145,7 @@ async def start_run(context: Context, claim: Claim, stop: asyncio.Event) -> Live
         run = await record_run(context, claim, plan, place, account)
         start = await build_command(context, claim, plan, place, run)
         return await launch(context, claim, plan, place, start, await marking)
-    except BaseException:  # whatever it is: place and account are free again
+    except BaseException:  # for any error, free the place and the account
         context.places[place.cwd] -= 1
         if account is not None:
             context.busy[plan.coder.name, account] -= 1
@@ -152,7 +153,7 @@ async def start_run(context: Context, claim: Claim, stop: asyncio.Event) -> Live
 
 
 async def resolve_plan(context: Context, claim: Claim) -> Plan:
-    """Fetch what the task needs onto this host, and find out which coder, model, settings and budget it has."""
+    """Fetch what the task needs onto this host. Return its coder, model, settings and budget as a plan."""
     store = context.store
     earlier = await store.call(store.runs.of_task, claim.task.id)
     last = earlier[-1] if earlier else None
@@ -175,9 +176,9 @@ async def resolve_plan(context: Context, claim: Claim) -> Plan:
 
 
 async def check_files(context: Context, plan: Plan, place: Place) -> None:
-    """Refuse a directory in which the coder would run commands that nobody has trusted. Raises NotReady.
+    """Refuse a directory where the coder would run untrusted commands. Raises NotReady.
 
-    What the run before left there is its own agent's doing, which may go on with it if it may run anything anyway.
+    The previous run's agent may have left such files. The next run may use them if its agent may run anything anyway.
     """
     store = context.store
     coder, cwd = plan.coder, place.cwd
@@ -202,7 +203,7 @@ def enter(context: Context, plan: Plan, cwd: str) -> None:
 
 
 async def choose_account(context: Context, coder: str, named: str) -> str:
-    """Take a slot of the named account, or of the first with room. Return its name. Raises NotNow."""
+    """Take a slot of the named account, or of the first account with a free slot. Return its name. Raises NotNow."""
     known = await context.store.call(context.store.accounts.all)
     found = account_slots(context.settings, coder, known, context.busy, context.now())
     fitting = [slot for slot in found if not named or slot.account == named]
@@ -244,7 +245,7 @@ async def record_run(context: Context, claim: Claim, plan: Plan, place: Place, a
 
 
 async def build_command(context: Context, claim: Claim, plan: Plan, place: Place, run: Run) -> Start:
-    """Return what starts the agent of a run: its token, what it is told, and the program with its environment."""
+    """Return what is needed to launch the agent of a run: token, messages, program and environment."""
     store = context.store
     env = await environment(context, plan.task, run, plan.coder, plan.settings) | place.env
     check_login(plan.coder, env)
@@ -257,7 +258,7 @@ async def build_command(context: Context, claim: Claim, plan: Plan, place: Place
 
 
 async def launch(context: Context, claim: Claim, plan: Plan, place: Place, start: Start, mark: Mark) -> Live:
-    """Write the files of a run, put on record what is started, and start its agent."""
+    """Write the files of a run, record what is started, and start its agent."""
     store = context.store
     run, folder, spec = start.run, start.folder, start.spec
     folder.write_task_json(plan.task, plan.coder.name, plan.model)
@@ -282,7 +283,7 @@ async def launch(context: Context, claim: Claim, plan: Plan, place: Place, start
             await store.call(mark_carried, store.ports, start.messages, run)
         terms = Terms(plan.task, plan.coder, plan.settings, start.env, place.workspace)
         live = Live(context, run, terms, folder, agent)
-    except Exception as error:  # whatever it is: before the task may have another agent, this one is gone
+    except Exception as error:  # for any error, the agent must end before the task may have another
         if not await launcher.end(run_folder):
             raise StillLives(run.id, error) from error
         raise
@@ -291,7 +292,7 @@ async def launch(context: Context, claim: Claim, plan: Plan, place: Place, start
 
 
 def _marked(plan: Plan) -> Mark:
-    """The repository that a run is to work in, and the marks of its main checkout and of what verify can reach."""
+    """Return the repository of a run, a mark of its main checkout, and a mark of what its verify command can reach."""
     task = plan.task
     with contextlib.suppress(FleetError, OSError):
         if task.workspace == WORKTREE:
@@ -308,13 +309,13 @@ def _reach(plan: Plan, repository: Repository | None, directory: str) -> str:
         return ""
     from fleet.engine.evidence.verified import reach_mark
 
-    with contextlib.suppress(FleetError, OSError):  # the receipt says that nothing was compared
+    with contextlib.suppress(FleetError, OSError):  # the receipt shows that nothing was compared
         return reach_mark(plan.home, plan.settings, plan.task, repository, directory)
     return ""
 
 
 async def _spawned(context: Context, plan: Plan, place: Place, run: Run, spec: LaunchSpec, marked: Mark) -> str:
-    """What is to be known at the end of what was started, and of what there was before."""
+    """Return the record of what was started and of the state before. The end of the run is compared with it."""
     repository, mark, reach = marked
     others = context.places[place.cwd] - 1
     return await asyncio.to_thread(
@@ -323,12 +324,12 @@ async def _spawned(context: Context, plan: Plan, place: Place, run: Run, spec: L
 
 
 async def adopted(context: Context, claim: Claim, run: Run, agent: Agent | None) -> Live:
-    """Return a run that an earlier supervisor started. Raises FleetError if its coder does not exist any more."""
+    """Return a run that an earlier supervisor started. Raises FleetError if its coder no longer exists."""
     settings = await context.settings_for(claim.task)
     coder = coders.load(run.coder, settings)
     try:
         env = await environment(context, claim.task, run, coder, settings)
-    except SecretRefused as error:  # it has what it needs already; only what is redacted is known less well
+    except SecretRefused as error:  # the agent already has its secrets; only redaction knows fewer of them
         log.warning("%s", error)
         env = dict(os.environ)
     folder = folder_of(context.home, run, redactor_for(env))
@@ -341,10 +342,10 @@ async def adopted(context: Context, claim: Claim, run: Run, agent: Agent | None)
 
 
 def check_login(coder: Coder, env: Mapping[str, str]) -> None:
-    """Raise NotLoggedIn where that is certain: no variable is set, and not even the folder of a login is there.
+    """Raise NotLoggedIn if it is certain: no variable is set, and even the folder of a login is missing.
 
-    A login may also lie in a keyring, or in settings that only the coder can read; it has a folder then, and the coder
-    is asked.
+    A login may also be in a keyring or in settings that only the coder can read. In that case the folder exists, and
+    the coder itself decides.
     """
     signs = coder.login_signs(env)
     files = [sign for sign in signs if "/" in sign]
@@ -357,12 +358,12 @@ def check_login(coder: Coder, env: Mapping[str, str]) -> None:
 
 
 def redactor_for(env: dict[str, str]) -> Redactor:
-    """What must not be stored of an agent's words: our secrets and its own."""
+    """Return a redactor for the secrets of the supervisor and of the agent."""
     return Redactor([*secret_values(os.environ), *secret_values(env)])
 
 
 async def environment(context: Context, task: Task, run: Run, coder: Coder, settings: Settings) -> dict[str, str]:
-    """The environment of a run's agent, but for its token. Raises SecretRefused."""
+    """Return the environment of a run's agent without its token. Raises SecretRefused."""
     added = env_for(settings, coder.name)
     for account in accounts_for(context.settings, coder.name):
         if account.name == run.account:
@@ -373,29 +374,29 @@ async def environment(context: Context, task: Task, run: Run, coder: Coder, sett
 
 
 def own_folder(coder: Coder, account: AccountSettings) -> dict[str, str]:
-    """The variables that lead to an account's own folder; some coders want it to be there."""
+    """Return the variables that point to an account's own folder. Create the folder, as some coders require."""
     folder = config_folder(account)
     make_private(folder)
     return coder.config_env(folder)
 
 
 def _answer_dialogs(settings: Settings, home: Home, coder: Coder, run: Run, cwd: str, env: dict[str, str]) -> None:
-    """Answer the coder's first questions in the folder of an account, which is fleet's to write. The user's is not."""
+    """Answer the coder's first questions in an account's own folder. The user's own folder is never written."""
     for account in accounts_for(settings, coder.name):
         if account.name == run.account and account.config_dir:
             folder = config_folder(account)
             if os.path.realpath(cwd).startswith(os.path.realpath(home.worktrees) + os.sep):
-                # Agents that start together write the file too, and drop what was added since they read it.
+                # Agents that start together also write the file, and drop entries added since they read it.
                 trust_folder(coder, folder, home.worktrees)
             pre_answer(coder, folder, cwd, env)
 
 
 def _installed_coder(context: Context, task: Task, settings: Settings) -> Coder:
-    """Return the coder of a task. Raises NotNow where its program is not there."""
+    """Return the coder of a task. Raises NotNow if its program is missing."""
     coder = coders.load(task.coder or context.coder or settings.coder, settings)
     program = program_of(coder, settings)
     if program and not shutil.which(program, path=agent_path(context.home, task, os.environ)):
-        context.missing[coder.name] = context.steady()  # closes its lane, so that other tasks stay where they are
+        context.missing[coder.name] = context.steady()  # no task of this coder is claimed for a while
         whose = "the task's PATH or the supervisor's" if task.path else "the supervisor's PATH"
         raise NotNow(
             f"coder {coder.name!r} {NOT_INSTALLED}: no program {program!r} is on {whose}",
@@ -406,7 +407,7 @@ def _installed_coder(context: Context, task: Task, settings: Settings) -> Coder:
 
 
 def _dollars(store: Store, plan: Plan) -> float | None:
-    """Return what a run may cost by its own limit and those of the tasks that led to it; None if nothing limits it.
+    """Return the maximum cost of a run by its own limit and its makers' budgets. Return None without a limit.
 
     Raises NotReady if the price of the model is unknown: such a budget would stop nothing.
     """
@@ -434,7 +435,7 @@ async def _session_name(store: StoreCalls, plan: Plan) -> str:
 def _ordered(
     plan: Plan, place: Place, run: Run, folder: TaskFolder, messages: list[Message], questions: list[Question]
 ) -> tuple[Run, Command]:
-    task = plan.task.replace(cwd=place.cwd) if place.workspace else plan.task  # as its agent is told of it
+    task = plan.task.replace(cwd=place.cwd) if place.workspace else plan.task  # as the agent sees it
     answers = [(each.text, each.answer) for each in questions if each.answer is not None]
     texts = [message.text for message in messages]
     resumed = bool(run.session)
@@ -473,14 +474,14 @@ def _ordered(
 
 
 def _flags(plan: Plan) -> tuple[str, ...]:
-    """Further options for its program: what the task's rules ask for, around the user's own."""
+    """Return further options for the program: those of the task's rules, around those of the user."""
     rules = rules_of(plan.task)
     effort = plan.coder.effort(rules.reasoning_effort) if rules.reasoning_effort else ()
     return (*effort, *flags_for(plan.settings, plan.coder.name), *rules.extra_args)
 
 
 def _why_again(plan: Plan) -> str:
-    """Why there is another run, with what the one before was found to be."""
+    """Return why the task runs again, with the finding about the previous run."""
     last = plan.last
     if last is None or last.finding not in (Finding.FAILED_VERIFY, Finding.FABRICATED):
         return plan.task.reason

@@ -1,4 +1,4 @@
-"""Calls of the store from the event loop: one thread makes them, and runs wait while the store is unreachable."""
+"""Calls of the store from the event loop. One thread makes the calls, and runs wait while the store is unreachable."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a waiting run pauses before it tries an unreachable store again, if no other call reached the store first.
+#: How long a waiting run pauses before it tries an unreachable store again, unless another call reaches the store.
 RETRY_SECONDS = 10.0
 #: How long a write that the store refused waits before it is repeated.
 WRITE_SECONDS = 1.0
-#: How often a waiting run checks whether its claim is surely held again.
+#: How often a waiting run checks whether its claim is certain again.
 CLAIM_SECONDS = 0.1
-#: The claim whose run an asyncio task follows, and the leases that tell whether it is held; none if it follows no run.
+#: The claim whose run an asyncio task follows, and the leases that confirm the claim. None if it follows no run.
 _FOLLOWED: contextvars.ContextVar[tuple[Claim, Leases] | None] = contextvars.ContextVar("followed", default=None)
 
 
@@ -53,7 +53,7 @@ class StoreCalls:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         self._reachable = asyncio.Event()
         self._reachable.set()
-        #: Why this supervisor must not use the store any more: the home or its database was replaced.
+        #: Why this supervisor must stop using the store: the home or its database was replaced.
         self.why_ended: FleetError | None = None
         self.ended = asyncio.Event()
 
@@ -61,7 +61,7 @@ class StoreCalls:
         """Call a method of the store, or a function that uses the store, on the store's thread.
 
         After `wait_for_store`, wait while the store is unreachable, and raise ClaimLost if the claim is lost meanwhile.
-        Otherwise raise StoreAway at once. Raises DatabaseReplaced, and whatever the method raises.
+        Otherwise raise StoreAway at once. Raises DatabaseReplaced and any exception of the method.
         """
         followed = _FOLLOWED.get()
         while followed is not None:
@@ -89,20 +89,20 @@ class StoreCalls:
             raise
 
     def wait_for_store(self, claim: Claim, leases: Leases) -> None:
-        """Have all later calls of this asyncio task, and of tasks that it starts, wait for an unreachable store.
+        """Let later calls of this asyncio task and its child tasks wait for an unreachable store.
 
-        An outage must not decide what becomes of the run of a claim. While another host may have taken the task, the
-        calls wait too, so that nothing is written about it.
+        An outage must not decide the end of a claimed run. The calls also wait while another host may have taken the
+        task, so that nothing is written about the task.
         """
         _FOLLOWED.set((claim, leases))
 
     @property
     def is_away(self) -> bool:
-        """Whether the last call could not reach the store."""
+        """Return True if the last call could not reach the store."""
         return not self._reachable.is_set()
 
     def note_back(self) -> None:
-        """Note that the store answered, and continue waiting calls."""
+        """Note that the store answered, and resume waiting calls."""
         if self.is_away:
             log.info("the database answers again")
             self._reachable.set()
@@ -114,12 +114,12 @@ class StoreCalls:
             self.ended.set()
 
     def close(self) -> None:
-        """End the thread after the calls that were made."""
+        """End the thread after its pending calls."""
         self._thread.shutdown(wait=True)
 
 
 async def retry_until_stored(call: Callable[[Callable[[], T]], Awaitable[T]], what: str, write: Callable[[], T]) -> T:
-    """Repeat a write with `call` until the store accepts it: what an agent did must not be lost on a full disk."""
+    """Repeat a write with `call` until the store accepts it, so that a full disk loses no result. Return its result."""
     while True:
         try:
             return await call(write)

@@ -1,7 +1,7 @@
-"""Agents that live although the database does not have their run, or has it as ended.
+"""Live agents whose run is missing in the database or recorded as ended.
 
-A restored backup leaves such agents behind: they were started after it was made. Each run's folder keeps a copy of what
-the database knew of the run at its start, so that a supervisor can put the run on record again.
+A restored backup leaves such agents behind: they started after the backup was made. Each run's folder keeps a copy of
+the run's record from its start, so that a supervisor can record the run again.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
     R = TypeVar("R", bound=Record)
 
-#: The copy, in the folder of a run.
+#: Name of the copy in the folder of a run.
 RECORD = "run.json"
 LONGEST = 1 << 20
-#: How long an agent that has ended may take to be gone.
+#: How long the processes of an ended agent may take to disappear.
 LEAVING_SECONDS = 5.0
 _KINDS = {"str": str, "int": int, "bool": bool, "float": float, "datetime": datetime, "None": type(None)}
 
 
 class Stray(NamedTuple):
-    """A live agent that the database does not have."""
+    """A live agent without a live run in the database."""
 
     place: str  # the folder of its run
     task_id: str
     number: int
-    known: Run | None  # as the database has it: ended
-    run: Run | None = None  # as it was begun; none: its folder does not tell
+    known: Run | None  # the run in the database, which has ended
+    run: Run | None = None  # the run as it began; None if its folder has no valid copy
     workspace: Workspace | None = None
 
     @property
@@ -59,18 +59,18 @@ class Stray(NamedTuple):
 
     @property
     def cwd(self) -> str:
-        """The directory that it works in; empty: nobody knows."""
+        """Return the directory where it works. Return "" if unknown."""
         begun = self.run or self.known
         return begun.workspace if begun is not None else ""
 
 
 def living(home: Home) -> list[tuple[str, int]]:
-    """The task and number of every run of a home in which something lives."""
+    """Return task and number of every run of a home that has a live process."""
     return [(task, number) for task in _names(home.tasks) for number in living_runs(home.task(task))]
 
 
 def living_runs(folder: str) -> list[int]:
-    """The numbers of the runs of one task's folder in which something lives."""
+    """Return the numbers of the runs in a task's folder that have a live process."""
     found = []
     for number in _names(f"{folder}/runs"):
         with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def living_runs(folder: str) -> list[int]:
 
 
 def left_after_a_while(folder: str) -> list[int]:
-    """The runs of a task's folder that live after as long as an ended agent may need to be gone."""
+    """Return the runs in a task's folder that still live after the time that an ended agent may need to disappear."""
     give_up = time.monotonic() + LEAVING_SECONDS
     while (alive := living_runs(folder)) and time.monotonic() < give_up:
         time.sleep(0.02)
@@ -88,7 +88,7 @@ def left_after_a_while(folder: str) -> list[int]:
 
 
 def strays_among(home: Home, store: Store, found: Iterable[tuple[str, int]]) -> list[Stray]:
-    """Those of the living whose run the database does not have as live."""
+    """Return those of the live runs that the database does not have as live."""
     strays = []
     for task_id, number in found:
         known = store.runs.get(f"{task_id}/{number}")
@@ -100,13 +100,13 @@ def strays_among(home: Home, store: Store, found: Iterable[tuple[str, int]]) -> 
 
 
 def keep_record(home: Home, run: Run, workspace: Workspace | None) -> None:
-    """Keep a copy of a run that begins, and of its worktree, in its folder. Raises OSError."""
+    """Keep a copy of a run that begins, and of its worktree, in the run's folder. Raises OSError."""
     told = {"run": _plain(run), "workspace": _plain(workspace) if workspace is not None else None}
     _folder(home, run.task_id, run.number).write(RECORD, encode(told).encode("utf-8", "replace"))
 
 
 def _read_record(home: Home, task_id: str, number: int) -> tuple[Run | None, Workspace | None]:
-    """What the copy says; nothing where there is none, or one that no fleet wrote."""
+    """Return the run and worktree in the copy. Return None for both if the copy is missing or invalid."""
     try:
         data = _folder(home, task_id, number).read(RECORD, LONGEST) or b""
         told = decode(data.decode())
@@ -129,7 +129,7 @@ def _plain(record: Record) -> dict[str, Any]:
 
 
 def _made(kind: type[R], told: dict[str, Any]) -> R:
-    """A record of plain data, whose agent may have written it. Raises ValueError, TypeError."""
+    """Return a record from plain data that an agent may have written. Raises ValueError, TypeError."""
     values = {}
     for name, words in kind.__annotations__.items():
         if name not in told:
@@ -146,6 +146,6 @@ def _made(kind: type[R], told: dict[str, Any]) -> R:
 
 def _names(folder: str) -> list[str]:
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - paths of the home are strings
+        return sorted(os.listdir(folder))  # noqa: PTH208 - the paths of the home are strings
     except OSError:
         return []

@@ -1,4 +1,4 @@
-"""The supervisor: claims what fits, follows what runs, and goes on whatever a single run does."""
+"""The supervisor: claims tasks that fit, follows their runs, and continues whatever happens to a single run."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: What the start of an agent does not need. It is loaded soon after, because an update may replace it on disk later.
+#: Modules that the start of an agent does not need. They are loaded soon after, before an update can replace them.
 LOADED_LATER = ("fleet.engine.scope.lookout", "fleet.engine.finishing")
 
 FOLD_SECONDS = 1.0
-#: How often the supervisor looks for answers that people wrote into files.
+#: How often the supervisor looks for answers that users wrote into files.
 ANSWERS_SECONDS = 2.0
-#: How often it is looked whether another machine still tells of itself as this host.
+#: How often to check whether another machine works with this host's id.
 ARRIVE_SECONDS = 0.5
-#: How often runs that are still followed at the end are cancelled.
+#: How often to cancel runs that are still followed at the end.
 CANCEL_SECONDS = 1.0
 
 
 def load_rest() -> None:
-    """Import what agents at work need of fleet, and their end."""
+    """Import the modules that follow live agents and end their runs."""
     for name in LOADED_LATER:
         importlib.import_module(name)
 
 
 class Supervisor:
-    """Works until it is told to stop; agents go on living without it."""
+    """Claims and follows tasks until it is stopped. Agents live on without it."""
 
     def __init__(
         self,
@@ -100,12 +100,12 @@ class Supervisor:
         self._again_at: datetime | None = None
         self._told: list[str] = []
         self._pages = Pages(context.store.ports, context.home, context.redactor)
-        self._at_once = pool.USUAL  # what the tasks of the pool last said
+        self._at_once = pool.USUAL  # the last value that tasks of the pool set
 
     async def serve(self) -> None:
-        """Recover what an earlier supervisor left, then claim and follow until `stop`.
+        """Recover the runs of an earlier supervisor, then claim and follow tasks until `stop`.
 
-        Raises HostTaken, and DatabaseReplaced or HomeReplaced once the home or its database is another; agents live on.
+        Raises HostTaken, and DatabaseReplaced or HomeReplaced if the home or its database was replaced. Agents live on.
         """
         store = self._context.store
         await self._arrive()
@@ -138,7 +138,7 @@ class Supervisor:
             raise store.why_ended
 
     def stop(self, *, stop_agents: bool = False) -> None:
-        """Claim nothing more and end; agents go on, or are stopped first. May be called twice, or early."""
+        """Stop claiming and end. Agents continue, or are stopped first. Calling this early or twice is safe."""
         self._stop_agents = self._stop_agents or stop_agents
         self._stopping.set()
         self._woken.set()
@@ -168,7 +168,7 @@ class Supervisor:
         return min(poll, max(0.01, (self._again_at - self._context.now()).total_seconds()))
 
     def _tell(self, reasons: list[str]) -> None:
-        """Say why nothing more is started, once per reason and not every two seconds."""
+        """Log why no more agents are started, once for each reason."""
         lasting = [reason for reason in reasons if "slots" not in reason and "one after the other" not in reason]
         for reason in lasting:
             if reason not in self._told:
@@ -176,21 +176,21 @@ class Supervisor:
         self._told = lasting
 
     async def _arrive(self) -> None:
-        """Before anything is touched: be the only machine with this host's id. Raises HostTaken."""
+        """Make sure, before changing anything, that no other machine uses this host's id. Raises HostTaken."""
         while not self._stopping.is_set():
             wait = ARRIVE_SECONDS
             try:
                 wait = await self._context.store.call(self._context.cluster.take_host, self._presence.tell)
                 if not wait:
                     return
-                self._report.serves()  # what it waits for passes
+                self._report.serves()  # it waits only for a limited time
             except StoreAway as error:
                 self._report.waits(error)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), min(wait, ARRIVE_SECONDS))
 
     async def _begin(self) -> None:
-        """Take the home's place, and read and write the database once."""
+        """Update the recorded place of the home, and read and write the database once."""
         context, store = self._context, self._context.store
         await store.call(take_place, context.home, store.ports, context.owner)
         await self._show_host()
@@ -199,7 +199,7 @@ class Supervisor:
 
     async def _recover(self) -> None:
         recovery = Recovery(self._context)
-        async for runner, work in recovery.strays():  # first: a run that goes on is not given back below
+        async for runner, work in recovery.strays():  # first, so that a run that continues is not given back below
             self._follow(runner, work)
         async for runner, work in recovery.runs(self._runners):
             self._follow(runner, work)
@@ -220,7 +220,7 @@ class Supervisor:
         self._pass_on(messages, held)
         reasons: list[str] = []
         soon: list[datetime | None] = []
-        for mode in (INTERACTIVE, HEADLESS, POOLED):  # each has slots of its own
+        for mode in (INTERACTIVE, HEADLESS, POOLED):  # each has its own slots
             situation = self._watch.narrow(found, self._running(), mode, self._pool_room())
             room = admission.admit(context.settings, situation, mode)
             reasons += room.reasons
@@ -230,7 +230,7 @@ class Supervisor:
         self._again_at = min((at for at in soon if at is not None), default=None)
 
     def _looked(self, ids: tuple[str, ...]) -> tuple[list[Message], list[Task], Situation]:
-        """What there is for agents that work, how their tasks stand, and whether others may start."""
+        """Return messages for live agents, the state of their tasks, and the facts about starting others."""
         context, store = self._context, self._context.store
         messages = store.messages.find(state=Delivery.QUEUED) if ids else []
         held = store.tasks.find(Filter(ids=ids), sort="id") if ids else []
@@ -260,7 +260,7 @@ class Supervisor:
         return runner.live if runner is not None else None
 
     async def _claim(self, room: admission.Room) -> int:
-        """Take what there is room for, and start it; how much the queue had."""
+        """Claim tasks for the available room and start them. Return how many tasks the queue had."""
         context, store = self._context, self._context.store
         ttl = timedelta(seconds=context.settings.supervisor.claim_seconds)
         asked = context.cluster.leases.now()
@@ -292,7 +292,7 @@ class Supervisor:
             await work
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # one run's bug must not stop the others; its agent is ended, its task settled
+        except Exception as error:  # a bug in one run must not stop others; its agent is ended, its task settled
             log.exception("following %s failed", key)
             await runner.give_up(error)
         finally:
@@ -306,7 +306,7 @@ class Supervisor:
             self._woken.set()
 
     def _pass_on(self, messages: list[Message], held: list[Task]) -> None:
-        """Notice messages, requests to stop, and tasks that were ended by hand."""
+        """Pass on messages, requests to stop, and tasks that users closed or agents handed in."""
         for message in messages:
             if message.task_id in self._runners:
                 self._runners[message.task_id].hand(message)
@@ -320,7 +320,7 @@ class Supervisor:
                 runner.note_hand_in()
 
     async def _beat(self) -> None:
-        """Keep what was read, renew claims, give back what others let expire."""
+        """Store folded runs, renew claims, and give back tasks whose claims others let expire."""
         store = self._context.store
         renewed = looked = 0.0
         while True:
@@ -334,7 +334,7 @@ class Supervisor:
                 renewed, was_away = now, store.is_away
                 await self._guarded(self._renew)
                 if store.is_away:
-                    continue  # nothing else is of use before claims are renewed again
+                    continue  # nothing else works before claims are renewed
                 if was_away:
                     self._woken.set()
             await self._guarded(self._keep_folded)
@@ -348,7 +348,7 @@ class Supervisor:
                 await self._guarded(self._remove_raw)
 
     async def _confirm(self) -> None:
-        """Check that commands still work on this home and this database."""
+        """Check that the home and the database are still the ones this supervisor started with."""
         store = self._context.store
         try:
             self._check_home()
@@ -364,7 +364,7 @@ class Supervisor:
         store, runners = self._context.store, list(self._runners.values())
         for runner in runners:
             await runner.note_heard()
-        # What was read is kept only once the messages in it count as delivered: nobody reads it again.
+        # A run is stored after its messages count as delivered, because that output is not read again.
         dirty = [r for r in runners if r.live is not None and r.live.dirty and not r.live.delivered]
         if not dirty:
             return
@@ -423,10 +423,10 @@ class Supervisor:
         await asyncio.gather(*(runner.hold_still() for runner in self._runners.values()))
         if self._context.store.why_ended is None:
             await self._guarded(self._keep_folded)
-            await self._guarded(self._renew)  # whoever comes after us has the most time before agents stand still
+            await self._guarded(self._renew)  # gives the next supervisor the most time before agents freeze
             await self._guarded(self._leave)
-        git.end_reading()  # nobody waits for it any more, and it would take as long as agents' files are large
-        while self._tasks:  # again: up to Python 3.11 `asyncio.wait_for` can swallow a cancellation
+        git.end_reading()  # nothing needs the result, and reading would take as long as agents' files are large
+        while self._tasks:  # repeatedly: up to Python 3.11 `asyncio.wait_for` can swallow a cancellation
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=CANCEL_SECONDS)
@@ -435,18 +435,18 @@ class Supervisor:
         await self._context.store.call(self._presence.leave, len(self._runners))
 
     async def _guarded(self, work: Any) -> None:
-        """Do something that may fail without ending the supervisor: the next look tries again."""
+        """Run `work`. A failure does not end the supervisor: the next call tries again."""
         try:
             await work()
         except (StoreAway, DatabaseReplaced):
-            pass  # that was noted, and what goes on when it is back
+            pass  # already noted; the work continues after the outage
         except FleetError as error:
             log.warning("%s", error)
-        except Exception:  # the supervisor's own bulkhead
+        except Exception:  # a bug must not end the supervisor
             log.exception("%s failed", getattr(work, "__name__", work))
 
     async def _persist(self, work: Any, *, refuses: bool = False) -> None:
-        """Do something until it works; with `refuses` raise a fault of the database that does not pass by itself."""
+        """Run `work` until it succeeds. With `refuses` raise a fault of the database that does not pass on its own."""
         while not self._stopping.is_set():
             try:
                 await work()
@@ -457,7 +457,7 @@ class Supervisor:
                 if refuses and not passes:
                     raise
                 self._report.waits(error)
-                if not isinstance(error, StoreAway | DatabaseReplaced):  # that was noted
+                if not isinstance(error, StoreAway | DatabaseReplaced):  # already noted
                     log.warning("recovery waits: %s", error)
                 await self._pause()
             else:
