@@ -1,1 +1,1 @@
-"""The queue's port and its adapters, one file each."""
+"""Storage ports for the queue, and their adapters for SQLite, PostgreSQL and beads."""

@@ -1,4 +1,7 @@
-"""The store: tasks and their history in one SQL database, a port for each noun, imported when it is first used."""
+"""The store: tasks and their history in one SQL database.
+
+Each noun has its own port, which is imported on first use.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,11 @@ if TYPE_CHECKING:
 
 
 class Store(ABC):
-    """Tasks and their history. Processes may share it, and supervisors.
+    """Tasks and their history.
 
-    Every writing method of a port is one transaction, or part of the one that `atomic` opened.
-    `bd` is called hundreds of times, and pays only for the ports that it uses.
+    Processes and supervisors may share a store. Each writing method of a port is one transaction, or joins the one that
+    `atomic` opened. Ports are created on first use because `bd` is called hundreds of times and needs only a few of
+    them.
     """
 
     is_shared: bool
@@ -45,31 +49,40 @@ class Store(ABC):
         self._search = search
 
     def close(self) -> None:
-        """Let go of the database; safe to call twice."""
+        """Close the database. A second call does nothing."""
         self.connection.close()
 
     def confirm(self) -> None:  # noqa: B027 - a server is not replaced
-        """Raise DatabaseReplaced if commands that start now would work on another database than this one."""
+        """Raise DatabaseReplaced if commands that start now would open a different database."""
 
     def was_moved(self) -> bool:
-        """Whether all of it was moved to another queue: what is here can be read, and each write raises QueueMoved."""
+        """Return True if the whole queue was moved to another one.
+
+        A moved queue can still be read, but each write raises QueueMoved.
+        """
         return bool(Statements(self.connection, "moving").rows("is_sealed")[0][0])
 
     def atomic(self) -> AbstractContextManager[None]:
-        """All of the writes inside, or none; nested ones join. Reads inside see them."""
+        """Commit all writes inside the block or none.
+
+        Nested blocks join the outer one. Reads inside the block see its writes.
+        """
         return self.connection.writing()
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Reads inside see one moment."""
+        """Let all reads inside the block see the same snapshot."""
         return self.connection.reading()
 
     @abstractmethod
     def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
-        """While inside, `call` is called from another thread when somebody wrote something: a hint, and no promise."""
+        """Call `call` from another thread after writes by others, until the block ends.
+
+        Calls are hints: fleet does not guarantee one for each write.
+        """
 
     @abstractmethod
     def health(self) -> list[Vital]:
-        """What this queue says of its own health; reads all of it, never raises, and changes nothing."""
+        """Return health checks of this queue. Reads the whole queue, changes nothing and never raises."""
 
     @cached_property
     def tasks(self) -> SqlTasks:
@@ -179,7 +192,7 @@ class Store(ABC):
 
 
 class SqlConfig:
-    """A row for each of bd's settings that was made."""
+    """The bd settings, one row for each setting that was set."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
@@ -189,7 +202,7 @@ class SqlConfig:
         return dict(self._sql.rows("config"))
 
     def set(self, key: str, value: str | None) -> None:
-        """Make or, with None, forget a setting."""
+        """Set a setting, or delete it if `value` is None."""
         with self._db.writing():
             if value is None:
                 self._sql.rows("unset_config", key=key)

@@ -1,8 +1,9 @@
-"""Tasks in beads: bd has them, and the home's SQLite file has a copy with all that bd has no room for.
+"""The store for tasks in beads: bd holds the tasks, and the home's SQLite file holds a copy.
 
-Reads look whether bd changed, which costs no process, and bring the copy up to date if so. Writes happen in the copy,
-and bd is told of them before they are committed; what bd refuses is taken back. Claims, tokens and history are the
-file's own: bd has been seen to give one task to two, and a row in the file decides.
+The copy also holds the data that bd cannot store. Reads check whether bd changed, without starting a process, and
+update the copy if it did. Writes go to the copy first. fleet passes them to bd before the commit and rolls back if bd
+refuses them. Claims, tokens and history exist only in the file: bd has been seen to give one task to two claimants, so
+a row in the file decides.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class BeadsStore(Store):
-    """The tasks of a `.beads` folder, with the claims and the settings of one home."""
+    """The tasks of a `.beads` folder, with the claims and settings of one home."""
 
     is_shared = False
     connection: BeadsConnection
@@ -94,7 +95,7 @@ class BeadsStore(Store):
 
 
 class BeadsConfig(SqlConfig):
-    """bd's settings, without those of the copy itself."""
+    """The bd settings, without the internal settings of the copy."""
 
     def all(self) -> dict[str, str]:
         hidden = (SEEN, PROGRAM, OWNER, SETTINGS)
@@ -102,7 +103,10 @@ class BeadsConfig(SqlConfig):
 
 
 class BeadsClaims(SqlClaims):
-    """The file's own claims, each of which bd has to agree to. Other writes reach bd with their whole transaction."""
+    """Claims in the file that bd must confirm.
+
+    All other writes reach bd at the end of their transaction.
+    """
 
     def __init__(
         self, connection: SqlConnection, now: Clock, tasks: SqlTasks, search: Search, committed: Store, mirror: Mirror
@@ -127,7 +131,7 @@ class BeadsClaims(SqlClaims):
                 else:
                     mirror.note_given(before, after)
             for claim in claims:
-                if claim.task.id not in known:  # bd hears of it at the end of this transaction, not before
+                if claim.task.id not in known:  # bd gets this task only at the end of this transaction
                     self._tasks.save(claim.task.freed(self._now()))
         return [claim for claim in claims if claim.task.id in known and claim.task.id not in lost]
 
@@ -148,7 +152,7 @@ class BeadsClaims(SqlClaims):
             return [*super().reap(spare=spare), *strays]
 
     def _retaken(self, claim: Claim) -> Claim:
-        """A claim that goes on. What bd put back among the open tasks meanwhile (`bd reclaim`) is taken there again."""
+        """Return the renewed claim, with its task claimed again if bd reopened it meanwhile (`bd reclaim`)."""
         if not _is_dropped(claim.task):
             return claim
         tasks = self._tasks
@@ -158,11 +162,11 @@ class BeadsClaims(SqlClaims):
                 if _is_dropped(task):
                     tasks.save(task.moved(Status.IN_PROGRESS, self._now()).replace(assignee=claim.owner))
                 return claim_of(tasks.get(task.id))
-        except FleetError as error:  # whoever has it in bd is seen at the next look, and the claim is lost then
+        except FleetError as error:  # the next read finds the new holder in bd, and the claim is lost then
             log.info("bd does not give %s back to its holder: %s", claim.task.id, error)
             return claim
 
 
 def _is_dropped(task: Task) -> bool:
-    """Whether bd says of a task that is held here that it is open and nobody's."""
+    """Return True if bd lists a task that we hold as open and unassigned."""
     return task.status == Status.OPEN and not task.assignee

@@ -1,4 +1,7 @@
-"""The home's SQLite file where bd has the tasks: looks at bd before it reads, and tells bd before it commits."""
+"""The connection to the home's SQLite file if bd holds the tasks.
+
+The connection checks bd for changes before it reads and passes writes to bd before it commits.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-#: How often a transaction begins anew because bd changed while it waited for its turn.
+#: How often a transaction restarts because bd changed while the transaction waited for the lock.
 TRIES = 5
 
 
 class Written(NamedTuple):
-    """One thing that a transaction wrote: a task, an edge, a comment, a setting, and what it is called."""
+    """One item that a transaction wrote: its kind (task, edge, comment or setting) and its keys."""
 
     kind: str
     one: str
@@ -26,23 +29,26 @@ class Written(NamedTuple):
 
 
 class Keeper(Protocol):
-    """Who keeps the file and bd in step."""
+    """A component that keeps the file and bd in sync."""
 
     def look(self) -> None:
-        """Bring the file up to date with bd, if bd changed."""
+        """Update the file from bd if bd changed."""
 
     def is_behind(self) -> bool:
-        """Whether bd changed since the file was brought up to date."""
+        """Return True if bd changed since the last update of the file."""
 
     def tell(self, written: list[Written]) -> None:
-        """Make bd have what the open transaction wrote. Raises when bd will not: the transaction is taken back."""
+        """Apply the open transaction's writes to bd.
+
+        Raises if bd refuses them; the transaction is then rolled back.
+        """
 
     def take_back(self) -> None:
-        """Undo what bd was asked while a transaction was open that has been taken back."""
+        """Undo in bd the calls made for a transaction that was rolled back."""
 
 
 class BeadsConnection(Connection):
-    """A connection whose transactions bd has a part in. Without a keeper it is like any other."""
+    """A connection whose transactions include bd. Without a keeper it behaves like a plain connection."""
 
     def __init__(
         self,
@@ -58,14 +64,14 @@ class BeadsConnection(Connection):
         self._sql = named_sql.load("beads", "mirror")
 
     def watch(self, keeper: Keeper) -> None:
-        """Let a keeper have its part in each transaction from now on."""
+        """Involve a keeper in each transaction from now on."""
         for statement in named_sql.load("beads", "triggers").values():
             self.rows(statement)
         self._keeper, self._watching = keeper, True
 
     @contextmanager
     def unwatched(self) -> Iterator[None]:
-        """What is written inside is what bd has already."""
+        """Suspend the keeper inside the block, for writes that bd already has."""
         before, self._watching = self._watching, False
         try:
             yield
@@ -78,7 +84,7 @@ class BeadsConnection(Connection):
         return super().rows(sql, values)
 
     def block(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the mirror's own."""
+        """Run a statement from the mirror's SQL file."""
         return super().rows(self._sql[name], values)
 
     def writing(self, *, durable: bool = True, alone: bool = True) -> Transaction:
@@ -106,7 +112,7 @@ class BeadsConnection(Connection):
         return None
 
     def tell(self) -> None:
-        """Let bd know what the outermost transaction wrote, before it is committed."""
+        """Pass the writes of the outermost transaction to bd, before they are committed."""
         if self._depth != 1 or not self._watching or self._keeper is None:
             return
         with self.unwatched():
@@ -116,14 +122,14 @@ class BeadsConnection(Connection):
                 self.block("forget_written")
 
     def take_back(self) -> None:
-        """Let bd know that the outermost transaction has come to nothing."""
+        """Tell bd that the outermost transaction was rolled back."""
         if not self._depth and self._watching and self._keeper is not None:
             with self.unwatched():
                 self._keeper.take_back()
 
 
 class Watched(Transaction):
-    """A write transaction that ends only once bd has what it wrote."""
+    """A write transaction that commits only after bd has accepted its writes."""
 
     def __init__(self, connection: BeadsConnection, how: str, durable: bool) -> None:
         super().__init__(connection, how, durable)

@@ -1,4 +1,4 @@
-"""What bd's export says otherwise than the home's file: found by reading alone, nothing is written to either."""
+"""Differences between bd's export and the home's file. Comparing only reads; it writes to neither."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from fleet.store.base import Store
 
 SECOND = timedelta(seconds=1)
-#: How much of a value is told.
+#: Longest value shown in a difference.
 LONGEST_SHOWN = 60
 _NONE = object()
 
 
 class Known(NamedTuple):
-    """All that the file has of one task."""
+    """A task of the file with its edges and comments."""
 
     task: Task
     edges: list[Edge]
@@ -34,12 +34,12 @@ class Known(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The tasks that bd lacks, those that it has otherwise, and those that it alone has."""
+    """Tasks that are missing in bd, tasks that differ there, and tasks that only bd has."""
 
     missing: list[str]
-    other: dict[str, list[Comment]]  # with what was said of each and bd can be told besides
+    other: dict[str, list[Comment]]  # the comments of each that bd lacks
     foreign: list[str]
-    how: dict[str, list[str]]  # in what the others are so
+    how: dict[str, list[str]]  # the ways in which each differs, in words
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.other or self.foreign)
@@ -51,7 +51,7 @@ class Difference(NamedTuple):
 
 
 def known_in(store: Store) -> dict[str, Known]:
-    """Every task of the file, with what it needs and what was said of it, as bd can have it."""
+    """Return each task of the file with its edges and comments, in the form that bd can store."""
     found = {task.id: Known(task, [], []) for task in store.tasks.find(Filter(), sort="id")}
     for edge in store.edges.find():
         found[edge.task].edges.append(edge)
@@ -62,7 +62,7 @@ def known_in(store: Store) -> dict[str, Known]:
 
 
 def difference(export: str, known: dict[str, Known]) -> Difference:
-    """What would change in the file if it were brought up to date with bd; what is empty would change nothing."""
+    """Return the changes that an update from bd would make to the file. The result is falsy if there are none."""
     told = {found["id"]: found for found in issues_in(export)}
     other, how = {}, {}
     for key, mine in known.items():
@@ -75,14 +75,14 @@ def difference(export: str, known: dict[str, Known]) -> Difference:
 
 
 def _otherwise(mine: Known, found: dict[str, Any], known: dict[str, Known]) -> list[str]:
-    """In what bd's task is another than ours, in words; empty where it is the same."""
+    """Return the differences between bd's task and ours, in words. Return an empty list if they are the same."""
     now = mine.task.created_at
     words = list(_fields(mine.task, task_from(found, mine.task, now)))
     if _unsaid(mine, found) or len(comments_from(found, now)) != len(mine.comments):
         words.append("comments")
     have, told = {(each.task, each.needs): each for each in mine.edges}, edges_from(found, now)
     lost = any(ends not in told or not is_same_edge(edge, told[ends]) for ends, edge in have.items())
-    # What needs a task that is nowhere cannot be here.
+    # The file cannot hold an edge to a task that does not exist.
     if lost or any(ends not in have and (ends[1] in known or ends[1].startswith(EXTERNAL)) for ends in told):
         words.append("dependencies")
     return words
@@ -107,7 +107,11 @@ def _shown(value: Any) -> str:
 
 
 def _apart(comment: Comment, said: set[tuple[Any, ...]]) -> Comment:
-    """What bd takes for a word of its own: two that are the same within a second are one to it."""
+    """Return the comment with a time that bd can tell apart.
+
+    bd merges comments with the same author and text within one second, so a repeated comment moves to the next free
+    second.
+    """
     at = comment.created_at.replace(microsecond=0)
     while (same := (comment.task_id, comment.author, comment.text, at)) in said:
         at += SECOND
@@ -116,7 +120,10 @@ def _apart(comment: Comment, said: set[tuple[Any, ...]]) -> Comment:
 
 
 def _unsaid(mine: Known, found: dict[str, Any]) -> list[Comment]:
-    """What was said of a task and bd has not; it gives comments ids and times of its own."""
+    """Return the comments that bd lacks.
+
+    Comments are compared by author and text, because bd assigns its own ids and times.
+    """
     said = Counter((each.author, each.text) for each in comments_from(found, mine.task.created_at))
     unsaid = []
     for each in mine.comments:

@@ -1,4 +1,4 @@
-"""A bd that is made to have every task that the home's file has, and no other: for a queue that is moved into it."""
+"""Filling bd with exactly the tasks of the home's file, for a queue that moves into bd."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
     from fleet.store.beads_program import Bd
 
 PART = 500
-#: How many tasks one call may name.
+#: Maximum number of tasks in one call.
 MOST_IDS = 100
-#: Settings of the queue that bd goes by too; its prefix it is given when its folder is made, and never again.
+#: Settings of the queue that bd also uses. bd gets its prefix when its folder is created and never again.
 PREFIX = "issue_prefix"
 SETTINGS = ("status.custom", "types.custom")
-#: bd's setting that says which queue it has the tasks of.
+#: The bd setting that names the queue whose tasks bd holds.
 NAME = "custom.fleet_queue"
 
 
 def fill(bd: Bd, store: Store, name: str, *, keep: Callable[[str], None], tell: Callable[[str, int], None]) -> None:
-    """Make bd have all tasks with what they need and what was said of them; what it alone has is deleted there.
+    """Make bd hold exactly the file's tasks, with their edges and comments.
 
-    Of a bd that has other tasks or has them otherwise, all is handed to `keep` first. Call it with the queue's lock.
-    Raises IllegalMove for a bd with tasks of another queue, StoreFault where not all arrived, Refused, StoreAway.
+    Tasks that only bd has are deleted there. If bd has extra or different tasks, `keep` first gets bd's whole export.
+    Hold the queue's lock during the call. Raises IllegalMove if bd holds tasks of another queue. Raises StoreFault if
+    not all tasks arrived, and Refused or StoreAway if bd fails.
     """
     _settle(bd, store.config.all())
     known, export = known_in(store), bd.run("export", "--all")
@@ -43,8 +44,8 @@ def fill(bd: Bd, store: Store, name: str, *, keep: Callable[[str], None], tell: 
     if found.foreign or found.other:
         keep(export)
     _set(bd, NAME, name)
-    # An import adds labels, comments and edges, and takes none away: then a task is deleted and made anew. bd changes
-    # what others say of one that it deletes, so those are imported a last time.
+    # An import adds labels, comments and edges but removes none, so a differing task is deleted and imported again.
+    # Deleting a task changes what other tasks say about it in bd, so the last round imports those again.
     for anew in (False, True, False):
         if not found:
             return
@@ -55,19 +56,19 @@ def fill(bd: Bd, store: Store, name: str, *, keep: Callable[[str], None], tell: 
 
 
 def compare(bd: Bd, store: Store) -> None:
-    """See that bd has what the file has, and nothing else. Raises StoreFault, StoreAway."""
+    """Raise StoreFault unless bd holds exactly the tasks of the file. Raises StoreAway if bd does not answer."""
     if found := difference(bd.run("export", "--all"), known_in(store)):
         raise unlike(found)
 
 
 def sign(bd: Bd, name: str) -> None:
-    """Have bd say which queue its tasks are of, so that they can come back to it."""
+    """Record in bd which queue its tasks belong to, so that they can move back to that queue."""
     if _setting(bd, NAME) != name:
         _set(bd, NAME, name)
 
 
 def unlike(found: Difference) -> StoreFault:
-    """The fault of a bd that has not the same tasks."""
+    """Return the error for a bd whose tasks differ from the file's."""
     hint = "nothing was switched; call it again, and report it if it stays so."
     return StoreFault(f"tasks did not arrive whole: {found}", hint=hint)
 
@@ -115,7 +116,7 @@ def _set(bd: Bd, key: str, value: str) -> None:
 
 
 def _in_order(known: dict[str, Known]) -> list[str]:
-    """The tasks, each after those that it needs; where they need each other in a circle, as they come."""
+    """Return the ids of the tasks, each after the tasks that it needs. A cycle is broken at its first task."""
     begun, ordered = set[str](), dict[str, None]()
     for first in known:
         todo = [first]

@@ -1,4 +1,4 @@
-"""The `.beads` folder: how it is made, and how its files tell that something was written."""
+"""The `.beads` folder: creating it, locking it, and detecting writes to it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ TURN_SECONDS = 30.0
 
 
 def make(bd: Bd, prefix: str = PREFIX) -> None:
-    """Let bd make its folder, with what ids in it begin with. Raises HomeRefused when it did not."""
-    # Of git, of agents' files and of hooks in a repository fleet keeps track itself.
+    """Create bd's folder with `prefix` as the prefix of its ids. Raises HomeRefused if bd created none."""
+    # fleet itself manages git, agent files and hooks in a repository.
     bd.run("init", "--prefix", prefix, "--skip-hooks", "--skip-agents", "--quiet")
     if not os.path.isdir(bd.folder):  # noqa: PTH112
         raise HomeRefused(f"bd made no {bd.folder}", hint="run `bd init` there yourself, and look at what it says.")
 
 
 def fingerprint(folder: str) -> str:
-    """What differs after every write and stays the same else; empty where the files are elsewhere.
+    """Return a string that changes with each write and only then. It is empty if the data is elsewhere.
 
-    It is the root of each database, which reading leaves alone, and how much was written since it was noted.
+    The string contains the root of each database, which reads do not change. It also contains the size of the journal
+    written since.
     """
     found = []
     for manifest in sorted(glob.glob(f"{glob.escape(folder)}/embeddeddolt/*/.dolt/noms/manifest")):  # noqa: PTH207
@@ -46,9 +47,10 @@ def fingerprint(folder: str) -> str:
 
 
 def take_turn(folder: str, *, seconds: float = TURN_SECONDS) -> int:
-    """A file that is open and locked: nobody of fleet's writes with bd until it is closed.
+    """Lock the folder's lock file and return its descriptor.
 
-    It is a courtesy that makes others' writes visible at once: after so many seconds it is not waited for any longer.
+    Other fleet processes do not write with bd until the descriptor is closed. The lock only makes the writes of others
+    visible at once, so fleet stops waiting for it after `seconds`.
     """
     file = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with suppress(OSError):
@@ -58,7 +60,7 @@ def take_turn(folder: str, *, seconds: float = TURN_SECONDS) -> int:
 
 @contextmanager
 def turn(folder: str) -> Iterator[int]:
-    """While inside, nobody of fleet's writes with bd; the file that says so."""
+    """Hold the lock for writes with bd inside the block. Yields the descriptor of the lock file."""
     file = take_turn(folder)
     try:
         yield file
@@ -67,14 +69,14 @@ def turn(folder: str) -> Iterator[int]:
 
 
 def stamp(path: str) -> str:
-    """What tells one installation of a program from another."""
+    """Return a string that identifies one installation of a program."""
     found = os.stat(path)  # noqa: PTH116
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
 
 
 @contextmanager
 def listening(folder: str, call: Callable[[], None]) -> Iterator[None]:
-    """While inside, `call` is called from another thread after the folder was written to."""
+    """Call `call` from another thread after each write to the folder, until the block ends."""
     over = threading.Event()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Tasks in bd's JSON, both ways: what bd's export says of one, and the line that its import takes."""
+"""Conversion between tasks and bd's JSON: lines of the export, and lines for the import."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 _KNOWN = KNOWN | {"wisp_plane"}
-#: bd keeps whole seconds, rounded: what differs by no more is the same instant.
+#: bd rounds instants to whole seconds, so instants that differ by one second or less are equal.
 _ROUNDED = timedelta(seconds=1)
 
 
 def is_issue(found: Any) -> bool:
-    """Whether a line of the export is a task that fleet can have: its id names a folder and a word of a command."""
+    """Return True if a line of the export is a task that fleet can hold.
+
+    Its id must be safe as a folder name and as a command-line argument.
+    """
     if not isinstance(found, dict) or found.get("_type", "issue") != "issue" or found.get("status") == "tombstone":
         return False
     key = found.get("id")
@@ -31,7 +34,10 @@ def is_issue(found: Any) -> bool:
 
 
 def task_from(found: dict[str, Any], before: Task | None, now: datetime) -> Task:
-    """The task that an issue is, over what was known of it: what bd has no room for stays, and so do exact instants."""
+    """Return the task for an issue, based on the known task `before`.
+
+    Fields that bd cannot store and exact instants stay as they were.
+    """
     fields: dict[str, Any] = {ours: _text(found.get(name)) for name, ours in TEXTS.items()}
     fields |= {name: found.get(name) is True for name in FLAGS}
     fields |= {name: _instant(found.get(name)) for name in INSTANTS}
@@ -52,7 +58,7 @@ def task_from(found: dict[str, Any], before: Task | None, now: datetime) -> Task
 
 
 def edges_from(found: dict[str, Any], now: datetime) -> dict[tuple[str, str], Edge]:
-    """What an issue depends on, by the two ends."""
+    """Return the dependencies of an issue, by their two ends."""
     edges = {}
     for each in found.get("dependencies") or ():
         needs = _text(each.get("depends_on_id")) if isinstance(each, dict) else ""
@@ -86,7 +92,7 @@ def comments_from(found: dict[str, Any], now: datetime) -> list[Comment]:
 
 
 def line_of(task: Task, edges: Iterable[Edge] = (), comments: Iterable[Comment] = ()) -> str:
-    """The line of JSON that makes bd have this task."""
+    """Return the line of JSON that imports this task into bd."""
     found = {"_type": "issue", **issue(task, exact=True)}
     found.pop("claim_fence", None)
     needs = [edge(each, exact=True) for each in edges]
@@ -96,7 +102,10 @@ def line_of(task: Task, edges: Iterable[Edge] = (), comments: Iterable[Comment] 
 
 
 def _instants_kept(before: Task, after: Task) -> Task:
-    """What bd rounds, and what it dates by its own clock though nothing else changed, stays as it was known."""
+    """Return `after` with the known exact instants.
+
+    bd rounds instants, and it sets some by its own clock even if nothing else changed.
+    """
     exact = {}
     for name in INSTANTS:
         was, told = getattr(before, name), getattr(after, name)
@@ -110,7 +119,10 @@ def _instants_kept(before: Task, after: Task) -> Task:
 
 
 def _claims_kept(before: Task, after: Task) -> Task:
-    """A supervisor's claim goes on until somebody else holds the task in bd; a claim by hand is what bd says it is."""
+    """Return `after` with the claim that results from bd's status and assignee.
+
+    A supervisor's claim lasts until bd shows another holder. For a manual claim, bd decides.
+    """
     if (before.status, before.assignee) == (after.status, after.assignee):
         return after
     held = after.assignee if after.status == Status.IN_PROGRESS else ""
@@ -144,4 +156,4 @@ def _instant(value: Any) -> datetime | None:
         moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (TypeError, ValueError, OverflowError):
         return None
-    return moment if moment.year >= 1000 else None  # Go writes year 1 for what was never set
+    return moment if moment.year >= 1000 else None  # Go writes year 1 for unset times

@@ -1,4 +1,4 @@
-"""Keeps the home's SQLite file and bd in step: reads what others wrote in bd, and tells bd what fleet wrote."""
+"""Synchronization of the home's SQLite file with bd, in both directions."""
 
 from __future__ import annotations
 
@@ -33,39 +33,40 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Settings of the copy itself, which nobody else needs to see.
+#: Internal settings of the copy, hidden from users.
 SEEN, PROGRAM, OWNER = "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner"
-SETTINGS = "fleet.beads_settings"  # somebody is about to change bd's own, which was then as noted here
-#: Settings of bd that fleet goes by.
+#: Set while a bd setting is being changed. The value holds the state of bd's files before the change.
+SETTINGS = "fleet.beads_settings"
+#: bd settings that fleet uses.
 FOLLOWED = ("issue_prefix", "status.custom", "types.custom")
-#: After a write of ours bd is read again within so many seconds: somebody may have written at the same time.
+#: bd is read again this many seconds after our own write, because others may have written at the same time.
 CHECK_AFTER = 3.0
-#: Where bd's own files do not tell whether it changed (a server has them), it is read at most this often.
+#: If bd's files do not show changes because a server holds the data, bd is read at most this often.
 UNTOLD = 3.0
-#: A task that bd would not give out is left alone for so long.
+#: How long fleet leaves a task alone that bd refused to give out.
 LEFT_ALONE = timedelta(minutes=1)
-#: bd's leases last five minutes: each is renewed this often.
+#: bd's leases last five minutes. Each is renewed this often.
 BEAT_EVERY = 100.0
-#: How long one renewal may take: the claims themselves are the file's, and wait behind it.
+#: Longest time for one renewal. Claims live in the file, and their renewal waits for this call.
 LONGEST_BEAT = 20.0
 
 
 class Leases:
-    """When the lease of each task that we hold was last renewed."""
+    """The time of the last renewal of the lease of each task that we hold."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._beats: dict[str, float] = {}
 
     def renewed(self, task_id: str) -> None:
-        """Note that bd has just given, or renewed, the lease of a task."""
+        """Record that bd has just given or renewed the lease of a task."""
         self._beats[task_id] = self._now()
 
     def due(self, held: Iterable[str]) -> list[str]:
-        """Of all tasks that we hold, those to renew now, the longest unrenewed first.
+        """Return those of our tasks whose lease to renew now, the longest unrenewed first.
 
-        Each is a process, so it is a few at a time, and all that have waited for twice as long as they should. A task
-        that nobody here renewed is another supervisor's that we took over: it is due.
+        Each renewal starts a process, so a call returns only a few, plus all that are overdue by a factor of two. A
+        task that this process never renewed was taken over from another supervisor and is due.
         """
         now = self._now()
         self._beats = {key: self._beats.get(key, now - BEAT_EVERY) for key in held}
@@ -75,7 +76,10 @@ class Leases:
 
 
 class Mirror:
-    """The file as a copy of bd: the keeper of its connection. `committed` reads what was there before a transaction."""
+    """The sync between the file and bd, used as the keeper of the file's connection.
+
+    `committed` reads the state before the open transaction.
+    """
 
     def __init__(self, own: Store, committed: Store, file: BeadsConnection, folder: str) -> None:
         self.folder = folder
@@ -86,9 +90,9 @@ class Mirror:
         self._puller = Puller(own, lambda key: file.block("remove_comment", id=key))
         self._told: dict[str, Task] = {}
         self._wrote = False
-        self._foreign = False  # somebody else wrote while this transaction was open
+        self._foreign = False  # another process wrote to bd while this transaction was open
         self._mark = ""
-        self._given: list[Changed] = []  # what bd gave us while this transaction was open
+        self._given: list[Changed] = []  # claims that bd gave us while this transaction was open
         self._leases = Leases()
         self._seen: dict[str, Any] = {}
         self._bd: Bd | None = None
@@ -106,7 +110,7 @@ class Mirror:
 
     @property
     def fenced(self) -> bool:
-        """Whether this bd guards what others hold, and lets claims expire."""
+        """Return True if this bd protects tasks that others hold and lets claims expire."""
         assert self.bd
         return bool(self._facts.get("fenced"))
 
@@ -115,7 +119,7 @@ class Mirror:
             return
         with self._file.writing():
             if self._is_current():
-                return  # another process has done it meanwhile
+                return  # another process updated the file meanwhile
             mark = beads_folder.fingerprint(self.folder)
             first = not self.known(SEEN)
             self._puller.merge(self.bd.run("export", "--all"))
@@ -132,13 +136,13 @@ class Mirror:
         return not self._is_current()
 
     def tell(self, written: list[Written]) -> None:
-        """Make bd have what the open transaction wrote. Raises BadInput, StoreFault, AlreadyClaimed, ClaimLost."""
+        """Apply the open transaction's writes to bd. Raises BadInput, StoreFault, AlreadyClaimed, ClaimLost."""
         settings = [each.one for each in written if each.kind == "setting" and not each.one.startswith("fleet.")]
         if not settings and all(each.kind == "setting" for each in written):
             return
         changes = self._changes(written)
         if unfit := {new.id: found for old, new in changes.tasks if new and (found := bd_limits.faults(new, old))}:
-            raise bd_limits.refusal(unfit)  # it would take a number, and have another
+            raise bd_limits.refusal(unfit)  # otherwise bd would silently store a different number
         telling = Telling(self.bd, changes, fenced=self.fenced)
         if telling or settings:
             self._tell_all(telling, settings)
@@ -155,7 +159,7 @@ class Mirror:
                 Telling(self.bd, changes, fenced=self.fenced).run_anyway()
 
     def _tell_all(self, telling: Telling, settings: Sequence[str]) -> None:
-        """All of it or nothing, as far as bd can be made to take something back."""
+        """Apply all changes to bd. If one fails, undo the earlier ones as far as bd can."""
         try:
             with self.turn():
                 telling.run()
@@ -169,7 +173,7 @@ class Mirror:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Write with bd, and notice whether others did since this transaction began."""
+        """Hold bd's write lock inside the block and detect writes by others since this transaction began."""
         self._seen, self._wrote = {}, True
         with beads_folder.turn(self.folder):
             self._foreign |= beads_folder.fingerprint(self.folder) != self._mark
@@ -177,31 +181,37 @@ class Mirror:
             self._mark = beads_folder.fingerprint(self.folder)
 
     def note_owner(self, owner: str) -> None:
-        """Remember which supervisor claims here; call it inside a transaction."""
+        """Record the supervisor that claims here. Call it inside a transaction."""
         if self.known(OWNER).get("name") != owner:
             self._config.set(OWNER, encode({"name": owner}))
 
     def note_given(self, before: Task, after: Task) -> None:
-        """Remember what bd has agreed to, and nothing that it has not been told."""
+        """Record a claim that bd confirmed, with only the fields that bd was told."""
         told = before.replace(status=after.status, assignee=after.assignee, defer_until=after.defer_until)
         self._told[before.id] = told
         self._given.append(Changed(before, told))
         self._leases.renewed(before.id)
 
     def leave_alone(self, before: Task, why: str) -> None:
-        """Take a claim back that bd did not agree to, and do not try again at once."""
+        """Revert a claim that bd refused, and defer the task so that fleet does not retry at once."""
         after = before.replace(defer_until=self._own.now() + LEFT_ALONE, reason=f"bd did not give it out: {why}"[:500])
         self._own.tasks.save(after)
         self._told[before.id] = after
 
     def strays(self) -> list[Task]:
-        """What bd says our supervisor holds and no row here knows of: a kill came between the two."""
+        """Return tasks that bd assigns to our supervisor but that have no claim here.
+
+        A kill between the two writes leaves such tasks.
+        """
         owner = self.known(OWNER).get("name")
         held = self._own.tasks.find(Filter(statuses=(Status.IN_PROGRESS,), assignee=str(owner))) if owner else []
         return [task for task in held if not task.is_supervised]
 
     def beat(self, owners: dict[str, str]) -> None:
-        """Renew the leases in bd that are due; where it is away, later: the claims themselves are the file's."""
+        """Renew the leases in bd that are due.
+
+        If bd is unreachable, try later: the claims themselves are in the file.
+        """
         for key in self._leases.due(owners):
             try:
                 with beads_folder.turn(self.folder):
@@ -267,7 +277,7 @@ class Mirror:
         return not self._seen.get("own") or 0 <= age < CHECK_AFTER
 
     def _note(self, mark: str, *, own: bool) -> None:
-        # Our own writes are not told apart from others' by bd's files, hence the second look later.
+        # bd's files do not show who wrote, so our own write is followed by another check later.
         self._seen = {"mark": mark, "own": own, "at": time.time()}
         self._config.set(SEEN, encode(self._seen))
 
@@ -279,7 +289,7 @@ class Mirror:
         return found if isinstance(found, dict) else {}
 
     def _learn(self, program: str) -> None:
-        """What this bd is, asked once for each that is installed."""
+        """Record the version and abilities of this bd. fleet asks once for each installed program."""
         stamp = beads_folder.stamp(program)
         if (self._facts.get("program"), self._facts.get("stamp")) == (program, stamp):
             return

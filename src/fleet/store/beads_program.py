@@ -1,4 +1,4 @@
-"""The program `bd`: where it is, which family it is of, and asking it with a time limit, again when it was busy."""
+"""The program `bd`: finding it, detecting its abilities, and calling it with a time limit and retries."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import IO, Any
 
-#: How long one call may take, how long calls that found bd busy are repeated, and how much one may answer.
+#: Longest time for one call, longest time to retry calls that found bd busy, and largest answer in bytes.
 LONGEST, PATIENCE, LARGEST = 120.0, 45.0, 1 << 30
-#: The exit code with which bd says that a guard (`--if-assignee`) did not hold.
+#: bd's exit code for a guard (`--if-assignee`) that did not hold.
 GUARDED = 13
 
-#: What bd says when somebody else is writing, or its server cannot be reached just now.
+#: Messages of bd about another writer or a server that cannot be reached right now.
 _PASSING = re.compile(
     r"serializ|deadlock|try restarting|lock wait|\b1213\b|\b1205\b|database is locked|database is read.?only|"
     r"cannot update manifest|another process|locked by|lock held|timed? ?out|connection (refused|reset)|broken pipe|"
     r"bad connection|too many connections|unexpected eof|nothing to merge|optimistic lock",
     re.IGNORECASE,
 )
-#: The beginning of what fleet writes as `bin/bd`: not the program that is looked for.
+#: The start of fleet's own `bin/bd`, which is not the program to find.
 _OURS = b"# Written by fleet"
-#: What of the environment bd is given: enough to be found, to find its server, and to speak the user's language.
+#: Environment variables passed to bd: enough to be found, to reach its server and to use the user's language.
 _ALLOWED = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LC_\w+|TZ|TMPDIR|XDG_\w+|SSL_CERT_\w+|GIT_AUTHOR_\w+|"
     r"BEADS_DOLT_\w+|BEADS_PROXIED_\w+|BEADS_CREDENTIALS_FILE|GOGC|GOMEMLIMIT"
 )
-#: A bd lives for a quarter of a second: without collecting its garbage it takes a third less, and memory has a bound.
+#: A bd process lives for a quarter of a second. Without garbage collection it takes a third less; memory stays limited.
 _QUICK = {"GOGC": "off", "GOMEMLIMIT": "512MiB"}
 
 
 class Refused(StoreFault):
-    """bd would not do it, and would not another time."""
+    """bd refused a call, and a retry would not help."""
 
     def __init__(self, message: str, *, guarded: bool = False) -> None:
         super().__init__(f"bd refused: {message}", hint="`fleet bd show ID` tells what bd knows of a task.")
@@ -53,7 +53,7 @@ class Refused(StoreFault):
 
 
 class Answer(NamedTuple):
-    """How a call of bd ended."""
+    """The exit code and output of a bd call."""
 
     code: int
     out: str
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """What went wrong, in bd's words: in JSON on either stream, or as text."""
+        """Return bd's error message, from JSON on either stream or from plain text."""
         for text in (self.out, *reversed(self.err.splitlines()), self.err):
             with contextlib.suppress(ValueError):
                 found = decode(text)
@@ -72,7 +72,7 @@ class Answer(NamedTuple):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same call may well succeed a little later."""
+        """Return True if the same call may succeed a little later."""
         return _PASSING.search(f"{self.out[-4000:]}\n{self.err[-4000:]}") is not None
 
 
@@ -82,18 +82,21 @@ class Bd:
     def __init__(self, program: str, folder: str, *, patience: float = PATIENCE) -> None:
         self.program = program
         self.folder = folder
-        self.held: tuple[int, ...] = ()  # files that stay open, and locked, as long as a call lasts
+        self.held: tuple[int, ...] = ()  # locked files that stay open while a call runs
         self._patience = patience
 
     def run(self, *argv: str, actor: str = "fleet", text: str = "") -> str:
-        """What bd prints; busy ones are asked again. Raises Refused, and StoreAway when it stays out of reach."""
+        """Return bd's output, retrying while bd is busy. Raises Refused, or StoreAway if bd stays unreachable."""
         answer = self.ask(*argv, actor=actor, text=text)
         if answer.code:
             raise Refused(answer.fault, guarded=answer.code == GUARDED)
         return answer.out
 
     def ask(self, *argv: str, actor: str = "fleet", text: str = "", seconds: float = 0.0) -> Answer:
-        """How bd ends, once it is neither busy nor away; with a limit of its own it is asked once. Raises StoreAway."""
+        """Return bd's answer once bd is neither busy nor unreachable. Raises StoreAway.
+
+        If `seconds` is given, it limits the call and bd is called only once.
+        """
         deadline = time.monotonic() + (0.0 if seconds else self._patience)
         tries, pauses = 0, growing_pauses(0.1, 3.0)
         while True:
@@ -106,7 +109,7 @@ class Bd:
             time.sleep(pause)
 
     def environment(self, actor: str) -> dict[str, str]:
-        """What bd sees of ours: nothing that would make it speak otherwise, or work elsewhere."""
+        """Return the environment for bd, without variables that would change its output or its folder."""
         return bd_environment(os.environ, self.folder, actor)
 
     def _once(self, argv: Sequence[str], actor: str, text: str, seconds: float) -> Answer:
@@ -123,7 +126,7 @@ class Bd:
                     cwd=os.path.dirname(self.folder),  # noqa: PTH120 - homes are plain strings
                     env=self.environment(actor),
                     pass_fds=self.held,
-                    start_new_session=True,  # Ctrl-C is for the supervisor, which ends in order
+                    start_new_session=True,  # Ctrl-C is meant for the supervisor, which shuts down in order
                 )
             except OSError as error:
                 raise away(f"{self.program} cannot be started: {error.strerror}") from error
@@ -132,7 +135,7 @@ class Bd:
 
 
 def bd_environment(env: Mapping[str, str], folder: str, actor: str) -> dict[str, str]:
-    """The environment for bd: an allow-list, the folder it is to work on, and who acts."""
+    """Return the environment for bd: allowed variables, the folder to work on and the acting user."""
     return (
         _QUICK
         | {name: value for name, value in env.items() if _ALLOWED.fullmatch(name)}
@@ -141,7 +144,7 @@ def bd_environment(env: Mapping[str, str], folder: str, actor: str) -> dict[str,
             "BEADS_ACTOR": actor,
             "BD_NON_INTERACTIVE": "1",
             "BD_DISABLE_METRICS": "1",
-            "GIT_CONFIG_COUNT": "1",  # else bd warns with each call
+            "GIT_CONFIG_COUNT": "1",  # otherwise bd prints a warning on each call
             "GIT_CONFIG_KEY_0": "beads.role",
             "GIT_CONFIG_VALUE_0": "maintainer",
         }
@@ -149,9 +152,9 @@ def bd_environment(env: Mapping[str, str], folder: str, actor: str) -> dict[str,
 
 
 def find_program(env: Mapping[str, str], *, known: str = "") -> str:
-    """Where the real bd is: FLEET_BD, where it was before, or on PATH, but never fleet's own. Raises StoreAway.
+    """Return the path of the real bd: from FLEET_BD, the known path or PATH, but never fleet's own. Raises StoreAway.
 
-    An agent does not say where: only what was known before its run counts, and else PATH.
+    Inside an agent FLEET_BD is ignored: only the known path and PATH count.
     """
     said = "" if env.get("FLEET_RUN_TOKEN") or any(run for _, run in descents()) else env.get("FLEET_BD", "")
     folders = env.get("PATH", os.defpath).split(os.pathsep)
@@ -162,12 +165,12 @@ def find_program(env: Mapping[str, str], *, known: str = "") -> str:
 
 
 def away(fact: str) -> StoreAway:
-    """The error for a bd that does not answer."""
+    """Return the error for a bd that does not answer."""
     return StoreAway(fact, hint="install beads, or say where bd is with FLEET_BD; `fleet doctor` tells more.")
 
 
 def version_of(text: str) -> str:
-    """The version that `bd version --json` tells; empty for what is not understood."""
+    """Return the version in the output of `bd version --json`, or "" if it cannot be read."""
     with contextlib.suppress(ValueError):
         found = decode(text)
         found = found.get("data", found) if isinstance(found, dict) else {}
@@ -176,12 +179,15 @@ def version_of(text: str) -> str:
 
 
 def is_fenced(help_text: str) -> bool:
-    """Whether a bd guards what others hold, by what `bd update --help` offers: versions have been seen to lie."""
+    """Return True if bd protects tasks that others hold.
+
+    This is read from `bd update --help`, because reported versions have been seen to be wrong.
+    """
     return "--if-assignee" in help_text
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """The JSON objects of an answer: a list of them, or one, wrapped or not."""
+    """Return the JSON objects of an answer, which is a list or a single object, wrapped in "data" or not."""
     try:
         found = decode(text)
     except ValueError:
@@ -192,7 +198,7 @@ def objects(text: str) -> list[dict[str, Any]]:
 
 
 def _failed(found: dict[str, Any]) -> list[str]:
-    """Which tasks of several it was, and why."""
+    """Return the tasks of a batch that failed, each with the reason."""
     failed = found.get("failed")
     parts = [each for each in failed if isinstance(each, dict)] if isinstance(failed, list) else []
     return [f"{each.get('id')}: {each.get('error')}" for each in parts]
@@ -208,7 +214,7 @@ def _ended(process: subprocess.Popen[bytes], verb: str, seconds: float) -> int:
     except subprocess.TimeoutExpired:
         raise away(f"`bd {verb}` took longer than {seconds:.0f} s") from None
     finally:
-        if process.returncode is None:  # also when we are interrupted
+        if process.returncode is None:  # also on an interrupt
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -1,4 +1,4 @@
-"""Brings fleet's copy of the tasks up to date with what bd exports."""
+"""Updating fleet's copy of the tasks from bd's export."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Puller:
-    """Remembers which lines it has seen, so that only what changed is looked at again."""
+    """A reader of exports that remembers known lines, so that it processes only changed ones."""
 
     def __init__(self, store: Store, remove_comment: Callable[[str], object]) -> None:
         self._store = store
@@ -30,18 +30,18 @@ class Puller:
         self._lines: dict[str, int] = {}
 
     def forget(self, task_id: str) -> None:
-        """Look at a task anew the next time."""
+        """Process a task again at the next merge, even if its line is unchanged."""
         self._lines.pop(task_id, None)
 
     def merge(self, text: str) -> None:
-        """Make the queue have what an export says; call it inside a transaction."""
+        """Apply an export to the queue. Call it inside a transaction."""
         known = {task.id: task for task in self._store.tasks.find(Filter())}
         fresh, present = self._fresh(text, known)
         now = self._store.now()
         for found in fresh:
             self._put(known.get(found["id"]), task_from(found, known.get(found["id"]), now))
         for task in known.values():
-            if task.id not in present and not task.ephemeral:  # those are not exported
+            if task.id not in present and not task.ephemeral:  # ephemeral tasks are not exported
                 self._store.tasks.remove(task.id)
                 self.forget(task.id)
         ids = [found["id"] for found in fresh]
@@ -51,7 +51,7 @@ class Puller:
             self._put_comments(said.get(found["id"], []), comments_from(found, now))
 
     def _fresh(self, text: str, known: dict[str, Task]) -> tuple[list[dict[str, Any]], set[str]]:
-        """The issues that have changed since they were last seen, and the ids of all there are."""
+        """Return the issues that changed since the last merge, and the ids of all issues."""
         fresh, present = [], set()
         lines = self._lines
         self._lines = {}
@@ -92,11 +92,11 @@ class Puller:
             if ends not in have or not is_same_edge(have[ends], edge):
                 try:
                     self._store.edges.add(edge, check_cycles=False)
-                except FleetError as error:  # bd allows what fleet cannot make sense of
+                except FleetError as error:  # bd allows dependencies that fleet cannot represent
                     log.debug("the dependency of %s on %s is left out: %s", *ends, error)
 
     def _put_comments(self, have: list[Comment], told: list[Comment]) -> None:
-        """Comments that bd gave ids and times of its own stay as they are known here."""
+        """Add and remove comments to match bd. A comment that bd gave another id or time stays as it is here."""
         missing = list(told)
         for each in have:
             same = [one for one in missing if (one.author, one.text) == (each.author, each.text)]
@@ -113,7 +113,7 @@ def issues_in(text: str) -> list[dict[str, Any]]:
 
 
 def is_same_edge(known: Edge, told: Edge) -> bool:
-    """Whether bd's edge is the one that is known; a bd before 1.3 forgets the gate of one that it imports."""
+    """Return True if bd's edge equals the known one. bd before 1.3 drops the gate of imported edges."""
     return known.type == told.type and (known.gate == told.gate or told.metadata == "{}")
 
 

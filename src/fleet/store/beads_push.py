@@ -1,4 +1,4 @@
-"""Which calls of bd make it have what fleet wrote: as few as can be, each with only what changed."""
+"""The bd calls that apply fleet's writes: as few as possible, each with only the changed fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.core.dependency import Edge
     from fleet.core.task import Comment, Task
 
-#: Fields that `bd update` sets, and its options.
+#: Fields that `bd update` can set, and their options.
 _OPTIONS = {
     "title": "--title",
     "description": "--description",
@@ -28,24 +28,24 @@ _OPTIONS = {
     "assignee": "--assignee",
     "external_ref": "--external-ref",
 }
-#: Marks that `bd update` puts on a task and takes off it. Who made a task, and when, bd never changes.
+#: Flags that `bd update` can set and clear. bd never changes a task's author and creation time.
 _MARKS = {"ephemeral": ("--ephemeral", "--persistent"), "no_history": ("--no-history", "--history")}
-#: What agents are told goes in by import: other users can read a command line. So do words too long for one.
+#: Texts for agents go in by import, because other users can read a command line. So do arguments that are too long.
 _TEXTS = ("--description=", "--design=", "--acceptance=")
 _LONGEST_WORD = 60_000
-#: How many tasks one call may name.
+#: Maximum number of tasks in one call.
 _MOST_IDS = 100
 
 
 class Changed(NamedTuple):
-    """A task as bd has it, and as it is to be; none: not there."""
+    """A task as bd has it and as it shall be. None means that the task does not exist."""
 
     before: Task | None
     after: Task | None
 
 
 class Changes(NamedTuple):
-    """All that a transaction wrote."""
+    """All changes of a transaction."""
 
     tasks: Sequence[Changed]
     linked: Sequence[Edge] = ()
@@ -60,7 +60,7 @@ class Step(NamedTuple):
     ids: tuple[str, ...] = ()
     actor: str = "fleet"
     text: str = ""
-    inside: tuple[str, ...] = ()  # the tasks that the text is about
+    inside: tuple[str, ...] = ()  # the tasks contained in the text
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -68,7 +68,10 @@ class Step(NamedTuple):
 
 
 def steps(changes: Changes, *, fenced: bool) -> list[Step]:
-    """The calls of bd, in order: what is new, what changed, who holds it, what is done, what waits, what is gone."""
+    """Return the bd calls for some changes, in order.
+
+    The order is new tasks, updates, claims, closings, edges, comments and deletions.
+    """
     new = [each.after for each in changes.tasks if each.before is None and each.after is not None]
     kept = [(each.before, each.after) for each in changes.tasks if each.before is not None and each.after is not None]
     gone = [each.before.id for each in changes.tasks if each.before is not None and each.after is None]
@@ -84,9 +87,9 @@ def steps(changes: Changes, *, fenced: bool) -> list[Step]:
 
 
 def undoing(changes: Changes, told: Collection[str], *, linked: bool) -> Changes:
-    """What takes back some changes as far as bd was told of them: of which tasks, and whether of what needs what.
+    """Return the changes that undo `changes` for the tasks in `told`.
 
-    What was said of a task stays: bd forgets no comment.
+    Edges are undone only if `linked`. Comments stay: bd cannot delete a comment.
     """
     tasks = [each for each in changes.tasks if {one.id for one in each if one is not None} & set(told)]
     born = {each.after.id for each in tasks if each.before is None and each.after is not None}
@@ -98,13 +101,16 @@ def undoing(changes: Changes, told: Collection[str], *, linked: bool) -> Changes
 
 
 def is_taken(before: Task, after: Task) -> bool:
-    """Whether the task goes from nobody's hands into somebody's, which bd must agree to."""
+    """Return True if an unheld task becomes held, which bd must confirm."""
     free = before.status != Status.IN_PROGRESS and before.assignee in ("", after.assignee)
     return free and after.status == Status.IN_PROGRESS and bool(after.assignee)
 
 
 def claim_steps(taken: Sequence[tuple[Task, Task]]) -> list[Step]:
-    """The calls that put tasks into one actor's hands: first what keeps bd from giving them out, then the claims."""
+    """Return the calls that claim tasks for one actor.
+
+    The first calls reopen tasks whose status or deferral would keep bd from giving them out.
+    """
     waking = [before for before, _ in taken if before.status != Status.OPEN or before.defer_until is not None]
     woken = [Step(("update", "--status=open", "--defer="), (each.id,)) for each in waking]
     return _joined(woken) + _joined(_claim(after.id, after.assignee) for _, after in taken)
@@ -121,11 +127,11 @@ def _imported(new: Sequence[Task], changes: Changes) -> list[Step]:
 
 
 def _updates(before: Task, after: Task, fenced: bool) -> list[Step]:
-    """What `bd update` can say of a change; the rest goes in as a line of JSON."""
+    """Return the updates for one task. Changes that `bd update` cannot make are imported as a line of JSON."""
     key = (after.id,)
     words = [f"{option}={getattr(after, name)}" for name, option in _OPTIONS.items() if _differs(before, after, name)]
     taken = is_taken(before, after)
-    if taken:  # the claim itself says who holds it and how it stands
+    if taken:  # the claim call sets the assignee and the status
         words = [word for word in words if not word.startswith("--assignee=")]
     elif before.status != after.status and after.status != Status.CLOSED:
         words += [f"--status={after.status}"]
@@ -142,7 +148,7 @@ def _updates(before: Task, after: Task, fenced: bool) -> list[Step]:
     words += [f"--metadata={encode(metadata)}"] if metadata else []
     found = []
     if _needs_import(before, after, words):
-        # Who holds it, and how it stands, is for the calls that bd can refuse.
+        # bd must be able to refuse changes of assignee and status, so those are not imported.
         row = after.replace(status=before.status, assignee=before.assignee, closed_at=before.closed_at)
         found.append(Step(("import", "-", "--allow-stale", "--json"), text=line_of(row), inside=key))
         words = [word for word in words if not _is_inside(word)]
@@ -155,7 +161,7 @@ def _updates(before: Task, after: Task, fenced: bool) -> list[Step]:
 
 
 def _guard(before: Task, after: Task, words: Sequence[str]) -> list[str]:
-    """How bd is told that what it guards may change: as long as it is still held by whom we think."""
+    """Return the option that lets bd change a held task only while the expected holder still holds it."""
     moves = any(word.startswith(("--status=", "--assignee=")) for word in words)
     if not moves or before.status != Status.IN_PROGRESS:
         return []
@@ -169,20 +175,20 @@ def _instants(before: Task, after: Task, words: Sequence[str]) -> list[str]:
         if _differs(before, after, name) and not (name == "defer_until" and is_taken(before, after)):
             found.append(f"{option}={instant(value) if value else ''}")
     if any(word.startswith("--defer=") for word in found) and not any(word.startswith("--status=") for word in words):
-        # Else bd draws its own conclusions from the date.
+        # Otherwise bd derives a status from the date.
         found += [f"--status={after.status}"] if after.status not in (Status.CLOSED, Status.IN_PROGRESS) else []
     return found
 
 
 def _labels(before: Task, after: Task) -> list[str]:
     more, fewer = set(after.labels) - set(before.labels), set(before.labels) - set(after.labels)
-    # A list of labels is read as CSV.
+    # bd parses a list of labels as CSV.
     added = [f"--add-label={_csv(label)}" for label in sorted(more)]
     return added + [f"--remove-label={_csv(label)}" for label in sorted(fewer)]
 
 
 def _metadata(before: Task, after: Task) -> tuple[dict[str, Any], list[str]]:
-    """What to merge in, and the keys to take out. Fleet's own fields are emptied: that costs no second call."""
+    """Return the metadata to merge and the keys to remove. fleet's own keys are set to "" to save a second call."""
     was, now = metadata(before), metadata(after)
     merged = {key: value for key, value in now.items() if key not in was or was[key] != value}
     gone = [key for key in was if key not in now]
@@ -215,7 +221,10 @@ def _said(comment: Comment) -> Step:
 
 
 def _edges(changes: Changes, born: set[str], kept: Mapping[str, Task]) -> list[Step]:
-    """Edges of tasks that bd has already: plain ones by `bd batch`, those with more to say by import."""
+    """Return the calls for edges of tasks that bd already has.
+
+    Plain edges go through `bd batch`; edges with metadata or a thread go in by import.
+    """
     linked = [each for each in changes.linked if each.task not in born]
     special = [each for each in linked if each.thread_id or each.metadata != "{}"]
     lines = [f"dep remove {_word(each.task)} {_word(each.needs)}" for each in changes.unlinked]
@@ -227,7 +236,7 @@ def _edges(changes: Changes, born: set[str], kept: Mapping[str, Task]) -> list[S
 
 
 def _joined(found: Iterable[Step]) -> list[Step]:
-    """The same calls with those put together that differ only in the task they name."""
+    """Merge calls that differ only in their task."""
     together: dict[Step, list[str]] = {}
     for step in found:
         together.setdefault(step._replace(ids=()), []).extend(step.ids)

@@ -1,4 +1,4 @@
-"""Making bd have what a transaction wrote, call by call, and taking back what it was told when one of them fails."""
+"""Applying a transaction's writes to bd call by call, and undoing them if a call fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Telling:
-    """Some changes, the calls that make bd have them, and how far it was told."""
+    """A set of changes, the bd calls that apply them, and the progress so far."""
 
     def __init__(self, bd: Bd, changes: Changes, *, fenced: bool) -> None:
         self._bd, self._changes, self._fenced = bd, changes, fenced
@@ -32,13 +32,16 @@ class Telling:
         return bool(self._steps)
 
     def run(self) -> None:
-        """Tell all of it. Raises Refused, ClaimLost, AlreadyClaimed, StoreAway at the first that bd will not do."""
+        """Make all calls. Raises Refused, ClaimLost, AlreadyClaimed or StoreAway at the first failure."""
         for step in self._steps:
             self._run(step)
             self._linked |= step.argv[0] == "batch"
 
     def run_anyway(self) -> None:
-        """Tell whatever of it bd takes. What it will not, somebody has changed meanwhile, and it stays as it is."""
+        """Make all calls that bd accepts.
+
+        If bd refuses a call, someone else changed the task, which then stays as it is.
+        """
         for step in self._steps:
             try:
                 self._run(step)
@@ -49,7 +52,7 @@ class Telling:
                 log.info("bd does not take back what came to nothing: %s", error)
 
     def reverse(self) -> Telling:
-        """What takes back as much as bd was told."""
+        """Return the calls that undo everything applied so far."""
         changes = undoing(self._changes, self._told, linked=self._linked)
         return Telling(self._bd, changes, fenced=self._fenced)
 
@@ -63,7 +66,8 @@ class Telling:
         if answer.code == GUARDED:
             held = next(each.before for each in self._changes.tasks if each.before and each.before.id in step.ids)
             raise ClaimLost(held.id, held.epoch)
-        if answer.code or not applied.issuperset(step.ids):  # an older bd says 0 when some were changed and some not
+        # an older bd exits with 0 if only some of the tasks were changed
+        if answer.code or not applied.issuperset(step.ids):
             raise Refused(answer.fault)
         if step.argv[0] == "import":
             for skipped in objects(answer.out)[0].get("skipped_dependencies") or () if objects(answer.out) else ():
@@ -79,7 +83,7 @@ class Telling:
 
 
 def take(bd: Bd, pairs: Sequence[tuple[Task, Task]]) -> dict[str, str]:
-    """Claim tasks in bd; those that it did not give to us, and why. Raises StoreAway."""
+    """Claim tasks in bd. Return the tasks that bd did not give to us, with reasons. Raises StoreAway."""
     lost: dict[str, str] = {}
     for step in claim_steps(pairs):
         answer = bd.ask(*step.words, actor=step.actor)
@@ -92,7 +96,7 @@ def take(bd: Bd, pairs: Sequence[tuple[Task, Task]]) -> dict[str, str]:
 
 
 def _applied(step: Step, answer: Answer) -> set[str]:
-    """The tasks that a call of bd changed."""
+    """Return the tasks that a call of bd changed."""
     if step.argv[0] == "update":
         return {str(each.get("id")) for each in objects(answer.out)} & set(step.ids)
     return set() if answer.code else {*step.ids, *step.inside}

@@ -1,7 +1,7 @@
-"""How a PostgreSQL server is reached: read strictly, and no piece of it repeated, whatever the driver says.
+"""Strict parsing of PostgreSQL connection strings, without repeating any part of them in messages.
 
-What libpq takes for the host, the user or the port of a string that is written wrongly may be a part of the password,
-and its faults quote them all. So what is told of a connection that did not come about is in words of fleet's own.
+In a malformed string, libpq may take a part of the password for the host, the user or the port, and its errors quote
+these. So fleet reports connection failures in its own words.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ HINT = (
     "it looks like postgresql://user:password@host:5432/database, with `%` codes for special characters: %40 for `@`, "
     "%2F for `/`."
 )
-#: A name or an address, which may say by which interface; empty for the usual one.
+#: A host name or an address with an optional interface. Empty means the default host.
 _HOST = re.compile(r"[\w.:-]*(%[\w.-]+)?")
 _PORT = re.compile(r"[0-9]*")
 NO_TLS = "an encrypted connection did not come about"
-#: By what the driver, libpq and the server say: the first that fits a line counts.
+#: Patterns for messages of the driver, libpq and the server. The first match in a line counts.
 _CAUSES = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
@@ -57,14 +57,14 @@ _CAUSES = tuple(
     )
 )
 
-# Of connecting it tells in the words of the string, to whoever debugs.
+# psycopg's debug log quotes the connection string.
 logging.getLogger("psycopg").setLevel(logging.WARNING)
 
 
 def parsed(url: str) -> dict[str, Any]:
-    """A connection string in parts. Raises BadInput without repeating it: there may be a password in it.
+    """Return the parts of a connection string. Raises BadInput without repeating it, since it may hold a password.
 
-    Refused is, too, what libpq would take apart elsewhere than where it was meant: at an `@` or a `/` in a password.
+    Also refuses strings that libpq would split at an `@` or a `/` inside the password.
     """
     try:
         found = dict(conninfo_to_dict(url))
@@ -79,7 +79,7 @@ def parsed(url: str) -> dict[str, Any]:
 
 
 def why_not(error: Exception) -> str:
-    """Why a connection did not come about; of several hosts that were tried, each reason once."""
+    """Return why a connection failed. If several hosts were tried, each reason appears once."""
     told: dict[str, None] = {}
     for line in str(error).splitlines():
         words = next((words for pattern, words in _CAUSES if pattern.search(line)), None)
@@ -93,5 +93,5 @@ def _unreadable() -> BadInput:
 
 
 def _is_host(text: str) -> bool:
-    """Whether it is the name or the address of one, or the folder of a socket."""
+    """Return True if the text is a host name, an address or the folder of a socket."""
     return text.startswith("/") or _HOST.fullmatch(text) is not None

@@ -1,6 +1,7 @@
-"""All rows of one database copied to another: in parts, so that a kill costs one of them, and compared in the end.
+"""Copying all rows of one database to another.
 
-Every database of fleet has the same tables with the same columns; SQLite's own migrations say which.
+Rows are copied in parts, so that a kill loses only one part, and compared at the end. All fleet databases have the same
+tables and columns, as defined by the SQLite migrations.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 
 PART = 500
 EVENTS = ("insert", "update", "delete")
-#: Settings of a queue about itself: its name, and how far a copy into it has come.
+#: Settings of a queue about itself: its name, and the progress of a copy into it.
 NAME, STATE = "fleet.queue_id", "fleet.moving"
-#: Settings that say something about one place and mean nothing in another.
+#: Settings that are valid only in one place.
 LOCAL = (STATE, "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner", "fleet.beads_settings")
 
 
 class Table(NamedTuple):
-    """A table, and the columns that tell its rows apart."""
+    """A table and its key columns."""
 
     name: str
     columns: tuple[str, ...]
@@ -38,14 +39,14 @@ class Table(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """How many rows a table has, and a sum over them that does not depend on their order."""
+    """The number of rows of a table, and a checksum that ignores their order."""
 
     rows: int
     sum: str
 
 
 def tables() -> list[Table]:
-    """Every table, those that others refer to first."""
+    """Return all tables, referenced tables first."""
     sql, schema, found = named_sql.load("sqlite", "moving"), apsw.Connection(":memory:"), []
     for _, script in named_sql.migrations("sqlite"):
         schema.execute(script)
@@ -57,7 +58,7 @@ def tables() -> list[Table]:
 
 
 def name_of(queue: SqlConnection) -> str:
-    """What tells this queue's contents from those of any other, wherever they are copied to."""
+    """Return the name that identifies this queue's contents, even after a copy. Creates a name if it has none."""
     known = _settings(queue).get(NAME)
     if known is None:
         known = new_uuid()
@@ -66,31 +67,31 @@ def name_of(queue: SqlConnection) -> str:
 
 
 def state_of(queue: SqlConnection) -> dict[str, Any]:
-    """How far a copy into this queue has come; nothing where none is under way."""
+    """Return the progress of a copy into this queue. Empty if no copy is in progress."""
     found: dict[str, Any] = decode(_settings(queue).get(STATE, "{}"))
     return found
 
 
 def is_named(queue: SqlConnection, name: str) -> bool:
-    """Whether this queue has the contents of that name, whole."""
+    """Return True if this queue has a complete copy of the contents with that name."""
     return _settings(queue).get(NAME) == name and state_of(queue).get("whole", True)
 
 
 def is_empty(queue: SqlConnection) -> bool:
-    """Whether there is no task in it, and never was one that ran."""
+    """Return True if the queue has no tasks and never had a run."""
     return _count(queue, "tasks") == _count(queue, "runs") == 0
 
 
 def is_sealed(queue: SqlConnection) -> bool:
-    """Whether its contents were moved elsewhere."""
+    """Return True if the contents were moved to another queue."""
     return bool(queue.rows(queue.blocks("moving")["is_sealed"])[0][0])
 
 
 def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int], None]) -> dict[str, Contents]:
-    """Copy all rows, going on where an earlier copy of the same contents stopped; what the source has.
+    """Copy all rows, continuing an earlier copy of the same contents. Return what the source has, by table.
 
-    A table that changed in the source since is emptied at the target and copied anew. `tell` hears of each part.
-    Call it with the source's lock: nobody else may write there until the end. Raises StoreFault.
+    A table that changed in the source meanwhile is emptied in the target and copied again. `tell` is called for each
+    part. Hold the source's lock: no one else may write to the source until the end. Raises StoreFault.
     """
     name, state = name_of(source), state_of(target)
     if state.get("of") != name:
@@ -103,14 +104,16 @@ def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int]
                 state = {**state, "after": [rows[-1][table.columns.index(key)] for key in table.keys]}
                 _put_part(target, table, rows, state, tell)
             state = {**state, "done": [*state["done"], table.name], "after": None}
-        found[table.name] = _mended(source, target, table, state, tell)  # at once: others refer to what is there
+        # mended at once because later tables refer to its rows
+        found[table.name] = _mended(source, target, table, state, tell)
     return found
 
 
 def finish(target: SqlConnection, settle_in: Callable[[], None] | None = None) -> None:
-    """Say that the copy is whole, in one transaction with what has to be done for it to mean the same there.
+    """Mark the copy as complete, in one transaction with `settle_in`.
 
-    Until `let_go` it counts as a copy: called again, it is compared and done anew.
+    `settle_in` adjusts rows so that they mean the same in the target. Until `let_go` the target still counts as a copy:
+    another call of `copy` compares it and repairs differences.
     """
     with target.writing():
         if settle_in is not None:
@@ -119,25 +122,25 @@ def finish(target: SqlConnection, settle_in: Callable[[], None] | None = None) -
 
 
 def let_go(target: SqlConnection) -> None:
-    """Have the copy be a queue like any other: its source is sealed."""
+    """Turn the copy into a normal queue, after its source was sealed."""
     with target.writing():
         target.rows(target.blocks("queries")["unset_config"], {"key": STATE})
 
 
 def take_time(queue: SqlConnection) -> None:
-    """Have the open transaction last as long as what others are told meanwhile: a database may end idle ones."""
+    """Let the open transaction stay idle for as long as the copy takes. A database may end idle transactions."""
     words = queue.blocks("moving").get("take_time")
     if words is not None:
         queue.rows(words)
 
 
 def trust_again(queue: SqlConnection, before: str, after: str) -> None:
-    """What is trusted at a path under the first word is so under the second too."""
+    """Trust each trusted path under `before` also under `after`."""
     queue.rows(queue.blocks("moving")["trust_again"], {"before": before, "after": after})
 
 
 def bind(queue: SqlConnection, bound: Callable[[str], str]) -> None:
-    """Have the tasks that are about a directory, and cannot travel, require what is made of what they require."""
+    """Replace the requirements of tasks that are tied to a directory by `bound(requirement)`."""
     sql = queue.blocks("moving")
     for (before,) in queue.rows(sql["requirements"]):
         queue.rows(sql["bind"], {"before": before, "after": bound(before)})
@@ -148,7 +151,7 @@ def contents(queue: SqlConnection) -> dict[str, Contents]:
 
 
 def seal(queue: SqlConnection) -> None:
-    """Keep whoever still has it open from writing to it."""
+    """Block all writes by processes that still have the queue open."""
     sql = queue.blocks("moving")
     with queue.writing():
         if is_sealed(queue):
@@ -161,7 +164,7 @@ def seal(queue: SqlConnection) -> None:
 
 
 def set_aside(queue: SqlConnection, stamp: str) -> None:
-    """Rename everything, so that the place is empty and nothing is lost. Raises StoreFault where that is not to be."""
+    """Rename all tables so that the place is empty and nothing is lost. Raises StoreFault if the database cannot."""
     words = queue.blocks("moving").get("set_aside")
     if words is None:
         raise StoreFault("this queue cannot be set aside", hint="move its file away by hand.")
@@ -202,7 +205,7 @@ def _contents(queue: SqlConnection, table: Table) -> Contents:
 def _mended(
     source: SqlConnection, target: SqlConnection, table: Table, state: dict[str, Any], tell: Callable[[str, int], None]
 ) -> Contents:
-    """What a table of the source holds, once the target's is like it."""
+    """Make a table of the target equal the source's. Return what the source's table holds."""
     found = _contents(source, table)
     if found != _contents(target, table):
         with target.writing():
@@ -215,7 +218,7 @@ def _mended(
 
 
 def _empty(queue: SqlConnection, table: Table) -> None:
-    """Take every row out, and with tasks what belongs to them; what this place says of itself stays."""
+    """Delete all rows. Deleting tasks also deletes their dependent rows. Settings of this place stay."""
     if table.name != "config":
         queue.rows(queue.blocks("moving")["empty"].format(table=table.name))
         return
@@ -248,7 +251,7 @@ def _put(queue: SqlConnection, table: Table, row: tuple[Any, ...]) -> None:
 
 
 def _count_on(queue: SqlConnection, table: Table) -> None:
-    """Have the next number that is given out be a new one."""
+    """Make the next generated id follow the copied ones."""
     if table.name in ("workspaces", "trusted", "receipts"):
         with queue.writing():
             queue.rows(queue.blocks("moving")["after_copy"].format(table=table.name))
@@ -268,7 +271,7 @@ def _set(queue: SqlConnection, key: str, value: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as every database gives it back."""
+    """Return a value in the form that all databases return."""
     if isinstance(value, float):
         return repr(value)
     return int(value) if isinstance(value, bool) else value

@@ -1,4 +1,4 @@
-"""SQL kept in .sql files: blocks that begin with a line `-- name --`."""
+"""SQL in .sql files, divided into blocks that begin with a line `-- name --`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = os.path.join(os.path.dirname(__file__), "sql")  # noqa: PTH118, PTH120 
 
 
 def load(database: str, name: str) -> dict[str, str]:
-    """The blocks of one file by name."""
+    """Return the blocks of one file by name."""
     with open(os.path.join(FOLDER, database, name + ".sql"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
         text = file.read()
     blocks: dict[str, str] = {}
@@ -29,7 +29,7 @@ def load(database: str, name: str) -> dict[str, str]:
 
 
 def has(database: str, name: str) -> bool:
-    """Whether a database has such a file of its own."""
+    """Return True if the database has its own file of this name."""
     return os.path.exists(os.path.join(FOLDER, database, name + ".sql"))  # noqa: PTH110, PTH118
 
 
@@ -44,7 +44,7 @@ def migrations(database: str) -> list[tuple[int, str]]:
 
 
 class Statements:
-    """The blocks of one file of SQL, run through a connection."""
+    """The blocks of one SQL file, run through a connection."""
 
     def __init__(self, connection: SqlConnection, name: str) -> None:
         self._connection = connection
@@ -57,11 +57,11 @@ class Statements:
         return self._blocks[block]
 
     def rows(self, block: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        """Run one block and fetch all it answers. Raises StoreFault."""
+        """Run one block and return all rows. Raises StoreFault."""
         return self._connection.rows(self._blocks[block], values)
 
     def joined(self, *blocks: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Run a statement that several blocks make together. Raises StoreFault."""
+        """Run a statement that is composed of several blocks. Raises StoreFault."""
         return self._connection.rows(" ".join(self._blocks[block] for block in blocks), values)
 
     def first(self, block: str, /, **values: Any) -> list[str]:

@@ -1,4 +1,7 @@
-"""The store that many hosts share: PostgreSQL, whose own clock judges every claim; its news and its health."""
+"""The store that many hosts share: PostgreSQL, with its notifications and health checks.
+
+The server's clock judges all claims.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +41,26 @@ if TYPE_CHECKING:
     from fleet.store.postgres_link import Link
 
 
-#: How long a claim lasts unless settings say otherwise.
+#: How long a claim lasts. Settings can change it.
 LEASE = timedelta(seconds=60)
 log = logging.getLogger(__name__)
-#: Between two tries to listen again.
+#: Pauses between two attempts to listen again.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 STOP_SECONDS = 1.0
 OLDEST = 130000
-#: A call of the store takes some five answers of the server.
+#: A call of the store needs about five answers of the server.
 SLOWEST_MS = 100.0
-#: Claims go by the server's clock alone; but people read times beside those of their own machine.
+#: Claims use only the server's clock, but people compare its times with those of their own machine.
 LARGEST_DIFFERENCE = 5.0
 TRIES = 5
 
 
 class PostgresStore(Store):
-    """All of it in one database of a PostgreSQL server, under its schema `fleet`.
+    """Everything in the schema `fleet` of one PostgreSQL database.
 
-    A `lease` is how long claims last here. Silent connections are given up within a third of it. What others let expire
-    is not touched before the server was within reach, and its clock not set, for a whole one: they come back first.
-    `mark` tells this home from those of other hosts, for what is trusted at a path.
+    `lease` is how long claims last here. Silent connections are given up within a third of it. Expired claims of other
+    owners stay untouched until the server was reachable, with a steady clock, for a whole grace period. Owners get this
+    time to come back and renew. `mark` distinguishes this home from those of other hosts, for trust in a path.
     """
 
     is_shared = True
@@ -101,15 +104,15 @@ class PostgresStore(Store):
             listener.stop()
 
     def _may_take(self) -> bool:
-        """Whether what is expired is so because its owner is gone, and not because the database was, or its clock.
+        """Return True if claims expired because their owner is gone, not because the server or its clock failed.
 
-        Asked after the time was: one that came with a clock that was set is then known for it.
+        Call it after reading the time. A jump of the server's clock is then already known.
         """
         return self.connection.reached_for() >= self._grace.total_seconds()
 
 
 class PostgresClaims(SqlClaims):
-    """Claims that are renewed with one statement, however many they are."""
+    """Claims that are renewed with one statement, however many."""
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
         held = list(claims)
@@ -127,7 +130,7 @@ class PostgresClaims(SqlClaims):
 
 
 class JudgedSearch:
-    """A search that leaves to Python what the database compares otherwise than SQLite does."""
+    """A search that leaves to Python the comparisons in which the database differs from SQLite."""
 
     def __init__(self, search: SqlSearch) -> None:
         self._search = search
@@ -159,7 +162,7 @@ class JudgedSearch:
 
 
 def _apart(where: Filter) -> tuple[Filter, Filter | None]:
-    """What the database is asked, and what Python judges of its answer, if anything."""
+    """Split a filter into a part for the database and a part for Python. The second is None if Python has no part."""
     judged = {name: value for name in JUDGED if (value := getattr(where, name)) is not None}
     if not judged:
         return where, None
@@ -167,7 +170,10 @@ def _apart(where: Filter) -> tuple[Filter, Filter | None]:
 
 
 class Listener(threading.Thread):
-    """Calls somebody whenever the database has news; what is missed while it is away, one call makes good."""
+    """A thread that calls `call` on each notification of the database.
+
+    Notifications that are missed while the database is unreachable are replaced by one call after the reconnect.
+    """
 
     def __init__(self, connection: Connection, call: Callable[[], None]) -> None:
         super().__init__(name="listener", daemon=True)
@@ -176,7 +182,7 @@ class Listener(threading.Thread):
         self._told = False
 
     def stop(self) -> None:
-        """Stop listening. One that is just being connected ends a little later by itself."""
+        """Stop listening. A listener that is just connecting ends a little later."""
         os.close(self._end)
         self.join(STOP_SECONDS)
 
@@ -193,7 +199,7 @@ class Listener(threading.Thread):
                 with self._connection.link() as link:
                     link.execute(b"listen fleet")
                     pauses, self._told = growing_pauses(FIRST_PAUSE, LONGEST_PAUSE), False
-                    self._call()  # for what was written before we listened
+                    self._call()  # for writes made before we listened
                     self._follow(link)
                     return
             except (FleetError, psycopg.Error, OSError) as error:
@@ -202,7 +208,7 @@ class Listener(threading.Thread):
                 return
 
     def _follow(self, link: Link) -> None:
-        """Call until stopped. Raises when the connection breaks."""
+        """Forward notifications until stopped. Raises if the connection breaks."""
         while True:
             ready, _, _ = select.select([link.fileno(), self._heard], [], [])
             if self._heard in ready:

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: one for each thread that needs one, writers that take turns, faults in plain words."""
+"""Connections to PostgreSQL: a small pool for threads, a lock for writers, and errors in plain words."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: So many connections are kept for the next call; a supervisor has few threads that ask the store.
+#: Number of idle connections kept. Few threads of a supervisor use the store.
 MOST_IDLE = 4
-#: An idle connection that fails this soon was ended while nobody looked: another is tried at once.
+#: An idle connection that fails this fast had already been closed. Another connection is tried at once.
 AT_ONCE_SECONDS = 0.5
 EMPTY = "check `queue`; a new database is made ready by `fleet init --home --queue …`, a lost one by your backup."
 
 _loaded: dict[str, dict[str, str]] = {}
-#: A character that stands for nothing in Unicode begins what a NUL, or itself, becomes.
+#: This Unicode noncharacter begins the escape sequences for NUL and for itself.
 _MARK, _NUL = "\ufdd0", "\0"
 _VALUE = re.compile(r"(?<![:\w]):(\w+)")
 
 
 class Connection:
-    """A database, shared by the threads of this process. Each thread has its own transactions.
+    """A database that the threads of this process share. Each thread has its own transactions.
 
-    Writers take turns by one lock of the database, as SQLite's do, so that what one reads stays true until it commits.
-    Those that are not `alone` hold it together: they go on beside each other, and never beside one that is alone.
+    One database lock makes writers take turns, as in SQLite, so that what a writer reads stays true until it commits.
+    Writers that are not `alone` share the lock: they run beside each other, but never beside a writer that is alone.
     """
 
     def __init__(self, url: str, *, patience: timedelta, make: bool = False, migrate: bool = False) -> None:
@@ -63,7 +63,7 @@ class Connection:
             raise
 
     def close(self) -> None:
-        """Let go of every connection that is not in use; safe to call twice."""
+        """Close all idle connections. A second call does nothing."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -71,7 +71,7 @@ class Connection:
             link.close()
 
     def blocks(self, name: str) -> dict[str, str]:
-        """The statements of one file of SQL: SQLite's, but for those that PostgreSQL has in other words."""
+        """Return the statements of one SQL file: SQLite's, with PostgreSQL's own where they differ."""
         if name not in _loaded:
             own = named_sql.load("postgres", name) if named_sql.has("postgres", name) else {}
             _loaded[name] = {**(named_sql.load("sqlite", name) if named_sql.has("sqlite", name) else {}), **own}
@@ -81,7 +81,7 @@ class Connection:
         return list(texts)
 
     def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement and fetch all it answers. Raises StoreAway, StoreFault."""
+        """Run one statement and return all rows. Raises StoreAway, StoreFault."""
         here = self._here
 
         def call(link: Link) -> list[tuple[Any, ...]]:
@@ -92,7 +92,7 @@ class Connection:
         return self._in_words(call, here.link) if here.link is not None else self._on_any(call)
 
     def together(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[tuple[Any, ...]]]:
-        """What several statements that only read answer: one statement, and the server is asked once."""
+        """Return the rows of several reading statements, sent as one statement in one round trip."""
         blocks = self.blocks("connection")
         answers = ", ".join(blocks["answer"].format(statement=each) for each in statements)
         [found] = self.rows(blocks["together"].format(answers=answers), values)
@@ -102,10 +102,10 @@ class Connection:
         return self._here.changes
 
     def writing(self, *, durable: bool = True, alone: bool = True) -> Transaction:
-        """A write transaction; `durable` ones are told to listeners. Only one that is `alone` may rely on what it read.
+        """Return a write transaction. `durable` ones notify listeners. Only an `alone` one may rely on what it read.
 
-        All of them reach the server's disk before they are acknowledged: agents outlive a crash of that machine, so a
-        claim that was lost there would give their tasks to others.
+        All of them reach the server's disk before they are acknowledged. Agents outlive a crash of the server, and a
+        lost claim would give their tasks to others.
         """
         return Transaction(self, "begin_alone" if alone else "begin_beside", durable)
 
@@ -113,7 +113,7 @@ class Connection:
         return Transaction(self, "begin_reading", durable=False)
 
     def link(self) -> Link:
-        """A connection of one's own, for whoever listens. Raises StoreAway, StoreFault."""
+        """Return a separate connection, for a listener. Raises StoreAway, StoreFault."""
         link = connect(self._url, self._patience)
         try:
             link.execute(self._script("opened", patience=max(1, int(self._patience.total_seconds() * 800))))
@@ -125,13 +125,14 @@ class Connection:
         return link
 
     def reached_for(self) -> float:
-        """For how many seconds the server has been there, and its clock to be relied on.
+        """Return for how many seconds the server has been reachable with a reliable clock.
 
-        That is since it started, since it last did not do as asked, and since its clock was set.
+        Counted from the latest of three events: the server's start, its last failure, and the last jump of its clock.
         """
         uptime = self._facts()[1] / 1e6
         reached = time.monotonic() - self._reached_since
-        return reached if uptime < 0 else min(uptime, reached)  # by a clock set back it has not started yet
+        # after its clock was set back, the server seems to start in the future
+        return reached if uptime < 0 else min(uptime, reached)
 
     def _script(self, name: str, **values: Any) -> bytes:
         return self.blocks("connection")[name].format(**values).encode()
@@ -146,9 +147,9 @@ class Connection:
         return self._in_words(call, self._here.link) if self._here.link is not None else self._on_any(call)
 
     def _told(self, micros: int) -> None:
-        """Go by the server's clock. Where it was set, claims look expired whose owners are there: they renew first."""
+        """Adopt the server's time. If its clock was set, claims may look expired, so their owners get time to renew."""
         if self.clock.is_set(micros):
-            self._reached_since = time.monotonic()  # before anybody can see the new time
+            self._reached_since = time.monotonic()  # before any thread can see the new time
         self.clock.told(micros)
 
     def _version(self) -> int:
@@ -160,7 +161,7 @@ class Connection:
     def _prepare(self, version: int, make: bool, migrate: bool) -> None:
         if (version == 0 and make) or (0 < version < SCHEMA_VERSION and migrate):
             with self.writing():
-                version = self._version()  # whatever others did before it was our turn
+                version = self._version()  # others may have prepared the database while we waited for the lock
                 for number, script in named_sql.migrations("postgres"):
                     if number > version:
                         self._run_script(script.encode())
@@ -219,13 +220,13 @@ class Connection:
         try:
             self._in_words(lambda held: held.execute(words.encode()), link)
         except StoreFault:
-            if not failed:  # else what went wrong before is told
+            if not failed:  # otherwise the earlier error is reported
                 raise
         finally:
             self._put_back(link)
 
     def _on_any(self, call: Callable[[Link], T], *, keep: bool = False) -> T:
-        """Do something with a connection that is not in use, or a new one; with `keep` it stays in use."""
+        """Call `call` with an idle or a new connection. With `keep`, the connection stays in use."""
         began = time.monotonic()
         with self._lock:
             link = self._idle.pop() if self._idle else None
@@ -270,7 +271,7 @@ class Connection:
             try:
                 return call(link)
             except psycopg.errors.ReadOnlySqlTransaction as error:
-                link.close()  # the next connection may find who writes instead
+                link.close()  # the next connection may reach the new primary
                 raise translated(error) from error
             except psycopg.Error as error:
                 raise translated(error) from error
@@ -279,15 +280,15 @@ class Connection:
     def _noting(self) -> Iterator[None]:
         try:
             yield
-        except StoreAway:  # others may not have got through either, be it that the server was gone or busy
+        except StoreAway:  # others may not have got through either, whether the server was down or busy
             self._reached_since = time.monotonic()
             raise
 
 
 class _Here(threading.local):
-    """What one thread is doing."""
+    """The state of one thread."""
 
-    link: Link | None = None  # while in a transaction
+    link: Link | None = None  # set while in a transaction
     depth = 0
     how = ""
     durable = True
@@ -295,7 +296,7 @@ class _Here(threading.local):
 
 
 class Transaction:
-    """All or nothing; a nested one is part of the outer."""
+    """An atomic block. A nested one is part of the outer one."""
 
     def __init__(self, connection: Connection, how: str, durable: bool) -> None:
         self._connection, self._how, self._durable = connection, how, durable
@@ -309,17 +310,17 @@ class Transaction:
 
 @lru_cache(maxsize=1024)
 def in_postgres(sql: str) -> bytes:
-    """A statement with its values as psycopg names them, and lists read by our own function."""
+    """Return a statement with psycopg placeholders, in which lists are read by our own function."""
     return _VALUE.sub(r"%(\1)s", sql.replace("%", "%%")).replace("json_each(", "each_of(").encode()
 
 
 def escaped(values: dict[str, Any]) -> dict[str, Any]:
-    """Values that PostgreSQL can keep: `unescaped` gives every text back as it was."""
+    """Return values that PostgreSQL can store. `unescaped` restores each text."""
     return {name: _escaped(value) for name, value in values.items()}
 
 
 def unescaped(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows as they were before `escaped`."""
+    """Return rows as they were before `escaped`."""
     return [tuple(map(_unescaped, row)) if any(map(_is_marked, row)) else row for row in rows]
 
 

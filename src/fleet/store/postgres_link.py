@@ -1,4 +1,4 @@
-"""One connection to a PostgreSQL server that never waits for ever, and what its faults mean in plain words."""
+"""One connection to a PostgreSQL server with a limit on each wait, and its errors in plain words."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 AGAIN = "look at the server and the way to it; a supervisor tries again by itself."
-#: How a server says that it is busy with somebody else: it is there, and what was asked can be asked again.
+#: Errors of a reachable server that is busy with other clients. The call can be retried.
 _BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected, errors.SerializationFailure)
-#: How it says that a connection is of no more use: we were silent in a transaction for too long, asleep maybe, or the
-#: server writes no more, since another took its place.
+#: SQLSTATEs of a connection that is no longer usable. Either we were silent in a transaction for too long, for example
+#: asleep, or the server became read-only because another took over.
 _CUT_OFF = ("25P03", "25P04", "25006")
-#: What the triggers of a queue that was moved say to whoever writes.
+#: The message that triggers of a moved queue raise on writes.
 _SEALED = "the queue was moved"
-#: Of the patience, for what the network itself gives up: the rest is for noticing that it did.
+#: Share of the patience after which the network itself gives up. The rest is for noticing that.
 NETWORK_SHARE = 0.8
 
 
 class Link(psycopg.Connection[tuple[Any, ...]]):
-    """A connection whose every wait has an end, also where the server's machine answers and the server does not."""
+    """A connection whose waits all have a limit, even if the server's machine answers and the server does not."""
 
     patience: float | None = None
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Wait for the server; a connection that has waited too long is closed. Raises OperationalError."""
+        """Wait for the server. A connection that waited too long is closed. Raises OperationalError."""
         try:
             return super().wait(gen, interval, self.patience if timeout is None else timeout)
         except psycopg.OperationalError:
             if timeout is None and self.info.transaction_status == TransactionStatus.ACTIVE:
-                self.pgconn.finish()  # whatever it still says would be taken for the answer to something else
+                self.pgconn.finish()  # a late answer would be taken as the answer to another statement
             raise
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the next call can use it: open, and in no transaction."""
+        """Return True if the next call can use the connection: it is open and in no transaction."""
         return not self.closed and self.info.transaction_status == TransactionStatus.IDLE
 
 
 def connect(url: str, patience: timedelta) -> Link:
-    """A new connection. Raises BadInput for a string that cannot be read, StoreAway when the server is not reached.
+    """Return a new connection. Raises BadInput for an unreadable string and StoreAway if the server cannot be reached.
 
-    A network that swallows everything is noticed within `patience`, whoever has to answer, and whatever the connection
-    string says. No piece of that is told.
+    A network that drops all packets is noticed within `patience`, whatever the connection string sets. No message
+    repeats any part of the string.
     """
     seconds = patience.total_seconds()
     said = parsed(url)
@@ -74,7 +74,7 @@ def connect(url: str, patience: timedelta) -> Link:
             },
             autocommit=True,
         )
-    except (psycopg.Error, UnicodeError) as error:  # a name that no host can have is a fault of its encoding
+    except (psycopg.Error, UnicodeError) as error:  # a name that no host can have causes an encoding error
         why = why_not(error)
         hint = HINT if "sslmode" in protection and NO_TLS in why else AGAIN
         raise StoreAway(f"the database cannot be reached: {why}", hint=hint) from None
@@ -84,13 +84,13 @@ def connect(url: str, patience: timedelta) -> Link:
 
 
 def _capped(said: Any, most: int) -> int:
-    """What was said where it is a limit, and no more than that; to libpq nothing, or zero, is for ever."""
+    """Return the configured limit, at most `most`. libpq treats an absent or zero limit as infinite."""
     wanted = int(said) if str(said).isdigit() else 0
     return min(wanted or most, most)
 
 
 def translated(error: psycopg.Error) -> StoreFault:
-    """A fault of a server that was reached, as a caller can understand it."""
+    """Return the error of a server that was reached, in plain words."""
     if isinstance(error, errors.RaiseException) and _SEALED in (error.diag.message_primary or ""):
         return QueueMoved()
     words = " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""How a connection to PostgreSQL is protected: what fleet asks for by default, and what is in force."""
+"""Encryption of PostgreSQL connections: what fleet requires by default, and what is in force."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ HINT = (
     "fleet verifies servers on other machines: let `sslrootcert=FILE` in the connection string name the CA, or say "
     "otherwise by `sslmode=…` there."
 )
-#: What libpq does where nobody said anything: it takes whatever the other side offers.
+#: libpq's default sslmode, which accepts whatever the server offers.
 UNSAID = "prefer"
-#: The first libpq that verifies by the CAs of the system.
+#: The first libpq version that can verify by the system's CAs.
 SYSTEM_CAS = 160000
 REMEDY = "set `sslmode=verify-full` in the connection string, and `sslrootcert` if the CA is your own."
 
 
 def required(said: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters to add to a connection string: a server on another machine must prove who it is.
+    """Return the parameters to add to a connection string, so that a server on another machine must prove its identity.
 
-    Nothing is added if the string, PGSSLMODE or the service of PGSERVICE says how, or the server is on this machine.
+    Nothing is added if the string, PGSSLMODE or the service of PGSERVICE sets the mode, or if the server is on this
+    machine.
     """
     unsaid = _defaults()
     if said.get("sslmode") or "PGSSLMODE" in os.environ or unsaid.get("sslmode", UNSAID) != UNSAID:
@@ -42,7 +43,7 @@ def required(said: Mapping[str, Any]) -> dict[str, str]:
         if host == "localhost" and not address:
             found = _addresses(host)
             if found and all(map(_is_loopback, found)):
-                # As it was looked up: another answer to libpq could lead elsewhere.
+                # Use these addresses: a second lookup by libpq could lead to another host.
                 names, ports = [host] * len(found), [str(said.get("port") or unsaid.get("port") or "")] * len(found)
                 return {"host": ",".join(names), "hostaddr": ",".join(found), "port": ",".join(ports)}
         elif all(map(_is_here, (address or host).split(","))):
@@ -57,14 +58,14 @@ def required(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def in_force(link: psycopg.Connection[Any]) -> Vital:
-    """Return how this very connection is protected."""
+    """Return a health check of this connection's encryption."""
     options = {each.keyword: (each.val or b"").decode() for each in link.pgconn.info}
     is_here = link.info.host.startswith(("/", "@")) or _is_loopback(link.info.hostaddr)
     return describe(options.get(b"sslmode", ""), has_tls=bool(link.pgconn.ssl_in_use), is_here=is_here)
 
 
 def describe(mode: str, *, has_tls: bool, is_here: bool) -> Vital:
-    """Return what the protection of a connection is worth."""
+    """Return a health check for a connection with this encryption."""
     state, remedy = State.OK, ""
     if has_tls and mode == "verify-full":
         fact = "TLS, with the server's certificate and name verified"
@@ -81,10 +82,10 @@ def describe(mode: str, *, has_tls: bool, is_here: bool) -> Vital:
 
 
 def _defaults() -> dict[str, str]:
-    """Return what libpq takes from the environment, from the service that PGSERVICE names, or else by itself."""
+    """Return libpq's defaults from the environment, from the service that PGSERVICE names, or built in."""
     try:
         found = pq.Conninfo.get_defaults()
-    except MemoryError:  # what psycopg makes of a service that is described nowhere
+    except MemoryError:  # psycopg raises this for an unknown service
         return {}
     return {each.keyword.decode(): each.val.decode() for each in found if each.val}
 
@@ -98,7 +99,7 @@ def _addresses(name: str) -> list[str]:
 
 
 def _is_here(host: str) -> bool:
-    """Return True if this is a socket of this machine, which no host at all means too, or a loopback address."""
+    """Return True for a socket of this machine or a loopback address. An empty host means the local socket."""
     return not host or host.startswith(("/", "@")) or _is_loopback(host)
 
 

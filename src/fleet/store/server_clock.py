@@ -1,4 +1,7 @@
-"""A database server's clock, told from what it last said: never the wall clock of this host, and never a question."""
+"""A database server's clock, computed from the time it last reported.
+
+It uses neither this host's wall clock nor extra queries.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +14,28 @@ from fleet.core.clock import EPOCH
 if TYPE_CHECKING:
     from datetime import datetime
 
-#: Goes on while a laptop sleeps, and nobody sets it.
+#: This clock runs while a laptop sleeps, and nobody can set it.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-#: A difference that no clock runs up between two words, and hardly an answer that was slow to arrive: it was set.
+#: A jump this large means that the clock was set. Drift between two reports and slow answers hardly reach it.
 SET_MICROS = 1_000_000
 
 
 class ServerClock:
-    """Answers from the last word of the server and the time since then."""
+    """A clock that adds the elapsed time to the server's last report."""
 
     def __init__(self) -> None:
-        self._ahead: int | None = None  # in microseconds, of our steady clock
+        self._ahead: int | None = None  # how far the server's clock is ahead of our steady clock, in microseconds
 
     def is_set(self, micros: int) -> bool:
-        """Whether what the server just said is another time than was to be expected: somebody set its clock."""
+        """Return True if the reported time differs from the expected one because the server's clock was set."""
         return self._ahead is not None and abs(micros - _steady_micros() - self._ahead) > SET_MICROS
 
     def told(self, micros: int) -> None:
-        """Take over what the server just said its clock shows."""
+        """Adopt the time that the server just reported."""
         self._ahead = micros - _steady_micros()
 
     def now(self) -> datetime:
-        """The server's time, to within the time an answer takes to arrive."""
+        """Return the server's time, accurate to the time an answer takes to arrive."""
         return EPOCH + timedelta(microseconds=_steady_micros() + (self._ahead or 0))
 
 

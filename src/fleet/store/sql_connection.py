@@ -1,4 +1,4 @@
-"""What the ports of the store ask of a database, whichever it is."""
+"""What the store's ports need from a database of any kind."""
 
 from __future__ import annotations
 
@@ -14,46 +14,49 @@ if TYPE_CHECKING:
 
 
 class SqlConnection(Protocol):
-    """Statements and transactions. SQL names values `:name`, and reads a list of texts with `json_each(:name)`."""
+    """A connection for statements and transactions.
+
+    SQL refers to values as `:name` and reads a list of texts with `json_each(:name)`.
+    """
 
     def close(self) -> None:
-        """Let go of the database; safe to call twice."""
+        """Close the database. A second call does nothing."""
 
     def blocks(self, name: str) -> dict[str, str]:
-        """The statements of one file of SQL in this database's words."""
+        """Return the statements of one SQL file in this database's dialect."""
 
     def listed(self, texts: Iterable[str]) -> Any:
-        """Texts as the value that `json_each` reads."""
+        """Return texts as the value that `json_each` reads."""
 
     def rows(self, sql: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement and fetch all it answers. Raises StoreFault."""
+        """Run one statement and return all rows. Raises StoreFault."""
 
     def together(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[tuple[Any, ...]]]:
-        """What several statements that only read answer, each about the same moment. Raises StoreFault."""
+        """Return the rows of several reading statements that see the same snapshot. Raises StoreFault."""
 
     def changes(self) -> int:
-        """How many rows the last statement changed."""
+        """Return the number of rows that the last statement changed."""
 
     def writing(self, *, durable: bool = True, alone: bool = True) -> AbstractContextManager[None]:
-        """A write transaction; a nested one is part of the outer.
+        """Return a write transaction. A nested one is part of the outer one.
 
-        `durable` ones reach the disk before they are acknowledged, and are told to whoever listens; the others do at
-        least where agents can outlive the database. Only one that is `alone` may rely on what it read: others that are
-        not may go on beside each other.
+        `durable` transactions reach the disk before they are acknowledged, and listeners are notified. Others also
+        reach the disk first if agents can outlive the database. Only an `alone` transaction may rely on what it read:
+        transactions that are not alone may run beside each other.
         """
 
     def reading(self) -> AbstractContextManager[None]:
-        """A read transaction: one moment of the database."""
+        """Return a read transaction, which sees one snapshot of the database."""
 
 
 class Search(Protocol):
-    """What tasks and claims ask of a search."""
+    """The searches that tasks and claims need."""
 
     def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
-        """Return the tasks that fit, in order."""
+        """Return the matching tasks, in order."""
 
     def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
-        """Return how many tasks fit."""
+        """Return the number of matching tasks, under "" or by the values of a field."""
 
     def urgent(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
-        """Return the most urgent tasks that fit and nobody else is claiming, each as (priority, created_at, id)."""
+        """Return the most urgent matching tasks that no other claim has locked, each as (priority, created_at, id)."""

@@ -1,4 +1,4 @@
-"""The embedded store: SQLite in write-ahead mode, shared by every process of one host."""
+"""The embedded store: SQLite in write-ahead mode, shared by all processes of one host."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from fleet.core.filter import Filter
     from fleet.core.health import Vital
 
-#: What is compared by functions of Python.
+#: Filters that Python functions evaluate.
 _TEXTS = ("label_glob", "label_regex", "text", "title_has", "description_has", "notes_has")
 
 
 class SqliteStore(Store):
-    """All of it in one SQLite file. The clock is the host's: there is only one host."""
+    """Everything in one SQLite file. Claims use the host's clock because only one host uses the file."""
 
     is_shared = False
     connection: Connection
@@ -42,22 +42,22 @@ class SqliteStore(Store):
         self.connection.confirm()
 
     def health(self) -> list[Vital]:
-        from fleet.store.sqlite_health import health  # for `fleet doctor` alone
+        from fleet.store.sqlite_health import health  # only `fleet doctor` needs it
 
         return health(self.connection)
 
     def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
-        from contextlib import nullcontext  # for supervisors alone
+        from contextlib import nullcontext  # only supervisors need it
 
-        return nullcontext()  # whoever writes here wakes the supervisor through the home's pipe
+        return nullcontext()  # writers wake the supervisor through the home's pipe
 
 
 def search_in(file: Connection, now: Clock) -> SqlSearch:
-    """Return a search in a file, which is given functions of Python where a filter needs them."""
+    """Return a search in a file. Python functions are added to the file when a filter needs them."""
 
     def prepare(where: Filter) -> None:
         if any(getattr(where, name) is not None for name in _TEXTS):
-            from fleet.core import matching  # costs a regex engine: only where text is searched
+            from fleet.core import matching  # imports a regex engine, so only for text searches
 
             for call in (matching.folded, matching.globbed, matching.searched):
                 file.add_function(call.__name__, call)

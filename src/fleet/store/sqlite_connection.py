@@ -1,4 +1,4 @@
-"""One connection to the SQLite file: transactions that wait their turn, faults in plain words, migrations."""
+"""One connection to the SQLite file: transactions that wait for their turn, errors in plain words, migrations."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
 PATIENCE_MS, RESCUE_PATIENCE_MS = 60_000, 1_000
 _loaded: dict[str, dict[str, str]] = {}
 SCHEMA_VERSION = 10
-#: What follows the name of a database in that of the copy made before an upgrade; the schema it has comes next.
+#: Suffix of the copy that is made before an upgrade. The number of the old schema follows.
 BACKUP = ".schema-"
-#: The setting that says from which schema an upgrade began, until it is done.
+#: The setting that holds the old schema number during an upgrade.
 UPGRADING = "fleet.upgrading_from"
 PAGES_AT_ONCE = 4096
 RESTORE = "run `fleet restore FILE` with your last `fleet backup`; fleet keeps the damaged file."
 
 
 class Connection:
-    """A database file, opened by one thread of one process. `check_new` may refuse to have a new or empty one.
+    """A database file, opened by one thread of one process.
 
-    Nothing more is read or written once its path leads to another file: what others do would not be seen here.
+    `check_new` may refuse a new or empty file. If the path leads to another file later, all reads and writes raise,
+    because the writes of others would be invisible here.
     """
 
     def __init__(
@@ -68,7 +69,10 @@ class Connection:
         self._file.hold_log()
 
     def close(self) -> None:
-        """Close the file; safe to call twice. A log that was taken away is not written over what others did since."""
+        """Close the file. A second call does nothing.
+
+        A log that was removed is not written into the file, because it would overwrite newer changes of others.
+        """
         if not self._file.has_log:
             with contextlib.suppress(apsw.ConnectionClosedError):
                 self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -96,9 +100,10 @@ class Connection:
         return encode(list(texts))
 
     def writing(self, *, durable: bool = True, alone: bool = True) -> Transaction:
-        """A write transaction; `durable` ones reach the disk before they are acknowledged. There is only one at a time.
+        """Return a write transaction, of which only one runs at a time.
 
-        `alone` is for databases that let several write at once.
+        A `durable` one reaches the disk before it is acknowledged. `alone` has no effect here. It is for databases with
+        several writers at once.
         """
         return Transaction(self, "begin immediate", durable)
 
@@ -109,8 +114,8 @@ class Connection:
         self._db.create_scalar_function(name, call, deterministic=True)
 
     def migrate(self, steps: list[tuple[int, str]]) -> None:
-        """Bring the schema up to date, one whole step at a time: a kill leaves a version, never half of one."""
-        # A step that builds a table anew drops the old one, which would take along every row that refers to it.
+        """Run schema migrations, one transaction per step, so that a kill leaves a complete version."""
+        # A step that rebuilds a table drops the old one, which would delete all rows that refer to it.
         self.rows("pragma foreign_keys = off")
         try:
             for step in steps:
@@ -133,13 +138,13 @@ class Connection:
     def _prepare(self, version: int, make: bool, migrate: bool) -> None:
         if version == 0 and make:
             self._use_log()
-            with self.writing():  # making a database is one step, however many migrations there are
+            with self.writing():  # creating a database is one transaction, however many migrations exist
                 self.migrate(named_sql.migrations("sqlite"))
         elif 0 < version < SCHEMA_VERSION and migrate:
             self._back_up()
             self.migrate(named_sql.migrations("sqlite"))
             self.rows(self.blocks("queries")["unset_config"], {"key": UPGRADING})
-        version = self._version()  # whatever others did meanwhile
+        version = self._version()  # others may have upgraded the database meanwhile
         if version > SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}", hint=self._way_back()
@@ -153,7 +158,7 @@ class Connection:
             )
 
     def _use_log(self) -> None:
-        """Switch to a write-ahead log. SQLite itself does not wait for others that do so at the same time."""
+        """Switch to a write-ahead log. SQLite itself does not wait for others that switch at the same time."""
         deadline = time.monotonic() + PATIENCE_MS / 1000
         while True:
             try:
@@ -165,9 +170,9 @@ class Connection:
             time.sleep(0.01)
 
     def _back_up(self) -> None:
-        """Copy the database, once for an upgrade however often it is killed, and let go of the copy before that."""
+        """Copy the database once per upgrade, even if the upgrade is killed and restarted, and delete older copies."""
         sql = self.blocks("queries")
-        with self.writing():  # whoever else upgrades waits here, and finds it done
+        with self.writing():  # other upgrading processes wait here and find the upgrade done
             version = self._version()
             copy, begun = f"{self.path}{BACKUP}{version}", self.rows(sql["setting"], {"key": UPGRADING})
             if version >= SCHEMA_VERSION or (begun and os.path.exists(f"{self.path}{BACKUP}{begun[0][0]}")):  # noqa: PTH110
@@ -190,7 +195,7 @@ class Connection:
     def _copy(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):  # left by an upgrade that was killed
             os.unlink(path)  # noqa: PTH108
-        # Our own connection holds the lock, which keeps SQLite from reading for a copy through it.
+        # Our own connection holds the lock, so SQLite cannot read through it for a copy.
         source = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             self._copy_to(path, source)
@@ -208,7 +213,7 @@ class Connection:
             copy.close()
 
     def _way_back(self) -> str:
-        """What helps where a newer fleet has upgraded the database."""
+        """Return the hint for a database that a newer fleet has upgraded."""
         newer = "upgrade this fleet: a newer one wrote the database"
         copy = f"{self.path}{BACKUP}{SCHEMA_VERSION}"
         if not os.path.exists(copy):  # noqa: PTH110
@@ -218,23 +223,23 @@ class Connection:
 
     @property
     def id(self) -> str:
-        """The device and inode of the file."""
+        """Return the device and inode of the file."""
         return str(self._file)
 
     def confirm(self) -> None:
-        """Raise DatabaseReplaced unless the path still leads to the file that is open."""
+        """Raise DatabaseReplaced unless the path still leads to the open file."""
         self._file.confirm()
 
     @property
     def log(self) -> str:
-        """The device and inode of each file of the log."""
+        """Return the device and inode of each file of the log."""
         return self._file.log
 
     def take_in_log(self) -> bool:
-        """Write a log that was taken away into the file, if nobody has begun another; True if nothing is missing."""
+        """Write a removed log into the file unless another log was started. Return True if no change is missing."""
         if not self._file.is_ours:
             return False
-        if self._file.keeps_changes:  # only its index is gone, which SQLite makes again
+        if self._file.keeps_changes:  # only the log's index is gone, and SQLite rebuilds it
             return True
         with contextlib.suppress(apsw.Error):
             self._db.set_busy_timeout(RESCUE_PATIENCE_MS)
@@ -242,25 +247,23 @@ class Connection:
         return False
 
     def rescue(self, path: str) -> None:
-        """Copy the file that is open to a new one, wherever its own path leads; it has all of its log then.
-
-        Raises StoreFault, OSError.
-        """
+        """Copy the open file with its whole log to a new file, even if its path leads elsewhere."""
         is_cut = self._file.is_ours
         try:
-            if is_cut:  # its log may hold what the file has lost
+            if is_cut:  # its log may hold pages that the file has lost
                 self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._copy_to(path, self._db)
             if is_cut:
                 _refuse_damaged(path)
                 return
             self._db.set_busy_timeout(RESCUE_PATIENCE_MS)
-            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()  # else the log is taken for another file's
+            # otherwise SQLite would use the log for another file
+            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
         except apsw.Error as error:
             raise _translated(error, path) from error
 
     def _refuse_foreign(self) -> None:
-        """Raise ForeignDatabase for the database of another program, whose log stays as it is."""
+        """Raise ForeignDatabase for another program's database, and leave its log unchanged."""
         try:
             check_tables(self.path, [name for (name,) in self._db.execute(self.blocks("file")["tables"])])
         except ForeignDatabase:
@@ -271,7 +274,7 @@ class Connection:
             raise
 
     def _fault(self, error: apsw.Error) -> StoreFault:
-        """Return what to raise for an error. Raises DatabaseReplaced if the file was taken in the middle of it."""
+        """Return the exception for an error. Raises DatabaseReplaced if the file was replaced meanwhile."""
         self._file.confirm()
         return _translated(error, self.path)
 
@@ -304,7 +307,7 @@ class Connection:
 
 
 def backups(path: str) -> list[str]:
-    """The copies of a database that upgrades made of it."""
+    """Return the copies of a database that upgrades made."""
     folder, name = os.path.split(path)
     found = [each for each in os.listdir(folder) if each.startswith(name + BACKUP)]  # noqa: PTH208
     return [os.path.join(folder, each) for each in found if each[len(name + BACKUP) :].isdigit()]  # noqa: PTH118
@@ -317,7 +320,7 @@ def _not_copied(error: apsw.Error | OSError, copy: str) -> StoreFault:
 
 
 class Transaction:
-    """All or nothing; a nested one is part of the outer."""
+    """An atomic block. A nested one is part of the outer one."""
 
     def __init__(self, connection: Connection, how: str, durable: bool) -> None:
         self._connection, self._how, self._durable = connection, how, durable
@@ -332,7 +335,7 @@ class Transaction:
 
 
 def _refuse_damaged(path: str) -> None:
-    """Remove a copy and raise StoreFault if the copy lacks what its file had lost."""
+    """Remove a copy and raise StoreFault if the copy lacks pages that its file had lost."""
     is_whole = False
     with contextlib.suppress(apsw.Error), contextlib.closing(apsw.Connection(path)) as copy:
         is_whole = copy.pragma("quick_check") == "ok"
@@ -342,7 +345,7 @@ def _refuse_damaged(path: str) -> None:
 
 
 def _translated(error: apsw.Error, path: str) -> StoreFault:
-    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:  # only those of a seal raise
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:  # only the triggers of a seal raise
         return QueueMoved()
     if isinstance(error, apsw.CantOpenError) and not os.path.lexists(path):
         return StoreFault(f"there is no database at {path}", hint="run `fleet init`; it makes one unless one was lost")

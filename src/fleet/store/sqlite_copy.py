@@ -1,4 +1,4 @@
-"""A database file without a store: a copy made while others write, whether it is sound, and whose it is."""
+"""Operations on a database file without a store: copying it while others write, checking it, and checking its owner."""
 
 import contextlib
 import os
@@ -14,12 +14,12 @@ from fleet.store.sqlite_file import check_tables
 
 
 def copy(source: str, target: str) -> None:
-    """Copy a database as it is at one moment into a new file, by SQLite's own means. Raises StoreFault."""
+    """Copy a snapshot of a database into a new file with SQLite's backup API. Raises StoreFault."""
     os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         before, after = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READWRITE), apsw.Connection(target)
         with before, after, after.backup("main", before, "main") as copying:
-            copying.step(-1)  # in one step: writers are not kept waiting, and cannot have it begin again
+            copying.step(-1)  # in one step: writers do not block it, and it cannot be forced to restart
         before.close()
         after.close()
     except apsw.Error as error:
@@ -27,7 +27,7 @@ def copy(source: str, target: str) -> None:
 
 
 def check(path: str) -> None:
-    """Raise StoreFault unless a file is a whole fleet database that this fleet can open or bring up to date."""
+    """Raise StoreFault unless a file is a complete fleet database that this fleet can open or upgrade."""
     try:
         database = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         version = database.pragma("user_version")
@@ -46,7 +46,7 @@ def check_owner(path: str) -> None:
         tables = _tables(f"file:{_quoted(path)}?immutable=1")  # without the log, which SQLite would write back
         if not tables and os.path.exists(f"{path}-wal"):  # noqa: PTH110
             tables = _tables_of_copy(path)
-    except (apsw.Error, OSError):  # absent, or not to be read: opening it says why
+    except (apsw.Error, OSError):  # an absent or unreadable file is reported when it is opened
         return
     check_tables(path, tables)
 
@@ -57,7 +57,7 @@ def _tables(uri: str) -> list[str]:
 
 
 def _tables_of_copy(path: str) -> list[str]:
-    """Read a database with its log in a folder of our own: a killed program leaves all of it in the log."""
+    """Read a copy of a database and its log in a temporary folder. A killed program may leave all data in the log."""
     with tempfile.TemporaryDirectory() as folder:
         for end in ("", "-wal"):
             shutil.copyfile(path + end, f"{folder}/copy{end}")

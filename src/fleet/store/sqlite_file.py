@@ -1,4 +1,4 @@
-"""The file of a database: whether its path still leads to it, and whether its tables are fleet's."""
+"""The identity of a database file: whether its path still leads to it, and whether its tables are fleet's."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     Ids = list[tuple[int, int] | None]
 
-#: Tables that every database of fleet has, and two of codefleet's.
+#: Tables that every fleet database has, and two tables of codefleet's databases.
 OURS = frozenset({"tasks", "edges", "child_counters"})
 CODEFLEETS = frozenset({"workers", "workflows"})
 
 
-#: What SQLite keeps beside a database while it is open: its log, and the index of that.
+#: Suffixes of the files that SQLite keeps beside an open database: its log, and the log's index.
 LOG = ("-wal", "-shm")
 
 
 class FileId:
-    """The device and inode of the file at a path, and of its log; and its size, which never shrinks."""
+    """The device and inode of a file and of its log, and the file's size, which never shrinks."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -31,17 +31,17 @@ class FileId:
         self._size = 0
         self._log_path = ""
         self._log: Ids = []
-        with contextlib.suppress(OSError):  # opening it says why
+        with contextlib.suppress(OSError):  # opening the file reports the reason
             self._id, self._size = self._read()
 
     def __str__(self) -> str:
         return ":".join(map(str, self._id or ()))
 
     def confirm(self) -> None:
-        """Raise DatabaseReplaced unless the path leads to the same file as before, which nobody cut short."""
+        """Raise DatabaseReplaced unless the path leads to the same, untruncated file as before."""
         try:
             now, size = self._read()
-        except OSError:  # the disk fails: reading the database says how
+        except OSError:  # the disk fails; reading the database reports how
             return
         if now != self._id:
             raise DatabaseReplaced(self._path, "replaced" if now else "deleted or moved")
@@ -52,9 +52,9 @@ class FileId:
             raise DatabaseReplaced(self._path, f"parted from its log ({self._path}-wal)")
 
     def hold_log(self) -> None:
-        """From here on the log is part of the file: it is open, and nobody removes it while it is."""
+        """Treat the log as a part of the file from now on. It is open now, and SQLite removes no open log."""
         with contextlib.suppress(OSError):
-            self._log_path = os.path.realpath(self._path)  # beside which SQLite has it
+            self._log_path = os.path.realpath(self._path)  # SQLite keeps the log beside the real file
             self._log = _ids(self._log_path)
 
     @property
@@ -63,7 +63,7 @@ class FileId:
 
     @property
     def has_log(self) -> bool:
-        """Return True unless others that open the file would begin another log, beside the one that is open here."""
+        """Return False if other processes that open the file would start a second log beside the open one."""
         if not any(self._log):
             return True
         with contextlib.suppress(OSError):
@@ -79,14 +79,14 @@ class FileId:
 
     @property
     def is_free(self) -> bool:
-        """Return True if nobody has begun a log beside the file since it lost the one that is open here."""
+        """Return True if no other log was started beside the file since it lost the open one."""
         with contextlib.suppress(OSError):
             return _stat(self._log_path + LOG[0])[1] == 0
         return False
 
     @property
     def is_ours(self) -> bool:
-        """Return True if the path leads to the same file as before, whatever its size is."""
+        """Return True if the path leads to the same file as before, whatever its size."""
         with contextlib.suppress(OSError):
             return self._read()[0] == self._id
         return False
@@ -108,6 +108,6 @@ def _stat(path: str) -> tuple[tuple[int, int] | None, int]:
 
 
 def check_tables(path: str, tables: Collection[str]) -> None:
-    """Raise ForeignDatabase if there are tables, and they are not fleet's."""
+    """Raise ForeignDatabase if tables exist and are not fleet's."""
     if tables and not OURS.issubset(tables):
         raise ForeignDatabase(path, owner="codefleet" if CODEFLEETS.issubset(tables) else "another program")

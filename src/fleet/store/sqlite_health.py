@@ -1,4 +1,4 @@
-"""What a SQLite file says of its health: its library, every page of it, its journal."""
+"""Health checks of a SQLite file: its library, all its pages and its journal."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
     from fleet.store.sqlite_connection import Connection
 
-# An older one can lose what several processes write to a write-ahead log.
+# Older versions can lose data that several processes write to a write-ahead log.
 OLDEST_SQLITE = "3.51.3"
-# It is written back at some 4 MB: one this large is read by somebody who does not let go.
+# SQLite writes the log back at about 4 MB. A log this large means that a reader keeps a snapshot open.
 LARGEST_LOG_MB = 256
 SHOWN = 3
 
 
 def health(connection: Connection) -> list[Vital]:
-    """Every vital sign of an open database; what cannot be read is told as wrong, never raised."""
+    """Return all health checks of an open database. Unreadable parts are reported as wrong; nothing is raised."""
     return [library(apsw.sqlite_lib_version()), *_integrity(connection), *_journal(connection)]
 
 
 def library(version: str) -> Vital:
-    """Whether a version of SQLite can be trusted with a file that several processes write."""
+    """Return a check of whether this SQLite version is safe for a file with several writing processes."""
     if _numbers(version) >= _numbers(OLDEST_SQLITE):
         return Vital(name="sqlite", state=State.OK, fact=f"SQLite {version}")
     fact = f"SQLite {version} can damage a database that several processes write"

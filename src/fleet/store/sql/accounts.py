@@ -1,4 +1,4 @@
-"""Accounts: whether they may be used, what runs took of them, and what is left of their quotas."""
+"""Accounts: whether they may be used, what their runs consumed, and the state of their quotas."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.store.sql_connection import SqlConnection
 
-#: Where sums end: what agents tell is not to be trusted, and a number too large must not keep a run from ending.
+#: Upper bounds of the sums. Agents report these numbers, and a number that is too large must not keep a run from
+#: ending.
 MOST_TOKENS = 2**60
 MOST_USD = 1e15
 _DEAREST_RUN = 1e12
 
 
 class SqlAccounts:
-    """A row for each account, for its sums, and for each window of its quota."""
+    """One row for each account, for its totals, and for each window of its quota."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
@@ -33,7 +34,7 @@ class SqlAccounts:
         return [record_from(Account, row) for row in self._sql.rows("accounts")]
 
     def park(self, coder: str, name: str, *, until: datetime | None, reason: str) -> None:
-        """Keep an account from being used until a moment; None takes that back. The last word counts."""
+        """Park an account until `until`; None unparks it. The last call counts."""
         with self._db.writing():
             if until is None:
                 self._sql.rows("unpark", coder=coder, name=name)
@@ -41,16 +42,19 @@ class SqlAccounts:
                 self._sql.rows("park", coder=coder, name=name, until=to_micros(until), reason=storable(reason))
 
     def note_strikes(self, coder: str, name: str, *, strikes: int) -> None:
-        """Keep how often in a row an account met too many requests at once. The last word counts."""
+        """Store how often in a row an account was refused for too many requests. The last call counts."""
         with self._db.writing():
             self._sql.rows("note_strikes", coder=coder, name=name, strikes=strikes)
 
     def totals(self) -> list[AccountTotal]:
-        """What the ended runs of each account took, kept as sums: the history is not read. The sums have a bound."""
+        """Return what the ended runs of each account consumed. The totals are stored, so the history is not read."""
         return [record_from(AccountTotal, row) for row in self._sql.rows("account_totals")]
 
     def note_quotas(self, seen: Sequence[Quota]) -> None:
-        """Keep what was seen of quotas; what a later word leaves out stays, and an earlier word changes nothing."""
+        """Store observed quotas.
+
+        A field that a later observation lacks keeps its value. Older observations are ignored.
+        """
         with self._db.writing(durable=False):
             known = {(each.coder, each.account, each.span): each for each in self.quotas()}
             for each in seen:
@@ -58,18 +62,18 @@ class SqlAccounts:
                 self._sql.rows("keep_quota", **values_of(known[key].then(each) if key in known else each))
 
     def quotas(self) -> list[Quota]:
-        """The windows of every account's quota as last seen, by coder, account and window."""
+        """Return the last observed quota windows of all accounts, by coder, account and window."""
         return [record_from(Quota, row) for row in self._sql.rows("quotas")]
 
-    # For runs, in their transactions
+    # For the port of runs, inside its transactions
 
     def note_use(self, run: Run) -> None:
-        """Note that a run which begins uses its account."""
+        """Record that a starting run uses its account."""
         used = {"coder": storable(run.coder), "name": storable(run.account)}
         self._sql.rows("note_use", **used, used_at=to_micros(run.started_at))
 
     def add_run(self, run: Run) -> None:
-        """Add what an ended run took to the sums of its account."""
+        """Add the consumption of an ended run to the totals of its account."""
         taken = _taken_by(run)
         self._sql.rows(
             "add_to_totals",
@@ -83,7 +87,7 @@ class SqlAccounts:
 
 
 def _taken_by(run: Run) -> AccountTotal:
-    """Return what an ended run adds to the sums of its account. A senseless number adds nothing."""
+    """Return what an ended run adds to its account's totals. Absurd numbers add nothing."""
     cost = run.cost_usd if run.cost_usd is not None and 0 <= run.cost_usd <= _DEAREST_RUN else 0.0
     tokens = min(max(run.tokens, 0), MOST_TOKENS)
     return AccountTotal(coder=run.coder, account=run.account, runs=1, tokens=tokens, cost_usd=float(cost))

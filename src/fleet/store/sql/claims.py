@@ -1,4 +1,4 @@
-"""Claims: which supervisor, or person, works on a task, and until when."""
+"""Claims: which supervisor or person works on a task, and until when."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class SqlClaims:
-    """Columns of the tasks. `may_take` says whether what others let expire may be taken: asked after the time was."""
+    """The claim columns of tasks.
+
+    `may_take` returns True if expired claims of other owners may be taken. It is called after the time was read.
+    """
 
     def __init__(
         self,
@@ -39,12 +42,12 @@ class SqlClaims:
         self._may_take = may_take
 
     def acquire(self, owner: str, lanes: Sequence[Lane], *, room: int, ttl: timedelta) -> list[Claim]:
-        """Take ready tasks that fit these lanes, at most `room` in all, for this owner alone, each with a new epoch."""
-        # Not durable: a claim lost to a power cut is a task that was never started.
+        """Claim ready tasks that fit these lanes, at most `room` in total, each with a new epoch."""
+        # Not durable: if a power cut loses a claim, its task was never started.
         with self._db.writing(durable=False, alone=False):
             found: dict[tuple[int, int, str], tuple[str, str]] = {}
             for lane, limit in self._with_room(lanes, room):
-                # A task may fit several lanes: look past those that another lane has taken already.
+                # A task may fit several lanes, so look past tasks that an earlier lane has taken.
                 fitting = self._search.urgent(claimable_in(lane), limit + len(found))
                 found |= dict.fromkeys([row for row in fitting if row not in found][:limit], lane.seat)
             seats = {row[2]: found[row] for row in sorted(found)[:room]}
@@ -57,18 +60,18 @@ class SqlClaims:
             return [claim_of(taken[key]).replace(seat=seat) for key, seat in seats.items()]
 
     def waiting_coders(self) -> list[str]:
-        """The coders that claimable tasks name; "" stands for those that name none."""
+        """Return the coders that claimable tasks name; "" stands for tasks that name none."""
         return self._sql.first("waiting_coders")
 
     def take(self, task_id: str, actor: str) -> Task:
-        """Claim one task by hand: without expiry, never reaped. Raises AlreadyClaimed, NotClaimable."""
+        """Claim one task manually, without expiry. Raises AlreadyClaimed, NotClaimable."""
         with self._db.writing():
             task = self._tasks.get(task_id).taken(actor, self._now())
             self._tasks.save(task)
             return task
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
-        """Put off the expiry of those still held; the answer has their tasks as they are now, in the same order."""
+        """Extend the claims that are still held. Return them in the same order, with their current tasks."""
         with self._db.writing(durable=False, alone=False):
             expires = clock.to_micros(self._now() + ttl)
             held = []
@@ -79,7 +82,7 @@ class SqlClaims:
             return held
 
     def settle(self, claim: Claim, verdict: Verdict) -> Task:
-        """Record where a task goes next. Raises ClaimLost when the epoch is no longer ours, or the task is gone."""
+        """Apply the verdict to a task. Raises ClaimLost if the epoch is no longer ours or the task was deleted."""
         with self._db.writing():
             task = verdict.on(self._tasks.held(claim), self._now())
             self._tasks.save(task)
@@ -93,9 +96,9 @@ class SqlClaims:
             return task
 
     def adopt(self, task_id: str, owner: str, *, epoch: int, ttl: timedelta) -> Claim:
-        """Claim again what this owner holds, after a restart, or what another let expire. Raises ClaimLost.
+        """Claim a task again: our own after a restart, or one whose claim expired. Raises ClaimLost.
 
-        It is the next epoch of the same run, whose token goes on working.
+        The run continues under the next epoch, and its token stays valid.
         """
         with self._db.writing(durable=False):
             now = self._now()
@@ -108,11 +111,11 @@ class SqlClaims:
             return claim_of(self._tasks.get(task_id))
 
     def expired(self) -> list[str]:
-        """The tasks that `reap` would give back; most often there are none, and looking costs next to nothing."""
+        """Return the tasks that `reap` would give back. Usually there are none, and the query is cheap."""
         return self._sql.first("expired", now=clock.to_micros(self._now()))
 
     def reap(self, *, spare: Iterable[str] = ()) -> list[Task]:
-        """Give back every task whose claim has expired, but for those known to be alive."""
+        """Give back all tasks whose claim has expired, except those in `spare`, whose agents are known to live."""
         with self._db.writing():
             now = self._now()
             if not self._may_take():
@@ -125,14 +128,14 @@ class SqlClaims:
             return reaped
 
     def request_cancel(self, task_id: str, reason: str) -> Task:
-        """Ask whoever holds the task to stop."""
+        """Ask the holder of the task to stop."""
         with self._db.writing():
             task = self._tasks.get(task_id).replace(cancel_requested_at=self._now(), cancel_reason=reason)
             self._tasks.save(task)
             return task
 
     def _with_room(self, lanes: Sequence[Lane], room: int) -> Iterator[tuple[Lane, int]]:
-        """The lanes that may take something, and how much."""
+        """Yield the lanes that may take tasks, each with its limit."""
         self._lock_seats(sorted({lane.seat for lane in lanes if lane.limit is not None}))
         for lane in lanes:
             limit = min(lane.room, room)
@@ -142,8 +145,8 @@ class SqlClaims:
                 yield lane, limit
 
     def _lock_seats(self, seats: list[tuple[str, str]]) -> None:
-        """Keep other claims from counting the agents of these accounts until this one is through."""
-        if "lock_seat" in self._sql:  # SQLite has one writer at a time, and needs no lock
+        """Keep other claims from counting the agents of these accounts until this transaction ends."""
+        if "lock_seat" in self._sql:  # SQLite has one writer at a time and needs no lock
             for coder, account in seats:
                 self._sql.rows("lock_seat", coder=coder, account=account)
 

@@ -1,4 +1,4 @@
-"""Hosts, and the last events of runs that each leaves for others to read."""
+"""Hosts, and the last events of runs that each host stores for others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class SqlHosts:
-    """A row for each host that was ever seen and not forgotten."""
+    """One row for each host that was seen and not forgotten."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
         self._sql = Statements(connection, "hosts")
 
     def glance(self, host_id: str, key: str) -> Glance:
-        """What this host goes by when it looks for work, with one of the queue's settings: asked for at once."""
+        """Return what this host needs to look for work, including the queue setting `key`, in one query."""
         queries, history = self._db.blocks("queries"), self._db.blocks("history")
         asked = (queries["waiting_coders"], history["accounts"], queries["setting"], self._sql["host"])
         coders, accounts, settings, hosts = self._db.together(asked, {"host": host_id, "key": key})
@@ -39,48 +39,48 @@ class SqlHosts:
         )
 
     def keep(self, host: Host) -> Host:
-        """Keep what a host tells of itself; the answer has since when it is drained, which only `drain_host` says."""
+        """Store what a host reports about itself. Return it with the stored `drained_at`, which only `drain` sets."""
         with self._db.writing(durable=False, alone=False):
             [(drained_at,)] = self._sql.rows("keep_host", **(values_of(host) | {"labels": encode(host.labels)}))
         return host.replace(drained_at=None if drained_at is None else from_micros(drained_at))
 
     def all(self) -> list[Host]:
-        """Every host that was seen and not forgotten, by name."""
+        """Return all hosts that were seen and not forgotten, by name."""
         return [_host(row) for row in self._sql.rows("hosts")]
 
     def drain(self, host_id: str, at: datetime | None) -> bool:
-        """Keep a host from taking work, or with None let it again; whether it is known."""
+        """Keep a host from taking work, or let it again if `at` is None. Return False if the host is unknown."""
         with self._db.writing():
             self._sql.rows("drain_host", id=host_id, at=None if at is None else to_micros(at))
             return bool(self._db.changes())
 
     def forget(self, host_id: str) -> bool:
-        """Take a host off the record; whether it was there."""
+        """Delete a host's row. Return False if the host is unknown."""
         with self._db.writing():
             self._sql.rows("forget_host", id=host_id)
             return bool(self._db.changes())
 
 
 class SqlTails:
-    """A row for each run that left a tail."""
+    """One row for each run that left a tail."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
         self._sql = Statements(connection, "hosts")
 
     def keep(self, run_id: str, text: str, at: datetime) -> None:
-        """Keep the last events of a run, for when its host cannot be asked; the last word counts."""
+        """Store the last events of a run, for when its host is unreachable. A later call replaces them."""
         with self._db.writing(durable=False, alone=False):
             self._sql.rows("keep_tail", run=run_id, text=storable(text), at=to_micros(at))
 
     def get(self, run_id: str) -> tuple[str, datetime] | None:
-        """The last events that were kept of a run, and when."""
+        """Return the stored last events of a run and their time, or None."""
         for text, kept_at in self._sql.rows("tail", run=run_id):
             return text, from_micros(kept_at)
         return None
 
     def forget(self, before: datetime) -> int:
-        """Let go of what was kept of runs before a moment; of how many."""
+        """Delete event tails older than `before`. Return the number deleted."""
         with self._db.writing(durable=False):
             self._sql.rows("forget_tails", before=to_micros(before))
             return self._db.changes()

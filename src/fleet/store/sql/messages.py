@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 
 class SqlMessages:
-    """A row for each message."""
+    """One row for each message."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
         self._sql = Statements(connection, "history")
 
     def add(self, message: Message) -> None:
-        """Keep a message to a task's agent; one whose id is there already changes nothing."""
+        """Store a message to a task's agent. A message with a known id changes nothing."""
         with self._db.writing():
             self._sql.rows("insert_message", **values_of(message))
 
     def find(self, task_id: str | None = None, *, state: str | None = None) -> list[Message]:
-        """Messages of one task or all, in one state or any, oldest first."""
+        """Return the messages of one task or of all, in one state or any, oldest first."""
         blocks = ["messages_of_task"] if task_id is not None else []
         blocks += [f"messages_{state}"] if state is not None else []
         return self._messages(*blocks, task=task_id)
 
     def mark(self, message_id: str, state: str, at: datetime, run: str) -> bool:
-        """Note how far a message has come, and with which run; whether it moved.
+        """Advance a message to a state, with the run involved. Return False if it did not move.
 
-        It moves only forward, and delivered and carried are ends. One that is not there does not move.
+        Messages move only forward; "delivered" and "carried" are final. An unknown message does not move.
         """
         with self._db.writing(durable=False):
             for kept in self._messages("message_with_id", id=message_id):
@@ -56,7 +56,7 @@ class SqlMessages:
 
 
 class SqlQuestions:
-    """A row for each question."""
+    """One row for each question."""
 
     def __init__(self, connection: SqlConnection, now: Clock) -> None:
         self._db = connection
@@ -64,13 +64,15 @@ class SqlQuestions:
         self._now = now
 
     def ask(self, question: Question) -> None:
-        """Record a question; the same text asked again by the same task while open is one question."""
+        """Store a question. If its task already has an open question with the same text, nothing changes."""
         with self._db.writing():
             self._sql.rows("insert_question", **values_of(question))
 
     def answer(self, question_id: str, text: str | None, *, by: str) -> Question:
-        """Record an answer, or with None that there will be none: it is withdrawn. The first wins: a second raises
-        AlreadyAnswered. Raises QuestionNotFound."""
+        """Answer a question, or withdraw it if `text` is None. Return the question.
+
+        Only the first answer counts: another call raises AlreadyAnswered. Raises QuestionNotFound.
+        """
         with self._db.writing():
             now = to_micros(self._now())
             answer = text if text is None else storable(text)
@@ -82,7 +84,7 @@ class SqlQuestions:
             return answered
 
     def get(self, question_id: str) -> Question:
-        """One question. Raises QuestionNotFound."""
+        """Return one question. Raises QuestionNotFound."""
         for row in self._sql.joined("questions", "question_with_id", id=question_id):
             return record_from(Question, row)
         raise QuestionNotFound(question_id)

@@ -1,4 +1,4 @@
-"""What was seen: receipts of runs, and which live branches git could not merge with each other."""
+"""Receipts of runs, and live branches that git could not merge with each other."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BEFORE_ALL = -(2**63)
 
 
 class SqlReceipts:
-    """A row for each run's receipt."""
+    """One row for each run's receipt."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
         self._sql = Statements(connection, "receipts")
 
     def keep(self, receipt: Receipt) -> Receipt:
-        """Keep what was seen of a run, behind the last receipt of its owner; of one run the first counts."""
+        """Store the receipt of a run as the next in its owner's chain. If the run has a receipt, return that one."""
         with self._db.writing():
             if kept := self.get(receipt.run_id):
                 return kept
@@ -47,11 +47,11 @@ class SqlReceipts:
         return self._receipts("of_task", task=task_id)
 
     def chain(self, owner: str) -> list[Receipt]:
-        """All receipts of one owner, oldest first."""
+        """Return all receipts of one owner, oldest first."""
         return self._receipts("of_owner", owner=owner)
 
     def finding_counts(self, *, since: datetime | None = None) -> list[FindingCount]:
-        """What the runs that ended since then came to, for each coder, model and finding."""
+        """Return the number of ended runs for each coder, model and finding, optionally only those since a moment."""
         rows = self._sql.rows("finding_counts", since=to_micros(since) if since else _BEFORE_ALL)
         return [record_from(FindingCount, row) for row in rows]
 
@@ -60,19 +60,19 @@ class SqlReceipts:
 
 
 class SqlCollisions:
-    """A row for each pair of branches that collide."""
+    """One row for each pair of branches that collide."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
         self._sql = Statements(connection, "receipts")
 
     def find(self, *, common: str | None = None) -> list[Collision]:
-        """The branches that collide, of one repository's git directory or any, as last seen; longest known first."""
+        """Return the last seen collisions of one git directory or of all, oldest first."""
         found = [record_from(Collision, row) for row in self._sql.rows("collisions", common=common)]
         return [each.replace(files=tuple(decode(str(each.files)))) for each in found]
 
     def keep(self, common: str, seen: Sequence[Collision]) -> None:
-        """Keep which branches of a repository collide now, in place of what was known; known pairs keep their times."""
+        """Replace the known collisions of a repository. Known pairs keep their times."""
         with self._db.writing(durable=False):
             known = {each.pair: each for each in self.find(common=common)}
             self._sql.rows("forget_collisions", common=common)
@@ -83,7 +83,7 @@ class SqlCollisions:
                 self._sql.rows("insert_collision", **(values_of(each) | {"files": files}))
 
     def mark_told(self, collision: Collision, at: datetime) -> bool:
-        """Note that the later agent was told; whether it had not been."""
+        """Record that the later agent was told. Return False if it already was."""
         with self._db.writing(durable=False):
             task, other = collision.pair
             self._sql.rows("tell_collision", common=collision.common, task=task, other=other, at=to_micros(at))

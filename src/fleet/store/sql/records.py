@@ -1,4 +1,4 @@
-"""Rows and records of all but tasks, whose rows every `bd` call imports."""
+"""Conversion between rows and records of all kinds except tasks, whose rows every `bd` call imports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def record_from(kind: type[R], row: tuple[Any, ...]) -> R:
-    """Return a record from a row, whose columns are in the order of its fields."""
+    """Return a record from a row whose columns are in the order of its fields."""
     values = list(row)
     for at in _instants(kind):
         if values[at] is not None:
@@ -26,7 +26,7 @@ def record_from(kind: type[R], row: tuple[Any, ...]) -> R:
 
 
 def values_of(record: Record) -> dict[str, Any]:
-    """A record's columns, under the names of its fields."""
+    """Return a record's columns by field name."""
     values = record.as_dict()
     for name, value in values.items():
         if isinstance(value, str):
@@ -37,7 +37,7 @@ def values_of(record: Record) -> dict[str, Any]:
 
 
 def storable(text: str) -> str:
-    """Text without halves of surrogate pairs: an agent that cuts an emoji in two must not stop the others' writes."""
+    """Return text without lone surrogates. An agent that cuts an emoji in two must not block the writes of others."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -51,14 +51,14 @@ def _is_instant(name: str) -> bool:
 
 
 def check_text(what: str, text: str) -> None:
-    """Raise BadInput for text that a database cannot keep: two such names could look like one there."""
+    """Raise BadInput for text that a database cannot store, because two such names could look the same there."""
     if not is_text(text):
         shown = text.encode("utf-8", "backslashreplace").decode()
         raise BadInput(f"{what} is not UTF-8: {shown}", hint="give the folder or branch another name.")
 
 
 def is_text(text: str) -> bool:
-    """Whether text is whole: names from the file system may hold bytes that are no UTF-8."""
+    """Return True if the text can be encoded. Names from the file system may hold bytes that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

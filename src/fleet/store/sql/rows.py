@@ -1,4 +1,4 @@
-"""Rows and records: one function per table and direction."""
+"""Conversion between rows and records, one function per table and direction."""
 
 from __future__ import annotations
 

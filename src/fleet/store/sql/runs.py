@@ -1,4 +1,4 @@
-"""Runs: every attempt at a task."""
+"""Runs: all attempts at tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BEFORE_ALL = -(2**63)
 
 
 class SqlRuns:
-    """A row for each run. What a run used and took is added to its account."""
+    """One row for each run. What a run consumed is added to its account."""
 
     def __init__(self, connection: SqlConnection, now: Clock, accounts: SqlAccounts) -> None:
         self._db = connection
@@ -33,10 +33,11 @@ class SqlRuns:
         self._accounts = accounts
 
     def begin(self, claim: Claim, run: Run) -> Run:
-        """Record the next run of a claimed task, and name it in the task. Raises ClaimLost.
+        """Store the next run of a claimed task and name the run in the task. Raises ClaimLost.
 
-        It is numbered here, but for one with a higher number, which was begun before and is put on record again.
-        A run of that task that nobody ended is ended as lost: at most one is live. Its account is used from now on.
+        The run gets the next number here, unless it already has a higher one because it was begun before. Earlier runs
+        of the task that never ended are ended as lost, so that at most one is live. The run's account counts as used
+        from now on.
         """
         with self._db.writing():
             earlier = self.of_task(claim.task.id)
@@ -54,14 +55,17 @@ class SqlRuns:
             return run
 
     def fold(self, claim: Claim, run: Run) -> None:
-        """Keep what was folded from a live run's output, with the offsets it was read up to. Raises ClaimLost."""
+        """Store the folded output of a live run, with the offsets read so far. Raises ClaimLost."""
         if self.fold_all([(claim, run)]):
             raise ClaimLost(claim.task.id, claim.epoch)
 
     def fold_all(self, pairs: Sequence[tuple[Claim, Run]]) -> list[str]:
-        """Fold many runs at once; the ids of those that were not kept, since their claim is lost or they ended."""
+        """Fold many runs at once.
+
+        Return the ids of runs that were not stored because they ended or lost their claim.
+        """
         lost = []
-        # Not durable: after a power cut there is no agent left to go on reading, and a kill loses nothing.
+        # Not durable: after a power cut no agent is left to read from, and a kill loses nothing.
         with self._db.writing(durable=False, alone=False):
             for claim, run in pairs:
                 fence = {"task": claim.task.id, "owner": claim.owner, "epoch": claim.epoch}
@@ -71,11 +75,10 @@ class SqlRuns:
         return lost
 
     def end(self, run: Run) -> None:
-        """Record how a run ended, now unless it says when, and add what it took to its account's totals.
+        """Store how a run ended, by default now, and add its consumption to its account's totals.
 
-        A run ends once: a second end changes nothing.
-        It is judged by the run's own epoch, for the claim is given back in the same transaction, or was taken away.
-        Raises ClaimLost when the run was adopted since, or never begun.
+        A run ends once: a second end changes nothing. The run's own epoch counts, because its claim is given back in
+        the same transaction or was already taken away. Raises ClaimLost if the run was adopted since or never begun.
         """
         ended = run if run.ended_at else run.replace(ended_at=self._now())
         with self._db.writing():
@@ -91,27 +94,28 @@ class SqlRuns:
         return next(iter(self._runs("with_id", id=run_id)), None)
 
     def of_task(self, task_id: str) -> list[Run]:
-        """Every attempt at a task, oldest first."""
+        """Return all attempts at a task, oldest first."""
         return self._runs("of_task", task=task_id)
 
     def last(self, task_ids: Sequence[str]) -> dict[str, Run]:
-        """The newest run of each of these tasks that has one, asked for at once."""
+        """Return the newest run of each of these tasks, in one query. Tasks without a run are left out."""
         return {run.task_id: run for run in self._runs("last_of_tasks", ids=self._db.listed(task_ids))}
 
     def live(self, owner: str | None = None) -> list[Run]:
-        """The runs that have not ended, of one owner or of all, oldest first."""
+        """Return the runs that have not ended, of one owner or of all, oldest first."""
         return self._runs("live") if owner is None else self._runs("live_of_owner", owner=owner)
 
     def ended(self, *, before: datetime, after: tuple[datetime, str] | None = None, limit: int) -> list[Run]:
-        """A part of the runs that ended before a moment, earliest end first, then by id.
+        """Return a page of the runs that ended before a moment, ordered by end and id.
 
-        `after` is the end and the id of the last run of the part before: the work grows with the part, not the history.
+        `after` is the end and the id of the last run of the previous page. The cost grows with the page, not with the
+        history.
         """
         at, run_id = (to_micros(after[0]), after[1]) if after else (_BEFORE_ALL, "")
         return self._runs("ended", before=to_micros(before), after=at, after_id=run_id, limit=limit)
 
     def ended_last(self, *, after: datetime, limit: int) -> list[Run]:
-        """The newest runs that ended after a moment, latest end first."""
+        """Return the newest runs that ended after a moment, latest end first."""
         return self._runs("ended_last", after=to_micros(after), limit=limit)
 
     def _runs(self, condition: str, **values: Any) -> list[Run]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SqlSearch:
-    """A search by the database alone. `prepare` hears of each filter before the database does."""
+    """A search in the database. `prepare` is called with each filter before its query."""
 
     def __init__(
         self, connection: SqlConnection, now: Clock, prepare: Callable[[Filter], None] = lambda where: None
@@ -80,7 +80,7 @@ class SqlSearch:
 
 
 def _index_for(where: Filter, sort: str = "") -> str:
-    """The block that names the index which has the order or the fewest rows, for a planner without statistics."""
+    """Return the block that names the best index, because the planner has no statistics."""
     if where.claimable:
         is_lane = where.coder is not None and where.account is not None and where.mode is not None
         return "index_claimable_by_lane" if is_lane else "index_claimable"

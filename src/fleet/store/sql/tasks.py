@@ -1,4 +1,4 @@
-"""Tasks with their labels, dependencies and comments: what nearly every call of `bd` reads."""
+"""Tasks with their labels, dependencies and comments. Nearly every call of `bd` reads them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SqlTasks:
-    """A row for each task, and one for each of its labels."""
+    """One row for each task, and one for each of its labels."""
 
     def __init__(self, connection: SqlConnection, search: Search) -> None:
         self._db = connection
@@ -28,7 +28,7 @@ class SqlTasks:
         self._search = search
 
     def add(self, task: Task) -> None:
-        """Put a new task in. Raises TaskExists."""
+        """Add a new task. Raises TaskExists."""
         with self._db.writing():
             if self._sql.rows("status_of", id=task.id):
                 raise TaskExists(f"task {task.id} exists already")
@@ -39,13 +39,13 @@ class SqlTasks:
                 self._sql.rows("keep_child_number", parent=parent, number=int(number))
 
     def get(self, task_id: str) -> Task:
-        """The task with exactly this id. Raises TaskNotFound."""
+        """Return the task with exactly this id. Raises TaskNotFound."""
         for row in self._db.rows(self._sql["tasks"] + " and t.id = :id", {"id": task_id}):
             return task_from(row)
         raise TaskNotFound(task_id)
 
     def save(self, task: Task) -> None:
-        """Keep a changed task. Call it inside `atomic`, with a task read there. Raises TaskNotFound."""
+        """Store a changed task. Call it inside `atomic`, with a task that was read there. Raises TaskNotFound."""
         with self._db.writing():
             before = self.status_of(task.id)
             self._sql.rows("update_task", **task_values(task))
@@ -55,7 +55,7 @@ class SqlTasks:
                 self.refresh_blocked(self._sql.first("watchers_of", id=task.id))
 
     def remove(self, task_id: str) -> None:
-        """Take a task out for good, with its comments and every edge from or to it. Raises TaskNotFound."""
+        """Delete a task with its comments and all edges from or to it. Raises TaskNotFound."""
         with self._db.writing():
             self.status_of(task_id)
             affected = self._sql.first("watchers_of", id=task_id)
@@ -66,32 +66,32 @@ class SqlTasks:
             self.refresh_blocked(affected)
 
     def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
-        """The tasks that fit, in order; a limit of 0 is none."""
+        """Return the matching tasks, in order; a limit of 0 means no limit."""
         return self._search.find(where, sort=sort, reverse=reverse, limit=limit)
 
     def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
-        """How many tasks fit, under "" or per status, priority, type, assignee or label."""
+        """Return the number of matching tasks, under "" or per status, priority, type, assignee or label."""
         return self._search.count(where, by=by)
 
     def size(self, prefix: str) -> int:
-        """How many tasks with that prefix are nobody's numbered child."""
+        """Return how many tasks with this prefix are not numbered children."""
         return int(self._sql.rows("size", prefix=prefix)[0][0])
 
     def next_child(self, parent: str) -> int:
-        """A number no child of this task has had before."""
+        """Return a number that no child of this task has had before."""
         with self._db.writing():
             highest = self._sql.rows("highest_child", parent=parent)[0][0] or 0
             return int(self._sql.rows("next_child", parent=parent, least=highest + 1)[0][0])
 
     def tallies(self, task_ids: Sequence[str]) -> dict[str, Tally]:
-        """How many dependencies, dependents and comments each has."""
+        """Return the numbers of dependencies, dependents and comments of each task."""
         return {
             key: Tally(dependencies=down, dependents=up, blockers=hard_down, blocked=hard_up, comments=said)
             for key, down, up, hard_down, hard_up, said in self._sql.rows("tallies", ids=self._db.listed(task_ids))
         }
 
     def labels(self) -> dict[str, int]:
-        """Every label in use and how many tasks have it."""
+        """Return all labels in use, each with its number of tasks."""
         return dict(self._sql.rows("all_labels"))
 
     # For other ports of the same database
@@ -103,17 +103,17 @@ class SqlTasks:
         raise TaskNotFound(task_id)
 
     def held(self, claim: Claim) -> Task:
-        """Return the task of a claim as it is now. Raises ClaimLost."""
+        """Return the current task of a claim. Raises ClaimLost."""
         try:
             task = self.get(claim.task.id)
-        except TaskNotFound:  # nobody holds what was deleted
+        except TaskNotFound:  # a deleted task has no holder
             raise ClaimLost(claim.task.id, claim.epoch) from None
         if (task.claim_owner, task.epoch) != (claim.owner, claim.epoch):
             raise ClaimLost(task.id, claim.epoch)
         return task
 
     def refresh_blocked(self, ids: list[str]) -> None:
-        """Work out again whether these tasks are blocked, and those below them."""
+        """Recompute whether these tasks and their descendants are blocked."""
         while ids:
             changed = self._sql.first("refresh_blocked", ids=self._db.listed(ids))
             ids = self._sql.first("children_of", ids=self._db.listed(changed)) if changed else []
@@ -124,7 +124,7 @@ class SqlTasks:
 
 
 class SqlEdges:
-    """A row for each edge. What is blocked is worked out again in the transaction that changes an edge."""
+    """One row for each edge. Each change of an edge recomputes in its transaction which tasks are blocked."""
 
     def __init__(self, connection: SqlConnection, tasks: SqlTasks) -> None:
         self._db = connection
@@ -144,7 +144,7 @@ class SqlEdges:
                 self._refresh(edge)
 
     def remove(self, task_id: str, needs: str) -> bool:
-        """Remove the edge between two tasks; whether there was one."""
+        """Remove the edge between two tasks. Return False if none exists."""
         with self._db.writing():
             for edge in [edge_from(row) for row in self._sql.rows("edge", task=task_id, needs=needs)]:
                 self._sql.rows("delete_edge", task=task_id, needs=needs)
@@ -153,14 +153,14 @@ class SqlEdges:
         return False
 
     def find(self, task_ids: Iterable[str] | None = None, *, up: bool = False) -> list[Edge]:
-        """The edges from these tasks, or with `up` the edges to them; all edges when none are named."""
+        """Return the edges from these tasks, or to them if `up`. If `task_ids` is None, return all edges."""
         if task_ids is None:
             return [edge_from(row) for row in self._sql.rows("edges_all")]
         rows = self._sql.rows("edges_to" if up else "edges_from", ids=self._db.listed(task_ids))
         return [edge_from(row) for row in rows]
 
     def ancestors(self, task_id: str) -> list[str]:
-        """What the task belongs to, nearest first."""
+        """Return the ancestors of a task, nearest first."""
         return list(dict.fromkeys(self._sql.first("ancestors", id=task_id)))
 
     def _refresh(self, edge: Edge) -> None:
@@ -172,7 +172,7 @@ class SqlEdges:
 
 
 class SqlComments:
-    """A row for each comment."""
+    """One row for each comment."""
 
     def __init__(self, connection: SqlConnection, tasks: SqlTasks) -> None:
         self._db = connection
@@ -180,14 +180,14 @@ class SqlComments:
         self._tasks = tasks
 
     def add(self, comment: Comment) -> None:
-        """Keep a comment. Raises TaskNotFound."""
+        """Add a comment. Raises TaskNotFound."""
         with self._db.writing():
             self._tasks.status_of(comment.task_id)
             values = {**comment.as_dict(), "created_at": clock.to_micros(comment.created_at)}
             self._sql.rows("insert_comment", **values)
 
     def find(self, task_ids: Sequence[str]) -> list[Comment]:
-        """The comments on these tasks, oldest first for each."""
+        """Return the comments on these tasks, oldest first for each."""
         return [comment_from(row) for row in self._sql.rows("comments", ids=self._db.listed(task_ids))]
 
 
@@ -198,7 +198,10 @@ def check_edge(
     reaches: Callable[[str, str], bool] | None,
     ancestors: Callable[[str], list[str]],
 ) -> None:
-    """Refuse a loop, a second edge of another type between the same two, and whatever would never become ready."""
+    """Raise DependencyRefused for a self-dependency, an edge of another type between the same tasks, or a deadlock.
+
+    Raises CycleRefused for a cycle.
+    """
     task, needs = edge.task, edge.needs
     if task == needs:
         raise DependencyRefused(f"cannot add self-dependency: {task} cannot depend on itself")

@@ -1,4 +1,4 @@
-"""Tokens: what tells the calls of a run from those of others."""
+"""Tokens that identify the calls of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SqlTokens:
-    """A row for each token, by its hash."""
+    """One row for each token, by its hash."""
 
     def __init__(self, connection: SqlConnection, now: Clock, tasks: SqlTasks) -> None:
         self._db = connection
@@ -28,7 +28,7 @@ class SqlTokens:
         self._tasks = tasks
 
     def issue(self, claim: Claim, caller: Caller) -> str:
-        """A token for the run of this claim; it is worth nothing once the claim is gone. Raises ClaimLost."""
+        """Return a new token for the run of this claim. The token is valid until the claim ends. Raises ClaimLost."""
         with self._db.writing(durable=False):
             self._tasks.held(claim)
             token = urandom(32).hex()
@@ -37,20 +37,20 @@ class SqlTokens:
             return token
 
     def caller(self, token: str) -> Caller | None:
-        """The live run that this token was given to."""
+        """Return the live run that got this token, or None."""
         for row in self._sql.rows("caller", token_hash=_hashed(token)):
             return caller_from(row)
         return None
 
     def caller_in(self, run_id: str) -> Caller | None:
-        """The live run of this id: for whoever knows it otherwise than by the caller's word."""
-        known = run_id.encode(errors="replace").decode()  # it may come from a command line
+        """Return the live run with this id, or None. For callers that know the id from a trusted source."""
+        known = run_id.encode(errors="replace").decode()  # the id may come from a command line
         for row in self._sql.rows("caller_in", run=known, task=known.rpartition("/")[0]):
             return caller_from(row)
         return None
 
     def was_issued(self, token: str) -> bool:
-        """Whether this token was ever given to a run here, be it worth something still or not."""
+        """Return True if this token was ever issued here, valid or not."""
         return bool(self._sql.rows("gave_out", token_hash=_hashed(token)))
 
 

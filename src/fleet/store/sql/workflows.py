@@ -1,4 +1,4 @@
-"""Workflows with their stages, and what tasks handed on."""
+"""Workflows with their stages, and the results of tasks."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 
 class SqlWorkflows:
-    """A row for each workflow, and one for each of its stages."""
+    """One row for each workflow, and one for each of its stages."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
         self._sql = Statements(connection, "flows")
 
     def add(self, workflow: Workflow, stages: Sequence[StageOf]) -> None:
-        """Keep a new workflow, and which task is which of its stages."""
+        """Store a new workflow with its stages and their tasks."""
         with self._db.writing():
             self._sql.rows("insert_workflow", **values_of(workflow))
             for stage in stages:
                 self._sql.rows("insert_stage", **values_of(stage))
 
     def get(self, workflow_id: str) -> Workflow:
-        """One workflow. Raises WorkflowNotFound."""
+        """Return one workflow. Raises WorkflowNotFound."""
         for row in self._sql.joined("workflows", "with_id", id=workflow_id):
             return record_from(Workflow, row)
         raise WorkflowNotFound(workflow_id)
 
     def task_prompt(self, workflow_id: str) -> str:
-        """What one workflow is about, without its plan, which may be large. Raises WorkflowNotFound."""
+        """Return the prompt of one workflow without its plan, which may be large. Raises WorkflowNotFound."""
         for row in self._sql.rows("task_prompt", id=workflow_id):
             return str(row[0])
         raise WorkflowNotFound(workflow_id)
@@ -47,21 +47,24 @@ class SqlWorkflows:
         return [record_from(Workflow, row) for row in self._sql.joined("workflows", "newest", limit=limit)]
 
     def stop(self, workflow_id: str, reason: str, at: datetime) -> bool:
-        """Note that a workflow was stopped; whether it had not been. Raises WorkflowNotFound."""
+        """Mark a workflow as stopped. Return False if it already was. Raises WorkflowNotFound."""
         with self._db.writing():
             self.get(workflow_id)
             self._sql.rows("stop_workflow", id=workflow_id, reason=storable(reason), at=to_micros(at))
             return bool(self._db.changes())
 
     def mark_cleaned(self, workflow_id: str, at: datetime) -> bool:
-        """Note that its worktrees were removed; whether they had not been. Raises WorkflowNotFound."""
+        """Record that the workflow's worktrees were removed.
+
+        Return False if they already were. Raises WorkflowNotFound.
+        """
         with self._db.writing():
             self.get(workflow_id)
             self._sql.rows("clean_workflow", id=workflow_id, at=to_micros(at))
             return bool(self._db.changes())
 
     def stages(self, workflow_id: str) -> list[StageOf]:
-        """The stages of a workflow in the order of its plan."""
+        """Return the stages of a workflow in the order of its plan."""
         return [record_from(StageOf, row) for row in self._sql.joined("stages", "of_workflow", workflow=workflow_id)]
 
     def stage_of(self, task_id: str) -> StageOf | None:
@@ -70,18 +73,18 @@ class SqlWorkflows:
 
 
 class SqlResults:
-    """A row for each task's last result."""
+    """One row for each task's last result."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._db = connection
         self._sql = Statements(connection, "flows")
 
     def keep(self, result: Result) -> None:
-        """Keep what a task handed on; the last word counts."""
+        """Store the result of a task. A later result replaces it."""
         with self._db.writing():
             self._sql.rows("keep_result", **values_of(result))
 
     def find(self, task_ids: Iterable[str]) -> dict[str, Result]:
-        """What these tasks handed on, by their ids; those that did not are left out."""
+        """Return the results of these tasks by task id. Tasks without a result are left out."""
         rows = self._sql.rows("results", tasks=self._db.listed(task_ids))
         return {found.task_id: found for found in (record_from(Result, row) for row in rows)}

@@ -1,4 +1,4 @@
-"""Workspaces: which task has which worktree, branch and ports; and what people declared to be trusted."""
+"""Workspaces: which task has which worktree, branch and ports. Also the declarations of trust."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from fleet.core.relocation import Relocation
     from fleet.store.sql_connection import SqlConnection
 
-    #: Chooses the first port of a free block, given every port that is leased; 0: none.
+    #: Chooses the first port of a free block, given all leased ports. 0 means none.
     Ports = Callable[[frozenset[int]], int]
     from collections.abc import Callable
 
 
-#: What changes of a leased workspace.
+#: Fields of a leased workspace that can change.
 _CHANGING = ("base", "base_commit", "made_branch", "ready_at", "saved", "notes")
 
 
 class SqlWorkspaces:
-    """A row for each lease; the indexes of those that are not gone guard what the rules say a second time."""
+    """One row for each lease. The indexes on workspaces that are not gone enforce the same rules again."""
 
     def __init__(self, connection: SqlConnection, now: Clock) -> None:
         self._db = connection
@@ -37,12 +37,13 @@ class SqlWorkspaces:
         self._now = now
 
     def lease(self, workspace: Workspace, *, ports: Ports | None = None) -> Workspace:
-        """Keep a task's workspace, or give back the one it has: same path and branch until that is gone.
+        """Lease a workspace for a task, or return the one it has, with the same path and branch until it is gone.
 
-        `ports` is given every leased port and answers with the first of a free block of `port_count`, or 0 for none;
-        without it the workspace's own `first_port` is taken.
-        Raises BranchTaken when another task has the branch or the path, BadInput for a name that is not UTF-8, and
-        IllegalMove while the task's workspace is being removed, or when a port is not free.
+        `ports` gets all leased ports and returns the first of a free block of `port_count`, or 0 for none. Without
+        `ports`, the workspace's own `first_port` is used.
+
+        Raises BranchTaken if another task has the branch or the path. Raises BadInput for a name that is not UTF-8.
+        Raises IllegalMove while the task's workspace is being removed, or if a port is not free.
         """
         for name in ("repo", "common", "path", "branch", "base"):
             check_text(f"the {name} of the worktree", getattr(workspace, name))
@@ -59,24 +60,28 @@ class SqlWorkspaces:
         return next(iter(self._workspaces("newest_of_task", task=task_id)), None)
 
     def find(self, *, common: str | None = None, gone: bool = False) -> list[Workspace]:
-        """The workspaces that are not gone, or all, of one repository's git directory or any; earliest lease first."""
+        """Return the workspaces that are not gone, or all if `gone`, oldest lease first.
+
+        If `common` is given, only those of this git directory.
+        """
         block = "all" if gone else "standing"
         if common is None:
             return self._workspaces(block)
         return self._workspaces(f"{block}_in", common=common) if is_text(common) else []
 
     def of_task(self, task_id: str) -> list[Workspace]:
-        """Every workspace that a task ever had, earliest lease first: the work does not grow with those of others."""
+        """Return all workspaces that a task ever had, oldest lease first. The cost does not depend on other tasks."""
         return self._workspaces("of_task", task=task_id)
 
     def save(self, workspace: Workspace) -> None:
-        """Keep a leased workspace's base, notes, saved work, and when it was ready; its place and removal stay.
+        """Store a leased workspace's base, notes, saved work and readiness. Its place and removal do not change.
 
         Raises WorkspaceNotFound if it is gone, even if its task has another by now.
         """
         with self._db.writing(durable=False):
             kept = self.get(workspace.task_id)
-            # One that was removed and leased again is another: late words about the first must not reach it.
+            # A workspace that was removed and leased again is another one. Late updates for the first must not reach
+            # it.
             if kept is None or kept.is_gone or kept.made_at != workspace.made_at:
                 raise WorkspaceNotFound(workspace.task_id)
             changed = {name: getattr(workspace, name) for name in _CHANGING}
@@ -85,7 +90,7 @@ class SqlWorkspaces:
     def begin_removal(self, task_id: str) -> Workspace:
         """Mark a workspace as being removed, so that no run begins in it. A second call resumes the removal.
 
-        Raises WorkspaceNotFound, and IllegalMove while a run of its task lives or a supervisor holds the task.
+        Raises WorkspaceNotFound. Raises IllegalMove if a run of its task is live or a supervisor holds the task.
         """
         with self._db.writing(durable=False):
             kept = self._newest(task_id)
@@ -98,13 +103,13 @@ class SqlWorkspaces:
             return self._put(kept.replace(removing_at=kept.removing_at or self._now()))
 
     def stop_removal(self, task_id: str) -> Workspace:
-        """Take back a removal that failed, unless the workspace is gone. Raises WorkspaceNotFound."""
+        """Cancel a removal that failed, unless the workspace is gone. Raises WorkspaceNotFound."""
         with self._db.writing(durable=False):
             kept = self._newest(task_id)
             return kept if kept.is_gone else self._put(kept.replace(removing_at=None))
 
     def end_removal(self, task_id: str, saved: str) -> Workspace:
-        """Mark a workspace as removed, with the refs (a JSON list) that keep its work. A second end changes nothing.
+        """Mark a workspace as removed, with the refs (a JSON list) that keep its work. A second call changes nothing.
 
         Branch, path and ports are free again. Raises WorkspaceNotFound, and IllegalMove for a removal that never began.
         """
@@ -119,7 +124,7 @@ class SqlWorkspaces:
     def leave(self, task_id: str) -> Workspace:
         """Mark a workspace as left behind by a host that does not continue its task, whoever holds the task now.
 
-        Branch, path and ports are free again; a workspace that is gone stays as it is. Raises WorkspaceNotFound.
+        Branch, path and ports are free again. A workspace that is gone does not change. Raises WorkspaceNotFound.
         """
         with self._db.writing(durable=False):
             kept, now = self._newest(task_id), self._now()
@@ -128,7 +133,7 @@ class SqlWorkspaces:
             )
 
     def relocate(self, moved: Relocation) -> None:
-        """Have the runs and workspaces of a home that was moved say where they are now, and whose, all at once."""
+        """Update the paths and owners of runs and workspaces of a home that was moved, in one transaction."""
         with self._db.writing():
             for space in self.find(gone=True):
                 found = moved.workspace(space)
@@ -159,7 +164,7 @@ class SqlWorkspaces:
 
 
 def _reused(kept: Workspace | None) -> Workspace | None:
-    """The workspace that a task goes on in, if it has one. Raises IllegalMove when that one is being removed."""
+    """Return the workspace that a task can reuse, or None. Raises IllegalMove if it is being removed."""
     if kept is None or kept.is_gone:
         return None
     if kept.removing_at is not None:
@@ -169,7 +174,7 @@ def _reused(kept: Workspace | None) -> Workspace | None:
 
 
 def _refuse_taken(workspace: Workspace, others: Iterable[Workspace]) -> None:
-    """Raise BranchTaken when the branch or the place is that of another task's workspace that is not gone."""
+    """Raise BranchTaken if another task's workspace has the branch or the path."""
     for other in others:
         if (other.common, other.branch) == (workspace.common, workspace.branch):
             raise BranchTaken(workspace.branch, other.task_id)
@@ -178,9 +183,9 @@ def _refuse_taken(workspace: Workspace, others: Iterable[Workspace]) -> None:
 
 
 def _with_ports(workspace: Workspace, choose: Ports | None, blocks: Iterable[range]) -> Workspace:
-    """The workspace with its block of ports, which nobody else has. Raises IllegalMove where one was chosen that is.
+    """Return the workspace with its block of ports. Raises IllegalMove if another workspace has leased one of them.
 
-    `blocks` are those of the workspaces that are not gone.
+    `blocks` are the ports of the workspaces that are not gone.
     """
     leased = frozenset(chain.from_iterable(blocks))
     chosen = workspace if choose is None else workspace.replace(first_port=choose(leased))
@@ -191,9 +196,9 @@ def _with_ports(workspace: Workspace, choose: Ports | None, blocks: Iterable[ran
 
 
 class SqlTrust:
-    """A row for each declaration.
+    """One row for each declaration of trust.
 
-    `mark` tells the home that asks from those of other hosts: what one of them trusts at a path means its own disk.
+    `mark` distinguishes this home from those of other hosts, because trust in a path applies to one disk.
     """
 
     def __init__(self, connection: SqlConnection, now: Clock, mark: Callable[[], str] | None = None) -> None:
@@ -203,7 +208,7 @@ class SqlTrust:
         self._mark = mark
 
     def set(self, kind: str, key: str, value: str, by: str) -> None:
-        """Put on record what somebody declared to be all right. Raises BadInput for text that is not UTF-8."""
+        """Store a declaration of trust. Raises BadInput for text that is not UTF-8."""
         check_text(f"the {kind} to trust", key)
         check_text(f"what is trusted of the {kind}", value)
         with self._db.writing():
@@ -211,7 +216,7 @@ class SqlTrust:
             self._sql.rows("trust", kind=kind, key=self._key(key), value=value, at=at, by=storable(by))
 
     def get(self, kind: str, key: str) -> str | None:
-        """What was last declared to be all right under this key."""
+        """Return the last value declared as trusted under this key, or None."""
         if not is_text(key):
             return None
         for (value,) in self._sql.rows("trusted", kind=kind, key=self._key(key)):

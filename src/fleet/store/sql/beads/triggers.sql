@@ -1,6 +1,6 @@
 -- dirty --
--- What a transaction wrote, told by triggers of this connection alone: bd is told before it is committed. Nothing is
--- unique here: a statement that fires a trigger decides what a conflict in it does, and would fail.
+-- What a transaction wrote, recorded by triggers of this connection only and passed to bd before the commit. No column
+-- is unique, because the statement that fires a trigger decides how conflicts inside are handled, and would fail.
 create temp table dirty (
     kind text not null,
     one text not null,

@@ -1,14 +1,13 @@
--- Tasks, their claims, and everything fleet records about running them: what SQLite has after its sixth step.
--- Instants are microseconds since 1970 in UTC. Empty text means not set.
--- Text is compared byte by byte, as everywhere else.
+-- Tasks, their claims, and the records about running them, as SQLite has them after its sixth step. Instants are
+-- microseconds since 1970 in UTC. Empty text means not set. Text is compared byte by byte, as in SQLite.
 
 create schema if not exists fleet;
 
--- A list of texts as rows; SQLite's statements call it json_each.
+-- Returns a list of texts as rows. SQLite's statements call it json_each.
 create function each_of (list text[]) returns table (value text) language sql immutable parallel safe rows 20
     as 'select unnest(list)';
 
--- A JSON list of texts as an array; what is none becomes a list of one word that nobody has.
+-- Returns a JSON list of texts as an array. Anything else becomes a list of one word that no host offers.
 create function words_of (list text) returns text[] language plpgsql immutable as $$
 begin
     if json_typeof(list::json) = 'array' then
@@ -106,7 +105,7 @@ create index tasks_claimable_by_lane on tasks (coder, account, mode, priority, c
     where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = ''
         and assignee = '' and ephemeral = 0;
 
--- `task` waits for `needs`, or is its child. `needs` may name something outside this queue.
+-- `task` waits for `needs` or is its child. `needs` may name something outside this queue.
 create table edges (
     task text collate "C" not null references tasks (id) on delete cascade,
     needs text collate "C" not null,
@@ -135,7 +134,7 @@ create table comments (
 );
 create index comments_by_task on comments (task, created_at, id);
 
--- The number of the last child a task ever had, so that a deleted child's id is not given out again.
+-- The highest child number a task ever had, so that the id of a deleted child is not reused.
 create table child_counters (
     parent text collate "C" primary key,
     last bigint not null
@@ -205,7 +204,7 @@ create table runs (
 create index runs_live on runs (owner) where ended_at is null;
 create index runs_by_end on runs (ended_at);
 
--- What a run may do is known by its token; only the token's hash is kept.
+-- A run's permissions are found by its token. Only the token's hash is stored.
 create table callers (
     token_hash text collate "C" primary key,
     task text collate "C" not null,
@@ -233,7 +232,7 @@ create table questions (
 create index questions_open on questions (asked_at) where answered_at is null;
 create index questions_by_task on questions (task, asked_at);
 
--- What a person tells a working agent: queued, sent, then seen in its stream or carried into the next run.
+-- Messages to a working agent: queued, sent, then seen in its stream or carried into the next run.
 create table messages (
     id text collate "C" primary key,
     task text collate "C" not null,
@@ -263,7 +262,7 @@ create table accounts (
     primary key (coder, name)
 );
 
--- Sums over ended runs, kept by the transaction that ends a run.
+-- Sums over ended runs, updated by the transaction that ends a run.
 create table account_totals (
     coder text collate "C" not null,
     account text collate "C" not null,
@@ -273,7 +272,8 @@ create table account_totals (
     primary key (coder, account)
 );
 
--- A row outlives its task and its worktree. Among those that are not gone, branch, path and ports are one task's alone.
+-- A row outlives its task and its worktree. Among workspaces that are not gone, each branch, path and port belongs to
+-- one task.
 create table workspaces (
     id bigint generated always as identity primary key,
     task text collate "C" not null,
@@ -299,7 +299,7 @@ create unique index workspaces_standing_at_path on workspaces (path) where remov
 create unique index workspaces_standing_at_port on workspaces (first_port) where removed_at is null and first_port <> 0;
 create index workspaces_by_task on workspaces (task, id);
 
--- What a person, or a first use, declared to be all right: every word is kept, the last counts.
+-- Declarations of trust by a person or by a first use. All are kept, and the last counts.
 create table trusted (
     id bigint generated always as identity primary key,
     kind text collate "C" not null,
@@ -310,7 +310,7 @@ create table trusted (
 );
 create index trusted_by_key on trusted (kind, key, id);
 
--- One owner's receipts are a chain, in the order of their ids. A receipt outlives its task.
+-- The receipts of one owner form a chain, in the order of their ids. A receipt outlives its task.
 create table receipts (
     id bigint generated always as identity primary key,
     run text collate "C" not null unique,
@@ -327,7 +327,7 @@ create table receipts (
 create index receipts_by_task on receipts (task, id);
 create index receipts_by_owner on receipts (owner, id);
 
--- As they were last seen: whoever looks replaces those of a repository.
+-- Collisions as last seen. Each check replaces those of a repository.
 create table collisions (
     common text collate "C" not null,
     task text collate "C" not null,
@@ -355,7 +355,7 @@ create table workflows (
 );
 create index workflows_by_time on workflows (made_at, id);
 
--- A stage of its own, so that starting one does not read the whole plan.
+-- Stages have their own table, so that starting one does not read the whole plan.
 create table stages (
     task text collate "C" primary key,
     workflow text collate "C" not null,
@@ -373,7 +373,7 @@ create table results (
     body text collate "C" not null
 );
 
--- Hosts that share this queue, as each last told of itself.
+-- Hosts that share this queue, as each last reported itself.
 create table hosts (
     id text collate "C" primary key,
     name text collate "C" not null,
@@ -387,7 +387,7 @@ create table hosts (
     drained_at bigint
 );
 
--- The last of each run's events, for when its host is gone.
+-- The last events of each run, for when its host is gone.
 create table tails (
     run text collate "C" primary key,
     kept_at bigint not null,

@@ -1,4 +1,4 @@
--- A count of its own for each reason why a task came back: they were one number, in which each had three digits.
+-- A separate count for each reason why a task came back. Before, one number held them all, with three digits each.
 
 alter table fleet.tasks add column fresh_starts bigint not null default 0;
 alter table fleet.tasks add column losses bigint not null default 0;

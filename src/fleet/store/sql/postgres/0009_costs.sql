@@ -1,8 +1,8 @@
--- What the cost of a run is based on: reported, computed:<prices> or unknown; nothing for the runs before.
+-- What the cost of a run is based on: reported, computed:<prices> or unknown. Empty for older runs.
 
 alter table fleet.runs add column cost_basis text collate "C" not null default '';
 
--- How much of each window of an account's quota was used when that was last seen.
+-- The last observed use of each window of an account's quota.
 create table fleet.quotas (
     coder text collate "C" not null,
     account text collate "C" not null,

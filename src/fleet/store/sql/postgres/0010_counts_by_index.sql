@@ -1,4 +1,4 @@
--- `fleet tasks` counts in these indexes, and finds in them which ready tasks require a host.
+-- `fleet tasks` counts in these indexes and finds in them which ready tasks require a host.
 
 create index tasks_requiring on fleet.tasks (id)
     where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = ''

@@ -1,5 +1,5 @@
 -- opened --
--- Server and host agree on when a silent end counts as gone: whoever is cut off must not hold the lock for long.
+-- Server and host agree on when a silent peer counts as gone, because a lost client must not hold the lock for long.
 set search_path = fleet;
 set statement_timeout = {patience};
 set lock_timeout = {patience};
@@ -17,7 +17,7 @@ select (extract(epoch from clock_timestamp()) * 1000000)::bigint,
 select {answers};
 
 -- answer --
--- What a statement answers, as one value.
+-- The rows of a statement, as one value.
 (select coalesce(json_agg(row_to_json(q)), '[]') from ({statement}) q)
 
 -- begin_alone --

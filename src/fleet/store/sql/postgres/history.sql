@@ -1,5 +1,5 @@
 -- insert_question --
--- The same text, asked again while it is open, is the question that is there already.
+-- The same text, asked again while it is open, is the same question.
 insert into questions (id, task, run, asked_at, text, source, answer, answered_at, answered_by)
 select :id, :task_id, :run_id, :asked_at, :text, :source, cast(:answer as text), cast(:answered_at as bigint), :answered_by
 where not exists (select 1 from questions where task = :task_id and text = :text and answered_at is null)

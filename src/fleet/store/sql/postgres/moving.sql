@@ -9,8 +9,8 @@ create or replace function moved() returns trigger language plpgsql as
 select count(*) from pg_trigger where tgname = 'tasks_moved_insert' and tgrelid = 'fleet.tasks'::regclass
 
 -- take_time --
--- Whoever moves the queue holds its lock while another store takes it in, and says nothing here for that long. A host
--- that is cut off is noticed all the same, by its connection.
+-- A process that moves the queue holds its lock while it copies to another store, and sends nothing here meanwhile. If
+-- its host is cut off, the server still notices by the connection.
 set local idle_in_transaction_session_timeout = 0
 
 -- set_aside --

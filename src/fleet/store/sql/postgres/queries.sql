@@ -1,5 +1,5 @@
 -- tasks --
--- The columns stand in the order of Task's fields. Conditions and an order are added from filters.sql and orders.sql.
+-- The columns are in the order of Task's fields. Conditions and an order are added from filters.sql and orders.sql.
 select
     t.id, t.title, t.description, t.design, t.acceptance, t.notes, t.spec_id, t.status, t.priority, t.type, t.assignee,
     t.owner, t.estimated_minutes, t.created_at, t.created_by, t.updated_at, t.started_at, t.closed_at, t.close_reason,
@@ -28,7 +28,7 @@ where true
 -- index_unfinished --
 
 -- taken --
--- What another claim has in hand is passed over, and not waited for.
+-- Rows that another claim has locked are skipped, not waited for.
 for update of t skip locked
 
 -- size --
@@ -38,7 +38,8 @@ select count(*) from tasks where strpos(id, '.') = 0 and starts_with(id, :prefix
 select pg_advisory_xact_lock(1718379877, hashtext(:coder || chr(31) || :account))
 
 -- waiting_coders --
--- One step down the index per coder, however many tasks wait. Tasks that are put off count too: they will come.
+-- One step down the index per coder, however many tasks wait. Deferred tasks count too, because they will become
+-- claimable.
 with recursive waiting (coder) as (
     select min(coder) from tasks
     where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = ''
@@ -72,7 +73,7 @@ where id in (select value from json_each(:ids)) and (is_blocked = 1) <> exists (
 returning id
 
 -- reaches --
--- Whether `start` leads to `goal` along dependencies that can keep work from starting.
+-- Returns a row if `start` leads to `goal` along dependencies that can keep work from starting.
 with recursive reached (id) as (
     select cast(:start as text) collate "C"
     union
@@ -95,7 +96,7 @@ insert into child_counters (parent, last) values (:parent, :number)
 on conflict (parent) do update set last = greatest(child_counters.last, :number)
 
 -- renew --
--- All that a host holds at once: however many agents it has, it asks as often.
+-- All claims of a host at once, so that the number of queries does not grow with its agents.
 update tasks t set claim_expires_at = :expires
 from unnest(:ids::text[], :owners::text[], :epochs::bigint[]) as held (id, owner, epoch)
 where t.id = held.id and t.claim_owner = held.owner and t.epoch = held.epoch

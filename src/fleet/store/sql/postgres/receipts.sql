@@ -10,7 +10,7 @@ group by r.coder, r.model, r.finding
 order by r.coder, r.model, r.finding
 
 -- collisions --
--- The columns stand in the order of Collision's fields.
+-- The columns are in the order of Collision's fields.
 select c.common, c.task, c.other, c.tip, c.other_tip, c.files, c.seen_at, c.told_at from collisions c
 where cast(:common as text) is null or c.common = :common
 order by c.common, c.seen_at, c.task, c.other

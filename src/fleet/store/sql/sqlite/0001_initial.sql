@@ -1,5 +1,5 @@
--- Tasks, their claims, and everything fleet records about running them.
--- Instants are microseconds since 1970 in UTC. Empty text means not set.
+-- Tasks, their claims, and the records about running them. Instants are microseconds since 1970 in UTC. Empty text
+-- means not set.
 
 create table tasks (
     id text primary key not null,
@@ -68,7 +68,7 @@ create table tasks (
     check (priority between 0 and 4)
 ) strict;
 
--- What can start now, what a supervisor may take of it, and what is not over.
+-- Tasks that can start now, tasks that a supervisor may claim, and tasks that are not finished.
 create index tasks_ready on tasks (priority, created_at, id)
     where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = '';
 create index tasks_claimable on tasks (priority, created_at, id)
@@ -96,7 +96,7 @@ select id, json_patch(metadata, json_object(
     'fleet.origin', nullif(origin, ''), 'fleet.made_by', nullif(made_by, ''), 'fleet.finding', nullif(finding, ''), 'fleet.reason', nullif(reason, '')))
 from tasks;
 
--- `task` waits for `needs`, or is its child. `needs` may name something outside this queue.
+-- `task` waits for `needs` or is its child. `needs` may name something outside this queue.
 create table edges (
     task text not null references tasks (id) on delete cascade,
     needs text not null,
@@ -125,7 +125,7 @@ create table comments (
 ) strict;
 create index comments_by_task on comments (task, created_at, id);
 
--- The number of the last child a task ever had, so that a deleted child's id is not given out again.
+-- The highest child number a task ever had, so that the id of a deleted child is not reused.
 create table child_counters (
     parent text primary key not null,
     last integer not null
@@ -182,7 +182,7 @@ create table runs (
 create index runs_live on runs (owner) where ended_at is null;
 create index runs_by_end on runs (ended_at);
 
--- What a run may do is known by its token; only the token's hash is kept.
+-- A run's permissions are found by its token. Only the token's hash is stored.
 create table callers (
     token_hash text primary key not null,
     task text not null,
@@ -210,7 +210,7 @@ create table questions (
 create index questions_open on questions (asked_at) where answered_at is null;
 create index questions_by_task on questions (task, asked_at);
 
--- What a person tells a working agent: queued, sent, then seen in its stream or carried into the next run.
+-- Messages to a working agent: queued, sent, then seen in its stream or carried into the next run.
 create table messages (
     id text primary key not null,
     task text not null,

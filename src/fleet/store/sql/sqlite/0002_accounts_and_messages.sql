@@ -1,13 +1,13 @@
--- What accounts were used for, and messages by task. `accounts.used_at`, there since the first step, is when a run last
--- began with the account.
+-- What accounts were used for, and messages by task. `accounts.used_at`, which exists since the first step, is when a
+-- run last began with the account.
 
 alter table accounts add column strikes integer not null default 0;
--- The home in whose folder the run lies: supervisors of several homes may share one database.
+-- The home whose folder holds the run. Supervisors of several homes may share one database.
 alter table runs add column home text not null default '';
--- Whether a message stops what the agent is doing.
+-- 1 if a message interrupts the agent.
 alter table messages add column interrupts integer not null default 0;
 
--- Sums over ended runs, kept by the transaction that ends a run: nobody adds up the whole history again.
+-- Sums over ended runs, updated by the transaction that ends a run, so that the history is not summed again.
 create table account_totals (
     coder text not null,
     account text not null,
@@ -16,7 +16,7 @@ create table account_totals (
     cost_usd real not null,
     primary key (coder, account)
 ) strict, without rowid;
--- With total(), and cut to what store/sql/accounts.py has as the most: agents tell the numbers, and sum() would overflow.
+-- total() and the bounds of store/sql/accounts.py, because agents report the numbers and sum() would overflow.
 insert into account_totals (coder, account, runs, tokens, cost_usd)
 select
     coder, account, count(*),

@@ -1,6 +1,7 @@
--- The worktrees of tasks, what was trusted, and what is seen of a running agent.
+-- The worktrees of tasks, declarations of trust, and observations of a running agent.
 
--- A row outlives its task and its worktree. Among those that are not gone, branch, path and ports are one task's alone.
+-- A row outlives its task and its worktree. Among workspaces that are not gone, each branch, path and port belongs to
+-- one task.
 create table workspaces (
     id integer primary key,
     task text not null,
@@ -26,7 +27,7 @@ create unique index workspaces_standing_at_path on workspaces (path) where remov
 create unique index workspaces_standing_at_port on workspaces (first_port) where removed_at is null and first_port <> 0;
 create index workspaces_by_task on workspaces (task, id);
 
--- What a person, or a first use, declared to be all right: every word is kept, the last counts.
+-- Declarations of trust by a person or by a first use. All are kept, and the last counts.
 create table trusted (
     id integer primary key,
     kind text not null,
@@ -51,7 +52,7 @@ alter table runs add column flags text not null default '[]';
 
 create index tasks_by_branch on tasks (repo, branch) where branch <> '';
 
--- Agents in terminals have room of their own: whoever has some must not look through all that waits for the others.
+-- Agents in terminals have their own slots, and a supervisor with such slots must not scan the tasks of other modes.
 drop index tasks_claimable_by_lane;
 create index tasks_claimable_by_lane on tasks (coder, account, mode, priority, created_at, id)
     where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = ''

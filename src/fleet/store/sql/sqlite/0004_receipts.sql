@@ -1,6 +1,6 @@
--- What fleet itself saw of each run, the rules a task's work is held to, and which live branches collide.
+-- What fleet itself observed of each run, the rules for a task's work, and which live branches collide.
 
--- One owner's receipts are a chain, in the order of their ids. A receipt outlives its task.
+-- The receipts of one owner form a chain, in the order of their ids. A receipt outlives its task.
 create table receipts (
     id integer primary key,
     run text not null unique,
@@ -17,7 +17,7 @@ create table receipts (
 create index receipts_by_task on receipts (task, id);
 create index receipts_by_owner on receipts (owner, id);
 
--- As they were last seen: whoever looks replaces those of a repository.
+-- Collisions as last seen. Each check replaces those of a repository.
 create table collisions (
     common text not null,
     task text not null,

@@ -1,4 +1,4 @@
--- Workflows, which task is which of their stages, and what tasks hand on.
+-- Workflows, the tasks of their stages, and the results of tasks.
 
 create table workflows (
     id text primary key not null,
@@ -15,7 +15,7 @@ create table workflows (
 ) strict;
 create index workflows_by_time on workflows (made_at, id);
 
--- A stage of its own, so that starting one does not read the whole plan.
+-- Stages have their own table, so that starting one does not read the whole plan.
 create table stages (
     task text primary key not null,
     workflow text not null,

@@ -1,4 +1,4 @@
--- Hosts that share this queue, where a task's repository can be fetched from, and the last of each run's events.
+-- Hosts that share this queue, the remotes of tasks' repositories, and the last events of each run.
 
 alter table tasks add column remote text not null default '';
 create index tasks_by_maker on tasks (made_by) where made_by <> '';

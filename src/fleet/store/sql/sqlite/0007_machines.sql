@@ -1,3 +1,3 @@
--- Which machine a host's word came from: two that share a name and a path are told apart by it.
+-- The machine that a host's report came from. It distinguishes two machines that share a name and a path.
 
 alter table hosts add column machine text not null default '';

@@ -1,8 +1,8 @@
--- What the cost of a run is based on: reported, computed:<prices> or unknown; nothing for the runs before.
+-- What the cost of a run is based on: reported, computed:<prices> or unknown. Empty for older runs.
 
 alter table runs add column cost_basis text not null default '';
 
--- How much of each window of an account's quota was used when that was last seen.
+-- The last observed use of each window of an account's quota.
 create table quotas (
     coder text not null,
     account text not null,

@@ -1,4 +1,4 @@
--- `fleet tasks` counts in these indexes alone, and finds in them which ready tasks require a host.
+-- `fleet tasks` counts in these indexes only and finds in them which ready tasks require a host.
 
 drop index tasks_ready;
 create index tasks_ready on tasks (priority, created_at, id, status, defer_until, type, ephemeral)

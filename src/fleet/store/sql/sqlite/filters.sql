@@ -140,7 +140,7 @@ t.origin in (select value from json_each(:origins))
 t.origin not in (select value from json_each(:not_origins))
 -- offers --
 t.requires = '' or not exists (
-    -- What is no list of words, nobody offers; `iif` keeps it from being read as one.
+    -- No host offers text that is not a list of words. `iif` keeps such text from being parsed as a list.
     select 1 from json_each(iif(json_valid(t.requires), iif(json_type(t.requires) = 'array', t.requires, '[0]'), '[0]'))
     where value not in (select value from json_each(:offers)))
 -- requires --

@@ -1,5 +1,5 @@
 -- workflows --
--- The columns stand in the order of Workflow's fields. A condition and an order are added from the blocks below.
+-- The columns are in the order of Workflow's fields. A condition and an order are added from the blocks below.
 select w.id, w.name, w.repo, w.plan, w.task_prompt, w.made_at, w.made_by, w.caller, w.stopped_at, w.reason, w.cleaned_at
 from workflows w
 
@@ -26,7 +26,7 @@ update workflows set stopped_at = :at, reason = :reason where id = :id and stopp
 update workflows set cleaned_at = :at where id = :id and cleaned_at is null
 
 -- stages --
--- The columns stand in the order of StageOf's fields.
+-- The columns are in the order of StageOf's fields.
 select s.task, s.workflow, s.number, s.name, s.spec from stages s
 
 -- of_workflow --
@@ -36,7 +36,7 @@ where s.workflow = :workflow order by s.number
 where s.task = :task
 
 -- results --
--- The columns stand in the order of Result's fields.
+-- The columns are in the order of Result's fields.
 select r.task, r.run, r.made_at, r.made_by, r.body from results r
 where r.task in (select value from json_each(:tasks))
 

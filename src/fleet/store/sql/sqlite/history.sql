@@ -1,5 +1,5 @@
 -- runs --
--- The columns stand in the order of Run's fields. A condition and an order are added from the blocks below.
+-- The columns are in the order of Run's fields. A condition and an order are added from the blocks below.
 select
     r.id, r.task, r.number, r.epoch, r.owner, r.launcher, r.containment, r.coder, r.model, r.account, r.session,
     r.workspace, r.home, r.branch, r.base_commit, r.started_at, r.first_event_at, r.last_event_at, r.result_at, r.ended_at,
@@ -26,7 +26,7 @@ where r.ended_at is null order by r.started_at, r.task, r.number
 where r.ended_at is null and r.owner = :owner order by r.started_at, r.task, r.number
 
 -- ended --
--- A part of the runs that ended before a moment, from where an earlier part stopped, along the index on the end.
+-- A page of the runs that ended before a moment, continuing after the previous page, along the index on the end.
 where r.ended_at < :before and (r.ended_at, r.id) > (:after, :after_id) order by r.ended_at, r.id limit :limit
 
 -- ended_last --
@@ -52,7 +52,7 @@ insert into runs (
 )
 
 -- fold_run --
--- All that changes while a run lives: not what it was begun with, and not how it ended.
+-- All fields that change while a run lives, but not how it began and not how it ended.
 update runs set
     launcher = :launcher, containment = :containment, coder = :coder, model = :model, account = :account,
     session = :session, workspace = :workspace, home = :home, branch = :branch, base_commit = :base_commit,
@@ -82,7 +82,7 @@ update runs set
 where id = :id and owner = :owner and epoch = :epoch and ended_at is null
 
 -- insert_question --
--- The same text, asked again while it is open, is the question that is there already.
+-- The same text, asked again while it is open, is the same question.
 insert into questions (id, task, run, asked_at, text, source, answer, answered_at, answered_by)
 select :id, :task_id, :run_id, :asked_at, :text, :source, :answer, :answered_at, :answered_by
 where not exists (select 1 from questions where task = :task_id and text = :text and answered_at is null)
@@ -92,7 +92,7 @@ on conflict (id) do nothing
 update questions set answer = :answer, answered_at = :now, answered_by = :by where id = :id and answered_at is null
 
 -- questions --
--- The columns stand in the order of Question's fields.
+-- The columns are in the order of Question's fields.
 select q.id, q.task, q.run, q.asked_at, q.text, q.source, q.answer, q.answered_at, q.answered_by from questions q
 
 -- question_with_id --
@@ -102,7 +102,7 @@ where q.id = :id
 where (:task is null or q.task = :task) and (not :unanswered or q.answered_at is null) order by q.asked_at, q.id
 
 -- accounts --
--- The columns stand in the order of Account's fields.
+-- The columns are in the order of Account's fields.
 select coder, name, max_running, parked_until, parked_reason, strikes, used_at from accounts order by coder, name
 
 -- park --
@@ -127,11 +127,11 @@ on conflict (coder, account) do update set
     cost_usd = min(cost_usd + excluded.cost_usd, :most_usd)
 
 -- account_totals --
--- The columns stand in the order of AccountTotal's fields.
+-- The columns are in the order of AccountTotal's fields.
 select coder, account, runs, tokens, cost_usd from account_totals order by coder, account
 
 -- quotas --
--- The columns stand in the order of Quota's fields.
+-- The columns are in the order of Quota's fields.
 select coder, account, span, used_pct, resets_at, seen_at from quotas order by coder, account, span
 
 -- keep_quota --
@@ -146,7 +146,7 @@ values (:id, :task_id, :run_id, :author, :text, :interrupts, :queued_at, :sent_a
 on conflict (id) do nothing
 
 -- messages --
--- The columns stand in the order of Message's fields. Conditions are added from the blocks below.
+-- The columns are in the order of Message's fields. Conditions are added from the blocks below.
 select m.id, m.task, m.run, m.author, m.text, m.interrupts, m.queued_at, m.sent_at, m.delivered_at, m.carried_at
 from messages m where true
 

@@ -1,5 +1,5 @@
 -- hosts --
--- The columns stand in the order of Host's fields.
+-- The columns are in the order of Host's fields.
 select h.id, h.name, h.labels, h.slots, h.agents, h.load, h.version, h.address, h.machine, h.seen_at, h.drained_at
 from hosts h order by h.name, h.id
 
@@ -8,7 +8,7 @@ select h.id, h.name, h.labels, h.slots, h.agents, h.load, h.version, h.address, 
 from hosts h where h.id = :host
 
 -- keep_host --
--- Whether it takes work is a person's to say: it stays as it is.
+-- `drained_at` does not change, because a person decides whether a host takes work.
 insert into hosts (id, name, labels, slots, agents, load, version, address, machine, seen_at, drained_at)
 values (:id, :name, :labels, :slots, :agents, :load, :version, :address, :machine, :seen_at, null)
 on conflict (id) do update set name = excluded.name, labels = excluded.labels, slots = excluded.slots,

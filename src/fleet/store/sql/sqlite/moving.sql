@@ -11,7 +11,7 @@ delete from {table}
 select count(*) from {table}
 
 -- seal --
--- Whoever still has this queue open must not write to it: nobody would see it.
+-- Processes that still have this queue open must not write to it, because their writes would be lost.
 create trigger {table}_moved_{event} before {event} on {table}
 begin select raise(abort, 'the queue was moved; call fleet again'); end
 

@@ -43,7 +43,7 @@ order by t.assignee, t.id
 -- assignee_reversed --
 order by t.assignee desc, t.id desc
 -- hybrid --
--- What is younger than two days by urgency, then the rest by age.
+-- Tasks younger than two days by urgency, then the rest by age.
 order by t.created_at < :now - 172800000000, case when t.created_at < :now - 172800000000 then 0 else t.priority end, t.created_at, t.id
 -- hybrid_reversed --
 order by t.created_at >= :now - 172800000000, case when t.created_at < :now - 172800000000 then 0 else -t.priority end, t.created_at desc,

@@ -18,7 +18,7 @@ insert into tasks (
 )
 
 -- update_task --
--- is_blocked is left alone: only refresh_blocked writes it.
+-- Only refresh_blocked writes is_blocked.
 update tasks set
     title = :title, description = :description, design = :design, acceptance = :acceptance, notes = :notes,
     spec_id = :spec_id, status = :status, priority = :priority, type = :type, assignee = :assignee, owner = :owner,
@@ -38,7 +38,7 @@ update tasks set
 where id = :id
 
 -- tasks --
--- The columns stand in the order of Task's fields. Conditions and an order are added from filters.sql and orders.sql.
+-- The columns are in the order of Task's fields. Conditions and an order are added from filters.sql and orders.sql.
 select
     t.id, t.title, t.description, t.design, t.acceptance, t.notes, t.spec_id, t.status, t.priority, t.type, t.assignee,
     t.owner, t.estimated_minutes, t.created_at, t.created_by, t.updated_at, t.started_at, t.closed_at, t.close_reason,
@@ -126,7 +126,8 @@ insert into labels (task, label) values (:task, :label)
 select label, count(*) from labels group by label order by label
 
 -- waiting_coders --
--- One step down the index per coder, however many tasks wait. Tasks that are put off count too: they will come.
+-- One step down the index per coder, however many tasks wait. Deferred tasks count too, because they will become
+-- claimable.
 with recursive waiting (coder) as (
     select min(coder) from tasks indexed by tasks_claimable_by_lane
     where status in ('open', 'deferred') and is_blocked = 0 and pinned = 0 and is_template = 0 and claim_owner = ''
@@ -148,7 +149,7 @@ update tasks set
 where id in (select value from json_each(:ids))
 
 -- at_work --
--- The agents of an account, wherever they are: those on record, and what was claimed and may become one.
+-- The agents of an account on all hosts: live runs, and claims that may become runs.
 select count(*) from tasks t left join runs r on r.id = t.run_id
 where t.claim_expires_at is not null and (
     (r.coder = :coder and r.account = :account)
@@ -194,7 +195,7 @@ where id in (select value from json_each(:ids)) and is_blocked <> exists (
 returning id
 
 -- reaches --
--- Whether `start` leads to `goal` along dependencies that can keep work from starting.
+-- Returns a row if `start` leads to `goal` along dependencies that can keep work from starting.
 with recursive reached (id) as (
     select :start
     union
@@ -295,7 +296,7 @@ select 1 from callers where token_hash = :token_hash
 update callers set epoch = :after where task = :id and epoch = :before
 
 -- move_runs --
--- An adopted run goes on under its new claim.
+-- An adopted run continues under its new claim.
 update runs set epoch = :after, owner = :owner where task = :id and epoch = :before and ended_at is null
 
 -- keep_child_number --

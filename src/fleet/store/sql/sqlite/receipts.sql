@@ -1,5 +1,5 @@
 -- receipts --
--- The columns stand in the order of Receipt's fields. A condition and an order are added from the blocks below.
+-- The columns are in the order of Receipt's fields. A condition and an order are added from the blocks below.
 select r.run, r.task, r.owner, r.coder, r.model, r.finding, r.made_at, r.previous, r.hash, r.body from receipts r
 
 -- of_run --
@@ -30,7 +30,7 @@ group by r.coder, r.model, r.finding
 order by r.coder, r.model, r.finding
 
 -- collisions --
--- The columns stand in the order of Collision's fields.
+-- The columns are in the order of Collision's fields.
 select c.common, c.task, c.other, c.tip, c.other_tip, c.files, c.seen_at, c.told_at from collisions c
 where :common is null or c.common = :common
 order by c.common, c.seen_at, c.task, c.other

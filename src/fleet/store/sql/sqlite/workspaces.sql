@@ -1,5 +1,5 @@
 -- workspaces --
--- The columns stand in the order of Workspace's fields. A condition and an order are added from the blocks below.
+-- The columns are in the order of Workspace's fields. A condition and an order are added from the blocks below.
 select
     w.task, w.repo, w.common, w.path, w.branch, w.base, w.base_commit, w.made_branch, w.made_at, w.ready_at, w.first_port,
     w.port_count, w.removing_at, w.removed_at, w.saved, w.notes
@@ -24,7 +24,7 @@ order by w.id
 where w.common = :common order by w.id
 
 -- in_the_way --
--- Others' worktrees on the same branch or in the same place, each looked up in its own index.
+-- Other tasks' worktrees on the same branch or path, each found by its own index.
 where w.removed_at is null and w.task <> :task and w.id in (
     select id from workspaces where removed_at is null and common = :common and branch = :branch
     union all
@@ -50,7 +50,7 @@ update workspaces set
 where task = :task_id and removed_at is null
 
 -- move_workspace --
--- Of those that a task had one after the other, none was leased at the same moment as another.
+-- A task's workspaces follow each other, so no two of them have the same lease time.
 update workspaces set path = :path, repo = :repo, common = :common, notes = :notes
 where task = :task_id and made_at = :made_at
 
