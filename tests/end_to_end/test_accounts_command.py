@@ -1,4 +1,4 @@
-"""Several accounts of a coder: work goes on with the next when one is limited, and `fleet accounts` tells all of it."""
+"""Several accounts of one coder: fleet continues with the next if one is limited, and `fleet accounts` shows all."""
 
 import json
 import sqlite3
@@ -18,7 +18,7 @@ SECRET = "sk-very-secret-value-1234567890"
 
 
 def accounts(home: Supervised, *names: str, more: str = "") -> None:
-    """Have these accounts, to be used in this order; each tells its agents its name."""
+    """Configure these accounts in this order of use. Each passes its name to its agents."""
     home.set(f"coder={CODER}")
     with (home.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
         for place, name in enumerate(names):
@@ -27,11 +27,11 @@ def accounts(home: Supervised, *names: str, more: str = "") -> None:
 
 
 def told(home: Supervised | Records) -> dict[str, dict[str, Any]]:
-    """What `fleet accounts` says, by name."""
+    """Return the rows of `fleet accounts --json` by account name."""
     return {row["name"]: row for row in json.loads(home.fleet.ok("accounts", "--json"))}
 
 
-def test_when_one_account_is_limited_the_work_is_finished_with_the_next(home: Supervised) -> None:
+def test_next_account_finishes_the_task_when_one_is_limited(home: Supervised) -> None:
     accounts(home, "first", "second")
     home.start()
     ends = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)
@@ -48,7 +48,7 @@ def test_when_one_account_is_limited_the_work_is_finished_with_the_next(home: Su
     second = rows["second"]
     assert (second["state"], second["runs"], second["tokens"], second["cost_usd"]) == ("ready", 1, 1280, 0.25)
     assert second["used_at"] and second["running"] == 0
-    # The limited one is left alone by what comes next, until somebody takes the parking back.
+    # New tasks avoid the limited account until a person unparks it.
     other = home.create("ok")
     home.wait_status(other, "closed")
     assert home.fleet.ok("accounts", "unpark", "first") == f"{CODER}/first: can be used again\n"
@@ -58,13 +58,13 @@ def test_when_one_account_is_limited_the_work_is_finished_with_the_next(home: Su
     assert [home.runs(key)[0]["account"] for key in (other, third)] == ["second", "first"]
 
 
-def test_an_account_is_used_again_after_its_reset(home: Supervised) -> None:
+def test_parked_account_is_used_again_after_its_reset(home: Supervised) -> None:
     accounts(home, "first", "second")
     home.start()
     at = time.time() + 3600
     home.wait_status(home.create(f"limited account=first kind=plan at={at:.0f}"), "closed")
     assert told(home)["first"]["state"] == "parked"
-    # An hour later, as far as the account is concerned: a limit is believed for a minute at least.
+    # Simulate that an hour has passed, because fleet parks a limited account for at least a minute.
     with closing(sqlite3.connect(home.fleet.home / "fleet.db", timeout=30)) as database, database:
         database.execute("update accounts set parked_until = ? where name = 'first'", [int(time.time() * 1e6)])
     assert told(home)["first"]["state"] == "ready"
@@ -73,9 +73,9 @@ def test_an_account_is_used_again_after_its_reset(home: Supervised) -> None:
     assert home.runs(task)[0]["account"] == "first"
 
 
-def test_what_waits_for_a_parked_account_starts_when_the_parking_is_taken_back(home: Supervised) -> None:
+def test_waiting_task_starts_when_its_account_is_unparked(home: Supervised) -> None:
     accounts(home, "only")
-    home.set("supervisor.poll_seconds=60")  # it is woken for that
+    home.set("supervisor.poll_seconds=60")  # unparking wakes the supervisor
     home.start()
     task = home.create(f"limited account=only kind=plan times=1 at={time.time() + 3600:.0f}")
     wait_for(lambda: told(home)["only"]["state"] == "parked", "the parking", home.describe)
@@ -85,7 +85,7 @@ def test_what_waits_for_a_parked_account_starts_when_the_parking_is_taken_back(h
     assert [run["ending"] for run in home.runs(task)] == ["rate_limited", "finished"]
 
 
-def test_too_many_requests_in_a_minute_slow_an_account_down_and_nothing_moves_to_the_next(home: Supervised) -> None:
+def test_rate_limit_slows_the_account_and_does_not_switch_to_the_next(home: Supervised) -> None:
     accounts(home, "first", "second")
     home.start()
     task = home.create("limited account=first kind=rate times=1")
@@ -106,7 +106,7 @@ def test_too_many_requests_in_a_minute_slow_an_account_down_and_nothing_moves_to
     assert told(home)["second"]["runs"] == 0 and told(home)["first"]["strikes"] == 0
 
 
-def test_an_account_with_all_the_agents_it_may_have_is_full_and_they_are_counted(home: Supervised) -> None:
+def test_account_is_full_when_it_has_as_many_agents_as_allowed(home: Supervised) -> None:
     accounts(home, "only", more="max_concurrent = 1")
     home.start()
     go = home.fleet.user / "go"
@@ -121,7 +121,7 @@ def test_an_account_with_all_the_agents_it_may_have_is_full_and_they_are_counted
     assert (row["state"], row["running"], row["runs"], row["tokens"]) == ("ready", 0, 1, 1280)
 
 
-def test_no_secret_is_shown(home: Supervised) -> None:
+def test_accounts_and_coders_show_no_secret(home: Supervised) -> None:
     accounts(home, "first", more=f'secrets = {{ANTHROPIC_API_KEY = ["echo", "{SECRET}"]}}')
     for words in (("accounts",), ("accounts", "--json"), ("coders",), ("coders", "--json")):
         done = home.fleet(*words)
@@ -134,7 +134,7 @@ def run_with(records: Records, account: str, **said: Any) -> None:
     records.end(claim, run, "finished", Verdict(status=Status.CLOSED, reason="done"))
 
 
-def test_a_login_of_ones_own_is_an_account_too_once_it_was_used(records: Records) -> None:
+def test_own_login_is_listed_as_an_account_once_it_was_used(records: Records) -> None:
     assert records.fleet("accounts").err == "no account is in the settings, and no run has used one yet\n"
     run_with(records, "", input_tokens=1000, output_tokens=500, cost_usd=1.5)
     run_with(records, "", input_tokens=500)
@@ -145,7 +145,7 @@ def test_a_login_of_ones_own_is_an_account_too_once_it_was_used(records: Records
     assert "your own login" in out and "2.0k" in out and "$1.50" in out
 
 
-def test_a_parked_login_is_told_and_taken_back_by_its_coder(records: Records) -> None:
+def test_parked_login_is_shown_and_unparked_by_its_coder(records: Records) -> None:
     run_with(records, "")
     until = records.store.now().replace(microsecond=0) + timedelta(hours=1)
     records.store.accounts.park("demo", "", until=until, reason="plan limit: \x1b[2J used up")
@@ -159,7 +159,7 @@ def test_a_parked_login_is_told_and_taken_back_by_its_coder(records: Records) ->
     assert records.fleet.ok("accounts", "unpark", "demo") == "demo: was not parked\n"
 
 
-def test_an_account_that_left_the_settings_and_a_login_behind_accounts_are_not_used(records: Records) -> None:
+def test_removed_account_and_own_login_are_unused_when_accounts_are_configured(records: Records) -> None:
     run_with(records, "")
     run_with(records, "gone")
     with (records.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:
@@ -170,7 +170,7 @@ def test_an_account_that_left_the_settings_and_a_login_behind_accounts_are_not_u
     assert "not in the settings" in rows["gone"]["reason"] and "has accounts" in rows[""]["reason"]
 
 
-def test_what_is_unparked_must_be_clear(records: Records) -> None:
+def test_unpark_is_refused_when_the_name_is_ambiguous(records: Records) -> None:
     for coder in ("demo", "claude"):
         for name in ("work", coder):
             records.store.accounts.park(
@@ -188,7 +188,7 @@ def test_what_is_unparked_must_be_clear(records: Records) -> None:
     ]
 
 
-def test_an_agent_may_not_take_a_parking_back(records: Records) -> None:
+def test_unpark_is_refused_when_an_agent_calls(records: Records) -> None:
     records.store.accounts.park("demo", "", until=records.store.now() + timedelta(hours=1), reason="plan limit")
     task = records.create("a task")
     claim, run = records.begin(task)

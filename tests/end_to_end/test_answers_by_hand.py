@@ -1,4 +1,4 @@
-"""Answers that people write into Q&A.md themselves, and questions that were asked before."""
+"""Answers that people write into Q&A.md directly, and questions that agents repeat."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def add(home: Supervised, key: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("seen", ["by nobody", "by fleet questions"])
-def test_an_answer_written_into_the_file_opens_the_task_and_reaches_the_next_run(home: Supervised, seen: str) -> None:
+def test_answer_in_the_file_reopens_the_task_and_reaches_the_next_run(home: Supervised, seen: str) -> None:
     key = home.create("ask keep=prompt")
     home.start()
     home.wait_status(key, "blocked")
@@ -38,7 +38,7 @@ def test_an_answer_written_into_the_file_opens_the_task_and_reaches_the_next_run
     assert "(Q&A.md)" in home.fleet.ok("questions", "--all")
 
 
-def test_an_answer_in_the_file_reaches_a_run_that_a_person_opened(home: Supervised) -> None:
+def test_answer_in_the_file_reaches_the_run_of_a_manually_reopened_task(home: Supervised) -> None:
     key = home.create("ask keep=prompt")
     home.start()
     home.wait_status(key, "blocked")
@@ -50,7 +50,7 @@ def test_an_answer_in_the_file_reaches_a_run_that_a_person_opened(home: Supervis
     assert "as blue as the sea" in (artifacts(home, key) / "told-2").read_text()
 
 
-def test_a_task_with_one_of_two_answers_stays_blocked_and_questions_shows_the_other(home: Supervised) -> None:
+def test_task_stays_blocked_when_one_of_two_questions_is_unanswered(home: Supervised) -> None:
     key = home.create("ask")
     artifacts(home, key).mkdir(mode=0o700, parents=True)
     add(home, key, "## Q: which size?\n")
@@ -64,7 +64,7 @@ def test_a_task_with_one_of_two_answers_stays_blocked_and_questions_shows_the_ot
 
 
 @pytest.mark.parametrize("way", ["fleet answer", "first", "second"])
-def test_one_answer_settles_the_same_question_asked_twice(home: Supervised, way: str) -> None:
+def test_one_answer_settles_a_question_that_was_asked_twice(home: Supervised, way: str) -> None:
     key = home.create("ask_twice")
     home.start()
     home.wait_status(key, "blocked")
@@ -82,7 +82,7 @@ def test_one_answer_settles_the_same_question_asked_twice(home: Supervised, way:
     assert "nobody asks anything" in home.fleet("questions").err
 
 
-def test_a_question_asked_again_after_its_answer_waits_for_another_one(home: Supervised) -> None:
+def test_question_asked_again_after_its_answer_needs_another_answer(home: Supervised) -> None:
     key = home.create("ask_again answers=2")
     home.start()
     for count in (1, 2):
@@ -93,7 +93,7 @@ def test_a_question_asked_again_after_its_answer_waits_for_another_one(home: Sup
 
 
 @pytest.mark.parametrize("do", ["hand_in", "result_file"])
-def test_a_run_that_hands_in_is_not_blocked_by_a_question_it_did_not_add(home: Supervised, do: str) -> None:
+def test_hand_in_is_not_blocked_by_a_question_of_an_earlier_run(home: Supervised, do: str) -> None:
     key = home.create(do)
     artifacts(home, key).mkdir(mode=0o700, parents=True)
     add(home, key, "## Q: which size?\n")

@@ -1,4 +1,4 @@
-"""Attacks on fleet's own look at a branch: each pretends to have mended a bug, and has not. None may pass for proof."""
+"""Attacks on fleet's verification of a branch: each pretends to have fixed a bug. None may count as proof."""
 
 import asyncio
 import json
@@ -49,12 +49,12 @@ def project(template: Path, tmp_path: Path) -> Project:
 
 
 def fools(project: Project, command: str) -> bool:
-    """Whether whoever just ran the command in the branch's own checkout would take it for good."""
+    """Return True if running the command in the branch's own checkout would report success."""
     env = {"PATH": f".:{project.ours['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(["sh", "-c", command], cwd=project.top, env=env, capture_output=True).returncode == 0
 
 
-#: What a branch changes to seem right, by the name of the trick. The bug stays.
+#: Changes that make a branch look right while the bug stays, by the name of the trick.
 BY_FILES: dict[str, dict[str, str | None]] = {
     "the test is changed to pass": {"tests/test_calc.py": TEST.replace("4)", "0)")},
     "the test is skipped": {"tests/test_calc.py": TEST.replace("    def", "    @unittest.skip('later')\n    def")},
@@ -80,7 +80,7 @@ BY_FILES: dict[str, dict[str, str | None]] = {
 
 
 @pytest.mark.parametrize("trick", BY_FILES)
-def test_a_branch_that_changes_what_judges_it_is_no_proof(project: Project, trick: str) -> None:
+def test_branch_is_not_proven_when_it_changes_its_judges(project: Project, trick: str) -> None:
     tip = project.branch(BY_FILES[trick])
     assert fools(project, COMMAND), "the trick does not work"
     seen = project.look(tip)
@@ -94,7 +94,7 @@ MORE_OF_THE_BASE = {
     "ci/run.sh": "#!/bin/sh\nexit 1\n",
     "tests/__init__.py": "",
 }
-#: The same where the command is another: command, what the branch changes.
+#: The same with other commands: the command and the changes of the branch.
 BY_COMMAND: dict[str, tuple[str, dict[str, str | None]]] = {
     "the script is rewritten": ("./verify.sh", {"verify.sh": GOOD}),
     "the script is rewritten, and run by a shell": ("sh -eu verify.sh", {"verify.sh": GOOD}),
@@ -125,7 +125,7 @@ BY_COMMAND: dict[str, tuple[str, dict[str, str | None]]] = {
 
 
 @pytest.mark.parametrize("trick", BY_COMMAND)
-def test_a_branch_that_changes_what_the_command_obeys_is_no_proof(project: Project, trick: str) -> None:
+def test_branch_is_not_proven_when_it_changes_files_that_the_command_obeys(project: Project, trick: str) -> None:
     command, files = BY_COMMAND[trick]
     project.base = project.branch(MORE_OF_THE_BASE)
     tip = project.branch(files)
@@ -174,7 +174,7 @@ LINKS: dict[str, Callable[[Project], None]] = {
 
 @pytest.mark.parametrize("protect", [(), ("tests/",)], ids=["contested", "protected"])
 @pytest.mark.parametrize("trick", LINKS)
-def test_a_branch_that_puts_something_in_place_of_the_tests_is_no_proof(
+def test_branch_is_not_proven_when_it_replaces_the_tests(
     project: Project, trick: str, protect: tuple[str, ...]
 ) -> None:
     LINKS[trick](project)
@@ -190,19 +190,19 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", [".git", ".GIT", "git~1", ".."])
-def test_a_tree_that_would_write_into_git_itself_is_not_checked_out(project: Project, name: str) -> None:
+def test_tree_is_not_checked_out_when_it_would_write_into_git(project: Project, name: str) -> None:
     blob = run_git(project.top, "hash-object", "-w", "--stdin", stdin=b"[core]\n\tfsmonitor = touch evil\n")
     inner = run_git(project.top, "mktree", stdin=f"100644 blob {blob}\tconfig\n".encode())
     rows = run_git(project.top, "ls-tree", "HEAD") + f"\n040000 tree {inner}\t{name}\n"
     tree = run_git(project.top, "mktree", stdin=rows.encode())
     tip = run_git(project.top, "commit-tree", tree, "-p", "HEAD", "-m", "work")
     seen = project.look(tip, "git status; exit 0")
-    assert not seen.proves or name in (".GIT", "git~1")  # two names that only other file systems take for the first
+    assert not seen.proves or name in (".GIT", "git~1")  # only other file systems treat these two names as .git
     assert not list(project.folder.rglob("evil"))
     assert not project.checkout.exists()
 
 
-def test_hooks_filters_and_settings_of_the_agents_repository_are_not_obeyed(project: Project) -> None:
+def test_hooks_filters_and_settings_of_the_repository_are_not_obeyed(project: Project) -> None:
     evil = project.folder / "evil"
     script = f"#!/bin/sh\ntouch {evil}\ncat\n"
     helper = project.folder / "helper.sh"
@@ -224,10 +224,10 @@ def test_hooks_filters_and_settings_of_the_agents_repository_are_not_obeyed(proj
     assert not evil.exists()
 
 
-def test_what_is_planted_in_the_users_home_and_environment_is_not_read(
+def test_files_and_variables_planted_in_the_users_home_are_not_read(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = project.top / ".git" / "user"  # where the command could read it
+    home = project.top / ".git" / "user"  # the command could read this folder
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for name in (f".local/lib/{version}/site-packages/usercustomize.py", "lib/sitecustomize.py"):
         (home / name).parent.mkdir(parents=True)
@@ -244,14 +244,14 @@ def test_what_is_planted_in_the_users_home_and_environment_is_not_read(
         "LD_PRELOAD": str(home / "lib.so"),
     }
     for name, value in planted.items():
-        if name != "LD_PRELOAD":  # it would be loaded here too
+        if name != "LD_PRELOAD":  # LD_PRELOAD would also be loaded into this process
             monkeypatch.setenv(name, value)
     project.ours |= planted
     seen = project.look(project.branch({}), f"bash -c '{COMMAND}'")
     assert (seen.status, seen.failed) == (1, 1), seen
 
 
-def test_another_agent_that_rewrites_checkouts_does_not_find_them(project: Project) -> None:
+def test_checkouts_are_hidden_from_other_agents_that_rewrite_them(project: Project) -> None:
     require(namespace_command(), "namespaces")
     verify = Path(project.home.root, "verify")
     verify.mkdir(parents=True)
@@ -288,7 +288,7 @@ def test_another_agent_that_rewrites_checkouts_does_not_find_them(project: Proje
     assert seen.status == 1 and not seen.ok
 
 
-def test_a_daemon_of_the_branchs_own_does_not_outlive_its_run(project: Project) -> None:
+def test_daemon_of_a_branch_does_not_outlive_its_verification(project: Project) -> None:
     token = a_token()
     start = (
         "import subprocess, sys\n"
@@ -299,7 +299,7 @@ def test_a_daemon_of_the_branchs_own_does_not_outlive_its_run(project: Project) 
     assert living(token) == []
 
 
-def test_the_record_of_the_end_cannot_be_forged_by_the_command(project: Project) -> None:
+def test_exit_record_cannot_be_forged_by_the_command(project: Project) -> None:
     record = json.dumps({"version": 1, "status": 0, "signal": None, "error": ""})
     forge = f"""
         import glob, os, socket
@@ -327,7 +327,7 @@ def test_the_record_of_the_end_cannot_be_forged_by_the_command(project: Project)
         assert "reached the shim" not in seen.tail
 
 
-def test_time_and_output_and_memory_of_processes_are_bounded(project: Project) -> None:
+def test_verification_bounds_time_and_output(project: Project) -> None:
     late = project.look(project.branch({"tests/test_a.py": "import time\ntime.sleep(600)\n"}), seconds=0.5)
     assert (late.ok, late.why) == (False, "did not end in 0.5 s")
     loud = "import sys\nfor _ in range(400):\n    sys.stdout.write('OK ' * 50_000)\nraise SystemExit(1)\n"
@@ -336,7 +336,7 @@ def test_time_and_output_and_memory_of_processes_are_bounded(project: Project) -
     assert sum(file.stat().st_size for file in project.place.iterdir()) < 20_000_000
 
 
-def test_nobody_is_reached_over_the_network(project: Project) -> None:
+def test_verified_code_cannot_reach_the_network(project: Project) -> None:
     require(namespace_command(), "namespaces")
     with _listener() as (server, port):
         call = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 5).send(b'secret')\n"
@@ -356,6 +356,6 @@ class _listener:  # noqa: N801 - reads as a function
         self.server.close()
 
 
-def test_honest_work_passes_all_of_this(project: Project) -> None:
+def test_honest_work_is_proven(project: Project) -> None:
     seen = project.look(project.branch({"calc.py": MENDED, "tests/test_more.py": TEST}))
     assert seen.proves

@@ -1,4 +1,4 @@
-"""`fleet backup` and `fleet restore`: a home in one file and back, with nothing lost that is only on disk."""
+"""`fleet backup` and `fleet restore`: a home in one file and back, without losing data that exists only on disk."""
 
 import io
 import json
@@ -24,7 +24,7 @@ __all__ = ["home"]
 
 @pytest.fixture
 def repo(home: Supervised) -> Path:
-    """A repository with a remote, in which agents are made."""
+    """Return a repository with a remote, in which agents are created."""
     home.fleet.cwd = make_repository(home.fleet.cwd / "repo")
     run_git(home.fleet.cwd, "init", "--quiet", "--bare", "../remote.git")
     run_git(home.fleet.cwd, "remote", "add", "origin", "../remote.git")
@@ -41,7 +41,7 @@ def tree_of(home: Supervised, task: str) -> Path:
 
 
 def done(home: Supervised, branch: str) -> str:
-    """A task whose branch has a commit that no remote has."""
+    """Return a task whose branch has a commit that no remote has."""
     task = create(home, branch, "ok")
     home.wait_status(task, "closed", "blocked")
     commit(tree_of(home, task), f"{branch}.txt", "unmerged")
@@ -192,7 +192,7 @@ def named(name: str) -> Callable[[tarfile.TarFile], None]:
         }.items()
     ],
 )
-def test_restore_changes_nothing_when_the_archive_could_do_harm(
+def test_restore_changes_nothing_when_the_archive_is_hostile(
     home: Supervised, add: Callable[[tarfile.TarFile], None]
 ) -> None:
     file, _ = backed_up(home)
@@ -207,9 +207,7 @@ def test_restore_changes_nothing_when_the_archive_could_do_harm(
     assert titles(home) == {"ok"} and list(home.fleet.home.glob("*before*")) == []
 
 
-def test_backup_fails_and_holds_the_rest_when_the_work_of_a_repository_cannot_be_read(
-    home: Supervised, repo: Path
-) -> None:
+def test_backup_fails_but_holds_the_rest_when_a_repository_cannot_be_read(home: Supervised, repo: Path) -> None:
     home.start()
     task = done(home, "work")
     tip = run_git(repo, "rev-parse", "work")
@@ -266,7 +264,7 @@ def test_backup_leaves_no_part_when_it_cannot_be_written(home: Supervised) -> No
     assert not file.exists() and not list(home.fleet.user.glob(".copy*"))
 
 
-def test_backup_replaces_nothing_but_a_backup(home: Supervised) -> None:
+def test_backup_replaces_only_earlier_backups(home: Supervised) -> None:
     notes = home.fleet.user / "notes.txt"
     notes.write_text("mine")
     kept = (home.fleet.home / "fleet.db").read_bytes()
@@ -279,7 +277,7 @@ def test_backup_replaces_nothing_but_a_backup(home: Supervised) -> None:
         home.fleet.ok("backup", str(file))
 
 
-def test_restore_waits_for_no_pipe(home: Supervised) -> None:
+def test_restore_refuses_a_pipe(home: Supervised) -> None:
     pipe = home.fleet.user / "pipe"
     os.mkfifo(pipe)
     refused = home.fleet("restore", str(pipe))
@@ -287,7 +285,7 @@ def test_restore_waits_for_no_pipe(home: Supervised) -> None:
 
 
 @pytest.mark.parametrize("words", [("backup",), ("bd", "export", "-o"), ("workflow", "new", "competition", "--out")])
-def test_a_device_stays_a_device_when_fleet_writes_to_it(home: Supervised, words: tuple[str, ...]) -> None:
+def test_device_stays_a_device_when_fleet_writes_to_it(home: Supervised, words: tuple[str, ...]) -> None:
     device = home.fleet.user / "device"
     os.mkfifo(device)
     result = home.fleet(*words, str(device))
@@ -297,7 +295,7 @@ def test_a_device_stays_a_device_when_fleet_writes_to_it(home: Supervised, words
 
 @pytest.mark.parametrize("times", [6, pytest.param(60, marks=pytest.mark.soak("kills"))])
 def test_restore_can_be_repeated_when_it_was_killed(home: Supervised, times: int) -> None:
-    """kill -9 at random moments: the next attempt succeeds, and what was there before the first is whole."""
+    """Kill restores with SIGKILL at random moments: the next attempt succeeds, and the original data survives whole."""
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)
     home.create_many([f"ok of={number}" for number in range(20)])

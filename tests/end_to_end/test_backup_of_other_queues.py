@@ -1,4 +1,4 @@
-"""`fleet backup` of homes whose tasks are kept in PostgreSQL or by bd."""
+"""`fleet backup` of homes whose tasks are in PostgreSQL or beads."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Wrong and hostile input to every command: a message that says what and what to do, and the queue as it was."""
+"""Wrong and hostile input to every command: the message names fault and remedy, and the queue stays unchanged."""
 
 import json
 from itertools import pairwise
@@ -22,7 +22,7 @@ HOSTILE = [
     "a" * 100_000,
 ]
 
-#: Verbs that take the id of a task, with what else they need to come as far as looking for it.
+#: Verbs that take the id of a task, with the other arguments that they need before they look for the task.
 WITH_ID = {
     "show": [],
     "update": ["--priority", "1"],
@@ -56,7 +56,7 @@ WITH_ID = {
 
 @pytest.fixture
 def queue(fleet: Program) -> Program:
-    """A queue with one task in it."""
+    """Return a queue that holds one task."""
     fleet.furnish(("init", "--permissions", "user"))
     fleet.ok("bd", "create", "a real task", "--id", "fleet-real", "-l", "web")
     return fleet
@@ -67,7 +67,7 @@ def contents(fleet: Program) -> str:
 
 
 def check_refusal(ended: Result) -> None:
-    """A refusal is short, says something, and is nobody's traceback."""
+    """Check that a refusal is short, prints a message and shows no traceback."""
     assert ended.code in (1, 2), ended
     told = ended.out + ended.err
     assert "Traceback" not in told and "bug in fleet" not in told, ended
@@ -76,7 +76,7 @@ def check_refusal(ended: Result) -> None:
 
 
 @pytest.mark.parametrize("verb", WITH_ID)
-def test_an_id_that_is_nobodys_is_refused_and_changes_nothing(queue: Program, verb: str) -> None:
+def test_unknown_id_is_refused_and_changes_nothing(queue: Program, verb: str) -> None:
     before = contents(queue)
     for wrong in ("fleet-none", "'; drop table tasks; --", "\x1b[31m", "a" * 5_000):
         ended = queue("bd", *verb.split(), "--", wrong, *[word for word in WITH_ID[verb] if not word.startswith("-")])
@@ -89,7 +89,7 @@ def test_an_id_that_is_nobodys_is_refused_and_changes_nothing(queue: Program, ve
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_an_unknown_flag_is_refused_by_name(queue: Program, verb: str) -> None:
+def test_unknown_flag_is_refused_by_name(queue: Program, verb: str) -> None:
     ended = queue("bd", *verb.split(), "--no-such-flag")
     check_refusal(ended)
     assert "--no-such-flag" in ended.err
@@ -100,7 +100,7 @@ def test_every_verb_has_help(queue: Program, verb: str) -> None:
     assert f"usage: fleet bd {verb}" in queue.ok("bd", *verb.split(), "--help")
 
 
-def test_hostile_text_is_kept_as_it_is_or_refused_whole(queue: Program) -> None:
+def test_hostile_text_is_stored_unchanged_or_refused_as_a_whole(queue: Program) -> None:
     for text in HOSTILE:
         before = contents(queue)
         ended = queue("bd", "create", f"--title={text}", "--json")
@@ -116,7 +116,7 @@ def test_hostile_text_is_kept_as_it_is_or_refused_whole(queue: Program) -> None:
     assert len(queue.ok("bd", "list", "--all", "--json")) > 0
 
 
-def test_a_megabyte_of_description_comes_by_stdin_and_a_megabyte_of_title_does_not(queue: Program) -> None:
+def test_description_may_have_a_megabyte_and_a_title_may_not(queue: Program) -> None:
     text = "x" * 1_000_000
     made = json.loads(queue.ok("bd", "create", "big", "--stdin", "--json", stdin=text))
     assert json.loads(queue.ok("bd", "show", made["id"], "--json"))[0]["description"] == text
@@ -178,7 +178,7 @@ def test_a_megabyte_of_description_comes_by_stdin_and_a_megabyte_of_title_does_n
         ["-C", "/no/such/place", "list"],
     ],
 )
-def test_a_wrong_value_is_refused_and_changes_nothing(queue: Program, argv: list[str]) -> None:
+def test_wrong_value_is_refused_and_changes_nothing(queue: Program, argv: list[str]) -> None:
     before = contents(queue)
     check_refusal(queue("bd", *argv))
     as_json = queue("bd", *argv, "--json")
@@ -187,12 +187,12 @@ def test_a_wrong_value_is_refused_and_changes_nothing(queue: Program, argv: list
     assert contents(queue) == before
 
 
-def test_what_is_not_supported_names_the_replacement(queue: Program) -> None:
+def test_unsupported_verb_names_its_replacement(queue: Program) -> None:
     assert "fleet bd export" in queue("bd", "dolt", "push").err
     assert "did you mean" in queue("bd", "shwo").err
 
 
-def test_text_that_is_not_utf8_is_refused(queue: Program) -> None:
+def test_text_is_refused_when_it_is_not_utf8(queue: Program) -> None:
     before = contents(queue)
     check_refusal(queue("bd", "create", "bad \udcff"))
     queue.cwd.joinpath("latin1.txt").write_bytes(b"caf\xe9")
@@ -200,7 +200,7 @@ def test_text_that_is_not_utf8_is_refused(queue: Program) -> None:
     assert contents(queue) == before
 
 
-def test_a_circle_is_refused_however_long(queue: Program) -> None:
+def test_dependency_cycle_is_refused_however_long(queue: Program) -> None:
     ids = [f"fleet-c{number}" for number in range(12)]
     for key in ids:
         queue.ok("bd", "create", key, "--id", key)
@@ -211,7 +211,7 @@ def test_a_circle_is_refused_however_long(queue: Program) -> None:
     assert contents(queue) == before
 
 
-def test_reading_without_a_home_says_how_to_make_one(fleet: Program) -> None:
+def test_reading_command_names_fleet_init_when_no_home_exists(fleet: Program) -> None:
     for argv in (["bd", "list"], ["bd", "ready"], ["bd", "show", "x"], ["ready"], ["show", "x"], ["config"]):
         ended = fleet(*argv)
         check_refusal(ended)
@@ -219,13 +219,13 @@ def test_reading_without_a_home_says_how_to_make_one(fleet: Program) -> None:
     assert not fleet.home.exists()
 
 
-def test_the_first_writing_command_makes_the_home_and_says_so(fleet: Program) -> None:
+def test_first_writing_command_creates_the_home_and_reports_it(fleet: Program) -> None:
     ended = fleet("bd", "create", "first of all")
     assert (ended.code, fleet.home.exists()) == (0, True)
     assert str(fleet.home) in ended.err
 
 
-def test_a_home_whose_path_has_200_bytes_works(fleet: Program, tmp_path: Path) -> None:
+def test_home_works_when_its_path_has_200_bytes(fleet: Program, tmp_path: Path) -> None:
     fleet.home = tmp_path / ("h" * max(1, 200 - len(str(tmp_path)) - 1))
     fleet.env["FLEET_HOME"] = str(fleet.home)
     fleet.furnish(("init", "--permissions", "user"))

@@ -12,7 +12,7 @@ from program import Program
 
 @pytest.fixture
 def four(fleet: Program) -> Program:
-    """A queue with four tasks."""
+    """Return a queue with four tasks."""
     rows = [{"id": f"fleet-{key * 3}", "title": key, "priority": 2} for key in "abcd"]
     fleet.ok("bd", "import", "-", stdin="\n".join(map(json.dumps, rows)))
     return fleet
@@ -22,7 +22,7 @@ def shown(fleet: Program, key: str) -> Any:
     return json.loads(fleet.ok("bd", "show", key, "--json"))[0]
 
 
-def test_a_script_is_carried_out_line_by_line(four: Program) -> None:
+def test_batch_executes_a_script_line_by_line(four: Program) -> None:
     script = """# a comment
 
 close fleet-aaa all done
@@ -48,7 +48,7 @@ create bug 1 Made by the batch
     assert made["metadata"]["fleet.cwd"] == str(four.cwd)
 
 
-def test_the_answer_in_json(four: Program) -> None:
+def test_batch_reports_its_operations_in_json(four: Program) -> None:
     script = "dep add fleet-ddd fleet-ccc related\ndep rm fleet-ddd fleet-ccc\nupdate fleet-ccc priority=3\n"
     found = json.loads(four.ok("bd", "batch", "--json", stdin=script))
     assert found == {
@@ -63,7 +63,7 @@ def test_the_answer_in_json(four: Program) -> None:
     }
 
 
-def test_nothing_to_do(four: Program) -> None:
+def test_batch_reports_zero_operations_when_the_script_is_empty(four: Program) -> None:
     assert four.ok("bd", "batch", stdin="# nothing\n") == "batch: 0 operations (no-op)\n"
     assert json.loads(four.ok("bd", "batch", "--json")) == {"operations": 0, "schema_version": 1, "status": "ok"}
 
@@ -89,7 +89,7 @@ WRONG = {
 }
 
 
-def test_what_is_wrong_is_named_and_nothing_is_done(four: Program) -> None:
+def test_batch_names_the_fault_and_changes_nothing(four: Program) -> None:
     before = four.ok("bd", "export")
     wrong = []
     for line, message in WRONG.items():
@@ -100,13 +100,13 @@ def test_what_is_wrong_is_named_and_nothing_is_done(four: Program) -> None:
     assert four.ok("bd", "export") == before
 
 
-def test_an_error_in_json(four: Program) -> None:
+def test_batch_reports_an_error_in_json(four: Program) -> None:
     result = four("bd", "batch", "--json", stdin="close fleet-zzz")
     assert result.code == 1
     assert json.loads(result.out)["error"] == "line 1 (close fleet-zzz): not found: issue fleet-zzz"
 
 
-def test_a_dry_run_reads_and_does_nothing(four: Program) -> None:
+def test_batch_dry_run_parses_and_changes_nothing(four: Program) -> None:
     (four.cwd / "ops.txt").write_text('close fleet-ccc "with a reason"\n')
     out = four.ok("bd", "batch", "-f", "ops.txt", "--dry-run")
     assert out == 'line 1: close fleet-ccc "with a reason"\n1 operations parsed (dry-run, nothing executed)\n'
@@ -117,12 +117,12 @@ def test_a_dry_run_reads_and_does_nothing(four: Program) -> None:
     assert shown(four, "fleet-ccc")["close_reason"] == "with a reason"
 
 
-def test_a_file_that_is_not_there(four: Program) -> None:
+def test_batch_fails_when_its_file_is_missing(four: Program) -> None:
     result = four("bd", "batch", "-f", "missing.txt")
     assert result.code == 1 and result.err.startswith("Error: open batch file: cannot read missing.txt")
 
 
-def test_what_somebody_else_holds_needs_force(four: Program) -> None:
+def test_batch_needs_force_when_another_actor_holds_the_task(four: Program) -> None:
     four.ok("bd", "update", "fleet-aaa", "--claim", "--actor", "alice")
     for line in ("update fleet-aaa assignee=bob", "update fleet-aaa status=closed", "close fleet-aaa"):
         assert four("bd", "batch", "--actor", "bob", stdin=line).code == 1
@@ -131,7 +131,7 @@ def test_what_somebody_else_holds_needs_force(four: Program) -> None:
     assert shown(four, "fleet-aaa")["status"] == "closed"
 
 
-def test_a_second_step_sees_the_first(four: Program) -> None:
+def test_batch_step_sees_the_result_of_the_step_before(four: Program) -> None:
     script = "dep add fleet-bbb fleet-aaa\nclose fleet-aaa\nclose fleet-bbb\n"
     four.ok("bd", "batch", stdin=script)
     assert shown(four, "fleet-bbb")["status"] == "closed"
@@ -148,11 +148,11 @@ def test_a_second_step_sees_the_first(four: Program) -> None:
         ("", []),
     ],
 )
-def test_words_of_a_line(line: str, words: list[str]) -> None:
+def test_words_of_splits_a_line_as_documented(line: str, words: list[str]) -> None:
     assert words_of(line) == words
 
 
 @pytest.mark.parametrize("line", ['"', 'a "b', '"a\\"'])
-def test_a_quote_must_end(line: str) -> None:
+def test_words_of_refuses_an_unterminated_quote(line: str) -> None:
     with pytest.raises(BadInput, match="unterminated"):
         words_of(line)

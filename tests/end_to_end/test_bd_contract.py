@@ -1,4 +1,4 @@
-"""bd's own contract corpus: the answers of the real `fleet bd` program have the hashes that bd's answers have."""
+"""bd's own contract corpus: the answers of the real `fleet bd` program have the same hashes as bd's answers."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 @pytest.mark.parametrize("form", ["flat", "envelope"])
-def test_every_answer_of_the_corpus_has_the_hash_of_bds_own(fleet: Program, form: str) -> None:
+def test_every_answer_of_the_corpus_has_the_hash_of_bds_answer(fleet: Program, form: str) -> None:
     fleet.ok("bd", "init", "--prefix", "corpus")
     fleet.env |= {"BEADS_ACTOR": "protocol-test", "GIT_AUTHOR_EMAIL": "test@protocol.test"}
     if form == "envelope":
@@ -32,7 +32,7 @@ def test_every_answer_of_the_corpus_has_the_hash_of_bds_own(fleet: Program, form
 
 
 def canonical(answer: Any, name: str) -> Any:
-    """The answer without fleet's own keys, with what differs from run to run made the same."""
+    """Return the answer without fleet's own keys, and with placeholders for values that differ between runs."""
     answer = masked(answer)
     inner = answer["data"] if isinstance(answer, dict) and "data" in answer else answer
     if name == "version":

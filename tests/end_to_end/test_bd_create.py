@@ -1,4 +1,4 @@
-"""`fleet bd create`: a task remembers where it was made, and with which coder and model it is to be worked on."""
+"""`fleet bd create`: a task records its directory, coder and model."""
 
 import json
 from pathlib import Path
@@ -19,19 +19,19 @@ def made(fleet: Program, *argv: str) -> dict[str, Any]:
     return answer
 
 
-def test_the_directory_it_was_made_in_is_recorded_and_told(fleet: Program) -> None:
+def test_create_records_and_prints_the_current_directory(fleet: Program) -> None:
     out = fleet.ok("bd", "create", "--title", "Implement feature X")
     key = out.split()[1].rstrip(":")
     assert out == f"Created {key}: Implement feature X  [cwd: {fleet.cwd}]\n"
     assert json.loads(fleet.ok("bd", "show", key, "--json"))[0]["metadata"] == {"fleet.cwd": str(fleet.cwd)}
 
 
-def test_new_is_create_and_flt_is_fleet(fleet: Program) -> None:
+def test_new_is_an_alias_of_create_and_flt_of_fleet(fleet: Program) -> None:
     fleet.argv = [fleet.argv[0].removesuffix("fleet") + "flt"]
     assert fleet.ok("bd", "new", "the same").startswith("Created fleet-")
 
 
-def test_coder_and_model_are_pinned_and_told(fleet: Program) -> None:
+def test_create_pins_and_prints_coder_and_model(fleet: Program) -> None:
     out = fleet.ok("bd", "create", "--coder", "agy", "--model", "GPT-OSS 120B", "--title", "Heavy refactor")
     assert out.endswith(f"Heavy refactor  [cwd: {fleet.cwd}, coder: agy, model: GPT-OSS 120B]\n")
 
@@ -46,30 +46,30 @@ def test_coder_and_model_are_pinned_and_told(fleet: Program) -> None:
         (["--workspace", "worktree"], "workspace: worktree"),
     ],
 )
-def test_a_coder_without_a_model_says_which_it_will_use(fleet: Program, argv: list[str], told: str) -> None:
+def test_create_prints_the_default_model_when_none_is_given(fleet: Program, argv: list[str], told: str) -> None:
     assert told in fleet.ok("bd", "create", "x", *argv)
 
 
-def test_a_coder_described_in_settings_is_known_with_its_model(fleet: Program) -> None:
+def test_coder_described_in_settings_is_known_with_its_model(fleet: Program) -> None:
     assert fleet("bd", "create", "x", "--coder", "mine").code == 1
     fleet.ok("config", "set", "coders.mine.model=big")
     assert "coder: mine, model: big (default)" in fleet.ok("bd", "create", "x", "--coder", "mine")
 
 
-def test_an_unknown_coder_is_refused_before_anything_is_written(fleet: Program) -> None:
+def test_unknown_coder_is_refused_before_anything_is_written(fleet: Program) -> None:
     ended = fleet("bd", "create", "x", "--coder", "clude")
     assert (ended.code, ended.out) == (1, "")
     assert "unknown coder 'clude'" in ended.err and "did you mean 'claude'" in ended.err
     assert fleet.ok("bd", "list", "--all", "--json") == "[]\n"
 
 
-def test_what_the_callers_environment_says_is_stored_and_a_flag_beats_it(fleet: Program) -> None:
+def test_coder_of_the_environment_is_stored_unless_a_flag_overrides_it(fleet: Program) -> None:
     fleet.env |= {"FLEET_CODER": "gemini", "FLEET_MODEL": "pro"}
     assert made(fleet, "a")["metadata"]["fleet.coder"] == "gemini"
     assert made(fleet, "b", "--coder", "agy")["metadata"]["fleet.coder"] == "agy"
 
 
-def test_another_directory_can_be_named(fleet: Program, tmp_path: Path) -> None:
+def test_create_accepts_another_directory(fleet: Program, tmp_path: Path) -> None:
     other = tmp_path / "it's another"
     other.mkdir()
     assert made(fleet, "x", "--cwd", str(other))["metadata"]["fleet.cwd"] == str(other)
@@ -77,26 +77,26 @@ def test_another_directory_can_be_named(fleet: Program, tmp_path: Path) -> None:
     assert answer["metadata"]["fleet.cwd"] == str(other)
 
 
-def test_json_is_bds_flat_and_in_an_envelope(fleet: Program) -> None:
+def test_create_json_is_flat_or_in_an_envelope(fleet: Program) -> None:
     assert made(fleet, "x")["schema_version"] == 1
     answer = json.loads(fleet.ok("bd", "create", "y", "--json", BD_JSON_ENVELOPE="1"))
     assert answer["data"]["id"].startswith("fleet-")
 
 
-def test_a_dry_run_writes_nothing(fleet: Program) -> None:
+def test_create_dry_run_writes_nothing(fleet: Program) -> None:
     before = fleet.ok("bd", "export")
     assert "Would create" in fleet.ok("bd", "create", "x", "--dry-run", "--coder", "codex")
     assert made(fleet, "x", "--dry-run")["id"] == ""
     assert fleet.ok("bd", "export") == before
 
 
-def test_a_dry_run_does_not_even_make_a_home(fleet: Program, tmp_path: Path) -> None:
+def test_create_dry_run_creates_no_home(fleet: Program, tmp_path: Path) -> None:
     fleet.env["FLEET_HOME"] = str(tmp_path / "nowhere")
     assert fleet("bd", "create", "x", "--dry-run").code == 1
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_fleets_fields_can_be_changed_and_filtered_by(fleet: Program) -> None:
+def test_fields_of_fleet_can_be_changed_and_filtered(fleet: Program) -> None:
     key = made(fleet, "x", "--coder", "codex")["id"]
     made(fleet, "y")
     for name in ("fleet.coder=codex", f"fleet.cwd={fleet.cwd}"):
@@ -111,7 +111,7 @@ def test_fleets_fields_can_be_changed_and_filtered_by(fleet: Program) -> None:
     assert "fleet.coder" not in json.loads(fleet.ok("bd", "show", key, "--json"))[0]["metadata"]
 
 
-def test_the_program_in_the_home_does_the_same_from_anywhere(fleet: Program, tmp_path: Path) -> None:
+def test_bd_program_in_the_home_works_from_any_directory(fleet: Program, tmp_path: Path) -> None:
     fleet.argv = [str(fleet.home / "bin" / "bd")]
     del fleet.env["FLEET_HOME"]
     elsewhere = tmp_path / "elsewhere"
@@ -121,7 +121,7 @@ def test_the_program_in_the_home_does_the_same_from_anywhere(fleet: Program, tmp
     assert answer["id"] in fleet.ok("ready", cwd=tmp_path)
 
 
-def test_two_hundred_tasks_get_longer_ids(fleet: Program) -> None:
+def test_ids_get_longer_when_the_queue_has_200_tasks(fleet: Program) -> None:
     rows = [{"id": f"fleet-n{number:03}", "title": f"task {number}", "priority": 2} for number in range(200)]
     fleet.ok("bd", "import", "-", stdin="\n".join(json.dumps(row) for row in rows))
     assert len(made(fleet, "x")["id"]) == len("fleet-abcd")

@@ -1,4 +1,4 @@
-"""`bd create --file` and `--graph`: several tasks from one file, all of them or none; and `--validate`."""
+"""`bd create --file`, `--graph` and `--validate`. A file with several tasks creates all of them or none."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from program import Program
 
 @pytest.fixture
 def one(fleet: Program) -> Program:
-    """A queue with one task."""
+    """Return a queue with one task."""
     fleet.ok("bd", "import", "-", stdin='{"id": "fleet-aaa", "title": "There already", "priority": 2}')
     return fleet
 
@@ -64,7 +64,7 @@ fleet-aaa, related:fleet-aaa
 """
 
 
-def test_a_markdown_file_becomes_tasks(one: Program) -> None:
+def test_create_file_creates_tasks_from_markdown(one: Program) -> None:
     (one.cwd / "plan.md").write_text(PLAN.replace(", related:fleet-aaa", ""))
     first, second = json.loads(one.ok("bd", "create", "-f", "plan.md", "--json", "--coder", "codex"))
     assert (first["title"], first["priority"], first["issue_type"], first["assignee"], first["labels"]) == (
@@ -78,7 +78,7 @@ def test_a_markdown_file_becomes_tasks(one: Program) -> None:
     assert (edge["issue_id"], edge["depends_on_id"], edge["type"]) == (second["id"], "fleet-aaa", "blocks")
 
 
-def test_a_markdown_file_as_text(one: Program) -> None:
+def test_create_file_prints_the_created_tasks(one: Program) -> None:
     (one.cwd / "plan.md").write_text("## One\n## Two\n### Priority\nP0\n")
     lines = one.ok("bd", "create", "-f", "plan.md").splitlines()
     assert lines[0] == "✓ Created 2 issues from plan.md:"
@@ -100,7 +100,7 @@ MARKDOWN_FAULTS = {
 }
 
 
-def test_a_markdown_file_with_a_fault_makes_nothing(one: Program) -> None:
+def test_create_file_creates_nothing_when_the_markdown_has_a_fault(one: Program) -> None:
     wrong = []
     for name, (text, message) in MARKDOWN_FAULTS.items():
         result = one("bd", "create", "-f", "-", stdin=text)
@@ -122,7 +122,7 @@ def test_a_markdown_file_with_a_fault_makes_nothing(one: Program) -> None:
         (["--graph", "missing.json"], "reading graph plan: cannot read missing.json"),
     ],
 )
-def test_flags_that_do_not_go_together(fleet: Program, args: list[str], message: str) -> None:
+def test_create_refuses_flags_that_exclude_each_other(fleet: Program, args: list[str], message: str) -> None:
     result = fleet("bd", "create", *args, stdin="## A\n")
     assert result.code == 1 and result.err.splitlines()[-2:][0].startswith(f"Error: {message}"), result
 
@@ -147,7 +147,7 @@ GRAPH: dict[str, Any] = {
 }
 
 
-def test_a_plan_becomes_tasks_and_dependencies(one: Program) -> None:
+def test_create_graph_creates_tasks_and_dependencies(one: Program) -> None:
     (one.cwd / "plan.json").write_text(json.dumps(GRAPH))
     ids = json.loads(one.ok("bd", "create", "--graph", "plan.json", "--json"))["ids"]
     assert list(ids) == ["epic", "one", "two"] and ids["epic"] == "fleet-ppp"
@@ -164,7 +164,7 @@ def test_a_plan_becomes_tasks_and_dependencies(one: Program) -> None:
     assert second["metadata"]["fleet.cwd"] == str(one.cwd)
 
 
-def test_a_plan_as_text_and_as_a_rehearsal(one: Program) -> None:
+def test_create_graph_dry_run_shows_the_plan_and_creates_nothing(one: Program) -> None:
     (one.cwd / "plan.json").write_text(json.dumps(GRAPH))
     lines = one.ok("bd", "create", "--graph", "plan.json", "--dry-run").splitlines()
     assert lines[0] == "Dry run: would create 3 issue(s) and 2 edge(s) (1 parent-child link(s))"
@@ -217,7 +217,7 @@ GRAPH_FAULTS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_a_plan_with_a_fault_makes_nothing(one: Program) -> None:
+def test_create_graph_creates_nothing_when_the_plan_has_a_fault(one: Program) -> None:
     wrong = []
     for name, (plan, message) in GRAPH_FAULTS.items():
         result = one("bd", "create", "--graph", "-", stdin=json.dumps(plan))
@@ -228,7 +228,7 @@ def test_a_plan_with_a_fault_makes_nothing(one: Program) -> None:
     assert count(one) == 1
 
 
-def test_what_a_plan_has_too_much_is_told(one: Program) -> None:
+def test_create_graph_warns_about_unknown_fields(one: Program) -> None:
     result = one("bd", "create", "--graph", "-", stdin=json.dumps({"nodes": [node("a", bogus=1)]}))
     assert result.code == 0 and 'node["a"] has unknown field(s), ignored: [bogus]' in result.err
 
@@ -243,11 +243,11 @@ def test_what_a_plan_has_too_much_is_told(one: Program) -> None:
         ("decision", "## Decision\n## Rationale\n## Alternatives considered"),
     ],
 )
-def test_a_description_with_its_sections_passes(kind: str, text: str) -> None:
+def test_check_sections_accepts_a_complete_description(kind: str, text: str) -> None:
     check_sections(kind, text)
 
 
-def test_all_missing_sections_are_told_at_once(fleet: Program) -> None:
+def test_validate_reports_all_missing_sections_at_once(fleet: Program) -> None:
     with pytest.raises(BadInput, match="missing required sections for spike:\n  - ## Goal"):
         check_sections("spike", "")
     result = fleet("bd", "create", "No sections", "-t", "bug", "--validate")

@@ -1,4 +1,4 @@
-"""`bd delete`: a preview unless forced, and nothing left that points at what is gone."""
+"""`bd delete`: a preview unless forced, and no reference to a deleted task remains."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def line(name: str, *ties: tuple[str, str], **more: object) -> str:
 
 @pytest.fixture
 def tasks(fleet: Program) -> Program:
-    """b waits for a, c for b; r is related to a; d stands alone."""
+    """Return a queue: b depends on a, c on b; r is related to a; d has no dependency."""
     told = "See fleet-a, (fleet-a). Not fleet-a.1, fleet-ab, xfleet-a, fleet-a-b or [deleted:fleet-a]."
     rows = line("a", labels=["x", "y"]) + line("b", ("a", "blocks"), description=told, notes="fleet-a")
     rows += (
@@ -47,7 +47,7 @@ def names(store: SqliteStore) -> str:
     return " ".join(task.id.removeprefix("fleet-") for task in store.tasks.find(Filter(), sort="id"))
 
 
-def test_without_force_it_only_shows(tasks: Program) -> None:
+def test_delete_only_previews_without_force(tasks: Program) -> None:
     before = kept(tasks)
     shown = "\n⚠️  DELETE PREVIEW\n\nIssue to delete:\n  fleet-d: Task d\n"
     assert tasks.ok("bd", "delete", "fleet-d") == (
@@ -62,7 +62,7 @@ def test_without_force_it_only_shows(tasks: Program) -> None:
     assert kept(tasks) == before
 
 
-def test_dependents_are_not_left_behind_without_force(tasks: Program) -> None:
+def test_delete_needs_force_when_the_task_has_dependents(tasks: Program) -> None:
     before = kept(tasks)
     for args in (["fleet-a"], ["fleet-a", "--dry-run"], ["fleet-d", "fleet-a"], ["fleet-a", "fleet-b"]):
         ended = tasks("bd", "delete", *args)
@@ -74,7 +74,7 @@ def test_dependents_are_not_left_behind_without_force(tasks: Program) -> None:
     assert kept(tasks) == before
 
 
-def test_a_forced_dry_run_tells_what_would_be_orphaned(tasks: Program) -> None:
+def test_delete_forced_dry_run_lists_the_orphans(tasks: Program) -> None:
     answer = json.loads(tasks.ok("bd", "delete", "fleet-a", "--force", "--dry-run", "--json"))
     assert (answer["would_delete"], answer["would_orphan"], answer["would_remove_labels"]) == (1, 2, 2)
     said = tasks.ok("bd", "delete", "fleet-a", "--force", "--dry-run")
@@ -82,9 +82,7 @@ def test_a_forced_dry_run_tells_what_would_be_orphaned(tasks: Program) -> None:
     assert "references will be updated:\n  fleet-b: Task b\n  fleet-r: Task r\n" in said
 
 
-def test_a_deleted_task_is_gone_with_its_ties_and_is_struck_from_the_texts_around_it(
-    tasks: Program, store: SqliteStore
-) -> None:
+def test_delete_removes_dependencies_and_marks_references_in_related_texts(tasks: Program, store: SqliteStore) -> None:
     answer = json.loads(tasks.ok("bd", "delete", "fleet-a", "--force", "--json"))
     counts = {"dependencies_removed": 2, "references_updated": 2}
     assert answer == {"deleted": "fleet-a", **counts, "schema_version": 1}
@@ -103,7 +101,7 @@ def test_a_deleted_task_is_gone_with_its_ties_and_is_struck_from_the_texts_aroun
     )
 
 
-def test_several_are_deleted_together(tasks: Program, store: SqliteStore) -> None:
+def test_delete_removes_several_tasks_together(tasks: Program, store: SqliteStore) -> None:
     answer = json.loads(tasks.ok("bd", "delete", "fleet-a", "fleet-b", "fleet-a", "--force", "--json"))
     assert answer == {
         "deleted": ["fleet-a", "fleet-b"],
@@ -119,7 +117,7 @@ def test_several_are_deleted_together(tasks: Program, store: SqliteStore) -> Non
     assert names(store) == "r"
 
 
-def test_a_cascade_takes_what_depends_but_not_what_is_merely_related(tasks: Program, store: SqliteStore) -> None:
+def test_delete_cascade_takes_dependents_but_not_related_tasks(tasks: Program, store: SqliteStore) -> None:
     said = tasks.ok("bd", "delete", "fleet-a", "--cascade")
     assert "⚠ Cascade mode enabled" in said and "Would delete: 3 issues\n" in said
     assert said.endswith("run: bd delete fleet-a --cascade --force\n\n")
@@ -129,7 +127,7 @@ def test_a_cascade_takes_what_depends_but_not_what_is_merely_related(tasks: Prog
     assert names(store) == "d r"
 
 
-def test_ids_come_from_a_file(tasks: Program, store: SqliteStore) -> None:
+def test_delete_reads_ids_from_a_file(tasks: Program, store: SqliteStore) -> None:
     (tasks.cwd / "ids.txt").write_text("# what is old\n\n  fleet-c  \nfleet-d\n")
     said = tasks.ok("bd", "delete", "--from-file", "ids.txt")
     assert "Issues to delete (2):\n" in said and "run: bd delete --from-file ids.txt --force\n" in said
@@ -137,7 +135,7 @@ def test_ids_come_from_a_file(tasks: Program, store: SqliteStore) -> None:
     assert names(store) == "a b r"
 
 
-def test_what_a_supervisor_works_on_is_only_deleted_by_force(tasks: Program, store: SqliteStore) -> None:
+def test_delete_needs_force_when_a_supervisor_works_on_the_task(tasks: Program, store: SqliteStore) -> None:
     (claim,) = store.claims.acquire(
         "host-1", [Lane(room=1, where=Filter(ids=("fleet-d",)))], room=1, ttl=timedelta(hours=1)
     )
@@ -151,7 +149,7 @@ def test_what_a_supervisor_works_on_is_only_deleted_by_force(tasks: Program, sto
     assert store.claims.renew([claim], ttl=timedelta(hours=1)) == []
 
 
-def test_a_wrong_id_deletes_nothing_at_all(tasks: Program) -> None:
+def test_delete_removes_nothing_when_one_id_is_wrong(tasks: Program) -> None:
     before = kept(tasks)
     refusals = [
         ([], "no issue IDs provided"),

@@ -1,4 +1,4 @@
-"""`bd dep` as agents and people use it: adding, removing, listing, drawing, and everything it refuses."""
+"""`bd dep` as agents and people use it: adding, removing, listing, drawing, and everything that is refused."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def line(name: str, *needs: str, kind: str = "task", **more: object) -> str:
 
 @pytest.fixture
 def tasks(fleet: Program) -> Program:
-    """a waits for b, b for c; d and e are alone."""
+    """Return a queue: a depends on b, b on c; d and e have no dependency."""
     fleet.ok("bd", "import", "-", stdin=line("a", "b") + line("b", "c") + line("c") + line("d") + line("e"))
     return fleet
 
@@ -47,7 +47,7 @@ def edges(fleet: Program, *names: str) -> list[tuple[str, str]]:
 
 
 def refused(fleet: Program, *args: str, stdin: str = "") -> str:
-    """Run what must be refused, and told in JSON and in words alike; the error."""
+    """Run a command that must be refused, check that text and JSON agree, and return the error."""
     told = fleet("bd", *args, "--json", stdin=stdin)
     assert told.code == 1 and "Traceback" not in told.err, told
     answer = json.loads(told.out)
@@ -56,7 +56,7 @@ def refused(fleet: Program, *args: str, stdin: str = "") -> str:
     return str(answer["error"])
 
 
-def test_every_way_to_add_a_dependency(tasks: Program) -> None:
+def test_dep_add_accepts_every_spelling(tasks: Program) -> None:
     said = tasks.ok("bd", "dep", "add", "fleet-d", "fleet-a")
     assert said == "✓ Added dependency: fleet-d (Task d) depends on fleet-a (Task a) (blocks)\n"
     answer = json.loads(tasks.ok("bd", "dep", "add", "d", "--blocked-by", "fleet-b", "--json"))
@@ -77,7 +77,7 @@ def test_every_way_to_add_a_dependency(tasks: Program) -> None:
     assert kept(tasks) == before, "adding it again changes nothing"
 
 
-def test_blocks_reads_the_other_way_round(tasks: Program) -> None:
+def test_dep_blocks_adds_the_reverse_dependency(tasks: Program) -> None:
     assert tasks.ok("bd", "dep", "fleet-d", "--blocks", "fleet-c") == (
         "✓ Added dependency: fleet-d (Task d) blocks fleet-c (Task c)\n"
     )
@@ -88,7 +88,7 @@ def test_blocks_reads_the_other_way_round(tasks: Program) -> None:
     assert "usage: fleet bd dep <blocker> --blocks <blocked>" in tasks.ok("bd", "dep", "fleet-d")
 
 
-def test_what_waits_is_not_ready_until_its_blockers_are_closed(tasks: Program) -> None:
+def test_dependent_task_is_ready_once_its_blockers_are_closed(tasks: Program) -> None:
     def ready() -> list[str]:
         return sorted(row["id"].removeprefix("fleet-") for row in json.loads(tasks.ok("bd", "ready", "--json")))
 
@@ -150,14 +150,14 @@ WRONG = [
 ]
 
 
-def test_what_is_refused_leaves_no_trace(tasks: Program) -> None:
+def test_refused_dependencies_change_nothing(tasks: Program) -> None:
     before = kept(tasks)
     for args, error in REFUSED:
         assert refused(tasks, "dep", *args).startswith(error), args
     assert kept(tasks) == before
 
 
-def test_a_wrong_command_line_exits_with_one(tasks: Program) -> None:
+def test_wrong_command_line_exits_with_one(tasks: Program) -> None:
     before = kept(tasks)
     for args, error in WRONG:
         ended = tasks("bd", "dep", *args)
@@ -165,7 +165,7 @@ def test_a_wrong_command_line_exits_with_one(tasks: Program) -> None:
     assert kept(tasks) == before
 
 
-def test_removing_is_quiet_about_what_is_not_there(tasks: Program) -> None:
+def test_dep_remove_succeeds_when_the_dependency_does_not_exist(tasks: Program) -> None:
     said = tasks.ok("bd", "dep", "remove", "fleet-a", "fleet-b")
     assert said == "✓ Removed dependency: fleet-a (Task a) → fleet-b (Task b)\n"
     before = kept(tasks)
@@ -176,7 +176,7 @@ def test_removing_is_quiet_about_what_is_not_there(tasks: Program) -> None:
     assert edges(tasks, "a") == []
 
 
-def test_a_relation_stands_on_both_and_leaves_other_ties_alone(tasks: Program) -> None:
+def test_relation_links_both_tasks_and_keeps_other_dependencies(tasks: Program) -> None:
     assert tasks.ok("bd", "dep", "relate", "fleet-a", "fleet-e") == "✓ Linked fleet-a ↔ fleet-e\n"
     related = {"id1": "fleet-a", "id2": "fleet-e", "related": True}
     assert json.loads(tasks.ok("bd", "relate", "fleet-a", "fleet-e", "--json")) == related
@@ -190,7 +190,7 @@ def test_a_relation_stands_on_both_and_leaves_other_ties_alone(tasks: Program) -
     assert edges(tasks, "e") == []
 
 
-def test_a_file_is_added_whole(tasks: Program) -> None:
+def test_dep_add_file_adds_all_lines(tasks: Program) -> None:
     rows = '{"from":"fleet-d","to":"a"}\n\n{"issue_id":"fleet-e","depends_on_id":"fleet-d","type":"tracks"}\n'
     (tasks.cwd / "deps.jsonl").write_text(rows)
     assert tasks.ok("bd", "dep", "add", "--file", "deps.jsonl") == "✓ Added 2 dependencies\n"
@@ -201,7 +201,7 @@ def test_a_file_is_added_whole(tasks: Program) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--no-cycle-check"]])
-def test_a_file_with_one_bad_line_adds_nothing(tasks: Program, more: list[str]) -> None:
+def test_dep_add_file_adds_nothing_when_one_line_is_bad(tasks: Program, more: list[str]) -> None:
     before = kept(tasks)
     good = '{"from":"fleet-d","to":"fleet-e"}\n'
     bad = ["nope", "[]", '{"from":1,"to":"fleet-e"}', '{"from":"fleet-d"}', '{"from":"fleet-d","to":"zz","type":"x"}']
@@ -216,12 +216,12 @@ def test_a_file_with_one_bad_line_adds_nothing(tasks: Program, more: list[str]) 
     assert kept(tasks) == before
 
 
-def test_a_file_that_cannot_be_read_is_refused(tasks: Program) -> None:
+def test_dep_add_file_is_refused_when_it_cannot_be_read(tasks: Program) -> None:
     assert refused(tasks, "dep", "add", "--file", "/nowhere") == "cannot read /nowhere: No such file or directory"
     assert refused(tasks, "dep", "add", "--file", "-", stdin="\n \n") == "no dependency edges found"
 
 
-def test_a_list_shows_what_it_depends_on_and_what_depends_on_it(tasks: Program) -> None:
+def test_dep_list_shows_dependencies_and_dependents(tasks: Program) -> None:
     tasks.ok("bd", "dep", "add", "fleet-a", "fleet-d", "-t", "discovered-from")
     assert tasks.ok("bd", "dep", "list", "fleet-a") == (
         "  fleet-b: Task b [P2] (open) via blocks\n  fleet-d: Task d [P2] (open) via discovered-from\n\n"
@@ -243,14 +243,14 @@ def test_a_list_shows_what_it_depends_on_and_what_depends_on_it(tasks: Program) 
     assert refused(tasks, "dep", "list", "zz") == 'resolving zz: no issue found matching "zz"'
 
 
-def test_what_lies_in_another_project_is_told_apart(tasks: Program) -> None:
+def test_dep_list_reports_external_dependencies_separately(tasks: Program) -> None:
     tasks.ok("bd", "dep", "add", "fleet-c", "external:other:thing")
     ended = tasks("bd", "dep", "list", "fleet-c", "--json")
     assert (ended.code, ended.out) == (0, "[]\n")
     assert "external:other:thing via blocks" in ended.err
 
 
-def test_a_tree_is_drawn_and_each_task_once(tasks: Program) -> None:
+def test_dep_tree_draws_each_task_once(tasks: Program) -> None:
     tasks.ok(
         "bd", "dep", "add", "--file", "-", stdin='{"from":"fleet-b","to":"fleet-d"}\n{"from":"fleet-a","to":"d"}\n'
     )
@@ -281,7 +281,7 @@ def test_a_tree_is_drawn_and_each_task_once(tasks: Program) -> None:
     assert tasks.ok("bd", "dep", "tree", "fleet-e").endswith("\nfleet-e: Task e [P2] (open) [READY]\n\n")
 
 
-def test_a_tree_can_be_walked_up_and_both_ways_and_filtered(tasks: Program) -> None:
+def test_dep_tree_walks_up_and_both_ways_and_filters_by_status(tasks: Program) -> None:
     up = tasks.ok("bd", "dep", "tree", "fleet-c", "--direction", "up")
     assert "Dependent tree for fleet-c" in up and "        └── fleet-a: Task a" in up
     both = [row["id"] for row in json.loads(tasks.ok("bd", "dep", "tree", "fleet-b", "--direction", "both", "--json"))]
@@ -294,7 +294,7 @@ def test_a_tree_can_be_walked_up_and_both_ways_and_filtered(tasks: Program) -> N
     assert refused(tasks, "dep", "tree", "fleet-a", "--status", "nope") == "invalid status: nope"
 
 
-def test_mermaid_arrows_lead_to_what_is_waited_for(tasks: Program) -> None:
+def test_mermaid_arrows_point_to_the_dependency(tasks: Program) -> None:
     tasks.ok("bd", "update", "fleet-c", "--title", 'say "hi" <b>')
     down = tasks.ok("bd", "dep", "tree", "fleet-b", "--format", "mermaid")
     shown = ["flowchart TD", '  fleet-b["☐ fleet-b: Task b"]', '  fleet-c["☐ fleet-c: say #quot;hi#quot; #lt;b#gt;"]']
@@ -303,7 +303,7 @@ def test_mermaid_arrows_lead_to_what_is_waited_for(tasks: Program) -> None:
     assert "  fleet-b --> fleet-c\n" in up and "  fleet-a --> fleet-b\n" in up
 
 
-def test_titles_cannot_drive_the_terminal(tasks: Program, store: SqliteStore) -> None:
+def test_titles_cannot_control_the_terminal(tasks: Program, store: SqliteStore) -> None:
     store.tasks.add(a_task(id="fleet-f", title="red \x1b[31m\nalert"))
     store.edges.add(Edge(task="fleet-f", needs="fleet-c", created_at=store.now()))
     for args in (
@@ -315,7 +315,7 @@ def test_titles_cannot_drive_the_terminal(tasks: Program, store: SqliteStore) ->
         assert "\x1b" not in said and "red \\x1b[31m⏎alert" in said
 
 
-def test_circles_that_came_in_are_found(tasks: Program, store: SqliteStore) -> None:
+def test_dep_cycles_finds_imported_cycles(tasks: Program, store: SqliteStore) -> None:
     assert tasks.ok("bd", "dep", "cycles") == "\n✓ No dependency cycles detected\n\n"
     assert tasks.ok("bd", "dep", "cycles", "--json") == "[]\n"
     store.edges.add(Edge(task="fleet-c", needs="fleet-a", created_at=store.now()), check_cycles=False)
@@ -333,7 +333,7 @@ def test_circles_that_came_in_are_found(tasks: Program, store: SqliteStore) -> N
     tasks.ok("bd", "dep", "add", "--file", "-", "--no-cycle-check", stdin=extra)
 
 
-def test_long_chains_and_wide_fans_stay_quick_and_bounded(tasks: Program, store: SqliteStore) -> None:
+def test_long_chains_and_wide_fans_are_bounded(tasks: Program, store: SqliteStore) -> None:
     count = 3000
     rows = "".join(line(f"n{at:04}", *([f"n{at + 1:04}"] if at + 1 < count else [])) for at in range(count))
     rows += line("fan", *(f"n{at:04}" for at in range(0, count, 2)))
@@ -348,7 +348,7 @@ def test_long_chains_and_wide_fans_stay_quick_and_bounded(tasks: Program, store:
     assert len(tasks.ok("bd", "dep", "tree", "fleet-fan").splitlines()) < 5010
 
 
-def test_hostile_words_are_only_words(tasks: Program) -> None:
+def test_hostile_words_are_treated_as_ids(tasks: Program) -> None:
     before = kept(tasks)
     for word in (DROP, "a\nb", "\x1b[31m", "%s", "fleet-*", "💥", "x" * 5000):
         ended: Result = tasks("bd", "dep", "add", "--", "fleet-a", word)

@@ -1,4 +1,4 @@
-"""`bd export` and `bd import`: what goes out comes back, byte for byte; what is wrong changes nothing."""
+"""`bd export` and `bd import`: a round trip keeps every byte, and faulty input changes nothing."""
 
 import json
 import tempfile
@@ -40,7 +40,7 @@ def exported(fleet: Program, *args: str) -> dict[str, dict[str, Any]]:
     return {each["id"].removeprefix("fleet-"): each for each in found}
 
 
-# Out and back again
+# Round trips
 
 FULL: list[dict[str, Any]] = [
     {
@@ -100,7 +100,7 @@ FULL: list[dict[str, Any]] = [
 ]
 
 
-def test_everything_a_file_says_comes_out_again(fleet: Program) -> None:
+def test_every_imported_field_is_exported_again(fleet: Program) -> None:
     imported(fleet, "\n".join(map(json.dumps, FULL)))
     out = fleet.ok("bd", "export")
     assert out.count("\n") == len(out.splitlines()) == 2, "no other end of a line is left in it"
@@ -116,7 +116,7 @@ def test_everything_a_file_says_comes_out_again(fleet: Program) -> None:
     assert list(second) == list(wanted), "the fields stand in bd's order"
 
 
-def test_export_import_export_is_the_same_to_the_byte(fleet: Program, tmp_path: Path) -> None:
+def test_export_import_export_gives_the_same_bytes(fleet: Program, tmp_path: Path) -> None:
     imported(fleet, "\n".join(map(json.dumps, FULL)))
     parent = fleet.ok("bd", "create", "An epic", "-t", "epic", "-l", "x,y", "--silent").strip()
     child = fleet.ok("bd", "create", "A child", "--parent", parent, "--due", "+2d", "--silent").strip()
@@ -136,7 +136,7 @@ def test_export_import_export_is_the_same_to_the_byte(fleet: Program, tmp_path: 
     store.close()
 
 
-def test_a_file_is_written_whole_and_private(fleet: Program) -> None:
+def test_export_writes_its_file_whole_and_private(fleet: Program) -> None:
     imported(fleet, row("aaa"))
     result = fleet("bd", "export", "-o", "out.jsonl")
     assert (result.code, result.out, result.err) == (0, "", "Exported 1 issues to out.jsonl\n")
@@ -147,7 +147,7 @@ def test_a_file_is_written_whole_and_private(fleet: Program) -> None:
     assert "cannot write" in fleet("bd", "export", "-o", "no/such/folder/x").err
 
 
-def test_what_is_left_out_is_not_mentioned_either(fleet: Program) -> None:
+def test_export_omits_references_to_tasks_that_it_leaves_out(fleet: Program) -> None:
     fleet.ok("bd", "config", "set", "types.custom", "agent")
     texts = [
         row("aaa"),
@@ -182,7 +182,7 @@ JSON = st.recursive(
 
 @st.composite
 def tasks(draw: st.DrawFn, number: int) -> Task:
-    """Any task that a queue can hold."""
+    """Draw any task that a queue can hold."""
     status = draw(st.sampled_from([*CATEGORIES, "mine"]))
     names = ("assignee", "owner", "created_by", "spec_id", "external_ref", "source_system", "closed_by_session")
     more: dict[str, Any] = {name: draw(LINE) for name in names}
@@ -213,7 +213,7 @@ def tasks(draw: st.DrawFn, number: int) -> Task:
 
 @st.composite
 def queues(draw: st.DrawFn) -> SqliteStore:
-    """A queue with some tasks, and edges that make no circle."""
+    """Draw a queue with some tasks and edges without a cycle."""
     store = open_queue(FakeClock())
     store.config.set("status.custom", "mine:wip")
     size = draw(st.integers(1, 4))
@@ -236,7 +236,7 @@ def queues(draw: st.DrawFn) -> SqliteStore:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(queues())
-def test_any_queue_survives_the_journey(store: SqliteStore) -> None:
+def test_any_queue_survives_export_and_import(store: SqliteStore) -> None:
     out = list(lines(store))
     with tempfile.TemporaryDirectory() as folder:
         other = SqliteStore(f"{folder}/fleet.db", make=True)
@@ -250,17 +250,17 @@ def test_any_queue_survives_the_journey(store: SqliteStore) -> None:
             other.close()
 
 
-def test_a_queue_is_read_in_parts() -> None:
+def test_export_reads_a_large_queue_in_parts() -> None:
     store = open_queue(FakeClock())
     for number in range(1201):
         store.tasks.add(a_task(id=f"fleet-{number:05}"))
     assert [json.loads(line)["id"] for line in lines(store)] == [f"fleet-{number:05}" for number in range(1201)]
 
 
-# What an import does to what is here
+# Effects of an import on existing tasks
 
 
-def test_a_newer_row_changes_a_task_and_says_what(fleet: Program) -> None:
+def test_newer_row_changes_a_task_and_reports_the_changes(fleet: Program) -> None:
     imported(fleet, row("aaa", "First", priority=1, labels=["a"], description="Text"))
     newer = row("aaa", "First, newer", priority=0, labels=["b"], updated_at="2021-03-09T10:00:00Z")
     found = imported(fleet, newer)
@@ -277,7 +277,7 @@ def test_a_newer_row_changes_a_task_and_says_what(fleet: Program) -> None:
     assert (after["title"], after["labels"], "description" in after) == ("First, newer", ["a", "b"], False)
 
 
-def test_an_older_row_is_skipped_unless_it_is_asked_for(fleet: Program) -> None:
+def test_older_row_is_skipped_unless_stale_rows_are_allowed(fleet: Program) -> None:
     imported(fleet, row("aaa", "Now", updated_at="2021-03-09T10:00:00Z"))
     found = imported(fleet, row("aaa", "Before", dependencies=[{"depends_on_id": "fleet-zzz"}]))
     assert (found["created"], found["skipped"], found["stale_skipped_ids"]) == (0, 1, ["fleet-aaa"])
@@ -288,7 +288,7 @@ def test_an_older_row_is_skipped_unless_it_is_asked_for(fleet: Program) -> None:
     assert exported(fleet)["aaa"]["title"] == "Before"
 
 
-def test_a_tie_keeps_what_is_here_and_takes_what_is_tied_to_it(fleet: Program) -> None:
+def test_row_of_the_same_age_keeps_local_fields_and_adds_labels_and_comments(fleet: Program) -> None:
     said = {"id": 1, "author": "a", "text": "t", "created_at": WHEN}
     imported(fleet, "\n".join([row("aaa", "Here", labels=["a"], updated_at="2021-03-01T10:00:00.7Z"), row("bbb")]))
     there = row("aaa", "There", labels=["b"], comments=[said], dependencies=[{"depends_on_id": "fleet-bbb"}])
@@ -300,7 +300,7 @@ def test_a_tie_keeps_what_is_here_and_takes_what_is_tied_to_it(fleet: Program) -
     assert "tie_kept_local_ids" not in imported(fleet, fleet.ok("bd", "export"))
 
 
-def test_a_live_claim_outlives_an_import(fleet: Program) -> None:
+def test_live_claim_survives_an_import(fleet: Program) -> None:
     imported(fleet, row("aaa"))
     fleet.ok("bd", "update", "fleet-aaa", "--claim", "--actor", "alice")
     before = exported(fleet)["aaa"]
@@ -312,7 +312,7 @@ def test_a_live_claim_outlives_an_import(fleet: Program) -> None:
     assert (task.title, task.claim_owner, task.epoch) == ("Renamed", "alice", 99)
 
 
-def test_dry_run_and_dedup(fleet: Program) -> None:
+def test_import_dry_run_changes_nothing_and_dedup_skips_known_titles(fleet: Program) -> None:
     imported(fleet, row("aaa", "Same"))
     texts = "\n".join([row("bbb", "Other"), row("aaa", "New", updated_at="2022-01-01T00:00:00Z")])
     result = fleet("bd", "import", "-", "--dry-run", stdin=texts)
@@ -324,7 +324,7 @@ def test_dry_run_and_dedup(fleet: Program) -> None:
     assert (found["created"], found["dedup_skipped"], found["ids"]) == (1, 1, ["fleet-ddd"])
 
 
-def test_dependencies_that_cannot_be_are_told(fleet: Program) -> None:
+def test_import_reports_impossible_dependencies(fleet: Program) -> None:
     needs = [{"depends_on_id": f"fleet-{key}"} for key in ("aaa", "zzz", "bbb")]
     texts = [row("aaa", dependencies=needs), row("bbb", dependencies=[{"depends_on_id": "fleet-aaa"}])]
     texts.append(row("ccc", dependencies=[{"issue_id": "fleet-yyy", "depends_on_id": "fleet-aaa"}]))
@@ -337,7 +337,7 @@ def test_dependencies_that_cannot_be_are_told(fleet: Program) -> None:
     assert exported(fleet)["aaa"]["dependency_count"] == 1
 
 
-def test_one_circle_among_many_edges_is_found() -> None:
+def test_import_finds_one_cycle_among_many_edges() -> None:
     store = open_queue(FakeClock())
     chain = [row(f"{n:03}", dependencies=[{"depends_on_id": f"fleet-{n + 1:03}"}]) for n in range(150)]
     closing = row("150", dependencies=[{"depends_on_id": "fleet-100"}])
@@ -346,10 +346,10 @@ def test_one_circle_among_many_edges_is_found() -> None:
     assert len(store.edges.find()) == 150
 
 
-# bd's older forms
+# Older formats of bd
 
 
-def test_older_files_are_understood(fleet: Program) -> None:
+def test_older_files_of_bd_are_understood(fleet: Program) -> None:
     said = [{"id": 7, "issue_id": "fleet-ggg", "author": "alice", "text": "Old words", "created_at": WHEN}]
     texts = [
         '\ufeff{"_schema": "beads-jsonl/1"}\r',
@@ -379,7 +379,7 @@ def test_older_files_are_understood(fleet: Program) -> None:
     assert [each["title"] for each in found.values()].count("Not even an id") == 1
 
 
-def test_a_file_can_be_named_both_ways(fleet: Program) -> None:
+def test_import_file_can_be_given_as_argument_or_option(fleet: Program) -> None:
     (fleet.cwd / "in.jsonl").write_text(row("aaa"))
     assert fleet("bd", "import", "in.jsonl").err.endswith("Imported 1 issues from in.jsonl\n")
     fleet.ok("bd", "import", "-i", "in.jsonl")
@@ -393,7 +393,7 @@ def test_a_file_can_be_named_both_ways(fleet: Program) -> None:
         assert result.code == 1 and message in result.err and "bug in fleet" not in result.err
 
 
-# What is wrong changes nothing
+# Faulty input changes nothing
 
 DEEP = 5000
 MALFORMED: dict[str, tuple[bytes, str]] = {
@@ -454,7 +454,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 
 @pytest.fixture
 def here() -> Iterator[Store]:
-    """A queue with one task in it, in a file."""
+    """Yield a queue in a file that holds one task."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(f"{folder}/fleet.db", make=True, now=FakeClock())
         store.tasks.add(a_task(id="fleet-aaa", title="Here already", created_at=NOON))
@@ -463,7 +463,7 @@ def here() -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_line_is_named_and_changes_nothing(here: Store, name: str) -> None:
+def test_malformed_line_is_named_and_changes_nothing(here: Store, name: str) -> None:
     line, message = MALFORMED[name]
     before = list(lines(here))
     newer = row("aaa", "Changed", updated_at="2199-01-01T00:00:00Z")
@@ -473,12 +473,12 @@ def test_a_malformed_line_is_named_and_changes_nothing(here: Store, name: str) -
     assert list(lines(here)) == before
 
 
-def test_a_line_of_more_than_64_mib_is_refused(here: Store) -> None:
+def test_line_of_more_than_64_mib_is_refused(here: Store) -> None:
     with pytest.raises(BadInput, match="line 1: it is longer than 64 MiB"):
         import_lines(here, [b"x" * (LONGEST_LINE + 1)], actor="me")
 
 
-def test_a_malformed_file_through_the_program(fleet: Program) -> None:
+def test_import_command_names_a_malformed_line_and_changes_nothing(fleet: Program) -> None:
     imported(fleet, row("aaa"))
     before = fleet.ok("bd", "export")
     result = fleet("bd", "import", "-", "--json", stdin=row("bbb") + '\n{"id": "fleet-ccc", "title": 5}\n')

@@ -1,4 +1,4 @@
-"""`fleet bd export` into the real bd, and the real bd's export into fleet: nothing is lost on either way."""
+"""`fleet bd export` into the real bd, and the real bd's export into fleet: neither direction loses anything."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ from program import Program
 
 
 @pytest.mark.parametrize("version", beads.VERSIONS)
-def test_what_fleet_exports_goes_through_the_real_bd_and_back(tmp_path: Path, version: str) -> None:
+def test_export_of_fleet_survives_a_trip_through_the_real_bd(tmp_path: Path, version: str) -> None:
     home = moves.a_home(tmp_path)
     home.env["FLEET_BD"] = beads.program(version)
     beads.beads_in(home.home, version)
@@ -27,7 +27,7 @@ def test_what_fleet_exports_goes_through_the_real_bd_and_back(tmp_path: Path, ve
 
 
 def piped(home: Program, one: list[str], other: list[str]) -> None:
-    """One program's output as the other's input, as `|` does it."""
+    """Pipe one program's output into another, as `|` does."""
     env = home.env | {"BEADS_DIR": f"{home.home}/.beads", "BD_DISABLE_METRICS": "1", "BD_NON_INTERACTIVE": "1"}
     with subprocess.Popen(one, env=env, cwd=home.cwd, stdout=subprocess.PIPE) as first:
         done = subprocess.run(other, env=env, cwd=home.cwd, stdin=first.stdout, capture_output=True, text=True)
@@ -35,5 +35,5 @@ def piped(home: Program, one: list[str], other: list[str]) -> None:
 
 
 def once(told: dict[str, Any]) -> dict[str, Any]:
-    """The same with each word told once: two that are the same within a second are one to bd."""
+    """Return the tasks with duplicate comments removed, because bd merges equal comments within a second."""
     return {key: (*each[:5], sorted(set(each[5])), each[6]) for key, each in told.items()}

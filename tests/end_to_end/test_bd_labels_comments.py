@@ -1,4 +1,4 @@
-"""`bd label`, `bd tag`, `bd comment` and `bd comments`: in words and in JSON, and what they refuse."""
+"""`bd label`, `bd tag`, `bd comment` and `bd comments`: text, JSON and refusals."""
 
 import json
 import re
@@ -16,7 +16,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a
 
 @pytest.fixture
 def tasks(fleet: Program) -> Program:
-    """Two tasks, and an epic with two children."""
+    """Return a queue with two tasks, and an epic with two children."""
     names = ("a", "b", "epc", "epc.1", "epc.2")
     rows = [{"id": f"fleet-{name}", "title": f"Task {name}", "priority": 2} for name in names]
     tie = {"depends_on_id": "fleet-epc", "type": "parent-child"}
@@ -36,7 +36,7 @@ def labels(fleet: Program, name: str) -> list[str]:
 
 
 def check_refusals(fleet: Program, table: list[tuple[list[str], str]]) -> None:
-    """Each is told in JSON and in words, with exit code 1, and all of them together change nothing."""
+    """Check that each command fails with exit code 1 in text and JSON, and that none changes anything."""
     before = kept(fleet)
     for args, error in table:
         ended = fleet("bd", *args, "--json")
@@ -86,7 +86,7 @@ def test_labels_are_listed(tasks: Program) -> None:
     ]
 
 
-def test_a_label_is_handed_down_to_the_children(tasks: Program) -> None:
+def test_label_propagate_adds_the_label_to_the_children(tasks: Program) -> None:
     assert tasks.ok("bd", "label", "propagate", "fleet-epc", "wave") == (
         "✓ Propagated label 'wave' to fleet-epc.1\n✓ Propagated label 'wave' to fleet-epc.2\n"
     )
@@ -97,13 +97,13 @@ def test_a_label_is_handed_down_to_the_children(tasks: Program) -> None:
     assert tasks.ok("bd", "label", "propagate", "fleet-a", "wave", "--json") == "[]\n"
 
 
-def test_a_tag_is_a_label(tasks: Program) -> None:
+def test_tag_adds_a_label(tasks: Program) -> None:
     assert tasks.ok("bd", "tag", "fleet-a", "web") == '✓ Added label "web" to fleet-a — Task a\n'
     answer = json.loads(tasks.ok("bd", "tag", "a", "api", "--json"))
     assert (answer["id"], answer["labels"], answer["schema_version"]) == ("fleet-a", ["api", "web"], 1)
 
 
-def test_hostile_labels_are_stored_as_they_are_or_refused(tasks: Program) -> None:
+def test_hostile_labels_are_stored_unchanged_or_refused(tasks: Program) -> None:
     for label in (DROP, '"quoted"', "-x", "--json", "$(id)", "ünï💥"):
         tasks.ok("bd", "label", "add", "--", "fleet-a", label)
     assert labels(tasks, "a") == sorted([DROP, '"quoted"', "-x", "--json", "$(id)", "ünï💥"])
@@ -167,7 +167,7 @@ def test_comments_are_shown_in_utc_or_local_time(tasks: Program) -> None:
     assert tasks.ok("bd", "comments", "fleet-a", "--local-time", TZ="UTC-9") == shown.format("21:00")
 
 
-def test_a_comment_may_hold_anything_but_nothing(tasks: Program) -> None:
+def test_comment_may_hold_any_text_but_not_be_empty(tasks: Program) -> None:
     texts = [DROP, 'a "quote"', "line\nline\ttab", "-x --json", "\x1b[31mred", "💥" * 1000]
     for text in texts:
         tasks.ok("bd", "comment", "--", "fleet-a", text)

@@ -14,7 +14,7 @@ from fleet.store.sqlite import SqliteStore
 from program import Program
 
 
-def test_the_guide_needs_no_home(fleet: Program) -> None:
+def test_guide_is_printed_without_a_home(fleet: Program) -> None:
     out = fleet.ok("bd", "prime")
     assert out == GUIDE
     for words in ("bd ready", "--claim", "bd dep add", "bd comment", "QUESTION:", "bd close", "hand-in"):
@@ -42,25 +42,25 @@ def test_every_flag_of_the_guide_exists() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--full", "--stealth", "--export"])
-def test_these_forms_are_the_same_guide(fleet: Program, flag: str) -> None:
+def test_other_forms_print_the_same_guide(fleet: Program, flag: str) -> None:
     assert fleet.ok("bd", "prime", flag) == GUIDE
 
 
-def test_the_short_form_and_none(fleet: Program) -> None:
+def test_short_form_is_printed_and_memories_are_empty(fleet: Program) -> None:
     short = fleet.ok("bd", "prime", "--mcp")
     assert 0 < len(short) < len(GUIDE) / 3 and "QUESTION:" in short
     assert fleet.ok("bd", "prime", "--mcp", "--full") == GUIDE
     assert fleet.ok("bd", "prime", "--memories-only") == ""
 
 
-def test_the_hook_form_is_one_line_of_json(fleet: Program) -> None:
+def test_hook_form_is_one_line_of_json(fleet: Program) -> None:
     out = fleet.ok("bd", "prime", "--hook-json")
     assert out.count("\n") == 1
     found = json.loads(out)
     assert found == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": GUIDE}}
 
 
-def test_a_file_in_the_home_takes_its_place(fleet: Program) -> None:
+def test_file_in_the_home_replaces_the_guide(fleet: Program) -> None:
     fleet.ok("bd", "init")
     (fleet.home / "PRIME.md").write_text("Do as we do here – always.")
     assert fleet.ok("bd", "prime") == "Do as we do here – always.\n"
@@ -68,7 +68,7 @@ def test_a_file_in_the_home_takes_its_place(fleet: Program) -> None:
     assert fleet.ok("bd", "prime", "--export") == GUIDE
 
 
-def test_a_file_that_cannot_be_read_is_no_reason_to_stop(fleet: Program) -> None:
+def test_guide_is_printed_when_the_file_in_the_home_cannot_be_read(fleet: Program) -> None:
     fleet.ok("bd", "init")
     (fleet.home / "PRIME.md").write_bytes(b"\xff\xfe")
     result = fleet("bd", "prime")
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_read_is_no_reason_to_stop(fleet: Program) -> None
     assert "cannot read" in result.err
 
 
-def test_a_run_is_told_its_task(fleet: Program) -> None:
+def test_guide_names_the_task_when_a_run_asks(fleet: Program) -> None:
     key = fleet.ok("bd", "q", "Paint the fence").strip()
     store = SqliteStore(str(fleet.home / "fleet.db"))
     [claim] = store.claims.acquire("host", [Lane(room=1)], room=1, ttl=timedelta(hours=1))

@@ -1,6 +1,7 @@
-"""What the real bd 1.3.0 answered, asked of fleet's `bd`: the same exit codes, the same JSON.
+"""fleet's `bd` compared with recordings of the real bd 1.3.0: the same exit codes and the same JSON.
 
-`tools/record_bd.py` made the recordings. Where fleet means to differ, `DIFFERENT` says so and why.
+
+`tools/record_bd.py` made the recordings. `DIFFERENT` lists intended differences and their reasons.
 """
 
 import json
@@ -15,7 +16,7 @@ from program import Program
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "bd"
 SCENARIOS = sorted(path.stem for path in RECORDINGS.glob("*.json"))
 
-#: (scenario, step): why the answer is not bd's.
+#: Reasons why fleet's answer differs from bd's, by (scenario, step).
 DIFFERENT = {
     ("update", 7): "bd's newer contract keeps --set-metadata values as text",
     ("update", 11): "as above",
@@ -31,7 +32,7 @@ DIFFERENT = {
     ("show", 3): "bd leaves the instants of dependents empty",
 }
 
-#: Fields bd 1.3.0 has for leases and revisions, which fleet keeps for itself; fleet's fence; free words of help.
+#: Fields of bd 1.3.0 for leases and revisions, which fleet does not show; fleet's fence; free text of hints.
 OWN_FIELDS = {"claim_fence", "lease_expires_at", "heartbeat_at", "revision", "comments_omitted", "hint"}
 
 #: Scenarios write their own instants outside these years.
@@ -65,9 +66,9 @@ def test_every_difference_names_a_step_that_exists() -> None:
 
 
 def compare(fleet: Program, step: dict[str, Any], mask: "Mask") -> list[Any]:
-    """Ask fleet what bd was asked; what differs."""
+    """Run the recorded command with fleet. Return the differences."""
     if any(MADE_UP.search(word) for word in step["argv"]):
-        return []  # names an id that only bd's own run had
+        return []  # the command names an id that only bd's own run had
     ended = fleet("bd", *step["argv"], stdin=step.get("stdin", ""), **step.get("env", {}))
     if ended.code != step["code"]:
         return [(step["argv"], "code", ended, step)]
@@ -80,7 +81,7 @@ def compare(fleet: Program, step: dict[str, Any], mask: "Mask") -> list[Any]:
 
 
 def parsed(text: str) -> Any:
-    """The JSON in an answer; none when it is for people."""
+    """Return the JSON of an answer, or None if the answer is text."""
     try:
         return json.loads(text) if text[:1] in "[{" else None
     except ValueError:
@@ -88,7 +89,7 @@ def parsed(text: str) -> Any:
 
 
 class Mask:
-    """Takes out of an answer what differs from run to run, and what is fleet's or bd's own."""
+    """A mask for values that differ between runs, and for keys that only fleet or bd has."""
 
     def __init__(self, steps: list[dict[str, Any]]) -> None:
         asked = json.dumps(
@@ -104,7 +105,7 @@ class Mask:
         return self._text(value) if isinstance(value, str) else value
 
     def _object(self, found: dict[str, Any]) -> dict[str, Any]:
-        if "error" in found:  # what is refused counts; fleet says why in its own words where bd's are muddled
+        if "error" in found:  # only the refusal counts; fleet uses its own words if bd's are confusing
             found = {**found, "error": "<ERROR>"}
         kept = {key: self(item) for key, item in found.items() if key not in OWN_FIELDS}
         kept = {key: item for key, item in kept.items() if not key.startswith("fleet.")}

@@ -1,4 +1,4 @@
-"""`bd create` and `bd update` with the rules that a task's work is held to."""
+"""`bd create` and `bd update` with the rules that restrict a task's work."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def made(fleet: Program, *words: str) -> str:
     return str(json.loads(fleet.ok("bd", "create", "x", *words, "--json"))["id"])
 
 
-def test_rules_are_kept_with_the_task_and_shown(fleet: Program) -> None:
+def test_rules_are_stored_with_the_task_and_shown(fleet: Program) -> None:
     words = ("--allow", "src/", "--allow", "*.md", "--protect", "tests/", "--fail-to-pass", "--allow-no-changes")
     key = made(fleet, *words)
     expected = {"allow": ["src/", "*.md"], "protect": ["tests/"], "fail_to_pass": True, "no_changes": True}
@@ -32,7 +32,7 @@ def test_rules_are_kept_with_the_task_and_shown(fleet: Program) -> None:
     assert rules_of(fleet, made(fleet)) == {}
 
 
-def test_an_update_changes_what_it_names_and_keeps_the_rest(fleet: Program) -> None:
+def test_update_changes_the_named_rules_and_keeps_the_rest(fleet: Program) -> None:
     key = made(fleet, "--allow", "src/", "--fail-to-pass")
     fleet.ok("bd", "update", key, "--allow", "docs/")
     assert rules_of(fleet, key) == {"allow": ["docs/"], "fail_to_pass": True}
@@ -43,7 +43,7 @@ def test_an_update_changes_what_it_names_and_keeps_the_rest(fleet: Program) -> N
 
 
 @pytest.mark.parametrize("words", [("--allow", "../x"), ("--protect", ""), ("--metadata", '{"fleet.rules": "[]"}')])
-def test_a_rule_that_is_none_is_refused_and_nothing_is_made(fleet: Program, words: tuple[str, ...]) -> None:
+def test_invalid_rule_is_refused_and_nothing_is_created(fleet: Program, words: tuple[str, ...]) -> None:
     result = fleet("bd", "create", "x", *words)
     assert result.code == 1 and "rror" in result.err
     assert json.loads(fleet.ok("bd", "list", "--json")) == []

@@ -17,7 +17,7 @@ def made(fleet: Program) -> Program:
 
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """A home for tests that change nothing."""
+    """Return a home for tests that change nothing."""
     fleet = Program(tmp_path_factory.mktemp("untouched"))
     fleet.ok("bd", "init")
     return fleet
@@ -27,7 +27,7 @@ def answer(fleet: Program, *args: str) -> Any:
     return json.loads(fleet.ok("bd", *args, "--json"))
 
 
-def test_a_setting_is_made_shown_listed_and_forgotten(made: Program) -> None:
+def test_config_sets_shows_lists_and_unsets_a_value(made: Program) -> None:
     assert made.ok("bd", "config", "get", "status.custom") == "status.custom (not set)\n"
     assert made.ok("bd", "config", "set", "status.custom", "review:wip,qa:active") == (
         "Set status.custom = review:wip,qa:active\n"
@@ -75,14 +75,14 @@ def test_custom_statuses_and_types_work_at_once(made: Program) -> None:
         ("two words", "x"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused(untouched: Program, key: str, value: str) -> None:
+def test_config_set_refuses_an_invalid_value(untouched: Program, key: str, value: str) -> None:
     before = untouched.ok("bd", "config", "list")
     result = untouched("bd", "config", "set", key, value)
     assert result.code == 1 and result.err.startswith("Error: ")
     assert untouched.ok("bd", "config", "list") == before
 
 
-def test_a_key_nobody_knows_is_kept_with_a_warning(made: Program) -> None:
+def test_config_set_keeps_an_unknown_key_with_a_warning(made: Program) -> None:
     result = made("bd", "config", "set", "nonsense.key", "value")
     assert (result.code, result.out) == (0, "Set nonsense.key = value\n")
     assert result.err.startswith('Warning: "nonsense.key" is not a recognized config key.')
@@ -98,12 +98,14 @@ def test_a_key_nobody_knows_is_kept_with_a_warning(made: Program) -> None:
         ([], "bd config needs one of: get, set, unset, list"),
     ],
 )
-def test_config_with_too_few_or_too_many_words(untouched: Program, args: list[str], message: str) -> None:
+def test_config_is_refused_when_the_number_of_arguments_is_wrong(
+    untouched: Program, args: list[str], message: str
+) -> None:
     result = untouched("bd", "config", *args)
     assert result.code == 1 and result.err.startswith(f"Error: {message}")
 
 
-def test_statuses_and_types_are_bds(untouched: Program) -> None:
+def test_statuses_and_types_equal_bds(untouched: Program) -> None:
     found = answer(untouched, "statuses")
     assert [each["name"] for each in found["built_in_statuses"]] == [
         *("open", "in_progress", "blocked", "deferred", "closed", "pinned", "hooked")
@@ -132,7 +134,7 @@ def test_where_and_info_show_the_home(made: Program) -> None:
 
 
 @pytest.mark.parametrize("args", [["version"], ["--version"]])
-def test_the_version_satisfies_clients_of_bd(fleet: Program, args: list[str]) -> None:
+def test_version_satisfies_clients_of_bd(fleet: Program, args: list[str]) -> None:
     out = fleet.ok("bd", *args)
     found = re.search(r"(\d+)\.(\d+)\.(\d+)", out.splitlines()[0])
     assert found and tuple(map(int, found.groups())) >= (0, 9, 0)
@@ -141,7 +143,7 @@ def test_the_version_satisfies_clients_of_bd(fleet: Program, args: list[str]) ->
     assert not fleet.home.exists(), "asking for the version makes nothing"
 
 
-def test_init_makes_the_home_and_chooses_the_prefix(fleet: Program) -> None:
+def test_init_creates_the_home_and_sets_the_prefix(fleet: Program) -> None:
     out = fleet.ok("bd", "init", "--prefix", "shop-")
     assert "Issue prefix: shop\n" in out and str(fleet.home / "fleet.db") in out
     assert (fleet.home / "runtime.toml").exists() and (fleet.home / "bin" / "bd").exists()
@@ -158,7 +160,7 @@ def test_init_makes_the_home_and_chooses_the_prefix(fleet: Program) -> None:
     }
 
 
-def test_the_prefix_of_a_queue_with_tasks_stays(fleet: Program) -> None:
+def test_prefix_cannot_change_when_the_queue_has_tasks(fleet: Program) -> None:
     fleet.ok("bd", "init", "--prefix", "old", "--quiet")
     fleet.ok("bd", "init", "--prefix", "new", "--skip-hooks", "--non-interactive", "--role", "maintainer")
     fleet.ok("bd", "q", "One")
@@ -172,13 +174,13 @@ def test_the_prefix_of_a_queue_with_tasks_stays(fleet: Program) -> None:
 @pytest.mark.parametrize(
     "args", [["--server"], ["--remote", "x"], ["--reinit-local"], ["--from-jsonl"], ["--prefix", "a b"], ["word"]]
 )
-def test_init_refuses_by_name_and_makes_nothing(fleet: Program, args: list[str]) -> None:
+def test_init_refuses_unsupported_flags_by_name_and_creates_nothing(fleet: Program, args: list[str]) -> None:
     result = fleet("bd", "init", *args)
     assert result.code == 1 and (args[0] in result.err or args[-1] in result.err)
     assert not fleet.home.exists()
 
 
-def test_reading_verbs_do_not_make_a_home(fleet: Program) -> None:
+def test_reading_verbs_create_no_home(fleet: Program) -> None:
     for verb in (["config", "list"], ["where"], ["info"], ["statuses"], ["export"], ["count"]):
         result = fleet("bd", *verb)
         assert result.code == 1 and "there is no fleet home" in result.err

@@ -43,7 +43,7 @@ def ready(fleet: Program) -> str:
     return " ".join(sorted(row["id"].removeprefix("fleet-") for row in answer(fleet, "ready")))
 
 
-def test_assign(tasks: Program) -> None:
+def test_assign_sets_and_clears_the_assignee(tasks: Program) -> None:
     assert tasks.ok("bd", "assign", "fleet-a", "bob") == "✓ Assigned fleet-a — Task a to bob\n"
     row = answer(tasks, "assign", "a", 'o\'neil "x"')
     assert (row["id"], row["assignee"], row["schema_version"]) == ("fleet-a", 'o\'neil "x"', 1)
@@ -51,7 +51,7 @@ def test_assign(tasks: Program) -> None:
     assert "assignee" not in answer(tasks, "assign", "fleet-a", "")
 
 
-def test_what_somebody_works_on_is_only_reassigned_by_force(tasks: Program) -> None:
+def test_assign_needs_force_when_another_actor_holds_the_task(tasks: Program) -> None:
     tasks.ok("bd", "update", "fleet-a", "--claim", BEADS_ACTOR="bob")
     before = kept(tasks)
     for name in ("carol", ""):
@@ -61,12 +61,12 @@ def test_what_somebody_works_on_is_only_reassigned_by_force(tasks: Program) -> N
     assert answer(tasks, "assign", "fleet-a", "carol", "--force")["assignee"] == "carol"
 
 
-def test_priority(tasks: Program) -> None:
+def test_priority_accepts_numbers_and_p_names(tasks: Program) -> None:
     assert tasks.ok("bd", "priority", "fleet-a", "0") == "✓ Set priority of fleet-a — Task a to P0\n"
     assert answer(tasks, "priority", "fleet-a", "p3")["priority"] == 3
 
 
-def test_notes_add_up(tasks: Program) -> None:
+def test_note_appends_to_earlier_notes(tasks: Program) -> None:
     (tasks.cwd / "note.txt").write_text("from a file\n")
     assert tasks.ok("bd", "note", "fleet-a", "some", "words") == "✓ Note added to fleet-a — Task a\n"
     tasks.ok("bd", "note", "fleet-a", "--stdin", stdin="two\nlines\n")
@@ -75,7 +75,7 @@ def test_notes_add_up(tasks: Program) -> None:
     assert row["notes"] == f"some words\ntwo\nlines\n{DROP} -x\nfrom a file\n"
 
 
-def test_deferred_work_is_not_ready_until_it_is_taken_up_again(tasks: Program) -> None:
+def test_deferred_task_is_not_ready_until_it_is_undeferred(tasks: Program) -> None:
     assert tasks.ok("bd", "defer", "fleet-a") == "* Deferred fleet-a\n"
     (row,) = answer(tasks, "defer", "fleet-b", "--until", "2099-01-01", "--reason", "waiting for {it}")
     assert (row["status"], row["defer_until"], row["notes"]) == ("deferred", "2099-01-01T00:00:00Z", "waiting for {it}")
@@ -90,7 +90,7 @@ def test_deferred_work_is_not_ready_until_it_is_taken_up_again(tasks: Program) -
     assert tasks("bd", "undefer", "fleet-b", "--json").out == ""
 
 
-def test_a_date_in_the_past_defers_nothing(tasks: Program) -> None:
+def test_defer_to_a_past_date_leaves_the_task_open(tasks: Program) -> None:
     tasks.ok("bd", "defer", "fleet-a")
     ended = tasks("bd", "defer", "fleet-a", "--until", "2000-01-01", "--json")
     assert ended.code == 0 and 'Defer date "2000-01-01 00:00" is in the past' in ended.err
@@ -98,7 +98,7 @@ def test_a_date_in_the_past_defers_nothing(tasks: Program) -> None:
     assert ready(tasks) == "a b c"
 
 
-def test_a_task_that_waits_for_its_next_try_can_be_taken_up_at_once(tasks: Program, store: SqliteStore) -> None:
+def test_undefer_opens_a_task_that_waits_for_its_next_try(tasks: Program, store: SqliteStore) -> None:
     now = store.now()
     with store.atomic():
         store.tasks.save(Patch(fields={"defer_until": now + HOUR}).on(store.tasks.get("fleet-a"), now))
@@ -107,7 +107,7 @@ def test_a_task_that_waits_for_its_next_try_can_be_taken_up_at_once(tasks: Progr
     assert ready(tasks) == "a b c"
 
 
-def test_a_claim_is_given_back_by_its_holder(tasks: Program, store: SqliteStore) -> None:
+def test_unclaim_by_the_holder_reopens_the_task(tasks: Program, store: SqliteStore) -> None:
     tasks.ok("bd", "update", "fleet-a", "--claim")
     assert tasks.ok("bd", "unclaim", "fleet-a", "-r", "tired {of} it") == "✓ Unclaimed fleet-a: tired {of} it\n"
     task = store.tasks.get("fleet-a")
@@ -118,7 +118,7 @@ def test_a_claim_is_given_back_by_its_holder(tasks: Program, store: SqliteStore)
     assert row["status"] == "open" and "assignee" not in row
 
 
-def test_a_claim_of_somebody_else_is_only_taken_by_force(tasks: Program) -> None:
+def test_unclaim_needs_force_when_another_actor_holds_the_task(tasks: Program) -> None:
     tasks.ok("bd", "update", "fleet-a", "--claim", BEADS_ACTOR="bob")
     before = kept(tasks)
     ended = tasks("bd", "unclaim", "fleet-a", "--json")
@@ -138,7 +138,7 @@ def test_a_claim_of_somebody_else_is_only_taken_by_force(tasks: Program) -> None
     assert 'Error resolving fleet-zz: no issue found matching "fleet-zz"\n' in ended.err
 
 
-def test_a_run_cannot_slip_away_from_its_supervisor(tasks: Program, store: SqliteStore) -> None:
+def test_unclaim_needs_force_when_a_supervisor_holds_the_task(tasks: Program, store: SqliteStore) -> None:
     lane = Lane(room=1, where=Filter(ids=("fleet-a",)))
     (claim,) = store.claims.acquire("host-1", [lane], room=1, ttl=timedelta(hours=1))
     assert tasks("bd", "unclaim", "fleet-a", BEADS_ACTOR="host-1").code == 1
@@ -147,7 +147,7 @@ def test_a_run_cannot_slip_away_from_its_supervisor(tasks: Program, store: Sqlit
     assert store.claims.renew([claim], ttl=HOUR) == []
 
 
-def test_what_is_refused_leaves_no_trace(tasks: Program) -> None:
+def test_refused_changes_leave_no_trace(tasks: Program) -> None:
     missing = 'no issue found matching "fleet-zz"'
     refusals = [
         (["assign", "fleet-zz", "bob"], f"resolving fleet-zz: {missing}"),

@@ -54,7 +54,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """A queue with some of everything, for tests that only look."""
+    """Return a queue with tasks of many kinds, for tests that only read."""
     fleet = Program(tmp_path_factory.mktemp("shop"))
     fleet.ok("bd", "import", "-", stdin="\n".join(ROWS))
     return fleet
@@ -62,7 +62,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 @pytest.fixture
 def own_shop(shop: Program, fleet: Program) -> Program:
-    """The same, for a test that changes it."""
+    """Return a copy of the same queue for a test that changes it."""
     shutil.copytree(shop.home, fleet.home)
     return fleet
 
@@ -93,7 +93,7 @@ def test_count_counts_every_status(shop: Program) -> None:
         ("label", {"(no labels)": 4, "shop": 3, "tech-debt": 1, "web": 2}),
     ],
 )
-def test_count_can_be_split(shop: Program, by: str, groups: dict[str, int]) -> None:
+def test_count_groups_by_each_field(shop: Program, by: str, groups: dict[str, int]) -> None:
     found = answer(shop, "count", f"--by-{by}")
     assert found["total"] == 8
     assert [(each["group"], each["count"]) for each in found["groups"]] == list(groups.items())
@@ -101,13 +101,13 @@ def test_count_can_be_split(shop: Program, by: str, groups: dict[str, int]) -> N
     assert lines == ["Total: 8", "", *(f"{name}: {number}" for name, number in groups.items())]
 
 
-def test_count_is_split_one_way_only(shop: Program) -> None:
+def test_count_refuses_two_groupings(shop: Program) -> None:
     result = shop("bd", "count", "--by-status", "--by-type")
     assert result.code == 1
     assert result.err.startswith("Error: only one --by-* flag can be specified\n")
 
 
-def test_stats_sums_up(shop: Program) -> None:
+def test_stats_prints_a_summary(shop: Program) -> None:
     assert answer(shop, "stats")["summary"] == {
         "total_issues": 8,
         "open_issues": 4,
@@ -124,12 +124,12 @@ def test_stats_sums_up(shop: Program) -> None:
     assert "  Total Issues:           8\n" in out and "  Ready to Work:          3\n" in out
 
 
-def test_stats_can_be_ones_own(shop: Program) -> None:
+def test_stats_counts_the_actors_own_tasks(shop: Program) -> None:
     summary = answer(shop, "stats", "--assigned", "--actor", "alice")["summary"]
     assert (summary["total_issues"], summary["open_issues"], summary["ready_issues"]) == (2, 1, 1)
 
 
-def test_blocked_names_what_holds_a_task_up(shop: Program) -> None:
+def test_blocked_names_the_blockers(shop: Program) -> None:
     [found] = answer(shop, "blocked")
     assert (found["id"], found["blocked_by_count"], found["blocked_by"]) == ("fleet-epc.2", 1, ["fleet-epc.1"])
     assert list(found)[-2:] == ["blocked_by_count", "blocked_by"]
@@ -140,19 +140,19 @@ def test_blocked_names_what_holds_a_task_up(shop: Program) -> None:
     assert answer(shop, "blocked", "-l", "web") == []
 
 
-def test_a_child_of_a_blocked_task_is_blocked_by_it(own_shop: Program) -> None:
+def test_child_of_a_blocked_task_is_blocked_by_its_parent(own_shop: Program) -> None:
     own_shop.ok("bd", "import", "-", stdin=row(9, "sub", "Below", dependencies=needs(("epc.2", "parent-child"))))
     found = {each["id"]: each["blocked_by"] for each in answer(own_shop, "blocked")}
     assert found == {"fleet-epc.2": ["fleet-epc.1"], "fleet-sub": ["fleet-epc.2"]}
 
 
-def test_nothing_blocked_says_so(fleet: Program) -> None:
+def test_blocked_reports_when_nothing_is_blocked(fleet: Program) -> None:
     fleet.ok("bd", "init")
     assert fleet.ok("bd", "blocked") == "\n✨ No blocked issues\n\n"
     assert answer(fleet, "blocked") == []
 
 
-def test_search_looks_at_titles_descriptions_and_ids_in_all_statuses(shop: Program) -> None:
+def test_search_matches_titles_descriptions_and_ids_in_every_status(shop: Program) -> None:
     assert ids(answer(shop, "search", "PAGE")) == ["cls", "epc.2", "epc.1"]
     assert ids(answer(shop, "search", "sign-in")) == ["bug"]
     assert ids(answer(shop, "search", "epc.2")) == ["epc.2"]
@@ -162,7 +162,7 @@ def test_search_looks_at_titles_descriptions_and_ids_in_all_statuses(shop: Progr
     assert "dependencies" not in first
 
 
-def test_search_as_text(shop: Program) -> None:
+def test_search_prints_text(shop: Program) -> None:
     assert shop.ok("bd", "search", "login") == (
         "Found 1 issues matching 'login':\nfleet-bug [P0] [bug] in_progress @bob [tech-debt web] - Login fails\n"
     )
@@ -172,7 +172,7 @@ def test_search_as_text(shop: Program) -> None:
     assert answer(shop, "search", "nothinglike") == []
 
 
-def test_search_narrows_and_sorts(shop: Program) -> None:
+def test_search_filters_and_sorts(shop: Program) -> None:
     assert ids(answer(shop, "search", "page", "-n", "1")) == ["cls"]
     assert ids(answer(shop, "search", "page", "--sort", "created", "-r")) == ["epc.1", "epc.2", "cls"]
     assert ids(answer(shop, "search", "i", "--external-contains", "GH-7")) == ["bug"]
@@ -182,12 +182,12 @@ def test_search_narrows_and_sorts(shop: Program) -> None:
 
 
 @pytest.mark.parametrize("args", [[], ["--query", " "], ["x", "--sort", "colour"], ["x", "-n", "-1"]])
-def test_search_refuses_what_it_cannot_do(shop: Program, args: list[str]) -> None:
+def test_search_refuses_invalid_arguments(shop: Program, args: list[str]) -> None:
     result = shop("bd", "search", *args)
     assert result.code == 1 and result.err.startswith("Error: ")
 
 
-def test_stale_lists_what_nobody_touched(shop: Program) -> None:
+def test_stale_lists_tasks_that_were_not_updated_for_long(shop: Program) -> None:
     assert ids(answer(shop, "stale")) == ["epc", "epc.1", "epc.2", "bug", "cho"]
     assert ids(answer(shop, "stale", "-s", "blocked")) == ["blk"]
     assert ids(answer(shop, "stale", "-n", "2")) == ["epc", "epc.1"]
@@ -198,13 +198,13 @@ def test_stale_lists_what_nobody_touched(shop: Program) -> None:
     assert shop.ok("bd", "stale", "-d", "36500") == "\n✨ No stale issues found (all active)\n\n"
 
 
-def test_what_was_just_touched_is_not_stale(own_shop: Program) -> None:
+def test_stale_omits_a_task_that_was_just_updated(own_shop: Program) -> None:
     own_shop.ok("bd", "update", "fleet-epc", "--priority", "0")
     assert ids(answer(own_shop, "stale")) == ["epc.1", "epc.2", "bug", "cho"]
 
 
 @pytest.mark.parametrize("args", [["-d", "0"], ["-d", "9999999"], ["-s", "closed"], ["-d", "x"]])
-def test_stale_refuses_what_makes_no_sense(shop: Program, args: list[str]) -> None:
+def test_stale_refuses_invalid_arguments(shop: Program, args: list[str]) -> None:
     assert shop("bd", "stale", *args).code == 1
 
 
@@ -220,7 +220,7 @@ def test_children_are_drawn_below_their_parent(shop: Program) -> None:
     assert ids(found) == ["epc.2", "epc.1"] and {each["parent"] for each in found} == {"fleet-epc"}
 
 
-def test_children_of_none(shop: Program) -> None:
+def test_children_reports_a_task_without_children_and_an_unknown_task(shop: Program) -> None:
     assert shop.ok("bd", "children", "fleet-cho") == "Issue 'fleet-cho' has no children\n"
     assert answer(shop, "children", "fleet-cho") == []
     result = shop("bd", "children", "fleet-zzz")

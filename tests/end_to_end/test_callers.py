@@ -1,4 +1,4 @@
-"""What an agent may do through the command line: its own task, the tasks it made, and nothing that is for people."""
+"""What an agent may do on the command line: change its own task and the tasks it created, but no command for people."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ __all__ = ["records"]
 
 
 class Agent:
-    """A live run with its token, its own task, one it made, and others' tasks around it."""
+    """A live run with its token and its own task, a task that it created, and tasks of others."""
 
     own, made, other = "fleet-own", "fleet-made", "fleet-other"
 
@@ -55,7 +55,7 @@ class Agent:
         return self.records.fleet(*words, stdin=stdin, FLEET_RUN_TOKEN=self.token, BEADS_ACTOR=self.run.id)
 
     def state(self) -> tuple[Any, ...]:
-        """All that an agent could have changed."""
+        """Return everything that an agent could have changed."""
         store = self.records.store
         return store.tasks.find(Filter(), sort="id"), store.edges.find(), store.config.all()
 
@@ -66,13 +66,13 @@ def agent(records: Records) -> Iterator[Agent]:
 
 
 class Try(NamedTuple):
-    """A line of words, and what is piped into it."""
+    """A command line and its standard input."""
 
     words: str
     stdin: str = ""
 
 
-#: Every verb that writes, aimed at somebody else's task.
+#: Attempts of every writing verb on a task of another actor.
 REFUSED = {
     "create": [Try("create new --deps blocks:fleet-other")],
     "update": [
@@ -121,17 +121,17 @@ REFUSED = {
     "unclaim": [Try("unclaim fleet-held --force"), Try("unclaim fleet-own --force")],
     "ready": [Try("ready --claim --label theirs")],
 }
-#: What an agent may write wherever it likes: comments, and tasks of its own.
+#: Verbs that an agent may use anywhere: comments, and new tasks of its own.
 ALLOWED = {"q", "comment", "comments add"}
 
 
-def test_every_verb_that_writes_is_tried() -> None:
+def test_every_writing_verb_is_attempted() -> None:
     writing = {name for name, (_, _, writes, _, _) in VERBS.items() if writes == WRITES}
     assert set(REFUSED) - {"ready"} | ALLOWED == writing
 
 
 @pytest.mark.parametrize("verb", REFUSED)
-def test_what_is_somebody_elses_stays_as_it_is(agent: Agent, verb: str) -> None:
+def test_writing_verb_is_refused_when_the_task_belongs_to_another(agent: Agent, verb: str) -> None:
     before = agent.state()
     for attempt in REFUSED[verb]:
         done = agent(*attempt.words.split(), stdin=attempt.stdin)
@@ -139,7 +139,7 @@ def test_what_is_somebody_elses_stays_as_it_is(agent: Agent, verb: str) -> None:
         assert done.code == 1 and "an agent may not" in done.err, (attempt, done)
 
 
-def test_a_refusal_says_what_to_do_instead_also_in_json(agent: Agent) -> None:
+def test_refusal_names_the_alternative_in_text_and_json(agent: Agent) -> None:
     done = agent("label", "add", agent.other, "mine", "--json")
     told = json.loads(done.out)
     assert done.code == 1 and f"an agent may not change {agent.other}" in told["error"]
@@ -156,7 +156,7 @@ MINE = [
 ]
 
 
-def test_its_own_task_and_those_it_made_are_the_agents_to_change(agent: Agent) -> None:
+def test_agent_can_change_its_own_task_and_the_tasks_it_created(agent: Agent) -> None:
     for words in MINE:
         before = agent.state()
         agent.ok(*words.split())
@@ -186,14 +186,14 @@ READING = [
 ]
 
 
-def test_reading_is_free(agent: Agent) -> None:
+def test_agent_can_read_everything(agent: Agent) -> None:
     before = agent.state()
     for words in READING:
         agent.ok(*words.split())
     assert agent.state() == before
 
 
-def test_an_agent_comments_on_any_task_under_its_own_name(agent: Agent) -> None:
+def test_agent_comments_on_any_task_under_its_own_name(agent: Agent) -> None:
     made = json.loads(agent.ok("comment", agent.other, "mind the gap", "--author", "the boss", "--json"))
     assert made["author"] == agent.run.id
     agent.ok("comments", "add", agent.other, "and the other gap")
@@ -207,7 +207,7 @@ FOR_PEOPLE = [
 ]
 
 
-def test_what_is_for_people_is_refused(agent: Agent) -> None:
+def test_command_for_people_is_refused_when_an_agent_calls(agent: Agent) -> None:
     settings = agent.records.fleet.home / "runtime.toml"
     before = (agent.state(), settings.read_bytes())
     for words in FOR_PEOPLE:
@@ -216,7 +216,7 @@ def test_what_is_for_people_is_refused(agent: Agent) -> None:
         assert (agent.state(), settings.read_bytes()) == before, words
 
 
-def test_without_the_token_all_of_it_is_a_persons_to_do(agent: Agent) -> None:
+def test_commands_are_allowed_when_no_token_is_passed(agent: Agent) -> None:
     fleet, other = agent.records.fleet, agent.other
     fleet.ok("bd", "update", other, "--title", "changed")
     fleet.ok("bd", "label", "add", agent.made, "x")
@@ -226,8 +226,8 @@ def test_without_the_token_all_of_it_is_a_persons_to_do(agent: Agent) -> None:
     fleet.ok("config", "set", "max_concurrent=9")
 
 
-def test_an_agent_whose_run_is_over_is_no_person(agent: Agent) -> None:
-    """Late writes are refused, also those that say `bd close` about what somebody else works on now."""
+def test_agent_is_refused_when_its_run_has_ended(agent: Agent) -> None:
+    """Late writes are refused, also `bd close` of a task that another run works on now."""
     agent.records.store.claims.release(agent.claim)
     before = agent.state()
     for words in (
@@ -243,8 +243,8 @@ def test_an_agent_whose_run_is_over_is_no_person(agent: Agent) -> None:
     assert agent.ok("show", agent.own, "--json")
 
 
-def test_who_only_says_that_it_is_a_live_run_here_may_change_nothing(agent: Agent) -> None:
-    """A coder left the name of the run in the environment, and took the token out."""
+def test_caller_is_refused_when_it_has_the_run_id_without_the_token(agent: Agent) -> None:
+    """Such a caller comes from a coder that passes the run id on and removes the token from the environment."""
     before = agent.state()
     for words in ("bd close --force fleet-own", "bd create more", "kill --yes fleet-other", "pause"):
         result = agent.records.fleet(*words.split(), FLEET_RUN_ID=agent.run.id)
@@ -255,21 +255,21 @@ def test_who_only_says_that_it_is_a_live_run_here_may_change_nothing(agent: Agen
     assert agent.state() == before
 
 
-def test_handing_in_by_an_update_closes_nothing_either(agent: Agent) -> None:
+def test_update_to_closed_by_its_agent_is_only_a_hand_in(agent: Agent) -> None:
     (row,) = json.loads(agent.ok("update", agent.own, "--status", "closed", "--title", "changed", "--json"))
     assert (row["status"], row["title"]) == ("closed", "changed")
     task = agent.records.store.tasks.get(agent.own)
     assert (task.status, task.title, task.handed_in_at is not None) == (Status.IN_PROGRESS, "changed", True)
 
 
-def test_a_hand_in_counts_also_when_no_other_task_may_be_taken(agent: Agent) -> None:
+def test_hand_in_counts_when_claiming_the_next_task_is_refused(agent: Agent) -> None:
     agent.ok("close", agent.made)
     done = agent("close", agent.own, "--claim-next", "--json")
     assert done.code == 0 and "an agent may not claim" in done.err
     assert agent.records.store.tasks.get(agent.own).handed_in_at is not None
 
 
-def test_an_agent_cannot_judge_itself(agent: Agent) -> None:
+def test_agent_cannot_set_its_own_verdict(agent: Agent) -> None:
     lies = ("fleet.finding=verified", "fleet.made_by=", "fleet.verify=true", "fleet.limits={}", "fleet.reason=done")
     before = agent.records.store.tasks.get(agent.own)
     agent.ok("update", agent.own, "--title", "changed", *(word for lie in lies for word in ("--set-metadata", lie)))
@@ -277,7 +277,7 @@ def test_an_agent_cannot_judge_itself(agent: Agent) -> None:
     assert after == before.replace(title="changed", updated_at=after.updated_at)
 
 
-def test_tasks_made_by_agents_lead_to_more_only_so_deep(agent: Agent) -> None:
+def test_agent_cannot_create_tasks_below_the_depth_limit(agent: Agent) -> None:
     records = agent.records
     for depth in (1, 2):
         key = str(json.loads(agent.ok("create", f"depth {depth}", "--json"))["id"])

@@ -1,4 +1,4 @@
-"""Somebody sets the clock while agents work: nobody is stopped, nothing runs twice, work goes on. (FAILURES: clocks)"""
+"""The clock is set while agents work: no agent is stopped, nothing runs twice, and work continues."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ __all__ = ["home"]
 
 @pytest.fixture
 def clock(home: Supervised) -> Iterator[Path]:
-    """A file that says how far the supervisor's clock is off; its agents have the true one."""
+    """Yield a file with the offset of the supervisor's clock; its agents keep the true clock."""
     require(shutil.which("faketime"), "a clock that jumps (needs the program faketime)")
     forget_dead_clocks()
     told = subprocess.run(["faketime", "-f", "+0", "env"], capture_output=True, text=True, check=True).stdout
@@ -35,14 +35,14 @@ def clock(home: Supervised) -> Iterator[Path]:
     forget_dead_clocks()
 
 
-def test_the_clock_that_is_set_is_the_supervisors_own(home: Supervised, clock: Path) -> None:
+def test_supervisor_uses_the_clock_that_was_set(home: Supervised, clock: Path) -> None:
     clock.write_text("-400d")
     then = datetime.now(UTC) - timedelta(days=400)
     assert f'"{then:%Y-%m-}' in home.fleet.ok("bd", "show", home.create("ok"), "--json")
 
 
 @pytest.mark.parametrize("jump", ["+400d", "-1d"])
-def test_a_jump_of_the_clock_stops_no_agent_and_runs_none_twice(home: Supervised, clock: Path, jump: str) -> None:
+def test_clock_jump_stops_no_agent_and_repeats_no_run(home: Supervised, clock: Path, jump: str) -> None:
     home.set("watchdog.wall_seconds=60", "watchdog.silence_seconds=60", "watchdog.first_event_seconds=60")
     keys = [home.create("ok seconds=4"), home.create("ok seconds=4")]
     home.start()
@@ -56,7 +56,7 @@ def test_a_jump_of_the_clock_stops_no_agent_and_runs_none_twice(home: Supervised
 
 
 @pytest.mark.parametrize("jump", ["+1d", "-1d"])
-def test_a_jump_while_no_supervisor_runs_leaves_agents_that_are_adopted(
+def test_agents_are_adopted_when_the_clock_jumped_without_a_supervisor(
     home: Supervised, clock: Path, jump: str
 ) -> None:
     home.set("watchdog.wall_seconds=60", "watchdog.silence_seconds=60", "watchdog.first_event_seconds=60")

@@ -1,4 +1,4 @@
-"""Commands whose caller closed stdin, stdout or stderr: they do their work once, and say that they did."""
+"""Commands whose caller closed stdin, stdout or stderr: they do their work once and report success."""
 
 import subprocess
 
@@ -35,7 +35,7 @@ def test_command_succeeds_when_a_stream_is_closed(records: Records, closing: str
     assert records.store.tasks.get(key).status == "blocked"
 
 
-def test_command_fails_without_a_bug_when_it_cannot_say_why(records: Records) -> None:
+def test_command_exits_with_1_and_writes_no_crash_report_when_all_streams_are_closed(records: Records) -> None:
     done = call(records, "<&- >&- 2>&-", *records.fleet.argv, "kill", "fleet-none")
     assert done.returncode == 1
     assert not list((records.fleet.home / "logging").glob("crash-*"))
@@ -43,7 +43,7 @@ def test_command_fails_without_a_bug_when_it_cannot_say_why(records: Records) ->
 
 @pytest.mark.parametrize("ending", [">/dev/full", ">/dev/full 2>&1", "| true", "2>/dev/full"])
 def test_command_does_all_of_its_work_when_its_output_is_lost(records: Records, ending: str) -> None:
-    """A pipe whose reader has gone, or a full disk: what was named last is done, too."""
+    """The output is lost to a pipe without a reader or a full disk; the command still handles the last name."""
     keys = [records.create(f"task {number}") for number in range(3)]
     bd = str(records.fleet.home / "bin" / "bd")
     for words, status in (
@@ -62,6 +62,6 @@ def test_command_does_all_of_its_work_when_its_output_is_lost(records: Records, 
             assert done.returncode == 0
 
 
-def test_following_ends_when_nobody_reads(records: Records) -> None:
+def test_watching_command_ends_when_its_output_cannot_be_written(records: Records) -> None:
     done = call(records, ">/dev/full", *records.fleet.argv, "tasks", "-w", "--json")
     assert done.returncode == 1 and b"cannot write the output" in done.stderr

@@ -1,4 +1,4 @@
-"""The three examples of codefleet's document, unchanged: by file as users run them, and through the MCP server."""
+"""The three examples of codefleet's document, unchanged: from files as users run them, and through the MCP server."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Shop(NamedTuple):
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     fleet, repo = workshop(tmp_path_factory.mktemp("examples"))
-    del fleet.env["FLEET_DEFAULT_EXECUTOR"]  # the examples say who works
+    del fleet.env["FLEET_DEFAULT_EXECUTOR"]  # the examples name their executors
     with_stub_clis(fleet)
     with serving(fleet) as tools:
         yield Shop(fleet, repo, tools)
@@ -36,8 +36,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_runs_by_its_file(shop: Shop, name: str) -> None:
-    says = [] if name == "write-review-refine" else ["-p", PROMPT]  # that one says itself what it is about
+def test_example_runs_from_its_file(shop: Shop, name: str) -> None:
+    says = [] if name == "write-review-refine" else ["-p", PROMPT]  # this example has a prompt of its own
     file = str(EXAMPLES / f"{name}.json")
     flow = json.loads(shop.fleet.ok("workflow", "run", file, *says, "--repo", str(shop.repo), "--wait", "--json"))
     assert (flow["status"], flow["name"]) == ("succeeded", name)
@@ -48,7 +48,7 @@ def test_an_example_runs_by_its_file(shop: Shop, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_runs_through_mcp(shop: Shop, name: str) -> None:
+def test_example_runs_through_mcp(shop: Shop, name: str) -> None:
     told = {"name": name, "task_prompt": PROMPT} | json.loads((EXAMPLES / f"{name}.json").read_text())
     made = shop.tools.ok("create_workflow", repo_path=str(shop.repo), **told)
     answer = shop.tools.ok("wait", ids=[made["workflow_id"]], until="all", timeout_seconds=45)
@@ -70,7 +70,7 @@ def stages(name: str) -> list[dict[str, Any]]:
 
 
 def assert_flowed(shop: Shop, name: str, tasks: list[str]) -> None:
-    """What each agent was told is its template with what others handed in; each began where the example says."""
+    """Check that each prompt is its template with earlier results, and that each branch starts at the right commit."""
     first, second, third = (heard(shop.fleet, task) for task in tasks)
     about = json.loads((EXAMPLES / f"{name}.json").read_text()).get("task_prompt", PROMPT)
     made = [f"{each['executor']}-{task}.txt" for each, task in zip(stages(name), tasks, strict=True)]
@@ -91,6 +91,6 @@ def assert_flowed(shop: Shop, name: str, tasks: list[str]) -> None:
 
 
 def in_order(text: str, *words: str) -> bool:
-    """Whether these stand there one after the other."""
+    """Return True if these words occur in this order."""
     places = [text.find(word) for word in words]
     return -1 not in places and places == sorted(places)

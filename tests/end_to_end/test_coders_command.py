@@ -1,4 +1,4 @@
-"""`fleet coders`: what is installed, who is logged in, what each coder can do, and which stalls can be foreseen."""
+"""`fleet coders`: installed programs, logins, abilities of each coder, and stalls that can be foreseen."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SECRET = "sk-ant-very-secret-1234567890"
 
 
 def install(records: Records, name: str, script: str) -> Path:
-    """A program on the PATH."""
+    """Return a program that was put on the PATH."""
     folder = records.fleet.user / "bin"
     folder.mkdir(exist_ok=True)
     program = folder / name
@@ -33,7 +33,7 @@ def install(records: Records, name: str, script: str) -> Path:
 
 
 def told(records: Records, **env: str) -> dict[str, dict[str, Any]]:
-    """What `fleet coders` says, by name."""
+    """Return the rows of `fleet coders --json` by name."""
     done = records.fleet("coders", "--json", stdin="", cwd=None, **env)
     assert done.code == 0, done
     return {row["name"]: row for row in json.loads(done.out)}
@@ -44,7 +44,7 @@ def settings(records: Records, text: str) -> None:
         file.write(f"\n{text}\n")
 
 
-def test_an_installed_coder_is_told_with_its_place_and_version(records: Records) -> None:
+def test_installed_coder_is_shown_with_path_and_version(records: Records) -> None:
     program = install(records, "claude", VERSION)
     row = told(records)["claude"]
     assert (row["installed"], row["path"], row["version"]) == (True, str(program), "2.1.49")
@@ -60,7 +60,7 @@ def test_an_installed_coder_is_told_with_its_place_and_version(records: Records)
     assert "2.1.49" in out and str(program) in out and "while it works" in out
 
 
-def test_a_coder_that_is_not_installed_is_told_and_warned_of_only_where_it_is_wanted(records: Records) -> None:
+def test_missing_coder_is_shown_and_warned_about_only_when_it_is_needed(records: Records) -> None:
     records.fleet.ok("config", "set", "coder=gemini")
     records.create("a task", "--coder", "opencode")
     records.fleet.env["PATH"] = str(records.fleet.user)
@@ -75,7 +75,7 @@ def test_a_coder_that_is_not_installed_is_told_and_warned_of_only_where_it_is_wa
     assert (rows["gemini"]["default"], rows["claude"]["default"]) == (True, False)
 
 
-def test_programs_are_asked_all_at_once_without_secrets_and_only_for_a_while(records: Records) -> None:
+def test_programs_are_asked_in_parallel_without_secrets_and_with_a_timeout(records: Records) -> None:
     seen = records.fleet.user / "seen"
     met = f"touch {seen}.$(basename $0); until test -e {seen}.claude -a -e {seen}.codex; do sleep 0.05; done"
     install(records, "claude", f"env > {seen}; pwd >> {seen}; {met}; {VERSION}")
@@ -108,7 +108,7 @@ def is_of(cmdline: Path, program: str) -> bool:
         return False
 
 
-def test_a_version_cannot_drive_the_terminal(records: Records) -> None:
+def test_version_text_cannot_control_the_terminal(records: Records) -> None:
     install(records, "pi", "printf '\\033[2Jboo'")
     out = records.fleet.ok("coders")
     assert "\\x1b[2Jboo" in out and "\x1b" not in out
@@ -126,11 +126,11 @@ def test_a_version_cannot_drive_the_terminal(records: Records) -> None:
         ("1." * 5000, ("1." * 20)),
     ],
 )
-def test_a_version_is_the_first_number_with_a_dot_or_the_first_line(said: str, version: str) -> None:
+def test_read_version_returns_the_first_dotted_number_or_the_first_line(said: str, version: str) -> None:
     assert read_version(said) == version
 
 
-def test_a_program_that_goes_on_and_on_is_not_listened_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_ignores_a_program_that_prints_endlessly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.actions.versions.ANSWER_SECONDS", 3600.0)
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nexec yes 1.2.3\n")
@@ -138,7 +138,7 @@ def test_a_program_that_goes_on_and_on_is_not_listened_to(tmp_path: Path, monkey
     assert versions([str(program)], env=dict(os.environ)) == {str(program): ""}
 
 
-def test_a_program_that_leaves_somebody_behind_is_not_waited_for(tmp_path: Path) -> None:
+def test_versions_does_not_wait_for_a_child_that_a_program_left_behind(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/left\necho 3.2.1\n")
     program.chmod(0o755)
@@ -149,7 +149,7 @@ def test_a_program_that_leaves_somebody_behind_is_not_waited_for(tmp_path: Path)
     os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
 
 
-def test_a_login_is_seen_by_its_name_and_never_its_value(records: Records) -> None:
+def test_login_is_shown_by_name_and_never_by_value(records: Records) -> None:
     install(records, "claude", VERSION)
     row = told(records)["claude"]
     assert row["logins"] == [{"account": None, "needed": True, "seen": None}]
@@ -164,7 +164,7 @@ def test_a_login_is_seen_by_its_name_and_never_its_value(records: Records) -> No
     assert "~/.claude/.credentials.json" in done.out and "claude" not in done.err
 
 
-def test_what_an_agent_would_not_get_is_no_login(records: Records) -> None:
+def test_login_does_not_count_when_the_agent_would_not_receive_it(records: Records) -> None:
     coder, ours = "workers.steered:KeyedCoder", {"KEY_OF_ITS_OWN": SECRET}
     records.fleet.env["PYTHONPATH"] = f"{records.fleet.env.get('PYTHONPATH', '')}:{Path(__file__).parent.parent}"
     records.fleet.ok("config", "set", f"coder={coder}")
@@ -176,7 +176,7 @@ def test_what_an_agent_would_not_get_is_no_login(records: Records) -> None:
     assert told(records)[coder]["logins"][0]["seen"] == "KEY_OF_ITS_OWN"
 
 
-def test_each_account_has_a_login_of_its_own(records: Records) -> None:
+def test_each_account_has_its_own_login(records: Records) -> None:
     install(records, "claude", VERSION)
     folder = records.fleet.user / "work"
     folder.mkdir()
@@ -197,7 +197,7 @@ def test_each_account_has_a_login_of_its_own(records: Records) -> None:
     assert "account 'none' is not logged in" in warning
 
 
-def test_permissions_that_nobody_agreed_to_are_warned_of(records: Records) -> None:
+def test_permissions_without_consent_cause_a_warning(records: Records) -> None:
     install(records, "claude", VERSION)
     settings(records, '[coders.claude]\npermissions = "skip"')
     row = told(records, ANTHROPIC_API_KEY=SECRET)["claude"]
@@ -207,7 +207,7 @@ def test_permissions_that_nobody_agreed_to_are_warned_of(records: Records) -> No
     assert row["permissions"] == "skip" and row["warnings"] == []
 
 
-def test_described_and_broken_and_used_coders_are_told_too(records: Records) -> None:
+def test_described_broken_and_used_coders_are_listed(records: Records) -> None:
     program = install(records, "mycli", "echo mycli 0.1")
     settings(records, '[coders.mine]\nargv = ["mycli", "run"]')
     task = records.create("a task")
@@ -221,7 +221,7 @@ def test_described_and_broken_and_used_coders_are_told_too(records: Records) -> 
     assert "gone.module:Coder" in records.fleet.ok("coders")
 
 
-def test_what_the_last_run_of_a_coder_began_with_is_told(records: Records) -> None:
+def test_first_request_tokens_of_the_last_run_are_shown(records: Records) -> None:
     def run(first: int | None, **notes: Any) -> None:
         claim, begun = records.begin(records.create("a task"))
         folded = encode(({"first": first} if first else {}) | notes)
@@ -237,11 +237,11 @@ def test_what_the_last_run_of_a_coder_began_with_is_told(records: Records) -> No
     row = told(records)["demo"]
     assert (row["first_request_tokens"], row["running"]) == (777, 1)
     records.store.runs.end(live.replace(ended_at=records.store.now(), ending="failed", folded=encode({"first": 777})))
-    run(555_000, before={"input": 1})  # went on in a session: all that was said before is in it
+    run(555_000, before={"input": 1})  # a resumed session contains all earlier messages
     assert told(records)["demo"]["first_request_tokens"] is None
 
 
-def test_on_a_terminal_it_tells_how_far_it_is(records: Records) -> None:
+def test_progress_is_shown_on_a_terminal(records: Records) -> None:
     install(records, "claude", f"sleep 1; {VERSION}")
     install(records, "codex", VERSION)
     ours, theirs = pty.openpty()

@@ -11,7 +11,7 @@ from repositories import commit, make_repository, run_git
 
 @pytest.fixture
 def made(fleet: Program) -> Made:
-    """Two tasks that touched one file alike and one each alone."""
+    """Return two tasks that changed one common file and one separate file each."""
     found = Made(fleet.home, make_repository(fleet.cwd / "repo"))
     fleet.cwd = found.repo
     found.work("one", {"file1.txt": "42\n", "a.txt": "x\n"}, id="fleet-one", run={"cost_usd": 0.5})
@@ -19,7 +19,7 @@ def made(fleet: Program) -> Made:
     return found
 
 
-def test_files_sizes_and_findings_stand_side_by_side(fleet: Program, made: Made) -> None:
+def test_compare_shows_files_sizes_and_findings_side_by_side(fleet: Program, made: Made) -> None:
     out = fleet.ok("compare", "one", "fleet-two")
     rows = {line.split("  ")[0].strip(): line for line in out.splitlines()}
     assert "verified" in rows["finding"] and "failed_verify" in rows["finding"]
@@ -28,12 +28,12 @@ def test_files_sizes_and_findings_stand_side_by_side(fleet: Program, made: Made)
     assert "3 files changed" in out and "+43" not in out, "by file unless the lines are asked for"
 
 
-def test_the_lines_between_them_are_shown_on_demand(fleet: Program, made: Made) -> None:
+def test_compare_shows_the_lines_when_patch_is_passed(fleet: Program, made: Made) -> None:
     out = fleet.ok("compare", "one", "two", "--patch")
     assert "-42\n+43\n+43\n" in out
 
 
-def test_json_has_both_sides(fleet: Program, made: Made) -> None:
+def test_compare_json_has_both_sides(fleet: Program, made: Made) -> None:
     found = json.loads(fleet.ok("compare", "one", "two", "--json"))
     one, two = found["sides"]
     assert (one["finding"], one["files_alone"], one["cost_usd"]) == ("verified", ["a.txt"], 0.5)
@@ -45,7 +45,7 @@ def test_json_has_both_sides(fleet: Program, made: Made) -> None:
     assert found["files_both"] == ["file1.txt"] and one["tip"] == made.tip("one")
 
 
-def test_a_branch_that_no_task_has_can_be_held_against_one(fleet: Program, made: Made) -> None:
+def test_compare_accepts_a_branch_without_a_task(fleet: Program, made: Made) -> None:
     run_git(made.repo, "switch", "--quiet", "--create", "mine")
     commit(made.repo, "file1.txt", "42\n")
     commit(made.repo, "a.txt", "x\n")
@@ -56,7 +56,7 @@ def test_a_branch_that_no_task_has_can_be_held_against_one(fleet: Program, made:
     assert (found["difference"], found["sides"][1]["task"], found["sides"][1]["base"]) == ("", None, made.base)
 
 
-def test_what_does_not_mean_two_branches_is_refused(fleet: Program, made: Made) -> None:
+def test_compare_refuses_arguments_that_do_not_name_two_branches(fleet: Program, made: Made) -> None:
     for words in (("one", "one"), ("one", "nope"), ("o*", "one")):
         result = fleet("compare", *words)
         assert (result.code, result.out) in ((1, ""), (2, "")) and result.err.startswith("error: "), words

@@ -1,4 +1,4 @@
-"""Completion of command lines: by a real bash, and as zsh and fish ask for it."""
+"""Completion of command lines, by a real bash and as zsh and fish request it."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from program import Program
 
 __all__ = ["records"]
 
-# Calls the function as readline would, with the words after the dash-dash, and prints what it would offer.
+# Calls the completion function as readline does, with the words after the dash-dash, and prints the candidates.
 ASK = """
 source <(fleet completion bash)
 COMP_WORDS=("$@")
@@ -25,7 +25,7 @@ for each in "${COMPREPLY[@]}"; do printf '%s\\n' "$each"; done
 
 
 def offered(fleet: Program, *words: str, cwd: Path | None = None) -> list[str]:
-    """What bash offers for the last of these words."""
+    """Return the candidates of bash for the last of these words."""
     env = fleet.env | {"PATH": f"{Path(sys.executable).parent}:{fleet.env['PATH']}"}
     done = subprocess.run(
         ["bash", "--norc", "-c", ASK, "bash", *words], env=env, cwd=cwd or fleet.cwd, capture_output=True, timeout=60
@@ -36,7 +36,7 @@ def offered(fleet: Program, *words: str, cwd: Path | None = None) -> list[str]:
 
 
 def asked(fleet: Program, shell: str, line: str, word: str) -> list[str]:
-    """What fleet answers to the function of another shell; `word` is the last one, for fish, or its number."""
+    """Return fleet's answer to the function of another shell. `word` is the last word for fish, else its index."""
     done = fleet(COMP_WORDS=line, COMP_CWORD=word, _FLEET_COMPLETE=f"{shell}_complete")
     assert done.err == ""
     return done.out.splitlines()
@@ -44,7 +44,7 @@ def asked(fleet: Program, shell: str, line: str, word: str) -> list[str]:
 
 @pytest.fixture
 def work(records: Records) -> Records:
-    """A home with agents on branches of two repositories, and a task without a branch."""
+    """Return a home with agents on branches of two repositories, and a task without a branch."""
     here, there = str(records.fleet.cwd), str(records.fleet.user)
     for number, (branch, repo) in enumerate(
         [("fix-a", here), ("fix-b", here), ("feature/x", here), ("fix-there", there)], 1
@@ -71,7 +71,7 @@ def test_bash_completes_options_and_their_choices(fleet: Program) -> None:
     assert offered(fleet, "fleet", "completion", "") == ["bash", "zsh", "fish"]
 
 
-def test_bash_completes_the_verbs_of_bd_and_then_tasks(work: Records) -> None:
+def test_bash_completes_verbs_of_bd_and_then_tasks(work: Records) -> None:
     assert offered(work.fleet, "fleet", "bd", "cr") == ["create"]
     assert offered(work.fleet, "fleet", "bd", "label", "list") == ["list", "list-all"]
     assert offered(work.fleet, "fleet", "bd", "show", "fleet-p") == ["fleet-plain"]
@@ -81,7 +81,7 @@ def names(work: Records, incomplete: str, cwd: Path | None = None) -> list[str]:
     return offered(work.fleet, "fleet", "bd", "show", incomplete, cwd=cwd)
 
 
-def test_names_are_branches_of_the_repository_one_is_in_and_tasks(work: Records, tmp_path: Path) -> None:
+def test_names_are_tasks_and_branches_of_the_current_repository(work: Records, tmp_path: Path) -> None:
     deep = work.fleet.cwd / "a" / "b"
     deep.mkdir(parents=True)
     assert sorted(names(work, "fix-", cwd=deep)) == ["fix-a", "fix-b"]
@@ -101,20 +101,20 @@ def test_stopped_tasks_are_offered_only_to_those_who_retry(work: Records) -> Non
 @pytest.mark.parametrize(
     "branch", ["x;reboot", "$(touch pwned)", "`touch pwned`", "a b", "x|y", "x&y", "*", "-rf", "x'y"]
 )
-def test_a_name_that_a_shell_would_obey_is_not_offered(records: Records, branch: str) -> None:
+def test_branch_name_is_not_offered_when_a_shell_would_interpret_it(records: Records, branch: str) -> None:
     records.store.tasks.add(a_task(id="fleet-1", branch=branch, repo="", workspace="worktree"))
     assert names(records, "") == []
     assert not (records.fleet.cwd / "pwned").exists()
 
 
-def test_a_hostile_title_breaks_no_answer(records: Records) -> None:
+def test_hostile_title_breaks_no_completion(records: Records) -> None:
     records.store.tasks.add(a_task(id="fleet-1", title="one\nplain\nevil\n\x1b[2J," + "x" * 500))
     lines = asked(records.fleet, "zsh", "fleet bd show ", "3")
     assert lines[:2] == ["plain", "fleet-1"] and len(lines) == 3
     assert lines[2].startswith("one⏎plain") and len(lines[2]) <= 60 and "\x1b" not in lines[2]
 
 
-def test_zsh_and_fish_are_told_what_commands_do(fleet: Program) -> None:
+def test_zsh_and_fish_get_descriptions_of_commands(fleet: Program) -> None:
     lines = asked(fleet, "zsh", "fleet compl", "1")
     assert lines == ["plain", "completion", "print the script that completes command lines in a shell"]
     [line] = asked(fleet, "fish", "fleet compl", "compl")
@@ -122,7 +122,7 @@ def test_zsh_and_fish_are_told_what_commands_do(fleet: Program) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_script_serves_both_names_and_says_where_it_belongs(fleet: Program, shell: str) -> None:
+def test_every_script_serves_both_names_and_names_its_install_path(fleet: Program, shell: str) -> None:
     script = fleet.ok("completion", shell)
     assert script.startswith("# To have it in every new shell, put `") and f"completion {shell}" in script
     registered = {
@@ -134,23 +134,23 @@ def test_every_script_serves_both_names_and_says_where_it_belongs(fleet: Program
 
 
 @pytest.mark.parametrize("words", [["nonsense", ""], ["bd", "show", ""], ["kill", ""], ["init", "--nope", ""]])
-def test_where_nothing_can_be_offered_nothing_is_said(fleet: Program, words: list[str]) -> None:
+def test_completion_prints_nothing_when_it_has_no_candidates(fleet: Program, words: list[str]) -> None:
     assert offered(fleet, "fleet", *words) == []
 
 
-def test_a_broken_home_is_not_complained_about(records: Records) -> None:
+def test_completion_works_silently_when_the_home_is_broken(records: Records) -> None:
     Path(records.home.database).write_bytes(b"no database" * 1000)
     (records.fleet.home / "runtime.toml").write_text("= broken")
     assert names(records, "") == []
     assert offered(records.fleet, "fleet", "ini") == ["init"]
 
 
-def test_an_unknown_shell_is_refused_and_an_unknown_question_is_not_answered(fleet: Program) -> None:
+def test_unknown_shell_is_refused(fleet: Program) -> None:
     assert fleet("completion", "tcsh").code == 2
     assert asked(fleet, "tcsh", "fleet ", "1") == []
 
 
-def test_the_commands_are_offered_without_importing_them(fleet: Program) -> None:
+def test_command_completion_imports_no_command(fleet: Program) -> None:
     code = "import sys; from fleet.cli.main import call; call([]); print(*sys.modules, file=sys.stderr)"
     fleet.argv = [sys.executable, "-c", code]
     done = fleet(COMP_WORDS="fleet ", COMP_CWORD="1", _FLEET_COMPLETE="bash_complete")

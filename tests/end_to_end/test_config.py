@@ -1,4 +1,4 @@
-"""`fleet config`, as a user meets it."""
+"""`fleet config` as a user runs it."""
 
 import json
 import subprocess
@@ -13,21 +13,21 @@ from program import Program
 
 @pytest.fixture
 def made(fleet: Program) -> Program:
-    """The program with a home."""
+    """Return the program with a home."""
     fleet.furnish(("init",))
     return fleet
 
 
 @pytest.fixture
 def repo(made: Program) -> Path:
-    """A git repository in which the program runs."""
+    """Return a git repository in which the program runs."""
     subprocess.run(["git", "init", "-q", made.cwd], check=True, env=made.env)
     return made.cwd
 
 
 @pytest.fixture
 def editor(made: Program, tmp_path: Path) -> Callable[[str], None]:
-    """Makes `$EDITOR` a program that runs a shell line on the file it is given."""
+    """Return a function that sets `$EDITOR` to a program that runs a shell line on its file."""
 
     def use(line: str) -> None:
         script = tmp_path / "my editor"
@@ -42,7 +42,7 @@ def runtime(fleet: Program) -> str:
     return (fleet.home / "runtime.toml").read_text()
 
 
-def test_the_effective_settings_are_listed_with_their_origins(made: Program, repo: Path) -> None:
+def test_config_lists_effective_settings_with_their_origins(made: Program, repo: Path) -> None:
     (repo / ".fleet").mkdir()
     (repo / ".fleet" / "config.toml").write_text('coder = "codex"\n')
     deep = repo / "a" / "b"
@@ -55,7 +55,7 @@ def test_the_effective_settings_are_listed_with_their_origins(made: Program, rep
     assert rows["tmux.prefix"].split() == ["ai_", "default"]
 
 
-def test_the_listing_speaks_json(made: Program) -> None:
+def test_config_lists_settings_as_json(made: Program) -> None:
     listed = json.loads(made.ok("config", "--json"))
     assert listed["max_concurrent"] == {
         "value": 3,
@@ -66,11 +66,11 @@ def test_the_listing_speaks_json(made: Program) -> None:
     assert json.loads(made.ok("config", "get", "coder", "--json"))["value"] == "claude"
 
 
-def test_raw_is_the_file_byte_by_byte(made: Program) -> None:
+def test_config_show_raw_prints_the_file_unchanged(made: Program) -> None:
     assert made.ok("config", "show", "--raw") == runtime(made)
 
 
-def test_set_changes_values_and_keeps_comments(made: Program) -> None:
+def test_config_set_changes_values_and_keeps_comments(made: Program) -> None:
     before = runtime(made)
     made.ok("config", "set", "max_concurrent=5", "model=opus", "coders.codex.model=o3")
     after = runtime(made)
@@ -103,7 +103,9 @@ def test_set_changes_values_and_keeps_comments(made: Program) -> None:
         (["=1"], "is not a key"),
     ],
 )
-def test_a_bad_assignment_changes_nothing_at_all(made: Program, assignments: list[str], said: str) -> None:
+def test_config_set_changes_nothing_when_one_assignment_is_bad(
+    made: Program, assignments: list[str], said: str
+) -> None:
     before = runtime(made)
     result = made("config", "set", *assignments)
     assert (result.code, result.out) == (1, "")
@@ -112,13 +114,13 @@ def test_a_bad_assignment_changes_nothing_at_all(made: Program, assignments: lis
 
 
 @pytest.mark.parametrize("model", ['say "hi"', "it's", "a\\b", "$(touch x)", "ünï", "#x", "a=b", "]"])
-def test_odd_values_come_back_as_they_went_in(made: Program, model: str) -> None:
+def test_odd_values_survive_set_and_get(made: Program, model: str) -> None:
     made.ok("config", "set", f"model={model}")
     assert made.ok("config", "get", "model") == f"{model}\n"
     assert tomllib.loads(runtime(made))["model"] == model
 
 
-def test_values_are_read_by_the_type_of_their_key(made: Program, repo: Path) -> None:
+def test_values_are_parsed_by_the_type_of_their_key(made: Program, repo: Path) -> None:
     made.ok(
         "config",
         "set",
@@ -135,13 +137,13 @@ def test_values_are_read_by_the_type_of_their_key(made: Program, repo: Path) -> 
 
 
 @pytest.mark.parametrize("said", ["setup.commands=make a", "verify.command=make test", 'agent.env={A = "1"}'])
-def test_what_a_project_has_run_is_said_to_need_trust(made: Program, repo: Path, said: str) -> None:
+def test_config_set_says_that_project_commands_need_trust(made: Program, repo: Path, said: str) -> None:
     result = made("config", "set", "--project", said, "project.name=mine")
     assert result.code == 0 and "Updated" in result.out, result
     assert result.err == f"{said.partition('=')[0]} counts only once you have trusted it: `fleet trust`, here\n"
 
 
-def test_a_project_keeps_its_own_file_and_spelling(made: Program, repo: Path) -> None:
+def test_project_setting_goes_into_the_existing_file_and_spelling(made: Program, repo: Path) -> None:
     (repo / ".aifleet").mkdir()
     file = repo / ".aifleet" / "config.toml"
     file.write_text('# ours\n[agent]\ndefault = "claude" # for now\n')
@@ -152,12 +154,12 @@ def test_a_project_keeps_its_own_file_and_spelling(made: Program, repo: Path) ->
     assert not (repo / ".fleet").exists()
 
 
-def test_outside_of_a_project_there_is_no_project_file(made: Program) -> None:
+def test_project_setting_is_refused_outside_a_project(made: Program) -> None:
     result = made("config", "set", "--project", "coder=codex")
     assert result.code == 1 and "is not inside a project" in result.err
 
 
-def test_reading_without_a_home_says_how_to_make_one(fleet: Program) -> None:
+def test_reading_settings_names_fleet_init_when_no_home_exists(fleet: Program) -> None:
     for args in ([], ["show"], ["show", "--raw"], ["get", "coder"], ["validate"], ["-v"]):
         result = fleet("config", *args)
         assert (result.code, result.out) == (1, "")
@@ -165,7 +167,7 @@ def test_reading_without_a_home_says_how_to_make_one(fleet: Program) -> None:
     assert not fleet.home.exists()
 
 
-def test_setting_without_a_home_makes_it_and_says_so(fleet: Program) -> None:
+def test_config_set_creates_the_home_and_reports_it(fleet: Program) -> None:
     assert fleet("config", "set", "max_concurrent=0").code == 1
     assert not fleet.home.exists(), "a refused value makes nothing"
     result = fleet("config", "set", "max_concurrent=7")
@@ -173,7 +175,7 @@ def test_setting_without_a_home_makes_it_and_says_so(fleet: Program) -> None:
     assert fleet.ok("config", "get", "max_concurrent") == "7\n"
 
 
-def test_validate_lists_everything_that_is_wrong(made: Program, repo: Path) -> None:
+def test_validate_lists_every_fault(made: Program, repo: Path) -> None:
     assert made.ok("config", "validate") == f"{made.home}/runtime.toml: ok\n"
     (made.home / "runtime.toml").write_text("max_concurrent = 0\nmodle = 'x'\n")
     (repo / ".fleet").mkdir()
@@ -186,7 +188,7 @@ def test_validate_lists_everything_that_is_wrong(made: Program, repo: Path) -> N
         assert f"error: {repo}/.fleet/config.toml:1:9: invalid value" in result.err
 
 
-def test_validate_tells_what_has_no_effect(made: Program, repo: Path) -> None:
+def test_validate_reports_settings_without_effect(made: Program, repo: Path) -> None:
     for name in (".fleet", ".aifleet"):
         (repo / name).mkdir()
         (repo / name / "config.toml").write_text('coder = "codex"\npermissions = "skip"\n')
@@ -196,14 +198,14 @@ def test_validate_tells_what_has_no_effect(made: Program, repo: Path) -> None:
     assert "note: model = sonnet is not handed to codex" in out
 
 
-def test_validate_knows_the_coders(made: Program) -> None:
+def test_validate_refuses_an_unknown_coder(made: Program) -> None:
     (made.home / "runtime.toml").write_text('coder = "cluade"')
     result = made("config", "validate")
     assert result.code == 1 and "unknown coder 'cluade'" in result.err
 
 
 @pytest.mark.parametrize("data", [b"coder = ", b"\xff\xfe", b'model = "half', b"\0", b"coder = 'x'\r\x01"])
-def test_a_broken_file_never_breaks_the_program(made: Program, data: bytes) -> None:
+def test_broken_settings_file_never_crashes_the_program(made: Program, data: bytes) -> None:
     (made.home / "runtime.toml").write_bytes(data)
     for args in (["set", "coder=codex"], ["validate"]):
         result = made("config", *args)
@@ -216,28 +218,28 @@ def test_a_broken_file_never_breaks_the_program(made: Program, data: bytes) -> N
     assert made("config", "show", "--raw").code == 0
 
 
-def test_one_bad_key_does_not_stop_another_from_being_mended(made: Program) -> None:
+def test_one_bad_key_does_not_prevent_repairing_another(made: Program) -> None:
     (made.home / "runtime.toml").write_text("max_concurrent = 0\nfoo = 1\n")
     made.ok("config", "set", "max_concurrent=2")
     assert runtime(made) == "max_concurrent = 2\nfoo = 1\n"
 
 
 @pytest.mark.parametrize("text", ["[[coders]]\n", "coders = 3\n", "[coders]\ncodex = []\n"])
-def test_a_value_where_a_table_belongs_is_left_to_the_user(made: Program, text: str) -> None:
+def test_config_set_refuses_to_replace_a_value_by_a_table(made: Program, text: str) -> None:
     (made.home / "runtime.toml").write_text(text)
     result = made("config", "set", "coders.codex.model=o3")
     assert result.code == 1 and "is not a table" in result.err
     assert runtime(made) == text
 
 
-def test_edit_opens_runtime_toml_outside_of_a_project(made: Program, editor: Callable[[str], None]) -> None:
+def test_edit_opens_runtime_toml_outside_a_project(made: Program, editor: Callable[[str], None]) -> None:
     editor('echo "# seen" >> "$file"')
     for args in (["edit"], ["-e"], ["--edit"]):
         made.ok("config", *args)
     assert runtime(made).count("# seen") == 3
 
 
-def test_edit_opens_the_projects_file_inside_of_one(made: Program, repo: Path, editor: Callable[[str], None]) -> None:
+def test_edit_opens_the_project_file_inside_a_project(made: Program, repo: Path, editor: Callable[[str], None]) -> None:
     editor('echo "# seen" >> "$file"')
     made.ok("config", "edit", "--project")
     made.ok("config", "edit")
@@ -245,7 +247,7 @@ def test_edit_opens_the_projects_file_inside_of_one(made: Program, repo: Path, e
     assert "# seen" not in runtime(made)
 
 
-def test_an_edit_that_breaks_the_file_keeps_the_old_one_beside(made: Program, editor: Callable[[str], None]) -> None:
+def test_edit_keeps_a_backup_when_the_new_file_is_broken(made: Program, editor: Callable[[str], None]) -> None:
     before = runtime(made)
     editor('echo "coder = " > "$file"')
     result = made("config", "edit")
@@ -262,13 +264,13 @@ def test_an_edit_that_breaks_the_file_keeps_the_old_one_beside(made: Program, ed
         ("'half", "cannot understand the editor"),
     ],
 )
-def test_an_editor_that_fails_is_named(made: Program, command: str, said: str) -> None:
+def test_editor_that_fails_is_named(made: Program, command: str, said: str) -> None:
     result = made("config", "edit", VISUAL=command)
     assert result.code == 1 and said in result.err
 
 
 @pytest.mark.parametrize("variable", ["FLEET_DEBUG", "AI_FLEET_DEBUG"])
-def test_debugging_tells_which_file_was_read_and_who_won(made: Program, variable: str) -> None:
+def test_debugging_shows_the_files_read_and_the_origin_of_a_value(made: Program, variable: str) -> None:
     made.env |= {variable: "1", "FLEET_CODER": "codex"}
     result = made("config", "get", "coder")
     assert result.out == "codex\n"
@@ -276,7 +278,7 @@ def test_debugging_tells_which_file_was_read_and_who_won(made: Program, variable
     assert "debug: coder = 'codex' from FLEET_CODER" in result.err
 
 
-def test_changes_made_at_the_same_time_all_arrive(made: Program) -> None:
+def test_concurrent_changes_are_all_kept(made: Program) -> None:
     names = [f"c{number}" for number in range(8)]
     calls = [
         subprocess.Popen(
@@ -317,7 +319,7 @@ def test_accounts_are_listed_and_read_as_one_value(made: Program) -> None:
     assert listed[1] == {"name": "home", "coder": "claude", "config_dir": "~/.claude-home"}
 
 
-def test_accounts_are_changed_in_the_file_alone(made: Program) -> None:
+def test_accounts_can_only_be_changed_in_the_file(made: Program) -> None:
     (made.home / "runtime.toml").write_text(runtime(made) + ACCOUNTS)
     for text in ("accounts.0.name=x", "accounts=[]"):
         result = made("config", "set", text)
@@ -329,7 +331,7 @@ def test_accounts_are_changed_in_the_file_alone(made: Program) -> None:
     assert ['prices."gpt-5*".input', "1.25"] in [line.split() for line in made.ok("config").splitlines()]
 
 
-def test_validate_names_what_is_wrong_with_an_account_and_a_described_coder(made: Program) -> None:
+def test_validate_names_faults_of_accounts_and_described_coders(made: Program) -> None:
     good = runtime(made)
     for text, said in (
         ("[[accounts]]\nname = 'a'\ncoder = 'claude'\n" * 2, "accounts[2]: claude has an account 'a' already"),
@@ -342,7 +344,7 @@ def test_validate_names_what_is_wrong_with_an_account_and_a_described_coder(made
         assert result.code == 1 and said in result.err and "hint:" in result.err
 
 
-def test_a_coder_is_described_by_commands_alone(made: Program) -> None:
+def test_coder_can_be_described_by_commands_alone(made: Program) -> None:
     made.ok("config", "set", 'coders.mine.argv=["mycli", ["--model", "{model}"]]', "coders.mine.output.format=jsonl")
     made.ok("config", "set", 'coders.mine.output.success={type = "end"}', "coders.mine.output.text=message.text")
     made.ok("config", "set", "coder=mine")

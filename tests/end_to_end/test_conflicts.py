@@ -1,4 +1,5 @@
-"""The conflict radar: branches that collide are seen while their agents work, shown, and told of if that is wanted."""
+"""The conflict radar: fleet detects colliding branches while their agents work, shows them, and tells agents on
+request."""
 
 import json
 from pathlib import Path
@@ -20,13 +21,16 @@ LISTENING = "workers.steered:ListeningCoder"
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told."""
+    """Return fleet in a small repository, whose agents run the shell lines of their prompts."""
     use_shell_coder(at_home)
     return at_home
 
 
 def begin(home: Terminals, branch: str, *steps: str) -> str:
-    """A headless agent on a branch that does these and stays at work until `go` is there; its task."""
+    """Start a headless agent on a branch that runs these steps, then waits until the file `go` exists.
+
+    Return its task.
+    """
     go = home.fleet.user / "go"
     home.told("create", branch, "--headless", "--prompt", orders(*steps, f"until test -e {go}; do sleep 0.05; done"))
     (task,) = home.rows_of_branch(branch)
@@ -38,11 +42,11 @@ def changes(text: str, file: str = "file1.txt") -> tuple[str, str]:
 
 
 def collisions(home: Terminals) -> list[dict[str, Any]]:
-    """What the supervisor has seen, as the database has it."""
+    """Return the collisions that the supervisor recorded in the database."""
     return home.rows("select * from collisions order by task, other")
 
 
-def test_two_agents_that_collide_are_seen_at_work_and_shown_until_one_is_gone(home: Terminals) -> None:
+def test_collision_of_two_live_agents_is_shown_until_one_is_removed(home: Terminals) -> None:
     first = begin(home, "first", *changes("one way"))
     second = begin(home, "second", *changes("another"))
     third = begin(home, "third", *changes("elsewhere", "file2.txt"))
@@ -74,7 +78,7 @@ def test_two_agents_that_collide_are_seen_at_work_and_shown_until_one_is_gone(ho
     (home.fleet.user / "go").touch()
 
 
-def test_work_that_is_committed_for_agents_at_their_end_is_looked_at_too(home: Terminals) -> None:
+def test_work_that_fleet_commits_at_the_end_is_checked_for_collisions(home: Terminals) -> None:
     for branch in ("first", "second"):
         home.told("create", branch, "--headless", "--prompt", orders(f"echo {branch} > file1.txt"))
         (task,) = home.rows_of_branch(branch)
@@ -82,7 +86,7 @@ def test_work_that_is_committed_for_agents_at_their_end_is_looked_at_too(home: T
     wait_for(lambda: collisions(home), "a collision", home.describe)
 
 
-def test_conflicts_are_found_without_a_supervisor_and_of_the_right_repository(home: Terminals) -> None:
+def test_conflicts_are_found_without_a_supervisor_and_per_repository(home: Terminals) -> None:
     for branch in ("first", "second"):
         begin(home, branch)
     wait_for(lambda: len(home.worktrees()) == 2, "worktrees", home.describe)
@@ -104,7 +108,7 @@ def test_conflicts_are_found_without_a_supervisor_and_of_the_right_repository(ho
     assert home.told("conflicts") == []
 
 
-def test_the_later_agent_is_told_once_where_the_settings_say_so(at_home: Terminals) -> None:
+def test_later_agent_is_told_once_when_the_settings_say_so(at_home: Terminals) -> None:
     home, tests = at_home, Path(__file__).parent.parent
     home.fleet.env["PYTHONPATH"] = f"{tests}:{tests / 'workers'}"
     go = home.fleet.user / "go"
@@ -118,7 +122,7 @@ def test_the_later_agent_is_told_once_where_the_settings_say_so(at_home: Termina
         ids.append(str(task["id"]))
     for tree in sorted(home.worktrees()):
         commit(Path(tree), "file1.txt", f"{tree}\n")
-    home.fleet.ok("prompt", ids[0], "go on", "--wait=0")  # it does something, and what moved is looked at
+    home.fleet.ok("prompt", ids[0], "go on", "--wait=0")  # the agent acts, and fleet checks the moved branches
     wait_for(lambda: len(collisions(home)) == 3, "the look", home.describe)
     wait_for(lambda: [each for each in told(home) if each["delivered_at"]], "its arrival", home.describe)
     go.touch()
@@ -130,5 +134,5 @@ def test_the_later_agent_is_told_once_where_the_settings_say_so(at_home: Termina
 
 
 def told(home: Terminals) -> list[dict[str, Any]]:
-    """What agents were told by fleet itself."""
+    """Return the messages that fleet itself sent to agents."""
     return home.rows("select * from messages where author like 'fleet (%'")

@@ -1,6 +1,7 @@
-"""kill -9 of the supervisor, at random moments and at every step of a run: nothing lost, nothing twice, no orphans.
+"""SIGKILL of the supervisor at random moments and at every step of a run: nothing is lost, repeated or orphaned.
 
-The audit is written by the agents themselves; nothing of fleet is imported to judge it.
+
+The agents write the audit themselves; no code of fleet judges it.
 """
 
 import os
@@ -17,9 +18,9 @@ from supervised import Supervised, home, wait_for
 __all__ = ["home"]
 
 AGENTS, KILLS = 20, 24
-#: What a restart does not mend must not be mended by claims that run out meanwhile.
+#: Claims must not expire during the test and repair what a restart did not repair.
 UNHURRIED = "supervisor.claim_seconds=3600"
-#: (module, class, method): a supervisor is killed just before and just after each, in the order of a run.
+#: (module, class, method): the supervisor is killed just before and just after each, in the order of a run.
 STEPS = [
     ("fleet.store.sql.claims", "SqlClaims", "acquire"),
     ("fleet.store.sql.runs", "SqlRuns", "begin"),
@@ -43,7 +44,7 @@ def test_random_kills_lose_nothing_and_start_nothing_twice(home: Supervised, kil
     for number in range(kills):
         if open_tasks(home) < AGENTS:
             keys += more_work(home, chance)
-        if number % 2:  # the other ones die at any moment of their own start
+        if number % 2:  # the other kills hit any moment of the supervisor's own start
             # On a busy machine the first agents end before the last ones start.
             wait_for(
                 lambda: len(home.agents()) >= AGENTS - 1 or not open_tasks(home), f"{AGENTS} agents", home.describe
@@ -65,12 +66,12 @@ def open_tasks(home: Supervised) -> int:
 
 
 def more_work(home: Supervised, chance: random.Random) -> list[str]:
-    """Tasks for as many agents as there may be, and once more."""
+    """Create twice as many tasks as agents may run."""
     return home.create_many([f"ok seconds={chance.uniform(1, 8):.2f}" for _ in range(2 * AGENTS)])
 
 
 def ready_again(home: Supervised) -> None:
-    """Start a supervisor, and wait until it has taken over or given back every task that was held."""
+    """Start a supervisor, and wait until it has adopted or given back every task that was held."""
     held = {row["id"]: row["epoch"] for row in home.rows("select id, epoch from tasks where status = 'in_progress'")}
     home.spawn()
     marks = ",".join("?" * len(held))
@@ -80,7 +81,7 @@ def ready_again(home: Supervised) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step[1]}.{step[2]}")
-def test_a_kill_at_any_step_of_a_run_is_mended(home: Supervised, step: tuple[str, str, str], when: str) -> None:
+def test_kill_at_any_step_of_a_run_is_recovered(home: Supervised, step: tuple[str, str, str], when: str) -> None:
     home.set("supervisor.start_interval_seconds=0", UNHURRIED)
     keys = [home.create("ok seconds=1.2") for _ in range(3)]
     codes: list[int | None] = []
@@ -100,8 +101,8 @@ def test_a_kill_at_any_step_of_a_run_is_mended(home: Supervised, step: tuple[str
     check_lives(home, keys)
 
 
-def test_kills_before_an_agent_was_started_block_no_task(home: Supervised) -> None:
-    """However often it happens: no agent has vanished where there was none."""
+def test_repeated_kills_before_an_agent_started_block_no_task(home: Supervised) -> None:
+    """No agent counts as vanished if none was started, however often the supervisor is killed."""
     key = home.create("ok")
     home.fleet.env["CRASH"] = "fleet.launchers.starter:Starter:hand_over:before:1"
     for _ in range(6):
@@ -114,7 +115,7 @@ def test_kills_before_an_agent_was_started_block_no_task(home: Supervised) -> No
 
 
 def check_lives(home: Supervised, keys: list[str]) -> None:
-    """What the agents noted: one life per task, unless its run is known to have been lost; never two at once."""
+    """Check the agents' audit: one life per task unless its run was lost, and never two at once."""
     starts, ends = home.notes("start"), home.notes("end")
     runs_started = Counter(note[2] for note in starts)
     assert max(runs_started.values()) == 1, "an agent was started twice for one run"
@@ -143,6 +144,6 @@ def all_closed(home: Supervised, keys: list[str]) -> bool:
     return all(home.task(key)["status"] == "closed" for key in keys)
 
 
-def test_the_crash_hook_is_not_part_of_fleet() -> None:
+def test_crash_hook_is_not_part_of_fleet() -> None:
     source = Path(__file__).parents[2] / "src"
     assert not any("CRASH" in path.read_text() for path in source.rglob("*.py"))

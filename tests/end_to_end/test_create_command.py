@@ -1,4 +1,5 @@
-"""`fleet create`, `fanout` and `multi`: where an agent begins, who works, and what is refused before a task is made."""
+"""`fleet create`, `fanout` and `multi`: where an agent starts, which coder works, and what is refused before a task
+exists."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ argv = ["later-cli"]
 program = "later-cli"
 """
 
-#: Command lines that are wrong by themselves, and what is said of them.
+#: Command lines that are wrong in themselves, and parts of their error messages.
 WRONG = [
     (("fanout", "3", "x", "--agents", "shell:2", "-p", "work"), "--agents names 2 agents, and not 3"),
     (("fanout", "--agents", "shell:x", "-p", "work"), "is not understood"),
@@ -41,20 +42,20 @@ WRONG = [
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told."""
+    """Return fleet in a small repository, whose agents run the shell lines of their prompts."""
     use_shell_coder(at_home)
     return at_home
 
 
 def create(home: Terminals, branch: str, *steps: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A headless agent on a branch, at its end; what `create` said of it."""
+    """Create a headless agent on a branch and wait for its end. Return the answer of `create`."""
     made: dict[str, Any] = home.told("create", branch, "--headless", "--prompt", orders(*steps), *options)
     home.wait_status(made["task"], "closed", "blocked")
     return made
 
 
 def refused(home: Terminals, *words: str) -> Result:
-    """What a command says that makes no task."""
+    """Run a command that must fail without creating a task. Return its result."""
     before = home.rows("select id from tasks")
     result = home.fleet(*words)
     assert result.code and result.err.startswith("error: "), result
@@ -62,7 +63,7 @@ def refused(home: Terminals, *words: str) -> Result:
     return result
 
 
-def test_an_agent_begins_at_the_base_that_is_named(home: Terminals) -> None:
+def test_agent_starts_at_the_named_base(home: Terminals) -> None:
     base = run_git(home.repo, "rev-parse", "HEAD")
     commit(home.repo, "later.txt", "not there yet\n")
     run_git(home.repo, "tag", "old", base)
@@ -72,7 +73,7 @@ def test_an_agent_begins_at_the_base_that_is_named(home: Terminals) -> None:
     assert home.fleet.ok("diff", "work", "--name-only").split() == ["new.txt"]
 
 
-def test_a_branch_that_is_there_is_gone_on_with_and_said_to_be(home: Terminals) -> None:
+def test_create_continues_an_existing_branch_and_says_so(home: Terminals) -> None:
     run_git(home.repo, "branch", "work")
     commit(home.repo, "later.txt", "not on the branch\n")
     words = ("create", "work", "--headless", "--prompt", orders("test ! -e later.txt", "echo new > new.txt"))
@@ -83,7 +84,7 @@ def test_a_branch_that_is_there_is_gone_on_with_and_said_to_be(home: Terminals) 
     assert run_git(home.repo, "rev-parse", "work~") == run_git(home.repo, "rev-parse", "main~")
 
 
-def test_a_base_is_refused_for_a_branch_that_is_there(home: Terminals) -> None:
+def test_base_is_refused_when_the_branch_exists(home: Terminals) -> None:
     run_git(home.repo, "branch", "work")
     result = refused(home, "create", "work", "--headless", "--prompt", "work", "--base", "main")
     assert result.code == 2 and "branch 'work' is there already" in result.err and "leave --base out" in result.err
@@ -91,7 +92,9 @@ def test_a_base_is_refused_for_a_branch_that_is_there(home: Terminals) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(("there", "wanted"), [("fix-auth", "fix-auth/sub/x"), ("fix-auth/sub/x", "fix-auth")])
-def test_a_branch_in_the_way_of_another_is_named(home: Terminals, there: str, wanted: str, packed: bool) -> None:
+def test_create_names_the_branch_that_blocks_a_new_branch(
+    home: Terminals, there: str, wanted: str, packed: bool
+) -> None:
     run_git(home.repo, "branch", there)
     run_git(home.repo, "branch", "fix-auth2/sub")
     if packed:
@@ -100,12 +103,12 @@ def test_a_branch_in_the_way_of_another_is_named(home: Terminals, there: str, wa
     assert result.code == 2 and f"branch {there!r} is in the way of {wanted!r}" in result.err
 
 
-def test_branches_of_one_call_are_not_in_each_others_way(home: Terminals) -> None:
+def test_branches_of_one_call_may_not_block_each_other(home: Terminals) -> None:
     result = refused(home, "multi", "--headless", "a/b:work", "a:work")
     assert result.code == 2 and "branch 'a' is in the way of 'a/b'" in result.err
 
 
-def test_agents_are_spread_over_coders(home: Terminals) -> None:
+def test_fanout_spreads_agents_over_coders(home: Terminals) -> None:
     made = home.told("fanout", "--agents", "shell:2,demo:1", "jwt", "--headless", "--prompt", orders("true"))
     assert [(row["branch"], row["coder"]) for row in made] == [
         ("jwt-A1", "shell"),
@@ -122,13 +125,13 @@ def test_agents_are_spread_over_coders(home: Terminals) -> None:
     assert unnamed[0]["branch"].startswith("fanout-")
 
 
-def test_a_command_line_that_is_wrong_is_refused_with_2(home: Terminals) -> None:
+def test_wrong_command_line_exits_with_2(home: Terminals) -> None:
     for words, said in WRONG:
         result = refused(home, *words)
         assert (result.code, said in result.err) == (2, True), (words, result)
 
 
-def test_names_of_a_project_fit_its_pattern(home: Terminals) -> None:
+def test_branch_names_must_fit_the_projects_pattern(home: Terminals) -> None:
     write_project(home, '[project]\nbranch_pattern = ["feat/*", "fix-*"]\n')
     result = refused(home, "create", "other", "--headless", "--prompt", "work")
     assert result.code == 2 and "does not fit project.branch_pattern: feat/*, fix-*" in result.err
@@ -137,7 +140,7 @@ def test_names_of_a_project_fit_its_pattern(home: Terminals) -> None:
 
 
 @pytest.mark.parametrize("root", ["../trees", "~/trees", "{user}/trees"])
-def test_worktrees_lie_where_the_project_says(home: Terminals, root: str) -> None:
+def test_worktrees_are_in_the_projects_folder(home: Terminals, root: str) -> None:
     root = root.format(user=home.fleet.user)
     write_project(home, f'[project]\nworktree_root = "{root}"\n')
     home.fleet.ok("trust")
@@ -149,10 +152,10 @@ def test_worktrees_lie_where_the_project_says(home: Terminals, root: str) -> Non
     assert home.worktrees() == set() and not Path(made["worktree"]).exists()
 
 
-def test_a_coder_that_is_not_installed_is_told_at_once_and_its_task_waits(home: Terminals) -> None:
+def test_create_reports_a_missing_coder_at_once_and_its_task_waits(home: Terminals) -> None:
     settings = home.fleet.home / "runtime.toml"
     settings.write_text(settings.read_text() + LATER)
-    for number in (1, 2):  # the supervisor has tried it by the second time
+    for number in (1, 2):  # by the second time the supervisor has tried it
         result = home.fleet("create", f"work{number}", "--headless", "--prompt", "work", "-a", "later")
         assert result.code == 0, result
         assert "later is not installed: no program 'later-cli' is on the PATH" in result.out
@@ -163,7 +166,7 @@ def test_a_coder_that_is_not_installed_is_told_at_once_and_its_task_waits(home: 
     assert found["reason"] is None or "not installed" in found["reason"]
 
 
-def test_a_branch_whose_agent_is_gone_is_refused_with_what_to_do(home: Terminals) -> None:
+def test_create_names_the_next_command_when_the_branch_has_a_task(home: Terminals) -> None:
     again = ("create", "work", "--headless", "--prompt", "again")
     first = home.told("create", "work", "--headless", "--prompt", orders("sleep 300"))["task"]
     assert f"fleet attach {first}" in refused(home, *again).err

@@ -1,6 +1,7 @@
-"""kill -9 at random moments of `create` and `kill`, of the command or of the supervisor: nothing is unaccounted for.
+"""SIGKILL at random moments of `create` and `kill`, of command or supervisor: everything stays accounted for.
 
-What lies in git, in tmux, in the processes and on disk is compared with what the database says, from outside.
+
+The test compares git, tmux, processes and files with the database, from outside.
 """
 
 import fcntl
@@ -26,9 +27,9 @@ __all__ = ["home"]
 log = logging.getLogger(__name__)
 
 KILLS = 12
-#: About as long as a command takes.
+#: About the time that a command takes.
 LONGEST_SECONDS = 0.6
-#: Moments in which something is half done, as the database tells of them.
+#: Queries for moments when something is half done.
 HALF_DONE = {
     "create": "select 1 from workspaces where ready_at is null and removed_at is null",
     "kill": "select 1 from workspaces where removing_at is not null and removed_at is null",
@@ -36,7 +37,7 @@ HALF_DONE = {
 
 
 @pytest.mark.parametrize("kills", [KILLS, pytest.param(5 * KILLS, marks=pytest.mark.soak("kills"))])
-def test_random_kills_leave_nothing_unaccounted_for(home: Terminals, kills: int) -> None:
+def test_random_kills_leave_everything_accounted_for(home: Terminals, kills: int) -> None:
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)
     log.info("seed %s", home.seed)
@@ -51,7 +52,7 @@ def test_random_kills_leave_nothing_unaccounted_for(home: Terminals, kills: int)
     log.info("repair: %s", home.fleet("list", "--repair").err)
     come_right(home)
     assert home.fsck() == ""
-    # And all of it can be taken away.
+    # Everything can also be removed.
     home.told("create", "last", "--prompt", "work")
     home.wait_alive("last")
     home.fleet.ok("kill", "*", "--force", "--delete-branch")
@@ -60,8 +61,8 @@ def test_random_kills_leave_nothing_unaccounted_for(home: Terminals, kills: int)
 
 
 @pytest.mark.parametrize("word", HALF_DONE)
-def test_what_is_cut_short_in_the_middle_is_brought_in_line(home: Terminals, word: str) -> None:
-    """The supervisor makes worktrees, and `kill` itself removes them: each is killed while it does."""
+def test_create_and_kill_are_repaired_when_cut_short_in_the_middle(home: Terminals, word: str) -> None:
+    """The supervisor creates worktrees, and `kill` itself removes them: the test kills each at its work."""
     for number in range(20):
         name = f"cut-{number}"
         if word == "kill":
@@ -84,7 +85,7 @@ def test_what_is_cut_short_in_the_middle_is_brought_in_line(home: Terminals, wor
 
 
 def killed_midway(home: Terminals, chance: random.Random, words: list[str], *, of_supervisor: bool) -> None:
-    """Run a command, and kill it or the supervisor at some moment of it."""
+    """Run a command, and kill it or the supervisor at some moment."""
     process = spawn(home, *words)
     if chance.random() < 0.5:
         time.sleep(chance.uniform(0, LONGEST_SECONDS))
@@ -95,13 +96,13 @@ def killed_midway(home: Terminals, chance: random.Random, words: list[str], *, o
         os.kill(victim, signal.SIGKILL)
     try:
         process.wait(20)
-    except subprocess.TimeoutExpired:  # it waits for a supervisor that is no more
+    except subprocess.TimeoutExpired:  # the command waits for a supervisor that no longer exists
         process.kill()
         process.wait()
 
 
 def spawn(home: Terminals, *words: str) -> "subprocess.Popen[bytes]":
-    """Start a command and wait for nothing."""
+    """Start a command without waiting."""
     return subprocess.Popen(
         [*home.fleet.argv, *words],
         cwd=home.repo,
@@ -114,7 +115,7 @@ def spawn(home: Terminals, *words: str) -> "subprocess.Popen[bytes]":
 
 
 def reached(home: Terminals, process: "subprocess.Popen[bytes]", sql: str) -> bool:
-    """Wait for a moment that the database tells of, or for the command's end; whether the moment came."""
+    """Wait for a moment that the database shows, or for the command's end. Return True if the moment came."""
     with closing(sqlite3.connect(f"file:{home.fleet.home}/fleet.db?mode=ro", uri=True, timeout=30)) as database:
         while process.poll() is None:
             if database.execute(sql).fetchone():
@@ -124,7 +125,7 @@ def reached(home: Terminals, process: "subprocess.Popen[bytes]", sql: str) -> bo
 
 
 def supervisor(home: Terminals) -> int:
-    """The process of the supervisor; 0 when none runs. A number that is by now somebody else's is not his."""
+    """Return the process id of the supervisor, or 0 if none runs or another process has reused the id."""
     try:
         pid = int(json.loads((home.fleet.home / "supervisor.lock").read_text())["pid"])
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -134,7 +135,7 @@ def supervisor(home: Terminals) -> int:
 
 
 def settled(home: Terminals) -> None:
-    """Wait until whatever was to be started is started: one more agent, through a supervisor that lives."""
+    """Wait until all pending agents are started, by starting one more through a live supervisor."""
     home.fleet("kill", "settles", "--force", "--delete-branch")
     home.fleet.ok("create", "settles", "--prompt", "work")
     home.wait_alive("settles")
@@ -147,12 +148,12 @@ def settled(home: Terminals) -> None:
 
 
 def come_right(home: Terminals) -> None:
-    """Everything is accounted for, once what waits for its deletion is gone."""
+    """Wait until everything is accounted for, once pending deletions are done."""
     wait_for(lambda: not unaccounted(home), "all to be accounted for", lambda: str(unaccounted(home)), 20)
 
 
 def is_held(path: Path) -> bool:
-    """Whether it is a spare checkout, or one on its way out, that a living process has in its hands."""
+    """Return True if a live process holds this spare or outgoing checkout."""
     if not path.name.startswith(".gone-"):
         return False
     try:
@@ -169,7 +170,7 @@ def is_held(path: Path) -> bool:
 
 
 def unaccounted(home: Terminals) -> list[str]:
-    """What is there and unknown, and what is known and not there, in words."""
+    """Describe things that exist but are unknown, and things that are known but missing."""
     standing = home.rows("select * from workspaces where removed_at is null")
     paths = {str(row["path"]) for row in standing}
     live = home.rows(

@@ -1,4 +1,4 @@
-"""The database goes away while agents work: they stand still, nothing is lost or counted, and they go on."""
+"""The database is unreachable while agents work: they are frozen, nothing is lost or counted, and they resume."""
 
 import json
 import os
@@ -24,7 +24,7 @@ LEASE = 3
 
 
 class Shared(Supervised):
-    """A home whose queue is in a PostgreSQL server that can be stopped."""
+    """A home whose queue is in a PostgreSQL server that the test can stop."""
 
     def __init__(self, fleet: Program, server: Server) -> None:
         self.server, self.url = server, server.make_database()
@@ -38,7 +38,7 @@ class Shared(Supervised):
             return link.execute(sql.replace("?", "%s").encode(), values).fetchall()
 
     def states(self) -> list[str]:
-        """What the kernel says of each agent."""
+        """Return the kernel's process state of each agent."""
         found = []
         for pid in self.agents():
             try:
@@ -72,7 +72,10 @@ def ended(home: Shared, key: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def database_on_small_disk(url: str, place: Path) -> Iterator[Callable[[], Callable[[], None]]]:
-    """Keep a database on a disk of its own. Yields what fills the disk and returns what makes room again."""
+    """Keep a database on its own disk.
+
+    Yield a function that fills the disk and returns another that makes room again.
+    """
     name = conninfo_to_dict(url)["dbname"]
     with small_disk(place, "64m") as fill, ExitStack() as held:
         (place / "space").mkdir()
@@ -105,14 +108,14 @@ def database_on_small_disk(url: str, place: Path) -> Iterator[Callable[[], Calla
             link.execute("drop tablespace small")
 
 
-def test_an_outage_longer_than_a_lease_stops_agents_and_loses_nothing(home: Shared) -> None:
+def test_outage_longer_than_a_lease_freezes_agents_and_loses_nothing(home: Shared) -> None:
     home.set("watchdog.silence_seconds=6")
     keys = home.create_many([f"until file={home.go}"] * 2)
     home.start()
     home.wait_started(2)
     with stopped(home.server):
         home.wait_frozen(2)
-        time.sleep(2 * LEASE + 0.5)  # until every claim has expired, and every watchdog would bark
+        time.sleep(2 * LEASE + 0.5)  # until every claim has expired and every watchdog would fire
         assert home.states() == ["T", "T"]
         home.go.touch()
     home.wait_all(keys, "closed")
@@ -123,7 +126,7 @@ def test_an_outage_longer_than_a_lease_stops_agents_and_loses_nothing(home: Shar
     assert len(home.notes("start")) == 2
 
 
-def test_a_run_that_ends_while_the_database_is_away_is_settled_when_it_is_back(home: Shared) -> None:
+def test_run_that_ends_during_an_outage_is_settled_after_it(home: Shared) -> None:
     home.set("supervisor.claim_seconds=5")
     key = home.create(f"until file={home.go}")
     home.start()
@@ -136,8 +139,8 @@ def test_a_run_that_ends_while_the_database_is_away_is_settled_when_it_is_back(h
     assert ended(home, key) == [(1, 1, "finished")]
 
 
-def test_what_is_known_of_a_run_is_gathered_whole_though_the_database_is_away(home: Shared, tmp_path: Path) -> None:
-    home.set("supervisor.claim_seconds=10")  # it must not be frozen before it ends
+def test_run_record_is_complete_when_the_run_ended_during_an_outage(home: Shared, tmp_path: Path) -> None:
+    home.set("supervisor.claim_seconds=10")  # the agent must not be frozen before it ends
     repository = make_repository(tmp_path / "repository")
     made = home.fleet.ok(
         "bd", "create", "w", "-d", "do: write seconds=1", "--workspace=worktree", "--json", cwd=repository
@@ -154,7 +157,7 @@ def test_what_is_known_of_a_run_is_gathered_whole_though_the_database_is_away(ho
     assert run["leftover"] and "not concluded" not in run["flags"]
 
 
-def test_who_lost_its_supervisor_stands_still_and_goes_on_with_the_next(home: Shared) -> None:
+def test_agent_without_a_supervisor_is_frozen_and_resumes_with_the_next(home: Shared) -> None:
     key = home.create(f"until file={home.go}")
     home.start()
     home.wait_started(1)
@@ -167,7 +170,7 @@ def test_who_lost_its_supervisor_stands_still_and_goes_on_with_the_next(home: Sh
     assert len(home.notes("start")) == 1
 
 
-def test_a_supervisor_that_starts_without_the_database_waits_for_it(home: Shared) -> None:
+def test_supervisor_that_starts_during_an_outage_waits_for_the_database(home: Shared) -> None:
     key = home.create(f"until file={home.go}")
     home.start()
     home.wait_started(1)
@@ -207,7 +210,7 @@ def test_runs_are_settled_and_uncounted_when_the_disk_of_the_database_has_room_a
         home.stop()
 
 
-def test_a_supervisor_can_be_stopped_while_the_database_is_away(home: Shared) -> None:
+def test_supervisor_can_be_stopped_during_an_outage(home: Shared) -> None:
     key = home.create(f"until file={home.go}")
     home.start()
     home.wait_started(1)
@@ -222,7 +225,7 @@ def test_a_supervisor_can_be_stopped_while_the_database_is_away(home: Shared) ->
     assert len(home.notes("start")) == 1
 
 
-def test_who_is_alone_with_its_queue_is_never_frozen(fleet: Program) -> None:
+def test_agent_of_a_local_queue_is_never_frozen(fleet: Program) -> None:
     home = Supervised(fleet)
     home.set("supervisor.claim_seconds=3")
     key = home.create(f"until file={home.go}")

@@ -1,4 +1,4 @@
-"""The demo agent as a real process, on a task of a real queue, in each of the ways it can be steered."""
+"""The demo agent as a real process, on a task of a real queue, in each way that it can be steered."""
 
 import json
 import signal
@@ -26,7 +26,7 @@ from program import Program
 
 
 class Ended:
-    """One run of the agent: its exit code and what its coder makes of its output."""
+    """One run of the agent: its exit code and the events that its coder parses from its output."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
@@ -37,7 +37,7 @@ class Ended:
 
 
 class Desk:
-    """A home, a claimed task, and the agent that works on it."""
+    """A home, a claimed task, and the agent that works on the task."""
 
     def __init__(self, fleet: Program, description: str) -> None:
         fleet.furnish(("init", "--permissions", "user"))
@@ -100,7 +100,7 @@ def steered(words: str) -> pytest.MarkDecorator:
 
 
 @steered("")
-def test_it_works_like_an_agent_and_hands_in(desk: Desk) -> None:
+def test_demo_agent_works_like_an_agent_and_hands_in(desk: Desk) -> None:
     ended = desk.run(model="demo-9")
     assert ended.code == 0, ended.err
     assert ended.events[0].kind == Kind.SESSION_STARTED
@@ -121,14 +121,14 @@ def test_it_works_like_an_agent_and_hands_in(desk: Desk) -> None:
 
 
 @steered("demo: steps=5 pause=0 lines=300")
-def test_it_takes_as_many_steps_and_prints_as_many_lines_as_it_is_told(desk: Desk) -> None:
+def test_demo_agent_takes_the_given_steps_and_prints_the_given_lines(desk: Desk) -> None:
     ended = desk.run()
     assert len(ended.of(Kind.USAGE)) == 5
     assert [event.text for event in ended.of(Kind.TEXT) if event.text.startswith("line ")][-1] == "line 300"
 
 
 @steered("demo: pause=0 fail=2")
-def test_it_fails_as_often_as_it_is_told(desk: Desk) -> None:
+def test_demo_agent_fails_as_often_as_told(desk: Desk) -> None:
     for _ in range(2):
         ended = desk.run()
         assert (ended.code, ended.events[-1].ok) == (1, False)
@@ -140,7 +140,7 @@ def test_it_fails_as_often_as_it_is_told(desk: Desk) -> None:
 
 
 @steered('demo: pause=0 ask="Which colour, dear?"')
-def test_it_asks_and_goes_on_once_there_is_an_answer(desk: Desk) -> None:
+def test_demo_agent_asks_and_continues_after_the_answer(desk: Desk) -> None:
     for _ in range(2):
         assert desk.run().code == 0
         assert desk.folder.open_questions()[0] == ["Which colour, dear?\n\nThe demo agent was told to ask this."]
@@ -155,7 +155,7 @@ def test_it_asks_and_goes_on_once_there_is_an_answer(desk: Desk) -> None:
 
 
 @steered("demo: pause=0 limit=2")
-def test_it_meets_a_limit_until_the_limit_ends(desk: Desk) -> None:
+def test_demo_agent_meets_a_limit_until_the_limit_ends(desk: Desk) -> None:
     ended = desk.run()
     (limited,) = ended.of(Kind.LIMIT)
     assert (ended.code, ended.events[-1].ok) == (1, False)
@@ -167,33 +167,33 @@ def test_it_meets_a_limit_until_the_limit_ends(desk: Desk) -> None:
 
 
 @steered("demo: pause=0 context=95")
-def test_it_reports_its_context_as_full_as_it_is_told(desk: Desk) -> None:
+def test_demo_agent_reports_the_given_context_size(desk: Desk) -> None:
     assert {(event.context, event.window) for event in desk.run().of(Kind.USAGE)} == {(190_000, 200_000)}
 
 
 @steered("demo: pause=0 exit=3")
-def test_it_ends_badly_when_told(desk: Desk) -> None:
+def test_demo_agent_exits_with_the_given_code(desk: Desk) -> None:
     ended = desk.run()
     assert (ended.code, ended.of(Kind.RESULT)) == (3, [])
     assert "ends badly" in ended.err
 
 
 @steered("demo: pause=0 noclose")
-def test_it_leaves_the_task_unclosed_when_told(desk: Desk) -> None:
+def test_demo_agent_leaves_the_task_unclosed_when_told(desk: Desk) -> None:
     assert desk.run().code == 0
     assert desk.task.handed_in_at is None
     assert desk.folder.result_json() is not None
 
 
 @steered("demo: idle")
-def test_it_says_it_is_done_having_done_nothing_when_told(desk: Desk) -> None:
+def test_demo_agent_claims_success_without_work_when_told(desk: Desk) -> None:
     ended = desk.run()
     assert (ended.code, ended.events[-1].ok, ended.of(Kind.TOOL_USE)) == (0, True, [])
     assert desk.folder.result_json() is None
 
 
 @steered("demo: pause=0 silent=1.5")
-def test_it_is_silent_in_the_middle_when_told(desk: Desk) -> None:
+def test_demo_agent_is_silent_for_a_while_when_told(desk: Desk) -> None:
     began = time.monotonic()
     assert desk.run().code == 0
     assert time.monotonic() - began > 1.5
@@ -206,7 +206,7 @@ def test_it_is_silent_in_the_middle_when_told(desk: Desk) -> None:
     indirect=["desk"],
     ids=["start", "middle", "result"],
 )
-def test_it_hangs_where_it_is_told_and_stops_when_asked(desk: Desk, last: str | None, number: int) -> None:
+def test_demo_agent_hangs_at_the_given_point_and_stops_on_a_signal(desk: Desk, last: str | None, number: int) -> None:
     agent = desk.start()
     assert agent.stdout
     seen = ""
@@ -223,24 +223,24 @@ def test_it_hangs_where_it_is_told_and_stops_when_asked(desk: Desk, last: str | 
 
 
 @steered('demo: steps=x ask="unended pause=-5')
-def test_steering_that_makes_no_sense_harms_nothing(desk: Desk) -> None:
+def test_demo_agent_ignores_steering_that_makes_no_sense(desk: Desk) -> None:
     assert desk.run().code == 0
 
 
 @steered("demo: pause=0")
-def test_it_goes_on_in_a_session(desk: Desk) -> None:
+def test_demo_agent_resumes_a_session(desk: Desk) -> None:
     assert desk.run(session="demo-earlier").events[0].session == "demo-earlier"
 
 
 @steered("demo: pause=0")
-def test_without_bd_on_the_path_it_says_so_and_ends(desk: Desk) -> None:
+def test_demo_agent_reports_a_missing_bd_and_ends(desk: Desk) -> None:
     desk.env["PATH"] = "/nonexistent"
     ended = desk.run()
     assert (ended.of(Kind.TOOL_RESULT)[-1].tool, ended.of(Kind.TOOL_RESULT)[-1].ok) == ("bd", False)
     assert ended.events[-1].kind == Kind.RESULT
 
 
-def test_the_agent_needs_the_standard_library_alone(tmp_path: Path) -> None:
+def test_demo_agent_imports_only_the_standard_library(tmp_path: Path) -> None:
     look = "import sys; import fleet.coders.demo_agent; print(*[m for m in sys.modules if m in " + repr(
         ("subprocess", "msgspec", "click", "apsw", "asyncio", "typing")
     )

@@ -1,4 +1,4 @@
-"""`fleet demo`: the whole system at work, with real agents, and nothing left behind."""
+"""`fleet demo`: the whole system at work with real agents, and nothing remains."""
 
 import re
 import signal
@@ -8,7 +8,7 @@ from live_runs import in_background, next_line
 from program import Program
 
 
-def test_all_of_it_goes_well_and_is_cleared_away(fleet: Program, tmp_path: Path) -> None:
+def test_demo_succeeds_and_cleans_up(fleet: Program, tmp_path: Path) -> None:
     done = fleet("demo", TMPDIR=str(tmp_path))
     assert done.code == 0, done
     assert "12 of 12 tasks closed by 14 runs" in done.out
@@ -18,7 +18,7 @@ def test_all_of_it_goes_well_and_is_cleared_away(fleet: Program, tmp_path: Path)
     assert not list(tmp_path.glob("fleet-demo-*")) and not fleet.home.exists()
 
 
-def test_interrupted_it_ends_its_supervisor_and_clears_away(fleet: Program, tmp_path: Path) -> None:
+def test_demo_stops_its_supervisor_and_cleans_up_when_interrupted(fleet: Program, tmp_path: Path) -> None:
     with in_background(fleet, "demo", TMPDIR=str(tmp_path)) as running:
         assert "in_progress" in next_line(running.stdout)
         (folder,) = tmp_path.glob("fleet-demo-*")

@@ -1,4 +1,4 @@
-"""A disk that takes nothing more means "not now": no task is blamed, no run cut short, and work resumes with room."""
+"""A disk without room means "not now": no task is blamed, no run is cut short, and work resumes with room."""
 
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ from terminals import home as at_home
 __all__ = ["at_home"]
 
 MEGABYTES = {"home": 24, "tasks": 4, "worktrees": 4, "repo": 8}
-#: Where agents and the database hold files open, the kernel lets nobody turn a disk read-only.
+#: The kernel refuses to turn a disk read-only while agents and the database hold files open on it.
 FAULTS = [(place, fault) for place in MEGABYTES for fault in ("full", "inodes")]
 FAULTS += [(place, "read-only") for place in ("worktrees", "repo")]
 FAULTS += [(place, "quota") for place in ("worktrees", "repo")]
@@ -26,19 +26,19 @@ FAULTS += [(place, "quota") for place in ("worktrees", "repo")]
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told, one after the other."""
+    """Return fleet in a small repository, whose agents run the shell lines of their prompts one after the other."""
     use_shell_coder(at_home)
     at_home.set("limits.retry_limit=2", "max_concurrent=1")
     return at_home
 
 
 def place_of(home: Terminals, name: str) -> Path:
-    """The folder that has a disk of its own."""
+    """Return the folder that has its own disk."""
     return {"home": home.fleet.home, "repo": home.repo}.get(name, home.fleet.home / name)
 
 
 def cause(fault: str, place: Path) -> Callable[[], None]:
-    """Have a disk take nothing more; what ends that."""
+    """Make a disk refuse writes. Return a function that ends the fault."""
     if fault == "full":
         return fill(place / "filler").unlink
     if fault == "inodes":
@@ -52,12 +52,12 @@ def cause(fault: str, place: Path) -> Callable[[], None]:
 
 
 def remount(place: Path, how: str) -> None:
-    """Turn a disk read-only, or back."""
+    """Remount a disk read-only or writable."""
     subprocess.run(["mount", "-o", f"remount,{how}", str(place)], check=True)
 
 
 def limit_quota(place: Path, limit: str) -> None:
-    """Set how much may be written to a disk in all."""
+    """Set a limit for all data written to a disk."""
     subprocess.run(["btrfs", "qgroup", "limit", limit, str(place)], check=True)
 
 
@@ -86,7 +86,7 @@ def test_work_resumes_uncounted_when_a_disk_has_room_again(home: Terminals, name
         wait_for(lambda: not home.agents(), "the agent to end", home.describe)
         time.sleep(4)  # longer than it takes to settle a run and to try the next
         end()
-        home.wait_all(keys, "closed")  # a task that was blocked meanwhile would stay so
+        home.wait_all(keys, "closed")  # a task that was blocked meanwhile would stay blocked
         assert [home.task(key)["failures"] for key in keys] == [0, 0], [home.runs(key) for key in keys]
         assert home.runs(keys[0])[-1]["ending"] == "finished" and home.runs(keys[1])[-1]["ending"] == "finished"
         flags = [flag for key in keys for run in home.told("runs", key) for flag in run["flags"]]
@@ -95,7 +95,7 @@ def test_work_resumes_uncounted_when_a_disk_has_room_again(home: Terminals, name
         home.fleet.ok("run", "stop")
 
 
-def test_tasks_are_finished_after_a_restart_when_the_home_was_over_its_quota(home: Terminals) -> None:
+def test_tasks_finish_after_a_restart_when_the_home_was_over_its_quota(home: Terminals) -> None:
     go = home.fleet.user / "go"
     with disk_with_quotas(home.fleet.home, home.fleet.user / "disk"):
         wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
@@ -109,13 +109,13 @@ def test_tasks_are_finished_after_a_restart_when_the_home_was_over_its_quota(hom
         wait_for(lambda: not home.agents(), "the agent to end", home.describe)
         time.sleep(4)  # longer than it takes to settle a run and to try the next
         end()
-        home.fleet.ok("run", "start")  # where writing copies, SQLite's shared memory needs room: SIGBUS ends programs
+        home.fleet.ok("run", "start")  # if writing copies, SQLite's shared memory needs room: SIGBUS ends programs
         home.wait_all([first["task"], second["task"]], "closed")
         assert run_git(home.repo, "show", "work:new.txt") == run_git(home.repo, "show", "next:new.txt") == "done"
         home.fleet.ok("run", "stop")
 
 
-def test_an_agent_is_not_to_blame_when_it_fails_on_a_full_disk(home: Terminals) -> None:
+def test_task_is_not_counted_as_failed_when_its_agent_fails_on_a_full_disk(home: Terminals) -> None:
     home.set("limits.retry_limit=1")
     go = home.fleet.user / "go"
     with small_disk(home.fleet.home / "worktrees", "4m"):
@@ -133,7 +133,7 @@ def test_an_agent_is_not_to_blame_when_it_fails_on_a_full_disk(home: Terminals) 
         home.fleet.ok("run", "stop")
 
 
-def test_run_is_repeated_when_its_agent_ends_well_and_could_write_nothing(home: Terminals) -> None:
+def test_run_is_repeated_when_its_agent_succeeds_on_a_full_disk(home: Terminals) -> None:
     go = home.fleet.user / "go"
     with small_disk(home.fleet.home / "worktrees", "4m"):
         wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
@@ -163,7 +163,7 @@ def test_command_names_the_disk_when_the_home_is_read_only(home: Terminals) -> N
 
 
 def test_backup_is_made_when_the_disk_of_the_home_is_full(home: Terminals) -> None:
-    """It is needed most then; what it needs on the way is beside its file."""
+    """A full disk is when a backup is needed most; temporary files are beside the backup."""
     with small_disk(home.fleet.home, "24m") as fill_up:
         home.start()
         task = home.told("bd", "create", "kept")["id"]

@@ -1,4 +1,4 @@
-"""`fleet doctor`: each thing that can be wrong is found, and told with its remedy."""
+"""`fleet doctor`: finds each fault and prints a remedy."""
 
 import json
 import os
@@ -16,7 +16,7 @@ __all__ = ["records"]
 
 
 def found(fleet: Program, name: str, code: int | None = None) -> dict[str, str]:
-    """What doctor says about one thing: the worst of it."""
+    """Return the worst check of this name."""
     done = fleet("doctor", "--json")
     checks = [check for check in json.loads(done.out) if check["name"] == name]
     assert code is None or done.code == code, done
@@ -29,7 +29,7 @@ def healthy(records: Records) -> None:
     records.fleet.ok("config", "set", "coder=demo")
 
 
-def test_a_healthy_home_has_nothing_wrong(records: Records) -> None:
+def test_doctor_finds_nothing_wrong_in_a_healthy_home(records: Records) -> None:
     healthy(records)
     done = records.fleet("doctor")
     assert done.code == 0 and done.err == "nothing is wrong\n"
@@ -38,27 +38,27 @@ def test_a_healthy_home_has_nothing_wrong(records: Records) -> None:
         assert f"✓ {name}: " in done.out
 
 
-def test_without_a_home_it_says_how_to_make_one(fleet: Program) -> None:
+def test_doctor_names_fleet_init_when_no_home_exists(fleet: Program) -> None:
     done = fleet("doctor")
     assert done.code == 1 and "there is no fleet home" in done.out and "fleet init" in done.out
 
 
-def test_a_coder_that_is_not_there(records: Records) -> None:
+def test_doctor_reports_a_missing_coder(records: Records) -> None:
     records.fleet.ok("config", "set", "coder=nowhere.at_all:Coder")
     assert found(records.fleet, "coder", 1)["state"] == "wrong"
 
 
-def test_broken_settings(records: Records) -> None:
+def test_doctor_reports_broken_settings(records: Records) -> None:
     (records.fleet.home / "runtime.toml").write_text("max_concurrent = 'many'\n")
     assert "max_concurrent" in found(records.fleet, "settings", 1)["fact"]
 
 
-def test_a_damaged_database(records: Records) -> None:
+def test_doctor_reports_a_damaged_database(records: Records) -> None:
     healthy(records)
     with records.store.atomic():
         for _ in range(50):
             records.store.tasks.add(a_task())
-    records.store.close()  # the last one out writes the log into the file
+    records.store.close()  # the last connection writes the log into the file
     path = records.fleet.home / "fleet.db"
     data = bytearray(path.read_bytes())
     data[8192:16384] = b"\xff" * 8192
@@ -66,26 +66,26 @@ def test_a_damaged_database(records: Records) -> None:
     assert "restore" in found(records.fleet, "integrity", 1)["remedy"]
 
 
-def test_a_home_others_can_read(records: Records) -> None:
+def test_doctor_reports_a_home_that_others_can_read(records: Records) -> None:
     records.fleet.home.chmod(0o755)
     assert "chmod 700" in found(records.fleet, "home")["remedy"]
     records.fleet.home.chmod(0o777)
     assert found(records.fleet, "home", 1)["state"] == "wrong"
 
 
-def test_floors_of_disk_and_memory(records: Records) -> None:
+def test_doctor_reports_low_disk_and_memory(records: Records) -> None:
     records.fleet.ok(
         "config", "set", "supervisor.min_free_disk_mb=999999999", "supervisor.min_free_memory_mb=999999999"
     )
     assert found(records.fleet, "disk", 1)["state"] == found(records.fleet, "memory", 1)["state"] == "wrong"
 
 
-def test_no_git(records: Records) -> None:
+def test_doctor_reports_a_missing_git(records: Records) -> None:
     records.fleet.env["PATH"] = ""
     assert found(records.fleet, "git", 1)["remedy"] == "install git."
 
 
-def test_tmux_is_told_with_its_version_and_missed_where_it_is_not(records: Records) -> None:
+def test_doctor_shows_the_version_of_tmux_or_warns_when_it_is_missing(records: Records) -> None:
     healthy(records)
     told = found(records.fleet, "tmux", 0)
     assert told["state"] == "ok" and re.fullmatch(r"tmux [0-9a-z.-]+", told["fact"])
@@ -97,7 +97,7 @@ def test_tmux_is_told_with_its_version_and_missed_where_it_is_not(records: Recor
     assert told["state"] == "warning" and "run headless" in told["fact"] and "install tmux" in told["remedy"]
 
 
-def test_of_two_project_files_the_one_that_counts_is_named(records: Records) -> None:
+def test_doctor_names_the_project_file_that_counts_when_there_are_two(records: Records) -> None:
     healthy(records)
     project = make_repository(records.fleet.user / "project")
     for name in (".fleet", ".aifleet"):
@@ -107,7 +107,7 @@ def test_of_two_project_files_the_one_that_counts_is_named(records: Records) -> 
     assert f"{project}/.aifleet/config.toml is ignored: {project}/.fleet/config.toml counts" in done.out
 
 
-def test_claims_that_ran_out_and_work_without_an_agent(records: Records) -> None:
+def test_doctor_reports_expired_claims_and_tasks_without_an_agent(records: Records) -> None:
     healthy(records)
     expired, idle = records.create("expired"), records.create("idle")
     records.claim(expired)
@@ -121,13 +121,13 @@ def test_claims_that_ran_out_and_work_without_an_agent(records: Records) -> None
     assert f"expired: {expired}" in done.out and f"in progress without a live run: {idle}" in done.out
 
 
-def test_ready_work_and_no_supervisor(records: Records) -> None:
+def test_doctor_reports_ready_tasks_without_a_supervisor(records: Records) -> None:
     healthy(records)
     records.create("a task")
     assert "fleet run start" in found(records.fleet, "queue", 1)["remedy"]
 
 
-def test_a_supervisor_that_died_and_one_that_lives(records: Records) -> None:
+def test_doctor_shows_whether_the_supervisor_died_or_lives(records: Records) -> None:
     healthy(records)
     assert found(records.fleet, "supervisor")["fact"] == "none runs"
     (records.fleet.home / "supervisor.lock").write_text('{"pid": 4194305, "since": "yesterday"}')
@@ -136,6 +136,6 @@ def test_a_supervisor_that_died_and_one_that_lives(records: Records) -> None:
     single.take()
     try:
         assert found(records.fleet, "supervisor")["fact"].startswith(f"pid {os.getpid()}")
-        assert found(records.fleet, "wake pipe", 1)["state"] == "wrong"  # nobody made it
+        assert found(records.fleet, "wake pipe", 1)["state"] == "wrong"  # nothing created the pipe
     finally:
         single.release()

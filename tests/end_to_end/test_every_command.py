@@ -1,4 +1,4 @@
-"""Every command, and every verb of `bd`, started as a process of its own; the other tests fork theirs."""
+"""Every command, and every verb of `bd`, started as a new process; the other tests fork theirs."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from fleet.cli.main import COMMANDS
 from program import Program
 from repositories import make_repository
 
-#: What a user types, in an order that works. A line may begin with its exit code; {a} and {b} are queued tasks.
+#: Commands in an order that works. A line may begin with its exit code; {a} and {b} are queued tasks.
 TYPED = """
 init --permissions user
 config set coder=demo supervisor.min_free_disk_mb=1 supervisor.min_free_memory_mb=1
@@ -61,7 +61,7 @@ completion bash
 mcp --help
 demo --help
 """
-#: Flags that a verb needs, and what comes after it; {a} to {d} are tasks.
+#: Arguments that a verb needs; {a} to {d} are tasks.
 WORDS = {
     "create": "more",
     "q": "more",
@@ -103,7 +103,7 @@ WORDS = {
 
 @pytest.fixture
 def typed(fleet: Program) -> Iterator[Program]:
-    """A program that is never forked, in a repository."""
+    """Yield a program that is never forked, in a repository."""
     fleet.cwd = make_repository(fleet.cwd.parent / "repo")
     fleet.forks = False
     yield fleet

@@ -1,4 +1,4 @@
-"""Commands that stop, remove, merge or close: they reach what was named, and nothing that only looks like it."""
+"""Commands that stop, remove, merge or close: they reach exactly the named tasks."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ __all__ = ["records"]
 
 
 class Shop:
-    """Two repositories with branches of the same kind, and queue tasks of a plain directory."""
+    """Two repositories with similar branches, and a queue task of a plain directory."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -30,7 +30,7 @@ class Shop:
         return key
 
     def open(self) -> set[str]:
-        """The tasks that nothing was done to."""
+        """Return the tasks that are still open."""
         return {task.id for task in self.records.store.tasks.find(Filter(), sort="id") if task.status == "open"}
 
     @property
@@ -52,7 +52,7 @@ def test_kill_spares_other_repositories_and_queue_tasks_when_a_glob_fits_their_i
     "words", [["kill"], ["kill", "-f"], ["done"], ["merge"], ["pr"], ["bd", "close"], ["bd", "delete"]]
 )
 def test_command_refuses_a_part_of_an_id_when_it_ends_work(shop: Shop, words: list[str]) -> None:
-    for part in ("ef", "xefz"):  # the second one is all of it but the prefix
+    for part in ("ef", "xefz"):  # the second part is the whole id without its prefix
         refused = shop.records.fleet(*words, part, cwd=shop.here)
         assert refused.code != 0 and shop.plain not in refused.out
         assert shop.open() == shop.everything
@@ -67,7 +67,7 @@ def test_bd_update_refuses_a_part_of_an_id_when_it_closes(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("command", ["kill", "done", "merge", "pick --merge"])
-def test_command_asks_for_yes_when_a_glob_fits_several_and_nobody_can_be_asked(shop: Shop, command: str) -> None:
+def test_command_needs_yes_when_a_glob_fits_several_tasks_without_a_terminal(shop: Shop, command: str) -> None:
     refused = shop.records.fleet(*command.split(), "f*", cwd=shop.here)
     assert refused.code == 2 and "3 tasks fit: " in refused.err and "pass --yes" in refused.err
     assert all(key in refused.err for key in shop.mine)
@@ -85,7 +85,7 @@ def test_kill_spares_other_repositories_when_their_tasks_are_in_the_same_batch(s
 
 
 @pytest.mark.parametrize("command", ["kill", "done"])
-def test_command_takes_a_glob_without_yes_when_it_fits_one_task(shop: Shop, command: str) -> None:
+def test_command_accepts_a_glob_without_yes_when_it_fits_one_task(shop: Shop, command: str) -> None:
     shop.records.fleet.ok(command, "fix-[a]", cwd=shop.here)
     assert shop.open() == shop.everything - {shop.mine[0]}
 
@@ -95,7 +95,7 @@ def test_done_closes_all_that_a_glob_fits_when_yes_is_passed(shop: Shop) -> None
     assert shop.open() == shop.everything - set(shop.mine[:2])
 
 
-def test_kill_finds_no_branch_by_a_glob_when_called_outside_of_a_repository(shop: Shop) -> None:
+def test_kill_finds_no_branch_by_a_glob_outside_a_repository(shop: Shop) -> None:
     refused = shop.records.fleet("kill", "--yes", "f*")
     assert refused.code == 1 and "no task fits 'f*'" in refused.err
     assert shop.open() == shop.everything

@@ -1,4 +1,4 @@
-"""The first prompt of an agent in a terminal: typed once its input is ready, heard once and whole, never lost."""
+"""The first prompt of an agent in a terminal: typed once its input is ready, received once and whole, never lost."""
 
 import os
 import signal
@@ -17,25 +17,25 @@ TEXT = "-x 'one'  \"two\" $(touch hurt)\n\n\tthen `touch hurt`\nlast line @"
 
 
 def state(home: Terminals) -> str:
-    """How far the only prompt has come."""
+    """Return the state of the only prompt."""
     (row,) = home.rows("select * from messages") or [{}]
     return next((way for way in ("carried", "delivered", "sent") if row.get(f"{way}_at")), "queued" if row else "")
 
 
 def kill_supervisor(home: Terminals) -> None:
-    """End the supervisor as a fault would."""
+    """End the supervisor with SIGKILL."""
     os.kill(home.status()["pid"], signal.SIGKILL)
     wait_for(lambda: not home.status()["running"], "its end")
 
 
 def create(home: Terminals, text: str = TEXT) -> dict[str, Any]:
-    """An agent with a prompt; its row."""
+    """Create an agent with a prompt. Return its row."""
     home.fleet.ok("create", "work", "-", stdin=text)
     (row,) = home.rows_of_branch("work")
     return row
 
 
-def test_prompt_is_heard_whole_and_as_one_message(home: Terminals) -> None:
+def test_prompt_is_received_whole_and_as_one_message(home: Terminals) -> None:
     use_stub(home, sleeps=1)
     long = "".join(f"{number}: a 'word' or \"two\"\n" for number in range(2_000)).strip()
     create(home, f"{TEXT}\n{long}")
@@ -56,7 +56,7 @@ def test_prompt_waits_behind_a_dialog_and_the_list_says_so(home: Terminals) -> N
     assert heard(home) == [TEXT]
 
 
-def test_prompt_that_the_program_did_not_read_is_told_and_not_typed_again(home: Terminals) -> None:
+def test_unread_prompt_is_reported_and_not_typed_again(home: Terminals) -> None:
     use_stub(home, deaf=4)
     create(home)
     wait_for(lambda: state(home) == "sent", "it to be typed", home.describe)
@@ -67,7 +67,7 @@ def test_prompt_that_the_program_did_not_read_is_told_and_not_typed_again(home: 
 
 @pytest.mark.parametrize("moment", ["queued", "sent"])
 @pytest.mark.parametrize("start", ["soon", "slow"])
-def test_prompt_is_heard_once_when_the_supervisor_is_killed_before_it_was_typed(
+def test_prompt_is_received_once_when_the_supervisor_is_killed_before_it_was_typed(
     start: str, moment: str, home: Terminals
 ) -> None:
     use_stub(home, **({"sleeps": 2} if start == "slow" else {}))
@@ -79,7 +79,7 @@ def test_prompt_is_heard_once_when_the_supervisor_is_killed_before_it_was_typed(
     assert heard(home) == [TEXT] and state(home) == "delivered"
 
 
-def test_messages_wait_until_the_prompt_was_heard(home: Terminals) -> None:
+def test_messages_wait_until_the_prompt_was_received(home: Terminals) -> None:
     use_stub(home, dialog=1)
     create(home)
     home.wait_listed("work", "waiting for you")
@@ -89,7 +89,7 @@ def test_messages_wait_until_the_prompt_was_heard(home: Terminals) -> None:
     assert heard(home) == [TEXT, "and this"]
 
 
-def test_a_prompt_that_nobody_heard_is_told_and_is_part_of_the_next_run(home: Terminals) -> None:
+def test_unread_prompt_is_reported_and_added_to_the_next_run(home: Terminals) -> None:
     use_stub(home, dialog=1)
     task = create(home)["id"]
     home.wait_listed("work", "waiting for you")
@@ -110,7 +110,7 @@ def test_a_prompt_that_nobody_heard_is_told_and_is_part_of_the_next_run(home: Te
     assert told.count(TEXT) == 1 and told.count("with this") == 1
     rows = home.rows("select * from messages where id like '%/%' order by queued_at")
     assert [bool(row["carried_at"]) for row in rows] == [True, True, False] and rows[-1]["delivered_at"]
-    # What was heard in the end is not told again.
+    # A prompt that was received at last is not repeated.
     home.tmux("kill-session", "-t", "=ai_work")
     home.wait_status(task, "blocked")
     home.fleet.ok("retry", "work")

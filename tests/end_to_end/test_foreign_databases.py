@@ -1,4 +1,4 @@
-"""A `fleet.db` that another program made is left alone, byte for byte, and every command says what to do."""
+"""A `fleet.db` of another program stays unchanged byte for byte, and every command names the remedy."""
 
 import sqlite3
 from contextlib import closing
@@ -9,7 +9,7 @@ import pytest
 from program import Program
 from repositories import make_repository
 
-#: The columns that matter of codefleet's tables.
+#: The columns of codefleet's tables that matter here.
 CODEFLEETS = """
 create table workers (worker_id text primary key, task_name text, repo_path text, branch_name text, status text);
 create table workflows (workflow_id text primary key, name text, status text, stages_json text);
@@ -34,7 +34,7 @@ COMMANDS = (
 
 
 def fill(path: Path, script: str, *, version: int = 0, log: bool = False) -> None:
-    """Make a database as its program leaves it; with `log` as after a kill, most of it in the write-ahead log."""
+    """Create a database as its program leaves it. With `log`, most data is in the write-ahead log, as after a kill."""
     path.parent.mkdir(parents=True)
     path.parent.chmod(0o755)
     with closing(sqlite3.connect(path)) as database:
@@ -46,14 +46,14 @@ def fill(path: Path, script: str, *, version: int = 0, log: bool = False) -> Non
 
 
 def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """All that is in a folder: modes and bytes."""
+    """Return modes and bytes of everything in a folder."""
     paths = [folder, *folder.rglob("*")]
     return {str(path): (path.stat().st_mode, b"" if path.is_dir() else path.read_bytes()) for path in paths}
 
 
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize(("script", "owner"), [(CODEFLEETS, "codefleet"), (NOTES, "another program")])
-def test_folder_of_another_program_stays_as_it_is(fleet: Program, script: str, owner: str, log: bool) -> None:
+def test_folder_of_another_program_stays_unchanged(fleet: Program, script: str, owner: str, log: bool) -> None:
     folder = fleet.user / ".codex-fleet"
     fill(folder / "fleet.db", script, log=log)
     (folder / "workers" / "w_0123456789ab").mkdir(parents=True)
@@ -76,7 +76,7 @@ def test_folder_of_another_program_stays_as_it_is(fleet: Program, script: str, o
 
 
 @pytest.mark.parametrize("version", [0, 8, 99])
-def test_database_of_another_program_in_a_home_stays_as_it_is(fleet: Program, version: int) -> None:
+def test_database_of_another_program_in_a_home_stays_unchanged(fleet: Program, version: int) -> None:
     fleet.ok("init", "--home", "--permissions", "user")
     path = fleet.home / "fleet.db"
     path.rename(fleet.user / "aside.db")

@@ -1,4 +1,4 @@
-"""`fleet gc`: the raw output of runs that ended long ago goes, and nothing else."""
+"""`fleet gc`: removes only the raw output of runs that ended long ago."""
 
 import json
 from datetime import timedelta
@@ -13,7 +13,7 @@ RAW = ("stdout", "stderr", "stdout.tail", "stderr.tail")
 
 
 def an_old_run(records: Records, *, days: float = 31) -> Path:
-    """The folder of a run that ended so many days ago, with 4 × 1000 bytes of raw output."""
+    """Return the folder of a run that ended so many days ago, with 4 × 1000 bytes of raw output."""
     task = records.create("a task")
     claim, run = records.begin(task)
     folder = records.fleet.home / "tasks" / task / "runs" / str(run.number)
@@ -31,7 +31,7 @@ def names(folder: Path) -> set[str]:
     return {each.name for each in folder.iterdir()}
 
 
-def test_what_would_go_is_told_and_then_goes(records: Records) -> None:
+def test_gc_removes_exactly_what_the_dry_run_lists(records: Records) -> None:
     old, young = an_old_run(records), an_old_run(records, days=29)
     told = records.fleet.ok("gc", "--dry-run")
     assert told == "would remove the raw output of 1 runs: 4 files, 4.0 kB\n"
@@ -42,7 +42,7 @@ def test_what_would_go_is_told_and_then_goes(records: Records) -> None:
     assert records.fleet.ok("gc") == "nothing to remove: raw output is kept for 30 days\n"
 
 
-def test_how_long_it_is_kept_is_a_setting(records: Records) -> None:
+def test_gc_keeps_raw_output_as_long_as_the_setting_says(records: Records) -> None:
     folder = an_old_run(records, days=2)
     records.fleet.ok("config", "set", "supervisor.raw_days=1")
     told = json.loads(records.fleet.ok("gc", "--json"))
@@ -53,7 +53,7 @@ def test_how_long_it_is_kept_is_a_setting(records: Records) -> None:
     assert records.fleet("config", "set", "supervisor.raw_days=0").code != 0
 
 
-def test_a_task_folder_that_an_agent_made_a_link_is_left_alone_and_told(records: Records, tmp_path: Path) -> None:
+def test_gc_refuses_a_task_folder_that_an_agent_replaced_by_a_link(records: Records, tmp_path: Path) -> None:
     folder = an_old_run(records)
     task = folder.parent.parent
     elsewhere = tmp_path / "elsewhere"
@@ -64,7 +64,7 @@ def test_a_task_folder_that_an_agent_made_a_link_is_left_alone_and_told(records:
     assert names(elsewhere / "runs" / "1") == {*RAW, "exit.json"}
 
 
-def test_the_run_itself_stays_on_record_after_its_task_was_deleted(records: Records) -> None:
+def test_run_stays_on_record_when_its_task_was_deleted(records: Records) -> None:
     folder = an_old_run(records)
     task = folder.parent.parent.name
     records.fleet.ok("bd", "delete", task, "--force")
@@ -72,7 +72,7 @@ def test_the_run_itself_stays_on_record_after_its_task_was_deleted(records: Reco
     assert names(folder) == {"exit.json"} and [run.ending for run in records.store.runs.of_task(task)] == ["finished"]
 
 
-def test_an_agent_may_not_remove_raw_output(records: Records) -> None:
+def test_gc_is_refused_when_an_agent_calls(records: Records) -> None:
     folder = an_old_run(records)
     claim, run = records.begin(records.create("mine"))
     token = records.store.tokens.issue(claim, Caller(task_id=run.task_id, run_id=run.id, epoch=claim.epoch))
@@ -82,6 +82,6 @@ def test_an_agent_may_not_remove_raw_output(records: Records) -> None:
     assert names(folder) == {*RAW, "exit.json"}
 
 
-def test_without_a_home_there_is_nothing_to_remove(records: Records) -> None:
+def test_gc_fails_when_no_home_exists(records: Records) -> None:
     done = records.fleet("gc", FLEET_HOME=str(records.fleet.home) + "-nope")
     assert done.code == 1 and "there is no fleet home" in done.err

@@ -1,4 +1,4 @@
-"""`fleet gc` on worktrees and saved work: what nobody needs any more goes, all else stays and is named."""
+"""`fleet gc` for worktrees and saved work: removes what is no longer needed, and names everything that stays."""
 
 import os
 import sqlite3
@@ -16,7 +16,7 @@ __all__ = ["home"]
 
 
 def finished(home: Terminals, *branches: str, prompt: str = "work") -> dict[str, str]:
-    """Tasks whose agents are done and whose worktrees are still there; their ids by branch."""
+    """Create tasks whose agents have finished and whose worktrees remain. Return their ids by branch."""
     words = [f"{branch}:{prompt}" for branch in branches]
     tasks = {row["branch"]: str(row["task"]) for row in home.told("multi", "--headless", *words)}
     home.wait_all(list(tasks.values()), "closed", "blocked")
@@ -25,7 +25,7 @@ def finished(home: Terminals, *branches: str, prompt: str = "work") -> dict[str,
 
 
 def collected(home: Terminals, *words: str) -> dict[str, dict[str, Any]]:
-    """What gc says about worktrees and saved work, by name."""
+    """Return the rows of `fleet gc` about worktrees and saved work, by name."""
     return {row["name"]: row for row in home.told("gc", *words)["worktrees"]}
 
 
@@ -35,7 +35,7 @@ def everything(home: Terminals) -> tuple[Any, ...]:
 
 
 def save_by_hand(home: Terminals, ref: str, day: str) -> None:
-    """Work that was saved on some day."""
+    """Save work with the given date."""
     tree = run_git(home.repo, "rev-parse", "HEAD^{tree}")
     done = subprocess.run(
         ["git", "commit-tree", tree, "-m", "saved"],
@@ -48,7 +48,7 @@ def save_by_hand(home: Terminals, ref: str, day: str) -> None:
     run_git(home.repo, "update-ref", ref, done.stdout.strip())
 
 
-def test_a_merged_worktree_goes_and_an_unmerged_one_stays_and_is_named(home: Terminals) -> None:
+def test_gc_removes_a_merged_worktree_and_keeps_an_unmerged_one(home: Terminals) -> None:
     finished(home, "merged", "unmerged")
     run_git(home.repo, "merge", "--quiet", "--no-edit", "merged")
     before = everything(home)
@@ -73,7 +73,7 @@ def test_a_merged_worktree_goes_and_an_unmerged_one_stays_and_is_named(home: Ter
     assert home.fsck() == ""
 
 
-def test_what_only_a_merged_worktree_holds_is_saved_before_it_goes(home: Terminals) -> None:
+def test_gc_saves_uncommitted_files_of_a_merged_worktree_first(home: Terminals) -> None:
     finished(home, "work")
     run_git(home.repo, "merge", "--quiet", "--no-edit", "work")
     (tree,) = home.worktrees()
@@ -86,7 +86,7 @@ def test_what_only_a_merged_worktree_holds_is_saved_before_it_goes(home: Termina
     assert "typed by a person\n" in found
 
 
-def test_worktrees_of_tasks_under_way_or_blocked_stay(home: Terminals) -> None:
+def test_gc_keeps_worktrees_of_running_and_blocked_tasks(home: Terminals) -> None:
     home.told("create", "alive", "--prompt", "work")
     home.told("create", "stuck", "--prompt", "work\ndemo: exit=3")
     (row,) = home.rows_of_branch("stuck")
@@ -96,7 +96,7 @@ def test_worktrees_of_tasks_under_way_or_blocked_stay(home: Terminals) -> None:
     assert len(home.worktrees()) == 2 and home.sessions() == {"ai_alive"}
 
 
-def test_the_worktree_of_a_deleted_task_goes_and_its_work_is_kept(home: Terminals) -> None:
+def test_gc_removes_the_worktree_of_a_deleted_task_and_keeps_its_work(home: Terminals) -> None:
     tasks = finished(home, "work")
     (tree,) = home.worktrees()
     Path(tree, "left.txt").write_text("left\n")
@@ -108,7 +108,7 @@ def test_the_worktree_of_a_deleted_task_goes_and_its_work_is_kept(home: Terminal
     assert run_git(home.repo, "show", f"{ref}:left.txt") == "left"
 
 
-def test_saved_work_goes_when_it_is_old_enough(home: Terminals) -> None:
+def test_gc_removes_saved_work_when_it_is_old_enough(home: Terminals) -> None:
     task = home.told("create", "work", "--prompt", "work")["task"]
     home.wait_alive("work")
     home.fleet.ok("kill", "work")
@@ -122,13 +122,13 @@ def test_saved_work_goes_when_it_is_old_enough(home: Terminals) -> None:
     left = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/fleet/saved").splitlines()
     assert left == [fresh]
     assert collected(home) == {}
-    # Younger than what the settings say stays.
+    # Saved work younger than the setting stays.
     save_by_hand(home, old, "2020-01-01")
     home.set("saving.days=36500")
     assert collected(home) == {}
 
 
-def test_the_tips_of_deleted_branches_go_when_they_are_old_enough(home: Terminals) -> None:
+def test_gc_removes_tips_of_deleted_branches_when_they_are_old_enough(home: Terminals) -> None:
     for branch in ("old", "fresh"):
         home.told("create", branch, "--prompt", "work")
     home.wait_alive("old", "fresh")
@@ -145,14 +145,14 @@ def test_the_tips_of_deleted_branches_go_when_they_are_old_enough(home: Terminal
 
 
 def age(home: Terminals, branch: str, *, days: int) -> None:
-    """Let so many days pass since the worktree of a branch went."""
+    """Simulate that so many days passed since the worktree of a branch was removed."""
     with closing(sqlite3.connect(f"{home.fleet.home}/fleet.db", timeout=30)) as database, database:
         micros = days * 24 * 3600 * 10**6
         database.execute("update workspaces set removed_at = removed_at - ? where branch = ?", (micros, branch))
 
 
 @pytest.mark.parametrize("what", ["gc", "list --repair"])
-def test_an_agent_may_not_clean_up(home: Terminals, what: str) -> None:
+def test_cleaning_up_is_refused_when_an_agent_calls(home: Terminals, what: str) -> None:
     home.told("create", "work", "--prompt", "work")
     home.wait_alive("work")
     pid = home.agents()[-1]

@@ -1,4 +1,4 @@
-"""What belongs to a home's disk is done by that home's host, whatever the host is called when it is its turn."""
+"""Tasks bound to a home's disk run on that home's host, whatever its name is by then."""
 
 import json
 import socket
@@ -31,7 +31,7 @@ def owner(home: Supervised, key: str) -> str:
     return str(home.runs(key)[-1]["owner"])
 
 
-def test_a_directory_s_task_runs_on_its_host_under_whichever_name_that_starts(home: SharedHome) -> None:
+def test_pinned_task_follows_its_host_after_a_rename(home: SharedHome) -> None:
     stopped = home.create("ok")
     assert f"requires:    host {MACHINE}\n" in home.fleet.ok("show", stopped)
     assert f"no host is known where it was made, on {MACHINE} (1 task waits for it)" in home.fleet("tasks").err
@@ -57,7 +57,7 @@ def test_a_directory_s_task_runs_on_its_host_under_whichever_name_that_starts(ho
     assert owner(home, last).startswith(f"fleet@{MACHINE}-")
 
 
-def test_no_other_home_takes_what_stays_though_it_is_called_alike(machine: Callable[..., Machine]) -> None:
+def test_pinned_task_is_not_taken_by_another_home_of_the_same_name(machine: Callable[..., Machine]) -> None:
     maker, other = machine("maker", start=False), machine("other")
     folder = maker.fleet.user / "plain"
     folder.mkdir()
@@ -74,7 +74,7 @@ def test_no_other_home_takes_what_stays_though_it_is_called_alike(machine: Calla
     assert maker.ran() == [key] and "renamed" in maker.hosts()
 
 
-def test_a_host_that_a_person_named_stays_the_one_that_was_named(home: SharedHome) -> None:
+def test_host_that_a_person_named_stays_the_required_host(home: SharedHome) -> None:
     said, changed = home.create("ok", "--host", MACHINE), home.create("ok")
     home.fleet.ok("bd", "update", changed, "--host", "elsewhere")
     freed = home.create("ok", "--requires", "gpu")
@@ -89,7 +89,7 @@ def test_a_host_that_a_person_named_stays_the_one_that_was_named(home: SharedHom
     assert owner(home, said).startswith(f"fleet@{MACHINE}-"), "as any task that an older fleet bound to its host"
 
 
-def test_what_was_made_before_the_queue_was_shared_runs_on_its_host(fleet: Program) -> None:
+def test_task_made_before_the_queue_was_shared_runs_on_its_host(fleet: Program) -> None:
     home = Supervised(fleet)
     key, url = home.create("ok"), server().make_database()
     fleet.ok("queue", "migrate", "sqlite", url)
@@ -108,7 +108,7 @@ def test_what_was_made_before_the_queue_was_shared_runs_on_its_host(fleet: Progr
         fleet("run", "stop", "--stop-agents")
 
 
-def test_a_supervisor_that_a_command_starts_is_called_as_the_last_one(home: SharedHome, tmp_path: Path) -> None:
+def test_supervisor_started_by_a_command_keeps_the_last_host_name(home: SharedHome, tmp_path: Path) -> None:
     home.fleet.ok("run", "start", "--name", "build7")
     home.fleet.ok("run", "stop")
     project = make_repository(tmp_path / "project")

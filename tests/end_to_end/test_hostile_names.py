@@ -1,6 +1,7 @@
-"""Names and prompts that are made to be misread: by a shell, by git, by tmux, by a terminal, by a path.
+"""Names and prompts designed to be misread by a shell, git, tmux, a terminal or a path.
 
-A name is refused with nothing made, or it is the name of a branch like any other. A prompt arrives as it was written.
+
+A name is refused without effect, or becomes an ordinary branch name. A prompt arrives unchanged.
 """
 
 from pathlib import Path
@@ -45,7 +46,7 @@ HOSTILE = [
     *("a.lock", "a.", ".hidden", "a/.hidden", "", " ", "\x1b]0;owned\x07", "a\x7f", "ü" * 60, "a" * 300, "%(refname)"),
     *("0123456789abcdef0123456789abcdef01234567", "'", '"', "a'b", "!!", "=ai_other", "\udcff"),
 ]
-#: Odd, and allowed.
+#: Odd names that are allowed.
 ODD = ["a.b.c", "A/b/C-9", "kill", "list", "v1.0-rc.2", "x-A1", "1", "main-2", "head", "feature/_x"]
 ODD += ["fix/#432", "user@feat", "_x", "c++"]
 PROMPTS = {
@@ -65,7 +66,7 @@ PROMPTS = {
 BASES = ["--output=PWNED", "-h", "nowhere", "main..main", "main:file1.txt", "HEAD:", "refs/heads/nowhere", "a b"]
 
 
-def test_hostile_names_are_refused_and_nothing_is_made(home: Terminals) -> None:
+def test_hostile_names_are_refused_and_nothing_is_created(home: Terminals) -> None:
     assert len(HOSTILE) >= 40
     home.told("create", "harmless", "--prompt", "work")
     home.wait_alive("harmless")
@@ -80,7 +81,7 @@ def test_hostile_names_are_refused_and_nothing_is_made(home: Terminals) -> None:
     assert facts(home) == before
 
 
-def test_odd_names_are_names_like_any_other(home: Terminals) -> None:
+def test_odd_names_work_like_any_other(home: Terminals) -> None:
     made = {name: home.told("create", name, "--prompt", "work") for name in ODD}
     home.wait_alive(*ODD)
     assert home.branches() == set(ODD)
@@ -92,8 +93,8 @@ def test_odd_names_are_names_like_any_other(home: Terminals) -> None:
     assert (home.branches(), home.worktrees(), home.sessions()) == (set(), set(), set())
 
 
-def test_a_name_is_never_more_than_itself(home: Terminals) -> None:
-    """What reads and ends agents takes hostile names too, and finds nobody."""
+def test_hostile_name_matches_no_agent(home: Terminals) -> None:
+    """Commands that read or end agents accept hostile names too, and find no agent."""
     home.told("create", "harmless", "--prompt", "work")
     home.wait_alive("harmless")
     before = facts(home)
@@ -107,14 +108,14 @@ def test_a_name_is_never_more_than_itself(home: Terminals) -> None:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_a_base_is_a_commit_and_nothing_else(home: Terminals, base: str) -> None:
+def test_base_must_be_a_commit(home: Terminals, base: str) -> None:
     result = home.fleet("create", "based", "--prompt", "work", f"--base={base}")
     assert result.code != 0 and result.err.startswith("error: "), result
     assert facts(home) == (set(), set(), set(), [], [])
 
 
 @pytest.mark.parametrize("kind", PROMPTS)
-def test_a_prompt_arrives_as_it_was_written(home: Terminals, kind: str) -> None:
+def test_prompt_arrives_unchanged(home: Terminals, kind: str) -> None:
     prompt = PROMPTS[kind]
     made = home.told("create", "prompted", f"--prompt={prompt}")
     home.wait_alive("prompted")
@@ -125,7 +126,7 @@ def test_a_prompt_arrives_as_it_was_written(home: Terminals, kind: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["file", "stdin"])
-def test_a_prompt_of_200_kilobytes_arrives_as_it_was_written(home: Terminals, tmp_path: Path, way: str) -> None:
+def test_prompt_of_200_kilobytes_arrives_unchanged(home: Terminals, tmp_path: Path, way: str) -> None:
     lines = [f"line {number}: don't $(touch PWNED) \"lose\" a 'word'" for number in range(5000)]
     prompt = "\n".join(lines)
     assert len(prompt) > 200_000
@@ -139,7 +140,7 @@ def test_a_prompt_of_200_kilobytes_arrives_as_it_was_written(home: Terminals, tm
     assert pwned(home) == []
 
 
-def test_multi_takes_everything_after_the_first_colon_for_the_prompt(home: Terminals, tmp_path: Path) -> None:
+def test_multi_splits_each_argument_at_its_first_colon(home: Terminals, tmp_path: Path) -> None:
     home.told("multi", "one:fix: it's a 'colon' : $(touch PWNED)", "two:http://example.invalid/x?y=z&a")
     file = tmp_path / "many"
     file.write_text('three:don\'t\nfour: "quoted"\n')
@@ -157,7 +158,7 @@ def test_multi_takes_everything_after_the_first_colon_for_the_prompt(home: Termi
     assert pwned(home) == []
 
 
-def test_a_home_and_a_repository_with_hostile_names_work(fleet: Program, tmp_path: Path) -> None:
+def test_home_and_repository_work_when_their_names_are_hostile(fleet: Program, tmp_path: Path) -> None:
     base = tmp_path / 'it\'s "a" $(touch PWNED) #{pid} ;'
     base.mkdir()
     inner = Program(base)
@@ -175,24 +176,24 @@ def test_a_home_and_a_repository_with_hostile_names_work(fleet: Program, tmp_pat
 
 
 def facts(home: Terminals) -> tuple[set[str], set[str], set[str], list[str], list[str]]:
-    """All that a command could have made by mistake."""
+    """Return everything that a command could have created by mistake."""
     tasks = [str(row["id"]) for row in home.rows("select id from tasks order by id")]
     return home.branches(), home.worktrees(), home.sessions(), tasks, pwned(home)
 
 
 def pwned(home: Terminals) -> list[str]:
-    """What a command that should never run would have left."""
+    """Return the traces of commands that must never run."""
     places = (home.repo, home.fleet.home, home.fleet.user)
     return [str(path) for place in places for path in place.rglob("PWNED*")]
 
 
 def wait_heard(home: Terminals, task: str, prompt: str) -> None:
-    """Wait until an agent at its prompt was told this, and nothing else."""
+    """Wait until an agent at its prompt received exactly this text."""
     wait_for(lambda: len(home.heard(task)) > 1, "it to be heard", home.describe)
     assert home.heard(task)[1:] == [prompt.strip("\n")]
 
 
 def read_by_agent(home: Terminals, task: str) -> str:
-    """What it was told, with the file that stands for a prompt too long for an argument."""
+    """Return the agent's messages, and the file that replaces a prompt too long for an argument."""
     files = (home.fleet.home / "tasks" / task).glob("runs/1/prompt.md")
     return "\n".join([*home.heard(task), *(path.read_text("utf-8") for path in files)])

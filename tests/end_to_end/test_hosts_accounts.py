@@ -1,4 +1,4 @@
-"""The limits of an account hold over all hosts that share its queue."""
+"""The limits of an account hold across all hosts that share its queue."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def account(name: str, most: int = 1) -> str:
 
 
 def lives(*hosts: Machine) -> dict[str, list[tuple[float, float]]]:
-    """From when to when agents worked, as they noted themselves, by the account that they had."""
+    """Return the working times of agents by account, as the agents recorded them."""
     accounts = dict(hosts[0].rows("select id, account from runs"))
     begun = {run: float(at) for host in hosts for what, _, run, _, at in host.notes() if what == "start"}
     ended = {run: float(at) for host in hosts for what, _, run, _, at in host.notes() if what == "end"}
@@ -25,7 +25,7 @@ def lives(*hosts: Machine) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-def test_two_hosts_never_have_more_agents_of_an_account_than_it_may_have(machine: Callable[..., Machine]) -> None:
+def test_two_hosts_never_exceed_the_agent_limit_of_an_account(machine: Callable[..., Machine]) -> None:
     both = account("first") + account("second")
     one, two = machine("one", more=both), machine("two", more=both)
     one.add(f"until file={one.fleet.user / 'go'}", long=["host:one"])
@@ -42,13 +42,13 @@ def test_two_hosts_never_have_more_agents_of_an_account_than_it_may_have(machine
         assert all(end <= begin for (_, end), (begin, _) in pairwise(spans)), (name, spans)
 
 
-def test_a_limit_that_is_met_on_one_host_makes_the_others_wait(machine: Callable[..., Machine]) -> None:
+def test_limit_met_on_one_host_makes_other_hosts_wait(machine: Callable[..., Machine]) -> None:
     one, two = (machine(name, more=account("only", 4)) for name in ("one", "two"))
     one.add("limit in=5", limited=["host:one"])
     parked = "select extract(epoch from now()) * 1000000 < parked_until, parked_until from accounts where name = 'only'"
     wait_for(lambda: one.rows(parked)[:1] and one.rows(parked)[0][0], "the limit", one.said)
     until = one.rows(parked)[0][1] / 1e6
-    one.fleet.ok("bd", "close", "t-limited")  # else it might meet the next limit before anybody else begins
+    one.fleet.ok("bd", "close", "t-limited")  # otherwise it might meet the next limit before another task begins
     two.add(waits=["host:two"])
     seen = two.fleet("tasks").err
     assert re.search(r"account 'only' of .* is slowed down until .*: .*come back later", seen), seen

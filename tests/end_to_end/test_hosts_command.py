@@ -1,4 +1,4 @@
-"""One host: it shows itself, takes what it offers, is drained and taken back, and tasks say what they wait for."""
+"""One host: it registers, takes tasks that fit its labels, drains and resumes; waiting tasks name the missing host."""
 
 import json
 from typing import Any
@@ -23,13 +23,13 @@ def remarks(home: Supervised) -> str:
 
 
 def run(home: Supervised, *flags: str) -> None:
-    """Start a supervisor that is told this, and wait until it shows itself."""
+    """Start a supervisor with these flags, and wait until its host is listed."""
     with (home.fleet.user / "supervisor.out").open("ab") as log:
         home.process = home.fleet.start("run", *flags, stdout=log.fileno(), stderr=log.fileno())
     wait_for(lambda: [row for row in hosts(home.fleet) if row["state"] != "gone"], "the host", home.describe)
 
 
-def test_a_task_waits_for_the_host_that_offers_what_it_requires(home: Supervised) -> None:
+def test_task_waits_for_a_host_with_the_required_labels(home: Supervised) -> None:
     home.set("host.name=box")
     assert "no host has worked" in home.fleet("hosts").err and hosts(home.fleet) == []
     home.start()
@@ -43,20 +43,20 @@ def test_a_task_waits_for_the_host_that_offers_what_it_requires(home: Supervised
     assert "nothing starts: no host offers gpu, linux (1 task waits for it)\n" in told
     assert "nothing starts: no host is called elsewhere (1 task waits for it)\n" in told
     assert "requires:    gpu, linux\n" in home.fleet.ok("show", labelled)
-    # Labels come by the settings while it runs; a task is sent elsewhere by hand.
+    # Settings add labels while the supervisor runs; a command sends a task elsewhere.
     home.set("host.labels=linux,gpu,big")
     home.wait_status(labelled, "closed")
     home.fleet.ok("bd", "update", pinned, "--host", "box", "--requires", "big")
     home.wait_status(pinned, "closed")
     assert json.loads(home.task(pinned)["requires"]) == ["big", "host:box"]
-    # So say `fanout` and its like.
+    # `fanout` and similar commands report the same.
     flags = ("--headless", "--no-wait", "--json", "--requires", "tpu", "--requires", "linux", "--host", "box")
     made = home.fleet.ok("fanout", "2", "try", "-p", "do: ok", *flags, cwd=make_repository(home.fleet.user / "repo"))
     assert {home.task(row["task"])["requires"] for row in json.loads(made)} == {'["host:box", "linux", "tpu"]'}
     assert "no host offers tpu (2 tasks wait for it)" in remarks(home)
 
 
-def test_a_drained_host_finishes_what_it_has_and_takes_nothing_more(home: Supervised) -> None:
+def test_drained_host_finishes_its_tasks_and_takes_no_more(home: Supervised) -> None:
     run(home, "--name", "box", "--labels", "gpu,linux", "--slots", "1")
     [row] = hosts(home.fleet)
     assert (row["name"], row["state"], row["slots"], row["agents"]) == ("box", "here", 1, 0)
@@ -76,14 +76,14 @@ def test_a_drained_host_finishes_what_it_has_and_takes_nothing_more(home: Superv
     assert home.fleet.ok("hosts", "undrain", "box") == "box may take tasks\n"
     home.wait_status(later, "closed")
     home.stop()
-    [row] = hosts(home.fleet)  # it said goodbye
+    [row] = hosts(home.fleet)  # the host reported its own end
     assert (row["state"], row["agents"]) == ("gone", 0)
     assert "not seen since" in home.fleet.ok("hosts")
     assert home.fleet.ok("hosts", "forget", "box") == "box is forgotten\n"
     assert hosts(home.fleet) == []
 
 
-def test_what_is_told_holds_over_a_restart_in_the_background(fleet: Program) -> None:
+def test_host_flags_survive_a_restart_in_the_background(fleet: Program) -> None:
     fleet.ok("init", "--permissions", "user")
     fleet.ok("run", "--name", "box", "start", "--labels", "gpu", "--slots", "7")
     try:
@@ -97,7 +97,7 @@ def test_what_is_told_holds_over_a_restart_in_the_background(fleet: Program) -> 
         fleet.ok("run", "stop")
 
 
-def test_a_host_that_is_not_there_is_refused_with_those_that_are(records: Records) -> None:
+def test_unknown_host_is_refused_with_the_known_names(records: Records) -> None:
     assert "`fleet run` makes this machine one" in records.fleet("hosts", "drain", "x").err
     for name in ("build1", "build2", "other"):
         records.store.hosts.keep(a_row(records, f"fleet@{name}-1", name))
@@ -113,7 +113,7 @@ def test_a_host_that_is_not_there_is_refused_with_those_that_are(records: Record
     assert {row["id"]: row["drained_at"] is not None for row in hosts(records.fleet)}["fleet@other-2"]
 
 
-def test_agents_do_not_drain_hosts(records: Records) -> None:
+def test_draining_hosts_is_refused_when_an_agent_calls(records: Records) -> None:
     records.store.hosts.keep(a_row(records, "fleet@build1-1", "build1"))
     task = records.create("a task")
     claim, run = records.begin(task)
@@ -124,7 +124,7 @@ def test_agents_do_not_drain_hosts(records: Records) -> None:
     assert hosts(records.fleet)[0]["drained_at"] is None
 
 
-def test_what_cannot_be_required_is_refused_before_anything_is_made(records: Records) -> None:
+def test_invalid_requirements_are_refused_before_anything_is_created(records: Records) -> None:
     for words in (
         ("bd", "create", "x", "--requires", "a b"),
         ("bd", "create", "x", "--host", "a:b"),

@@ -1,4 +1,4 @@
-"""What a host sends to the remote of a task: all of it in the end, and nothing of a task that another host has."""
+"""What a host sends to the remote of a task: eventually everything, and nothing of a task that another host has."""
 
 import os
 import re
@@ -21,17 +21,17 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def logged(host: Host, words: str) -> int:
-    """How often a host's supervisor said so."""
+    """Return how often a host's supervisor logged these words."""
     files = sorted((host.fleet.home / "logging").glob("fleet-*.jsonl"))
     return sum(len(re.findall(words, file.read_text(errors="replace"))) for file in files)
 
 
 def sleeping(seconds: str) -> list[int]:
-    """The processes that sleep for just so long."""
+    """Return the processes that sleep for exactly this time."""
     return [pid for pid, words in commands() if words[:2] == [b"sleep", seconds.encode()]]
 
 
-def test_what_a_remote_that_was_away_did_not_get_is_sent_when_it_is_back(site: Site) -> None:
+def test_unsent_work_is_sent_when_the_remote_is_back(site: Site) -> None:
     alpha, beta = site.host("alpha"), site.host("beta")
     key = alpha.create("steps=2 pause=0.5")
     site.hide_checkout()
@@ -49,7 +49,7 @@ def test_what_a_remote_that_was_away_did_not_get_is_sent_when_it_is_back(site: S
     assert logged(beta, f"{key}/1 is not pushed yet") <= 2
 
 
-def test_artifacts_that_a_remote_refuses_are_sent_when_it_takes_them(site: Site) -> None:
+def test_refused_artifacts_are_sent_when_the_remote_accepts_them(site: Site) -> None:
     alpha, beta = site.host("alpha"), site.host("beta")
     hook = site.bare / "hooks" / "update"
     hook.parent.mkdir(exist_ok=True)
@@ -71,7 +71,7 @@ def test_artifacts_that_a_remote_refuses_are_sent_when_it_takes_them(site: Site)
 
 
 def lose(site: Site, host: Host, key: str, *, to_one_that_waits: bool = False) -> None:
-    """Have another host claim a task, which goes on without what is here, or waits for it."""
+    """Let another host claim a task and continue without the local work, or wait for the work."""
     site.execute("update fleet.tasks set epoch = epoch + 1, claim_owner = 'fleet@other-0', run_id = ''")
     if not to_one_that_waits:
         site.execute("update fleet.workspaces set removing_at = made_at, removed_at = made_at")
@@ -79,11 +79,9 @@ def lose(site: Site, host: Host, key: str, *, to_one_that_waits: bool = False) -
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["and goes on without", "and waits for what is here"])
-def test_a_host_that_loses_a_task_while_it_verifies_sends_nothing_as_the_end_of_its_run(
-    site: Site, waits: bool
-) -> None:
+def test_host_that_loses_a_task_while_verifying_sends_no_end_of_the_run(site: Site, waits: bool) -> None:
     alpha, beta = site.host("alpha"), site.host("beta", "supervisor.claim_seconds=3")
-    seconds = f"77.{os.getpid()}"  # by which it is known from outside
+    seconds = f"77.{os.getpid()}"  # identifies the process from outside
     commit(site.top, ".fleet/config.toml", f'[verify]\ncommand = "sleep {seconds}"\n')
     alpha.fleet.ok("trust", cwd=site.top)
     key = alpha.create("steps=1 pause=0")
@@ -104,7 +102,7 @@ def test_a_host_that_loses_a_task_while_it_verifies_sends_nothing_as_the_end_of_
     assert site.rows("select count(*) from fleet.receipts") == [(0,)]
 
 
-def test_a_host_that_was_killed_while_it_verified_sends_its_work_after_all(site: Site) -> None:
+def test_host_killed_while_verifying_sends_its_work_after_a_restart(site: Site) -> None:
     alpha, beta = site.host("alpha"), site.host("beta")
     seconds = f"79.{os.getpid()}"
     rest = '[findings]\nverify_retries = 0\nfailed_verify = "close"\n'
@@ -126,7 +124,7 @@ def test_a_host_that_was_killed_while_it_verified_sends_its_work_after_all(site:
     assert not logged(beta, f"claim on {key} lost")
 
 
-def test_a_host_that_loses_a_task_while_it_pushes_stops_pushing(site: Site) -> None:
+def test_host_that_loses_a_task_while_pushing_stops_the_push(site: Site) -> None:
     alpha, beta = site.host("alpha"), site.host("beta", "supervisor.claim_seconds=3")
     seconds, before = f"78.{os.getpid()}", site.refs()
     key = alpha.create("steps=1 pause=0")

@@ -1,4 +1,4 @@
-"""What is trusted of a repository is trusted on one host: another may have something else at the same path."""
+"""Trust in a repository counts on one host only, because another host may have other content at the same path."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 class Disk:
-    """What one host has at a path where the others have something else."""
+    """The content of one host at a path where other hosts have other content."""
 
     def __init__(self, path: Path, kept: Path) -> None:
         self.path, self.kept = path, kept
@@ -41,7 +41,7 @@ def standing(fleet: Program, cwd: Path) -> dict[str, Any]:
     return found
 
 
-def test_two_checkouts_at_one_path_of_two_hosts_do_not_disturb_each_other(site: Site) -> None:
+def test_two_checkouts_at_one_path_on_two_hosts_are_trusted_separately(site: Site) -> None:
     hosts = [site.host(name) for name in ("alpha", "beta")]
     disks = []
     for host in hosts:
@@ -62,13 +62,13 @@ def test_two_checkouts_at_one_path_of_two_hosts_do_not_disturb_each_other(site: 
     with disks[0] as path:
         mine = standing(alpha.fleet, path)
         assert ([each["trusted"] for each in mine["commands"]], mine["known"], mine["changed"]) == ([True], True, [])
-        run_git(path, "config", "core.hooksPath", "elsewhere")  # which is still seen
+        run_git(path, "config", "core.hooksPath", "elsewhere")  # the change is still detected
         assert standing(alpha.fleet, path)["changed"]
     with disks[1] as path:
         assert standing(beta.fleet, path)["changed"] == []
 
 
-def test_what_is_trusted_moves_with_the_queue_there_and_back(fleet: Program, tmp_path: Path) -> None:
+def test_trust_moves_with_the_queue_there_and_back(fleet: Program, tmp_path: Path) -> None:
     path = make_repository(tmp_path / "project")
     commit(path, ".fleet/config.toml", '[setup]\ncommands = ["make things"]\n')
     fleet.ok("init", "--home", "--permissions", "user")
@@ -91,7 +91,7 @@ def test_what_is_trusted_moves_with_the_queue_there_and_back(fleet: Program, tmp
     assert standing(fleet, path) == after
 
 
-def test_only_paths_are_told_apart() -> None:
+def test_trust_is_per_host_only_for_paths() -> None:
     url = server().make_database()
     here, there = (PostgresStore(url, make=True, mark=partial(str, mark)) for mark in ("aa", "bb"))
     for kind, key in (("project", "/r/.git"), ("project", "remote /r.git"), ("request", "t-1 origin")):

@@ -1,4 +1,4 @@
-"""Four hosts with many slots on one PostgreSQL, and agents that are done at once: one host runs each task, once."""
+"""Four hosts with many slots on one PostgreSQL, and agents that finish at once: each task runs on one host, once."""
 
 import json
 from collections import Counter
@@ -31,7 +31,7 @@ def hosts(tmp_path: Path) -> Iterator[list[SharedHome]]:
 @pytest.mark.parametrize(
     ("tasks", "seconds"), [(200, 240), pytest.param(10_000, 7200, marks=pytest.mark.soak("load"))], ids=["few", "many"]
 )
-def test_each_task_is_run_once_and_all_are_done(
+def test_each_task_runs_once_and_all_finish(
     hosts: list[SharedHome], tasks: int, seconds: int, record_property: Callable[[str, object], None]
 ) -> None:
     first = hosts[0]
@@ -39,7 +39,7 @@ def test_each_task_is_run_once_and_all_are_done(
     file = first.fleet.user / "tasks.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     first.fleet.ok("bd", "import", str(file))
-    first.fleet.ok("pause")  # until all of them are there: each shall have its share
+    first.fleet.ok("pause")  # until all hosts are present, so that each gets its share
     for host in hosts:
         host.spawn()
     wait_for(lambda: len(first.rows("select id from hosts")) == HOSTS, "the hosts", first.describe)
@@ -56,6 +56,6 @@ def test_each_task_is_run_once_and_all_are_done(
 
 
 def starts(host: SharedHome) -> list[str]:
-    """The tasks whose agents noted there that they began."""
+    """Return the tasks whose agents recorded their start on this host."""
     lines = [line.split() for line in host.audit.read_text().splitlines()]
     return [task for what, task, *_ in lines if what == "start"]

@@ -1,4 +1,4 @@
-"""`fleet init` and the program's outer shell, as a user meets them."""
+"""`fleet init` and the program's outer shell, as users see them."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def on_a_terminal(fleet: Program, *args: str, typed: str, **env: str) -> tuple[int, str]:
-    """Run with a terminal for standard input and error; what was printed."""
+    """Run with a terminal as standard input and error. Return exit code and output."""
     ours, theirs = pty.openpty()
     os.write(ours, typed.encode())
     try:
@@ -42,7 +42,7 @@ def on_a_terminal(fleet: Program, *args: str, typed: str, **env: str) -> tuple[i
     return done.returncode, done.stdout.decode()
 
 
-def test_the_first_init_makes_a_private_home(fleet: Program) -> None:
+def test_first_init_creates_a_private_home(fleet: Program) -> None:
     out = fleet.ok("init")
     assert out.splitlines()[0] == f"Fleet home initialized at {fleet.home}"
     assert {path.name for path in fleet.home.iterdir()} >= {"fleet.db", "runtime.toml", "tasks", "bin", "logging"}
@@ -53,7 +53,7 @@ def test_the_first_init_makes_a_private_home(fleet: Program) -> None:
             assert mode(path) == (0o700 if path.parent.name == "bin" else 0o600), path
 
 
-def test_a_second_init_changes_nothing_and_says_so(fleet: Program) -> None:
+def test_second_init_changes_nothing_and_says_so(fleet: Program) -> None:
     fleet.ok("init", "--permissions", "user")
     before = tree(fleet.home)
     out = fleet.ok("init")
@@ -61,7 +61,7 @@ def test_a_second_init_changes_nothing_and_says_so(fleet: Program) -> None:
     assert tree(fleet.home) == before
 
 
-def test_what_is_missing_is_mended(fleet: Program) -> None:
+def test_init_recreates_missing_files(fleet: Program) -> None:
     fleet.ok("init")
     before = tree(fleet.home)
     (fleet.home / "runtime.toml").unlink()
@@ -73,7 +73,7 @@ def test_what_is_missing_is_mended(fleet: Program) -> None:
     assert (fleet.home / "tasks").is_dir()
 
 
-def test_force_writes_the_defaults_and_keeps_the_old_file_and_the_database(fleet: Program) -> None:
+def test_force_restores_the_defaults_and_keeps_old_settings_and_database(fleet: Program) -> None:
     fleet.ok("init")
     default = (fleet.home / "runtime.toml").read_bytes()
     database = (fleet.home / "fleet.db").read_bytes()
@@ -87,7 +87,7 @@ def test_force_writes_the_defaults_and_keeps_the_old_file_and_the_database(fleet
     assert (fleet.home / "fleet.db").read_bytes() == database
 
 
-def test_force_mends_a_broken_settings_file(fleet: Program) -> None:
+def test_force_replaces_a_broken_settings_file(fleet: Program) -> None:
     fleet.ok("init")
     (fleet.home / "runtime.toml").write_text("coder = ")
     assert "runtime.toml:1:9: invalid value" in fleet("init").err
@@ -95,13 +95,13 @@ def test_force_mends_a_broken_settings_file(fleet: Program) -> None:
     fleet.ok("config", "validate")
 
 
-def test_without_a_terminal_nothing_is_recorded_and_the_way_is_told(fleet: Program) -> None:
+def test_init_records_no_permissions_without_a_terminal_and_names_the_flag(fleet: Program) -> None:
     out = fleet.ok("init")
     assert "--permissions skip|user" in out
     assert fleet("config", "get", "permissions").code == 1
 
 
-def test_permissions_given_are_recorded_with_the_consent(fleet: Program) -> None:
+def test_init_records_given_permissions_with_the_consent(fleet: Program) -> None:
     warned = fleet("init", "--permissions", "skip")
     assert warned.code == 0 and "an agent that skips permissions can do all that your account can" in warned.err
     assert fleet.ok("config", "get", "permissions") == "skip\n"
@@ -113,7 +113,7 @@ def test_permissions_given_are_recorded_with_the_consent(fleet: Program) -> None
 
 
 @pytest.mark.parametrize(("typed", "recorded"), [("\n", "user"), ("skip\n", "skip"), ("maybe\nuser\n", "user")])
-def test_on_a_terminal_it_asks_and_user_is_the_default(fleet: Program, typed: str, recorded: str) -> None:
+def test_init_asks_on_a_terminal_and_defaults_to_user(fleet: Program, typed: str, recorded: str) -> None:
     code, out = on_a_terminal(fleet, "init", typed=typed)
     assert (code, out.splitlines()[0]) == (0, f"Fleet home initialized at {fleet.home}")
     assert fleet.ok("config", "get", "permissions") == f"{recorded}\n"
@@ -122,7 +122,7 @@ def test_on_a_terminal_it_asks_and_user_is_the_default(fleet: Program, typed: st
 
 
 def with_claude(fleet: Program, base: Path) -> str:
-    """A PATH with a claude that somebody has used."""
+    """Return a PATH with a claude that has been used."""
     (base / "bin").mkdir()
     (base / "bin" / "claude").write_text("#!/bin/sh\n")
     (base / "bin" / "claude").chmod(0o755)
@@ -131,14 +131,14 @@ def with_claude(fleet: Program, base: Path) -> str:
 
 
 def trusts(fleet: Program) -> bool:
-    """Whether claude was told to trust the worktrees of this home."""
+    """Return True if claude was told to trust the worktrees of this home."""
     told = json.loads((fleet.user / ".claude.json").read_text())
     assert told["mine"] == 1
     return bool(told.get("projects", {}).get(str(fleet.home / "worktrees"), {}).get("hasTrustDialogAccepted"))
 
 
 @pytest.mark.parametrize(("typed", "told"), [("y\n", True), ("\n", True), ("n\n", False)])
-def test_on_a_terminal_it_offers_once_to_tell_a_coder_to_trust_the_worktrees(
+def test_init_offers_once_on_a_terminal_to_trust_the_worktrees(
     fleet: Program, tmp_path: Path, typed: str, told: bool
 ) -> None:
     path = with_claude(fleet, tmp_path)
@@ -150,13 +150,13 @@ def test_on_a_terminal_it_offers_once_to_tell_a_coder_to_trust_the_worktrees(
     assert code == 0 and said not in out, "it is asked once"
 
 
-def test_a_script_says_whether_to_trust_the_worktrees_and_is_not_asked(fleet: Program, tmp_path: Path) -> None:
+def test_init_trusts_the_worktrees_without_a_terminal_only_when_told(fleet: Program, tmp_path: Path) -> None:
     path = with_claude(fleet, tmp_path)
     assert "worktrees" not in fleet.ok("init", PATH=path) and not trusts(fleet)
     assert "claude trusts" in fleet.ok("init", "--trust-worktrees", PATH=path) and trusts(fleet)
 
 
-def test_a_coder_that_nobody_has_used_is_told_nothing(fleet: Program, tmp_path: Path) -> None:
+def test_init_writes_no_trust_for_a_coder_that_was_never_used(fleet: Program, tmp_path: Path) -> None:
     path = with_claude(fleet, tmp_path)
     (fleet.user / ".claude.json").unlink()
     fleet.ok("init", "--trust-worktrees", PATH=path)
@@ -166,12 +166,12 @@ def test_a_coder_that_nobody_has_used_is_told_nothing(fleet: Program, tmp_path: 
     assert not trusts(fleet), "it is not installed"
 
 
-def test_the_default_home_is_in_the_users_folder(fleet: Program) -> None:
+def test_default_home_is_in_the_users_folder(fleet: Program) -> None:
     fleet.ok("init", FLEET_HOME="", FLEET_BASE_DIR="")
     assert (fleet.user / ".fleet" / "fleet.db").exists()
 
 
-def test_a_home_path_of_two_hundred_bytes_works(fleet: Program, tmp_path: Path) -> None:
+def test_home_path_of_200_bytes_works(fleet: Program, tmp_path: Path) -> None:
     long = tmp_path / ("h" * (198 - len(str(tmp_path))) + "é")
     assert len(os.fsencode(long)) >= 200
     fleet.env["FLEET_HOME"] = str(long)
@@ -181,7 +181,7 @@ def test_a_home_path_of_two_hundred_bytes_works(fleet: Program, tmp_path: Path) 
     assert done.stdout == b"4\n", done.stderr
 
 
-def test_a_home_that_others_can_write_is_refused_everywhere(fleet: Program) -> None:
+def test_home_is_refused_everywhere_when_others_can_write_to_it(fleet: Program) -> None:
     fleet.ok("init")
     fleet.home.chmod(0o777)
     for args in (["init"], ["config"], ["config", "set", "coder=codex"], ["config", "validate"]):
@@ -191,7 +191,7 @@ def test_a_home_that_others_can_write_is_refused_everywhere(fleet: Program) -> N
         assert "chmod 700" in result.err
 
 
-def test_a_home_that_is_a_file_is_refused(fleet: Program) -> None:
+def test_home_is_refused_when_it_is_a_file(fleet: Program) -> None:
     fleet.home.write_text("mine")
     for args in (["init"], ["config"], ["config", "set", "coder=codex"]):
         result = fleet(*args)
@@ -200,13 +200,13 @@ def test_a_home_that_is_a_file_is_refused(fleet: Program) -> None:
     assert fleet.home.read_text() == "mine"
 
 
-def test_an_unknown_command_names_the_nearest(fleet: Program) -> None:
+def test_unknown_command_names_the_nearest(fleet: Program) -> None:
     assert fleet("confgi") == (2, "", "error: no such command 'confgi'\nhint:  did you mean `fleet config`?\n")
     assert fleet("xyzzy").code == 2
 
 
 @pytest.mark.parametrize("args", [["--nope"], ["init", "--nope"], ["init", "extra"], ["init", "--permissions", "all"]])
-def test_a_wrong_command_line_exits_with_two_and_says_so_on_stderr(fleet: Program, args: list[str]) -> None:
+def test_wrong_command_line_exits_with_two_and_prints_to_stderr(fleet: Program, args: list[str]) -> None:
     result = fleet(*args)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: ") and "\nhint:  `fleet" in result.err
@@ -230,7 +230,7 @@ def test_help_imports_no_command(fleet: Program) -> None:
     assert not {"msgspec", "tomlkit", "tomllib", "fleet.cli.init", "fleet.cli.config"} & set(loaded)
 
 
-def test_a_reader_that_goes_away_is_no_error(fleet: Program) -> None:
+def test_closed_pipe_is_no_error(fleet: Program) -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run([*fleet.argv, "--help"], stdout=write, stderr=subprocess.PIPE, env=fleet.env)
@@ -238,7 +238,7 @@ def test_a_reader_that_goes_away_is_no_error(fleet: Program) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_output_that_cannot_be_written_is_said(fleet: Program) -> None:
+def test_unwritable_output_is_reported(fleet: Program) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*fleet.argv, "--help"], stdout=full, stderr=subprocess.PIPE, env=fleet.env)
     assert done.returncode == 1
@@ -249,7 +249,7 @@ def test_output_that_cannot_be_written_is_said(fleet: Program) -> None:
 BUG = "import sys; from fleet.cli.errors import run; sys.exit(run(lambda: {}['gone']))"
 
 
-def test_a_bug_is_one_line_and_its_traceback_is_kept(fleet: Program) -> None:
+def test_bug_prints_one_line_and_keeps_its_traceback(fleet: Program) -> None:
     fleet.ok("init")
     fleet.argv = [sys.executable, "-c", BUG]
     result = fleet()
@@ -262,7 +262,7 @@ def test_a_bug_is_one_line_and_its_traceback_is_kept(fleet: Program) -> None:
 
 
 @pytest.mark.parametrize("variable", ["FLEET_DEBUG", "AI_FLEET_DEBUG"])
-def test_a_bug_shows_its_traceback_to_those_who_ask(fleet: Program, variable: str) -> None:
+def test_bug_prints_its_traceback_when_debugging(fleet: Program, variable: str) -> None:
     fleet.argv = [sys.executable, "-c", BUG]
     fleet.env[variable] = "1"
     assert "Traceback" in fleet().err
@@ -271,8 +271,8 @@ def test_a_bug_shows_its_traceback_to_those_who_ask(fleet: Program, variable: st
     assert not fleet.home.exists(), "a crash does not make a home"
 
 
-def test_an_interrupt_ends_quietly(fleet: Program) -> None:
-    # Whoever started these tests in the background has interrupts ignored: the program is to hear of this one.
+def test_interrupt_ends_quietly(fleet: Program) -> None:
+    # If these tests were started in the background, interrupts are ignored; the program must receive this one.
     heard = "import signal, sys; signal.signal(2, signal.default_int_handler); "
     code = "from fleet.cli.errors import run; sys.exit(run(lambda: signal.raise_signal(2) or 0))"
     fleet.argv = [sys.executable, "-c", heard + code]

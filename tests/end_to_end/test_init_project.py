@@ -1,4 +1,4 @@
-"""`fleet init` in a repository: the project file by the type of project, what older files said, and who may not."""
+"""`fleet init` in a repository: the project file for its type, settings of older files, and refused callers."""
 
 import json
 import tomllib
@@ -29,7 +29,7 @@ colour = "red"
 
 @pytest.fixture
 def repo(fleet: Program) -> Path:
-    """A repository in which the program runs."""
+    """Return a repository in which the program runs."""
     return make_repository(fleet.cwd)
 
 
@@ -49,7 +49,7 @@ def trusted(fleet: Program, cwd: Path | None = None) -> dict[str, bool]:
     return {each["what"]: each["trusted"] for each in found["commands"]}
 
 
-def test_a_project_gets_its_file_by_its_type_and_what_was_written_is_trusted(fleet: Program, repo: Path) -> None:
+def test_project_gets_a_file_for_its_type_and_its_commands_are_trusted(fleet: Program, repo: Path) -> None:
     (repo / "package.json").write_text("{}")
     (repo / "pnpm-lock.yaml").write_text("")
     out = fleet.ok("init")
@@ -65,7 +65,7 @@ def test_a_project_gets_its_file_by_its_type_and_what_was_written_is_trusted(fle
     assert "ok" in fleet.ok("config", "validate")
 
 
-def test_the_file_lies_at_the_top_of_the_repository_from_wherever_it_is_made(fleet: Program, repo: Path) -> None:
+def test_project_file_is_at_the_top_of_the_repository(fleet: Program, repo: Path) -> None:
     deep = repo / "a" / "b"
     deep.mkdir(parents=True)
     fleet.ok("init", "--type", "go", cwd=deep)
@@ -74,7 +74,7 @@ def test_the_file_lies_at_the_top_of_the_repository_from_wherever_it_is_made(fle
     assert fleet.ok("config", "get", "setup.commands", cwd=deep) == '["go mod download"]\n'
 
 
-def test_a_worktree_of_a_repository_shares_its_trust(fleet: Program, repo: Path, tmp_path: Path) -> None:
+def test_worktree_shares_the_trust_of_its_repository(fleet: Program, repo: Path, tmp_path: Path) -> None:
     fleet.ok("init", "--type", "rust")
     run_git(repo, "add", "--all")
     run_git(repo, "commit", "--quiet", "--message=settings")
@@ -82,7 +82,7 @@ def test_a_worktree_of_a_repository_shares_its_trust(fleet: Program, repo: Path,
     assert trusted(fleet, tmp_path / "other") == {"setup.commands: cargo fetch": True}
 
 
-def test_only_the_home_is_made_where_that_is_asked_for_or_there_is_no_repository(fleet: Program, repo: Path) -> None:
+def test_only_the_home_is_created_when_asked_or_outside_a_repository(fleet: Program, repo: Path) -> None:
     assert "Project" not in fleet.ok("init", "--home")
     assert not (repo / ".fleet").exists()
     assert "Project" not in fleet.ok("init", cwd=fleet.user)
@@ -92,13 +92,13 @@ def test_only_the_home_is_made_where_that_is_asked_for_or_there_is_no_repository
     assert not (repo / ".fleet").exists()
 
 
-def test_a_repository_that_holds_the_home_is_no_project(fleet: Program) -> None:
+def test_repository_that_holds_the_home_is_no_project(fleet: Program) -> None:
     make_repository(fleet.user)
     fleet.ok("init", cwd=fleet.user, FLEET_HOME="")
     assert not (fleet.user / ".fleet" / "config.toml").exists()
 
 
-def test_a_file_that_is_there_is_never_written_over(fleet: Program, repo: Path) -> None:
+def test_existing_project_file_is_never_overwritten_without_force(fleet: Program, repo: Path) -> None:
     file = repo / ".fleet" / "config.toml"
     file.parent.mkdir()
     file.write_text('[setup]\ncommands = ["make mine"] # ours\n')
@@ -117,7 +117,7 @@ def test_a_file_that_is_there_is_never_written_over(fleet: Program, repo: Path) 
     assert (fleet.home / "runtime.toml").read_bytes() == home + b"# mine\n", "it is the project that is made anew"
 
 
-def test_a_file_of_ai_fleet_is_left_and_read(fleet: Program, repo: Path) -> None:
+def test_file_of_ai_fleet_is_kept_and_read(fleet: Program, repo: Path) -> None:
     file = repo / ".aifleet" / "config.toml"
     file.parent.mkdir()
     file.write_text('[agent]\ndefault = "codex"\n[ui]\ncolor = true\n[setup]\ncommands = ["make theirs"]\n')
@@ -130,7 +130,7 @@ def test_a_file_of_ai_fleet_is_left_and_read(fleet: Program, repo: Path) -> None
     assert trusted(fleet) == {"setup.commands: make theirs": False}
 
 
-def test_the_settings_that_ai_fleet_had_for_all_projects_are_taken_over(fleet: Program, repo: Path) -> None:
+def test_migrate_legacy_takes_over_the_settings_of_ai_fleet(fleet: Program, repo: Path) -> None:
     old = legacy(fleet)
     out = fleet.ok("init", "--migrate-legacy", "--type", "python")
     assert project(repo) == {
@@ -152,7 +152,7 @@ def test_the_settings_that_ai_fleet_had_for_all_projects_are_taken_over(fleet: P
     assert set(trusted(fleet).values()) == {True}, "they were the user's own"
 
 
-def test_migrating_again_keeps_what_the_project_says_and_one_copy(fleet: Program, repo: Path) -> None:
+def test_migrating_again_keeps_the_project_settings_and_one_copy(fleet: Program, repo: Path) -> None:
     old = legacy(fleet)
     fleet.ok("init", "--type", "go")
     out = fleet.ok("init", "--migrate-legacy")
@@ -167,7 +167,7 @@ def test_migrating_again_keeps_what_the_project_says_and_one_copy(fleet: Program
     assert Path(f"{old}.backup").read_text() == LEGACY, "a copy is never written over"
 
 
-def test_what_a_project_has_in_ai_fleets_place_goes_into_the_new_file_untrusted(fleet: Program, repo: Path) -> None:
+def test_commands_of_a_project_file_of_ai_fleet_stay_untrusted_when_migrated(fleet: Program, repo: Path) -> None:
     legacy(fleet)
     (repo / ".aifleet").mkdir()
     (repo / ".aifleet" / "config.toml").write_text('[setup]\ncommands = ["make theirs"]\n')
@@ -182,7 +182,7 @@ def test_what_a_project_has_in_ai_fleets_place_goes_into_the_new_file_untrusted(
     ("text", "said"),
     [(None, "there is no"), ("setup_commands = ", "invalid value"), ('default_agent = "cluade"\n', "")],
 )
-def test_an_older_file_that_cannot_be_used_is_said(fleet: Program, repo: Path, text: str | None, said: str) -> None:
+def test_unusable_legacy_file_is_reported(fleet: Program, repo: Path, text: str | None, said: str) -> None:
     if text is not None:
         legacy(fleet, text)
     done = fleet("init", "--migrate-legacy")
@@ -192,7 +192,7 @@ def test_an_older_file_that_cannot_be_used_is_said(fleet: Program, repo: Path, t
         assert done.code == 0 and "not taken over: default_agent, unknown coder 'cluade'" in done.out
 
 
-def test_nothing_is_written_through_a_link(fleet: Program, repo: Path, tmp_path: Path) -> None:
+def test_init_refuses_to_write_through_a_link(fleet: Program, repo: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (repo / ".fleet").symlink_to(tmp_path / "elsewhere")
     done = fleet("init")
@@ -201,7 +201,7 @@ def test_nothing_is_written_through_a_link(fleet: Program, repo: Path, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", 'q"uote', "ünï", "new\nline"])
-def test_any_name_of_a_directory_makes_a_valid_file(fleet: Program, name: str) -> None:
+def test_any_directory_name_gives_a_valid_file(fleet: Program, name: str) -> None:
     repo = make_repository(fleet.cwd / name)
     fleet.ok("init", cwd=repo)
     assert "error" not in fleet.ok("config", "validate", cwd=repo)
@@ -209,7 +209,7 @@ def test_any_name_of_a_directory_makes_a_valid_file(fleet: Program, name: str) -
     assert said == (None if name in ("-x", "new\nline") else name)
 
 
-def test_an_agent_may_make_no_project_and_trust_none(records: Records) -> None:
+def test_init_and_trust_are_refused_when_an_agent_calls(records: Records) -> None:
     repo = make_repository(records.fleet.cwd)
     task = records.create("a task")
     claim, run = records.begin(task)

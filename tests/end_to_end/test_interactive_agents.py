@@ -1,4 +1,4 @@
-"""Agents in terminals: how their tasks end, what is typed to them, and that they outlive their supervisor."""
+"""Agents in terminals: how their tasks end, what fleet types to them, and that they outlive their supervisor."""
 
 import os
 import signal
@@ -18,29 +18,29 @@ WAYS = ("carried", "delivered", "sent")
 
 
 def create(home: Terminals, *demo: str, branch: str = "work") -> str:
-    """An agent in a terminal, steered by what the demo coder understands; its task."""
+    """Create an agent in a terminal, steered by lines for the demo coder. Return its task."""
     prompt = "\n".join(["work", *(f"demo: {words}" for words in demo)])
     return str(home.told("create", branch, "--prompt", prompt)["task"])
 
 
 def run_of(home: Terminals, task: str) -> dict[str, Any]:
-    """The last run of a task as `fleet runs` tells it."""
+    """Return the last run of a task from `fleet runs`."""
     found: list[dict[str, Any]] = home.told("runs", task)
     return found[-1]
 
 
 def messages(home: Terminals, task: str) -> list[tuple[str, str]]:
-    """What was said to a task's agent beside its prompt, and how far that came."""
+    """Return the messages to a task's agent other than its prompt, and the state of each."""
     rows = home.rows("select * from messages where task = ? and id not like '%/%' order by queued_at", task)
     return [(row["text"], next((way for way in WAYS if row[f"{way}_at"]), "queued")) for row in rows]
 
 
 def press(home: Terminals, *keys: str, branch: str = "work") -> None:
-    """Press keys in an agent's terminal, as a person who is attached does."""
+    """Press keys in an agent's terminal, as an attached person does."""
     home.tmux("send-keys", "-t", f"=ai_{branch}:", *keys)
 
 
-def test_done_closes_the_task_commits_what_was_left_and_takes_the_session_away(home: Terminals) -> None:
+def test_done_closes_the_task_commits_leftovers_and_removes_the_session(home: Terminals) -> None:
     task = create(home)
     home.wait_alive("work")
     assert home.task(task)["status"] == "in_progress"
@@ -56,7 +56,7 @@ def test_done_closes_the_task_commits_what_was_left_and_takes_the_session_away(h
     assert home.listed()["work"]["status"] == "finished", "its worktree is still there"
 
 
-def test_an_agent_that_closes_its_task_is_ended_and_judged(home: Terminals) -> None:
+def test_agent_that_closes_its_task_is_ended_and_judged(home: Terminals) -> None:
     task = create(home, "close")
     found = home.wait_status(task, "closed")
     assert (found["close_reason"], found["finding"]) == ("the demo agent took its steps", "unverified")
@@ -65,7 +65,7 @@ def test_an_agent_that_closes_its_task_is_ended_and_judged(home: Terminals) -> N
 
 
 @pytest.mark.parametrize("turn", ["ended", "interrupted"])
-def test_a_session_that_is_left_with_changes_is_verified_and_closed(home: Terminals, turn: str) -> None:
+def test_task_is_verified_and_closed_when_its_session_is_left_with_changes(home: Terminals, turn: str) -> None:
     steps = "demo: hang=middle" if turn == "interrupted" else "work"
     home.told("create", "work", "--prompt", steps, "--verify", "test -e demo-*.md")
     (row,) = home.rows_of_branch("work")
@@ -81,7 +81,7 @@ def test_a_session_that_is_left_with_changes_is_verified_and_closed(home: Termin
     assert run["leftover"] == run_git(home.repo, "rev-parse", "work") and run["verified"] == "passed"
 
 
-def test_a_session_that_is_left_without_changes_blocks_its_task(home: Terminals) -> None:
+def test_task_is_blocked_when_its_session_is_left_without_changes(home: Terminals) -> None:
     task = create(home, "idle")
     home.wait_alive("work")
     press(home, "exit", "Enter")
@@ -90,7 +90,7 @@ def test_a_session_that_is_left_without_changes_blocks_its_task(home: Terminals)
     assert len(home.runs(task)) == 1 and home.sessions() == set()
 
 
-def test_a_session_that_ends_badly_blocks_its_task_and_is_not_verified(home: Terminals) -> None:
+def test_task_is_blocked_and_not_verified_when_its_session_fails(home: Terminals) -> None:
     home.told("create", "work", "--prompt", "work\ndemo: exit=3", "--verify", "true")
     (row,) = home.rows_of_branch("work")
     found = home.wait_status(row["id"], "closed", "blocked")
@@ -99,13 +99,13 @@ def test_a_session_that_ends_badly_blocks_its_task_and_is_not_verified(home: Ter
     assert (run["ending"], run["exit_status"], run["verify"]) == ("failed", 3, None)
 
 
-def test_a_lost_session_blocks_its_task_and_is_not_restarted_until_retry(home: Terminals) -> None:
+def test_lost_session_blocks_its_task_until_retry(home: Terminals) -> None:
     task = create(home, "hang=middle")
     wait_for(lambda: len(home.heard(task)) == 1, "its start", home.describe)
     home.tmux("kill-server")
     home.wait_status(task, "blocked")
     assert home.agents() == [] and home.listed()["work"]["status"] == "failed"
-    # Another agent comes and works meanwhile; this one stays where it is.
+    # Another agent comes and works meanwhile; the task of the lost session stays blocked.
     create(home, branch="other")
     home.wait_alive("other")
     assert len(home.runs(task)) == 1 and home.task(task)["status"] == "blocked"
@@ -126,7 +126,7 @@ def test_silence_does_not_end_an_agent_in_a_terminal(home: Terminals) -> None:
     assert home.sessions() >= {"ai_work", "ai_done"}
 
 
-def test_agents_live_on_without_their_supervisor_and_the_next_one_talks_to_them(home: Terminals) -> None:
+def test_agents_outlive_their_supervisor_and_the_next_one_reaches_them(home: Terminals) -> None:
     task = create(home)
     home.wait_alive("work")
     before = home.agents()
@@ -142,11 +142,11 @@ def test_agents_live_on_without_their_supervisor_and_the_next_one_talks_to_them(
     wait_for(lambda: home.sessions() == set(), "its end", home.describe)
 
 
-def test_each_message_counts_as_delivered_when_supervisors_replace_each_other(home: Terminals) -> None:
+def test_each_message_is_delivered_when_supervisors_replace_each_other(home: Terminals) -> None:
     task = create(home)
     home.wait_alive("work")
     texts = [f"message {number}" for number in range(6)]
-    for text in texts:  # it arrives about when one supervisor stops reading
+    for text in texts:  # arrives about when one supervisor stops reading
         home.fleet.ok("prompt", "work", text, "--wait", "0")
         home.fleet.ok("run", "restart")
     delivered = [(text, "delivered") for text in texts]
@@ -154,7 +154,7 @@ def test_each_message_counts_as_delivered_when_supervisors_replace_each_other(ho
     assert home.heard(task)[1:] == texts and len(home.runs(task)) == 1
 
 
-def test_a_message_is_sent_and_then_seen_to_arrive_as_it_was(home: Terminals) -> None:
+def test_message_is_sent_and_arrives_unchanged(home: Terminals) -> None:
     task = create(home)
     home.wait_alive("work")
     text = "two lines,\n$(touch owned) `touch owned`; \"quoted\" 'so' \\ and ünï"
@@ -162,7 +162,7 @@ def test_a_message_is_sent_and_then_seen_to_arrive_as_it_was(home: Terminals) ->
     assert (told["state"], told["text"]) == ("delivered", text)
     assert home.heard(task)[1:] == [text]
     assert told["sent_at"] and told["sent_at"] <= told["delivered_at"]
-    # As long as a message may be; and no longer.
+    # A message of the maximum length, then a longer one.
     long = "word " * 13_000
     assert home.told("prompt", "work", "--wait", "30", stdin=long)["state"] == "delivered"
     assert home.heard(task)[2].strip() == long.strip()
@@ -170,7 +170,7 @@ def test_a_message_is_sent_and_then_seen_to_arrive_as_it_was(home: Terminals) ->
     assert result.code != 0 and "200000" in result.err and len(messages(home, task)) == 2
 
 
-def test_nothing_is_typed_into_a_question(home: Terminals) -> None:
+def test_nothing_is_typed_into_a_dialog(home: Terminals) -> None:
     task = create(home, "question")
     home.wait_listed("work", "waiting for you")
     told = home.told("prompt", "work", "y", "--wait", "1")
@@ -184,7 +184,7 @@ def test_nothing_is_typed_into_a_question(home: Terminals) -> None:
     home.wait_listed("work", "idle")
 
 
-def test_two_repositories_have_the_same_branch_at_the_same_time(home: Terminals) -> None:
+def test_two_repositories_can_have_the_same_branch_at_the_same_time(home: Terminals) -> None:
     other = make_repository(home.fleet.user / "elsewhere" / "repo")
     create(home)
     home.fleet.ok("create", "work", "--prompt", "for the other", cwd=other)

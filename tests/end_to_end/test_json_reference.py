@@ -1,4 +1,4 @@
-"""docs/reference/json.md lists the keys that commands print."""
+"""Check of docs/reference/json.md against the keys that commands print."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from supervised import Supervised, home, wait_for
 __all__ = ["home"]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8")
-#: What to run for a section with a table of keys, in an order that works.
+#: Commands to run for each section with a table of keys, in an order that works.
 CALLS = {
     "fleet create": "create two --headless -p x",
     "fleet status": "status",

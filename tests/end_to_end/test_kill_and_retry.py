@@ -1,4 +1,4 @@
-"""`fleet kill`, `retry`, `pause`, `resume`: what they do to a task, whoever holds it."""
+"""`fleet kill`, `retry`, `pause` and `resume`: their effect on a task, whoever holds the task."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from live_runs import OWNER, TTL, Records, records
 __all__ = ["records"]
 
 
-def test_a_task_that_waits_is_blocked_and_can_be_sent_again(records: Records) -> None:
+def test_kill_blocks_a_waiting_task_and_retry_reopens_it(records: Records) -> None:
     task = records.create("a task")
     assert records.fleet.ok("kill", task) == f"{task}: blocked (stopped by hand)\n"
     found = records.store.tasks.get(task)
@@ -25,7 +25,7 @@ def test_a_task_that_waits_is_blocked_and_can_be_sent_again(records: Records) ->
     assert records.store.tasks.get(task).status == Status.OPEN
 
 
-def test_a_running_task_is_asked_to_stop_and_stays_its_holders(records: Records) -> None:
+def test_kill_asks_a_running_task_to_stop_and_keeps_its_claim(records: Records) -> None:
     task = records.create("a task")
     claim, _ = records.begin(task)
     done = records.fleet("kill", task, "--reason", "too slow")
@@ -35,7 +35,7 @@ def test_a_running_task_is_asked_to_stop_and_stays_its_holders(records: Records)
     assert found.cancel_requested_at is not None
 
 
-def test_what_somebody_holds_by_hand_is_taken_from_them(records: Records) -> None:
+def test_kill_takes_a_task_from_the_person_who_holds_it(records: Records) -> None:
     task = records.create("a task")
     records.store.claims.take(task, "ada")
     records.fleet.ok("kill", task)
@@ -43,7 +43,7 @@ def test_what_somebody_holds_by_hand_is_taken_from_them(records: Records) -> Non
     assert (found.status, found.assignee, found.claim_owner) == (Status.BLOCKED, "", "")
 
 
-def test_a_closed_task_is_not_killed_and_nothing_else_is_either(records: Records) -> None:
+def test_kill_changes_nothing_when_one_task_is_closed(records: Records) -> None:
     over, other = records.create("over"), records.create("other")
     records.fleet.ok("bd", "close", over)
     done = records.fleet("kill", other, over)
@@ -51,7 +51,7 @@ def test_a_closed_task_is_not_killed_and_nothing_else_is_either(records: Records
     assert records.store.tasks.get(other).status == Status.OPEN
 
 
-def test_a_glob_means_what_could_run(records: Records) -> None:
+def test_glob_matches_only_tasks_that_could_run(records: Records) -> None:
     over, first, second = (records.create(title) for title in ("over", "first", "second"))
     records.fleet.ok("bd", "close", over)
     told = records.fleet.ok("kill", "fleet-*", "--yes").splitlines()
@@ -63,7 +63,7 @@ def test_a_glob_means_what_could_run(records: Records) -> None:
 
 
 @pytest.mark.parametrize(("typed", "status", "code"), [("n\n", Status.OPEN, 1), ("y\n", Status.BLOCKED, 0)])
-def test_a_glob_asks_on_a_terminal(records: Records, typed: str, status: str, code: int) -> None:
+def test_kill_asks_on_a_terminal_when_a_glob_is_passed(records: Records, typed: str, status: str, code: int) -> None:
     task = records.create("a task")
     ours, theirs = pty.openpty()
     try:
@@ -78,7 +78,7 @@ def test_a_glob_asks_on_a_terminal(records: Records, typed: str, status: str, co
     assert ("nothing was stopped" in done.stderr) == (code == 1)
 
 
-def test_names_that_mean_nothing_or_too_much_change_nothing(records: Records) -> None:
+def test_unknown_or_ambiguous_names_change_nothing(records: Records) -> None:
     for name in ("aab1", "aab2"):
         records.fleet.ok("bd", "create", "a task", "--id", f"fleet-{name}")
     unknown, unclear = records.fleet("kill", "fleet-zzz9"), records.fleet("retry", "aab")
@@ -89,7 +89,7 @@ def test_names_that_mean_nothing_or_too_much_change_nothing(records: Records) ->
     assert {records.store.tasks.get(f"fleet-{name}").status for name in ("aab1", "aab2")} == {Status.OPEN}
 
 
-def test_retry_forgets_the_counts_and_refuses_what_runs(records: Records) -> None:
+def test_retry_resets_counters_and_refuses_a_running_task(records: Records) -> None:
     task = records.create("a task")
     claim, run = records.begin(task)
     done = records.fleet("retry", task)
@@ -104,7 +104,7 @@ def test_retry_forgets_the_counts_and_refuses_what_runs(records: Records) -> Non
     assert records.claim(task).epoch > claim.epoch
 
 
-def test_retry_opens_a_closed_task_and_its_old_holder_has_no_say(records: Records) -> None:
+def test_retry_reopens_a_closed_task(records: Records) -> None:
     task = records.create("a task")
     records.fleet.ok("bd", "close", task, "-r", "done")
     records.fleet.ok("retry", task)
@@ -112,7 +112,7 @@ def test_retry_opens_a_closed_task_and_its_old_holder_has_no_say(records: Record
     assert (found.status, found.closed_at, found.close_reason) == (Status.OPEN, None, "")
 
 
-def test_an_agent_may_not_stop_or_send_or_answer(records: Records) -> None:
+def test_kill_retry_and_answer_are_refused_when_an_agent_calls(records: Records) -> None:
     mine, other = records.create("mine"), records.create("other")
     claim, run = records.begin(mine)
     token = records.store.tokens.issue(claim, Caller(task_id=mine, run_id=run.id, epoch=claim.epoch))
@@ -122,7 +122,7 @@ def test_an_agent_may_not_stop_or_send_or_answer(records: Records) -> None:
     assert records.store.tasks.get(other).status == Status.OPEN
 
 
-def test_pause_and_resume_tell_what_they_did(records: Records) -> None:
+def test_pause_and_resume_report_what_they_did(records: Records) -> None:
     assert "it was not paused" in records.fleet.ok("resume")
     assert "paused" in records.fleet.ok("pause")
     assert json.loads(records.fleet("run", "status", "--json").out)["paused"]

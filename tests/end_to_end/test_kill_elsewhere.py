@@ -1,4 +1,4 @@
-"""`fleet kill` of a worktree on another host: that host saves what only it holds, and removes it."""
+"""`fleet kill` of a worktree on another host: that host saves what exists only there, and removes the worktree."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def there(site: Site) -> Host:
-    """The host that has the clone itself."""
+    """Return the host that has the clone itself."""
     made = site.host("there", "saving.ignored_mb=0")
     made.start()
     return made
@@ -32,7 +32,7 @@ def here(site: Site) -> Host:
 
 
 def done_on(site: Site, host: Host, branch: str) -> tuple[str, Path]:
-    """A task that is done in a worktree of a host's own clone, and left untidy; its id and its worktree."""
+    """Finish a task in a worktree of a host's own clone and leave an unsaved file. Return its id and worktree."""
     host.fleet.ok("create", branch, "-p", "demo: steps=1", "--headless", "--no-wait", cwd=site.top)
     ((key,),) = site.rows("select id from fleet.tasks where branch = %s", branch)
     site.wait_status(key, "closed")
@@ -47,7 +47,7 @@ def wait_gone(site: Site, key: str, host: Host) -> None:
     wait_for(lambda: site.rows(standing, key) == [(0,)], f"the worktree of {key} to go", host.said)
 
 
-def test_the_host_that_has_a_worktree_saves_and_removes_it(site: Site, there: Host, here: Host) -> None:
+def test_host_that_has_a_worktree_saves_and_removes_it(site: Site, there: Host, here: Host) -> None:
     key, path = done_on(site, there, "own1")
     told = here.fleet("kill", "own1", cwd=site.top)
     assert (told.code, told.err) == (0, "")
@@ -61,7 +61,7 @@ def test_the_host_that_has_a_worktree_saves_and_removes_it(site: Site, there: Ho
     assert run_git(site.top, "rev-parse", "--verify", "own1")
 
 
-def test_what_it_cannot_save_stays_and_the_next_kill_says_why(site: Site, there: Host, here: Host) -> None:
+def test_unsavable_worktree_stays_and_the_next_kill_says_why(site: Site, there: Host, here: Host) -> None:
     key, path = done_on(site, there, "own2")
     (path / ".gitignore").write_text("big\n")
     (path / "big").write_bytes(b"x" * 2_000_000)
@@ -80,7 +80,7 @@ def test_what_it_cannot_save_stays_and_the_next_kill_says_why(site: Site, there:
     assert kept.count("\n") == 0 and kept.startswith("refs/fleet/deleted/"), "the branch went, its tip is kept"
 
 
-def test_a_host_that_is_away_removes_it_when_it_is_back_unless_its_task_went_on(
+def test_unreachable_host_removes_the_worktree_later_unless_the_task_was_reopened(
     site: Site, there: Host, here: Host
 ) -> None:
     (first, gone), (second, kept) = done_on(site, there, "own3"), done_on(site, there, "own4")

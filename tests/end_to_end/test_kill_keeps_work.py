@@ -1,6 +1,7 @@
-"""`fleet kill` on every state a worktree can be left in: what it prints brings the work back, byte for byte.
+"""`fleet kill` in every state of a worktree: the printed commands restore the work byte for byte.
 
-Before that, whatever git holds only by its reflogs is thrown away, as git itself does in time.
+
+Before the restore, the test discards objects that only reflogs reference, as git does in time.
 """
 
 import shlex
@@ -20,7 +21,7 @@ LOCAL = ("-c", "protocol.file.allow=always")
 
 
 class Work(NamedTuple):
-    """What must be there again: texts in files, somewhere beside the repository, and branches at commits."""
+    """Work that must be restored: texts in files beside the repository, and branches at commits."""
 
     files: tuple[tuple[str, str], ...] = ()
     branches: tuple[tuple[str, str], ...] = ()
@@ -98,7 +99,7 @@ STATES = [dirty, untracked, ignored, staged, stashed, detached, unpushed, submod
 
 
 def prepare(repo: Path, leave: Callable[[Path], Work]) -> None:
-    """What a state needs of the repository before there is a worktree."""
+    """Prepare the repository for a state before the worktree exists."""
     commit(repo, ".gitignore", ".env\n")
     if leave is submodule:
         library = make_repository(repo.parent / "of-others" / "library")
@@ -112,7 +113,7 @@ def prepare(repo: Path, leave: Callable[[Path], Work]) -> None:
 
 
 def missing(repo: Path, work: Work) -> list[object]:
-    """What of it is neither in a file beside the repository nor a branch."""
+    """Return the parts of the work that are neither in a file beside the repository nor on a branch."""
     lost: list[object] = []
     for name, text in work.files:
         found = [path for path in repo.parent.glob(f"**/{name}") if path.read_text() == text]
@@ -124,13 +125,13 @@ def missing(repo: Path, work: Work) -> list[object]:
 
 
 def thrown_away(repo: Path) -> None:
-    """Whatever git holds only by its logs goes, as it does in time."""
+    """Discard objects that only reflogs reference, as git does in time."""
     run_git(repo, "reflog", "expire", "--expire=now", "--all")
     run_git(repo, "gc", "--quiet", "--prune=now")
 
 
 @pytest.mark.parametrize("leave", STATES, ids=lambda leave: str(leave.__name__))
-def test_what_kill_prints_brings_the_work_back(home: Terminals, leave: Callable[[Path], Work]) -> None:
+def test_commands_printed_by_kill_restore_the_work(home: Terminals, leave: Callable[[Path], Work]) -> None:
     prepare(home.repo, leave)
     made = home.told("create", "work")
     home.wait_listed("work", "idle", "working")
@@ -145,7 +146,7 @@ def test_what_kill_prints_brings_the_work_back(home: Terminals, leave: Callable[
     assert missing(home.repo, work) == [], printed
 
 
-def test_the_printed_commands_are_in_the_json_too(home: Terminals) -> None:
+def test_kill_json_contains_the_printed_commands(home: Terminals) -> None:
     made = home.told("create", "work")
     home.wait_listed("work", "idle", "working")
     tip = commit(Path(made["worktree"]), "own.txt", "committed\n")
@@ -156,8 +157,7 @@ def test_the_printed_commands_are_in_the_json_too(home: Terminals) -> None:
     assert run_git(home.repo, "rev-parse", "work") == tip
 
 
-def test_kill_says_where_nothing_is_at_stake(home: Terminals) -> None:
-    """A worktree in which nothing was done is just removed."""
+def test_kill_just_removes_an_untouched_worktree(home: Terminals) -> None:
     home.told("create", "untouched")
     home.wait_listed("untouched", "idle", "working")
     (killed,) = home.told("kill", "untouched")

@@ -1,4 +1,4 @@
-"""`fleet list --repair`: whatever was reached into by hand or cut short is brought in line, and said."""
+"""`fleet list --repair`: manual changes and interrupted operations are repaired and reported."""
 
 import os
 import random
@@ -22,7 +22,7 @@ NOTHING = "nothing to repair\n"
 
 
 def repaired(home: Terminals) -> str:
-    """What a repair says that it did; a second one must find nothing."""
+    """Return the messages of a repair. A second repair must find nothing."""
     result = home.fleet("list", "--repair", "--json")
     assert result.code == 0, result
     again = home.fleet("list", "--repair", "--json")
@@ -32,20 +32,20 @@ def repaired(home: Terminals) -> str:
 
 
 def said_of(home: Terminals) -> str:
-    """What a repair says that leaves something to a person."""
+    """Return the messages of a repair that leaves something to a person."""
     result = home.fleet("list", "--repair", "--json")
     assert result.code == 0, result
     return result.err
 
 
 def end_supervisor(home: Terminals) -> None:
-    """The supervisor dies, and its agents live on."""
+    """Kill the supervisor; its agents survive."""
     os.kill(home.status()["pid"], signal.SIGKILL)
     wait_for(lambda: not home.status()["running"], "its end")
 
 
 def finished(home: Terminals, branch: str = "work") -> Path:
-    """A task whose agent is done and whose worktree is still there."""
+    """Finish a task whose worktree remains. Return the worktree."""
     made = home.told("create", branch, "--prompt", "work")
     home.wait_alive(branch)
     home.fleet.ok("done", branch)
@@ -55,13 +55,13 @@ def finished(home: Terminals, branch: str = "work") -> Path:
 
 
 def half_removed(home: Terminals) -> list[str]:
-    """The branches whose worktrees somebody began to remove."""
+    """Return the branches whose worktrees are half removed."""
     rows = home.rows("select branch from workspaces where removing_at is not null and removed_at is null")
     return [str(row["branch"]) for row in rows]
 
 
 def can_be_made_again(home: Terminals, branch: str = "work") -> None:
-    """A new agent on the same branch works as if nothing had been."""
+    """Check that a new agent on the same branch works normally."""
     made = home.told("create", branch, "--prompt", "work")
     assert made["status"] == "running" and home.worktrees() == {made["worktree"]}
     home.wait_alive(branch)
@@ -69,7 +69,7 @@ def can_be_made_again(home: Terminals, branch: str = "work") -> None:
     assert home.worktrees() == set() and home.sessions() == set()
 
 
-def test_where_all_is_well_nothing_is_done(home: Terminals) -> None:
+def test_repair_does_nothing_when_all_is_well(home: Terminals) -> None:
     finished(home, "over")
     home.told("create", "work", "--prompt", "work")
     home.wait_alive("work")
@@ -79,7 +79,7 @@ def test_where_all_is_well_nothing_is_done(home: Terminals) -> None:
 
 
 @pytest.mark.parametrize("way", ["folder", "git", "both and branch"])
-def test_a_worktree_that_somebody_took_away_is_let_go(home: Terminals, way: str) -> None:
+def test_repair_forgets_a_worktree_that_was_removed_by_hand(home: Terminals, way: str) -> None:
     tree = finished(home)
     tip = run_git(home.repo, "rev-parse", "work")
     if way == "folder":
@@ -97,7 +97,7 @@ def test_a_worktree_that_somebody_took_away_is_let_go(home: Terminals, way: str)
     can_be_made_again(home)
 
 
-def test_a_deleted_branch_leaves_its_worktree_and_what_is_in_it(home: Terminals) -> None:
+def test_work_of_a_worktree_is_saved_when_its_branch_was_deleted(home: Terminals) -> None:
     tree = finished(home)
     tip = commit(tree, "own.txt", "committed by a person\n")
     run_git(home.repo, "update-ref", "-d", "refs/heads/work")
@@ -111,7 +111,7 @@ def test_a_deleted_branch_leaves_its_worktree_and_what_is_in_it(home: Terminals)
     can_be_made_again(home)
 
 
-def test_a_killed_session_is_settled_by_the_supervisor_and_can_be_sent_again(home: Terminals) -> None:
+def test_killed_session_is_settled_by_the_supervisor_and_can_be_retried(home: Terminals) -> None:
     task = home.told("create", "work", "--prompt", "demo: hang=middle")["task"]
     wait_for(lambda: len(home.heard(task)) == 1, "its start", home.describe)
     os.kill(home.status()["pid"], signal.SIGKILL)
@@ -128,7 +128,7 @@ def test_a_killed_session_is_settled_by_the_supervisor_and_can_be_sent_again(hom
     wait_for(lambda: home.sessions() == {"ai_work"}, "it again", home.describe)
 
 
-def test_a_worktree_that_could_not_be_removed_can_be_gone_on_with(home: Terminals) -> None:
+def test_worktree_that_could_not_be_removed_can_be_used_again(home: Terminals) -> None:
     commit(home.repo, ".gitignore", "data\n")
     home.set("saving.ignored_mb=0")
     made = home.told("create", "work", "--prompt", "work")
@@ -146,7 +146,7 @@ def test_a_worktree_that_could_not_be_removed_can_be_gone_on_with(home: Terminal
     assert home.worktrees() == set() and not data.exists()
 
 
-def test_a_dead_session_that_was_left_is_closed(home: Terminals) -> None:
+def test_repair_closes_a_dead_session(home: Terminals) -> None:
     finished(home)
     home.tmux("new-session", "-d", "-s", "ai_left", "-x", "80", "-y", "24", "sleep 300")
     home.tmux("set-option", "-t", "=ai_left:", "remain-on-exit", "on")
@@ -159,7 +159,7 @@ def test_a_dead_session_that_was_left_is_closed(home: Terminals) -> None:
     home.tmux("kill-session", "-t", "=mine")
 
 
-def test_a_worktree_that_was_never_finished_is_taken_back(home: Terminals) -> None:
+def test_repair_removes_a_worktree_that_was_never_finished(home: Terminals) -> None:
     noted = home.fleet.user / "noted"
     set_up(home, commands=[f"echo x > {noted}; tail -f {noted}"])
     task = home.told("create", "work", "--prompt", "work", "--no-wait")["task"]
@@ -178,7 +178,7 @@ def test_a_worktree_that_was_never_finished_is_taken_back(home: Terminals) -> No
 
 
 @pytest.mark.parametrize("root", ["", "../trees"])
-def test_a_strangers_worktree_in_fleets_place_is_named_and_left(home: Terminals, root: str) -> None:
+def test_repair_names_and_keeps_a_foreign_worktree_in_fleets_folder(home: Terminals, root: str) -> None:
     if root:
         home.fleet.ok("config", "set", "--project", f"project.worktree_root={root}")
         home.fleet.ok("trust", "--yes")
@@ -192,7 +192,7 @@ def test_a_strangers_worktree_in_fleets_place_is_named_and_left(home: Terminals,
     assert tree.with_name("stranger").exists() and tree.exists()
 
 
-def test_a_living_session_that_is_nobodys_is_named_and_left(home: Terminals) -> None:
+def test_repair_names_and_keeps_a_live_session_without_a_task(home: Terminals) -> None:
     finished(home)
     for name in ("ai_ghost", "mine"):
         home.tmux("new-session", "-d", "-s", name, "sleep 300")
@@ -204,7 +204,7 @@ def test_a_living_session_that_is_nobodys_is_named_and_left(home: Terminals) -> 
     assert home.sessions() == {"mine"} and repaired(home) == NOTHING
 
 
-def test_a_branch_deleted_below_its_worktree_is_made_again(home: Terminals) -> None:
+def test_repair_recreates_a_branch_deleted_below_its_worktree(home: Terminals) -> None:
     tree = finished(home)
     left = run_git(home.repo, "rev-parse", "work")
     assert left != run_git(home.repo, "rev-parse", "main"), "fleet committed what the agent left"
@@ -217,7 +217,7 @@ def test_a_branch_deleted_below_its_worktree_is_made_again(home: Terminals) -> N
     assert run_git(home.repo, "rev-parse", "work") == tip and run_git(tree, "status", "--porcelain") == ""
 
 
-def test_a_deleted_branch_that_was_at_nobody_knows_which_commit_is_named(home: Terminals) -> None:
+def test_repair_names_a_deleted_branch_whose_commit_is_ambiguous(home: Terminals) -> None:
     tree = finished(home)
     run_git(tree, "checkout", "--quiet", "--orphan", "fresh")
     run_git(tree, "commit", "--quiet", "--message=unrelated")
@@ -228,12 +228,12 @@ def test_a_deleted_branch_that_was_at_nobody_knows_which_commit_is_named(home: T
     assert "work" not in home.branches()
 
 
-def test_done_without_a_supervisor_is_seen_where_that_cannot_be_started(home: Terminals) -> None:
+def test_repair_names_a_closed_task_whose_agent_is_still_alive(home: Terminals) -> None:
     home.told("create", "work", "--prompt", "work")
     home.wait_alive("work")
     end_supervisor(home)
     task = home.listed()["work"]["task"]
-    home.fleet.ok("bd", "close", task, "--force")  # which starts none, unlike `fleet done`
+    home.fleet.ok("bd", "close", task, "--force")  # starts no supervisor, unlike `fleet done`
     said = said_of(home)
     assert "work: closed, and its agent goes on; `fleet run start` ends it" in said and home.sessions() == {"ai_work"}
     home.fleet.ok("run", "start")
@@ -242,7 +242,7 @@ def test_done_without_a_supervisor_is_seen_where_that_cannot_be_started(home: Te
     repaired(home)
 
 
-def test_an_agent_whose_folder_is_gone_is_named(home: Terminals) -> None:
+def test_repair_names_an_agent_whose_folder_is_gone(home: Terminals) -> None:
     made = home.told("create", "work", "--prompt", "work")
     home.wait_alive("work")
     shutil.rmtree(made["worktree"])
@@ -253,7 +253,7 @@ def test_an_agent_whose_folder_is_gone_is_named(home: Terminals) -> None:
     can_be_made_again(home)
 
 
-def test_of_a_worktree_that_was_never_finished_and_is_gone_nothing_is_invented(home: Terminals) -> None:
+def test_repair_creates_no_refs_for_a_missing_worktree_that_was_never_finished(home: Terminals) -> None:
     set_up(home, commands=["exit 1"])
     made = home.told("create", "work", "--prompt", "work", "--no-wait")
     home.wait_status(made["task"], "blocked")
@@ -264,7 +264,7 @@ def test_of_a_worktree_that_was_never_finished_and_is_gone_nothing_is_invented(h
     assert run_git(home.repo, "for-each-ref", "refs/fleet") == ""
 
 
-def test_a_removal_cut_short_within_teardown_is_brought_to_its_end(home: Terminals) -> None:
+def test_repair_completes_a_removal_that_was_cut_short_in_teardown(home: Terminals) -> None:
     noted, go = home.fleet.user / "noted", home.fleet.user / "go"
     set_up(home, teardown=[f"echo x >> {noted}; test -e {go} || tail -f {noted}"])
     tree = finished(home)
@@ -284,8 +284,8 @@ def test_a_removal_cut_short_within_teardown_is_brought_to_its_end(home: Termina
 
 
 @pytest.mark.parametrize("times", [6, pytest.param(40, marks=pytest.mark.soak("kills"))])
-def test_a_removal_cut_short_at_any_moment_is_brought_to_its_end(home: Terminals, times: int) -> None:
-    """Also if the repair that does so is killed, at any moment of its own."""
+def test_repair_completes_a_removal_that_was_cut_short_at_any_moment(home: Terminals, times: int) -> None:
+    """The repair itself is also killed at random moments."""
     home.seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     chance = random.Random(home.seed)
     for number in range(times):
@@ -300,7 +300,7 @@ def test_a_removal_cut_short_at_any_moment_is_brought_to_its_end(home: Terminals
             process.wait()
         home.fleet.ok("list", "--repair")
         assert half_removed(home) == []
-        home.fleet("kill", "work", "--force")  # it may not have begun
+        home.fleet("kill", "work", "--force")  # the removal may not have begun
         repaired(home)
         assert home.worktrees() == set() and not tree.exists()
         refs = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/fleet/saved").splitlines()

@@ -1,4 +1,4 @@
-"""An agent that marks its task blocked and works on: no surface reports its run as ended."""
+"""An agent that marks its task blocked and works on: no command and no tool reports its run as ended."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from supervised import CODER, wait_for
 
 
 class Shop(NamedTuple):
-    """A server, and a worker and a stage of a workflow whose agents have marked their tasks blocked."""
+    """A server, and a worker and a workflow stage whose agents have marked their tasks blocked."""
 
     fleet: Program
     tools: Tools
@@ -52,7 +52,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     stop(fleet)
 
 
-def test_a_live_run_whose_task_is_marked_blocked_is_running_for_every_tool(shop: Shop) -> None:
+def test_live_run_is_running_for_every_tool_when_its_task_is_marked_blocked(shop: Shop) -> None:
     tools, key = shop.tools, shop.worker
     for name in ("get_worker_status", "collect_worker_result"):
         found = tools.ok(name, worker_id=key)
@@ -71,7 +71,7 @@ def test_a_live_run_whose_task_is_marked_blocked_is_running_for_every_tool(shop:
     assert "cannot be cleaned up" in tools.refused("cleanup_worker", worker_id=key)
 
 
-def test_a_live_run_whose_task_is_marked_blocked_is_running_for_every_command(shop: Shop) -> None:
+def test_live_run_is_running_for_every_command_when_its_task_is_marked_blocked(shop: Shop) -> None:
     fleet, key = shop.fleet, shop.worker
     assert "in_progress (marked blocked; its agent still works)" in fleet.ok("show", key)
     assert json.loads(fleet.ok("show", key, "--json"))[0]["running"] is True
@@ -85,13 +85,13 @@ def test_a_live_run_whose_task_is_marked_blocked_is_running_for_every_command(sh
     assert json.loads(fleet.ok("workflow", "show", shop.flow, "--json"))["status"] == "running"
 
 
-def test_a_worker_that_is_marked_blocked_can_be_cancelled(shop: Shop) -> None:
+def test_worker_can_be_cancelled_when_its_task_is_marked_blocked(shop: Shop) -> None:
     shop.tools.ok("cancel_worker", worker_id=shop.worker)
     (over,) = shop.tools.wait_over(shop.worker)
     assert over["status"] == "cancelled"
 
 
-def test_a_wait_returns_once_the_agent_has_ended(shop: Shop) -> None:
+def test_wait_returns_once_the_agent_has_ended(shop: Shop) -> None:
     shop.go.touch()
     (over,) = shop.tools.wait_over(shop.worker)
     assert (over["status"], over["question"]["text"]) == ("pending", "which size?")

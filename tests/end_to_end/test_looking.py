@@ -14,7 +14,7 @@ __all__ = ["home"]
 
 
 class Output:
-    """A command that goes on printing, its stdout a pipe."""
+    """A command that prints continuously, with a pipe as its stdout."""
 
     def __init__(self, home: Terminals, *words: str) -> None:
         self.process = subprocess.Popen(
@@ -47,7 +47,7 @@ class Output:
 
 @contextmanager
 def running(home: Terminals, *words: str) -> Iterator[Output]:
-    """Such a command, ended with the test."""
+    """Yield such a command, and end it with the test."""
     made = Output(home, *words)
     try:
         yield made
@@ -59,7 +59,7 @@ def running(home: Terminals, *words: str) -> Iterator[Output]:
         made.end()
 
 
-def test_the_last_lines_of_an_ended_terminal_are_lines_of_work(home: Terminals) -> None:
+def test_last_lines_of_an_ended_terminal_are_lines_of_work(home: Terminals) -> None:
     task = home.told("create", "work", "--prompt", "work\ndemo: lines=30")["task"]
     home.wait_alive("work")
     home.tmux("send-keys", "-t", "=ai_work:", "C-d")
@@ -76,7 +76,7 @@ def test_following_a_headless_agent_shows_each_event_once_and_ends_with_it(home:
     assert [sum(f"Step {number} of 6" in line for line in output.lines) for number in range(1, 7)] == [1] * 6
 
 
-def test_following_a_terminal_shows_what_comes_and_ends_with_it(home: Terminals) -> None:
+def test_following_a_terminal_shows_new_output_and_ends_with_it(home: Terminals) -> None:
     home.told("create", "work", "--prompt", "work")
     home.wait_alive("work")
     with running(home, "logs", "-f", "work") as output:
@@ -90,7 +90,7 @@ def test_following_a_terminal_shows_what_comes_and_ends_with_it(home: Terminals)
 
 
 @pytest.mark.parametrize("way", ["pipe", "terminal"])
-def test_a_line_typed_to_a_headless_agent_is_a_prompt(home: Terminals, way: str) -> None:
+def test_line_typed_to_a_headless_agent_is_a_prompt(home: Terminals, way: str) -> None:
     task = home.told("create", "work", "--headless", "--prompt", "work\ndemo: hang=middle")["task"]
     wait_for(lambda: home.runs(task) and home.runs(task)[0]["tool_calls"], "its first step", home.describe)
     if way == "pipe":
@@ -112,7 +112,7 @@ def test_a_line_typed_to_a_headless_agent_is_a_prompt(home: Terminals, way: str)
 
 
 @pytest.mark.parametrize("command", ["list", "tasks"])
-def test_a_watched_table_is_shown_anew_until_ctrl_c(home: Terminals, command: str) -> None:
+def test_watched_table_is_updated_until_ctrl_c(home: Terminals, command: str) -> None:
     home.told("create", "first", "--prompt", "the first")
     screen = Screen(home, command, "-w")
     screen.wait_for("first")

@@ -1,4 +1,4 @@
-"""A task that is taken from its agent, or deleted under it: the agent is ended, and so is its run on record."""
+"""A task that is taken from its agent or deleted: fleet ends the agent and records the end of its run."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def in_beads(fleet: Program) -> Iterator[BeadsHome]:
 
 
 def at_work(home: Supervised) -> str:
-    """A task whose agent works and talks, in a home that has room for no other; its id."""
+    """Start a task whose agent prints continuously, in a home without room for another. Return its id."""
     home.set("max_concurrent=1")
     home.start()
     key = home.create("talk seconds=60 rate=2")
@@ -35,7 +35,7 @@ def at_work(home: Supervised) -> str:
 
 
 def is_over(home: Supervised, key: str, reason: str) -> None:
-    """See that a run was ended on record, that nothing says otherwise, and that its slot is free."""
+    """Check that a run was ended on record, that every command agrees, and that its slot is free."""
     wait_for(lambda: home.runs(key)[0]["ended_at"], "the run's end on record", home.describe)
     (run,) = home.runs(key)
     assert (run["ending"], run["reason"], run["finding"]) == ("lost", reason, "infra_error")
@@ -48,7 +48,7 @@ def is_over(home: Supervised, key: str, reason: str) -> None:
     assert "Traceback" not in (home.fleet.user / "supervisor.out").read_text()
 
 
-def test_a_run_whose_task_is_deleted_is_over_and_the_queue_can_be_moved(home: Supervised) -> None:
+def test_run_ends_and_the_queue_can_be_moved_when_its_task_is_deleted(home: Supervised) -> None:
     key = at_work(home)
     home.fleet.ok("bd", "delete", key, "--force")
     is_over(home, key, DELETED)
@@ -56,13 +56,13 @@ def test_a_run_whose_task_is_deleted_is_over_and_the_queue_can_be_moved(home: Su
     home.fleet.ok("queue", "migrate", "beads", "--dry-run")
 
 
-def test_a_run_whose_task_is_deleted_on_a_shared_queue_is_over(shared: SharedHome) -> None:
+def test_run_ends_when_its_task_is_deleted_on_a_shared_queue(shared: SharedHome) -> None:
     key = at_work(shared)
     shared.fleet.ok("bd", "delete", key, "--force")
     is_over(shared, key, DELETED)
 
 
-def test_a_run_whose_task_went_to_another_host_is_over_here(shared: SharedHome) -> None:
+def test_run_ends_when_its_task_went_to_another_host(shared: SharedHome) -> None:
     key = at_work(shared)
     with psycopg.connect(shared.url) as link:
         link.execute("update fleet.tasks set claim_owner = 'another', epoch = epoch + 1 where id = %s", (key,))
@@ -70,14 +70,14 @@ def test_a_run_whose_task_went_to_another_host_is_over_here(shared: SharedHome) 
     assert shared.task(key)["claim_owner"] == "another"
 
 
-def test_a_run_whose_task_a_person_took_in_bd_is_over(in_beads: BeadsHome) -> None:
+def test_run_ends_when_a_person_takes_its_task_in_beads(in_beads: BeadsHome) -> None:
     key = at_work(in_beads)
     in_beads.fleet.ok("bd", "update", key, "--assignee", "ada", "--force")
     is_over(in_beads, key, TAKEN)
     assert in_beads.shown(key)["assignee"] == "ada"
 
 
-def test_a_run_whose_task_is_deleted_before_its_agent_starts_is_over(home: Supervised, tmp_path: Path) -> None:
+def test_run_ends_when_its_task_is_deleted_before_the_agent_starts(home: Supervised, tmp_path: Path) -> None:
     told = tmp_path / "told"
     command = json.dumps(["sh", "-c", f"until [ -e {told} ]; do sleep 0.05; done; echo secret"])
     with (home.fleet.home / "runtime.toml").open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""A home whose folder of tasks is missing or no folder: tasks wait uncounted, and run once the folder is back."""
+"""A home whose tasks folder is missing or not a folder: tasks wait uncounted, and run once the folder is back."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ def lose_all(home: Supervised, key: str) -> tuple[Path, Path]:
 
 
 def put_file(home: Supervised, key: str) -> tuple[Path, Path]:
-    """Put a file in the place of a task's folder. Return the places to move between."""
+    """Replace a task's folder by a file. Return the places to move between."""
     place, aside = home.fleet.home / "tasks" / key, home.fleet.user / "folder"
     if place.exists():
         place.rename(aside)
@@ -28,7 +28,7 @@ def put_file(home: Supervised, key: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("lose", [lose_all, put_file])
-def test_task_waits_uncounted_when_its_folder_cannot_be_made(
+def test_task_waits_uncounted_when_its_folder_cannot_be_created(
     home: Supervised, lose: Callable[[Supervised, str], tuple[Path, Path]]
 ) -> None:
     home.set("limits.retry_limit=1")

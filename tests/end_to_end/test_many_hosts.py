@@ -1,4 +1,4 @@
-"""Several hosts on one PostgreSQL: who does what, draining, and a host that disappears with all it had."""
+"""Several hosts on one PostgreSQL: which host runs which task, draining, and a host that disappears with its work."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from supervised import wait_for
 __all__ = ["machine"]
 
 
-def test_each_host_does_what_it_offers_and_a_drained_one_nothing(machine: Callable[..., Machine]) -> None:
+def test_each_host_runs_matching_tasks_and_a_drained_host_none(machine: Callable[..., Machine]) -> None:
     one, two = machine("one", "gpu", "linux"), machine("two", "arm", "linux")
     assert {name: (row["labels"], row["this"]) for name, row in one.hosts().items()} == {
         "one": (["gpu", "linux"], True),
@@ -24,7 +24,7 @@ def test_each_host_does_what_it_offers_and_a_drained_one_nothing(machine: Callab
     one.wait("t-tpu")
     assert one.ran() == ["t-gpu1", "t-gpu2", "t-pin1"]
     assert two.ran() == sorted(["t-arm", "t-pin2", made])
-    # From anywhere one sees why the last one waits, and any host can be drained.
+    # Every host shows why the last task waits, and can drain any host.
     assert "nothing starts: no host offers tpu (1 task waits for it)" in two.fleet("tasks").err
     two.fleet.ok("hosts", "drain", "one")
     assert two.hosts()["one"]["state"] == "drained"
@@ -37,7 +37,7 @@ def test_each_host_does_what_it_offers_and_a_drained_one_nothing(machine: Callab
     assert "t-late" in one.ran()
 
 
-def test_what_a_host_that_disappears_had_goes_on_elsewhere(machine: Callable[..., Machine]) -> None:
+def test_work_of_a_vanished_host_continues_elsewhere(machine: Callable[..., Machine]) -> None:
     one, two = machine("one"), machine("two")
     two.fleet.ok("hosts", "drain", "two")
     two.add(f"until file={one.fleet.user / 'go'}", work=[])
@@ -54,7 +54,7 @@ def test_what_a_host_that_disappears_had_goes_on_elsewhere(machine: Callable[...
     assert two.ran() == ["t-work"]
     two.add(pinned=["host:one"])
     assert re.search(r"host one was not seen since \d+.* \(1 task waits for it\)", two.fleet("tasks").err)
-    # It comes back as who it was, and does what waited for it.
+    # The host returns with its identity, and runs the tasks that waited for it.
     one.start()
     two.wait()
     assert "t-pinned" in one.ran()
@@ -64,7 +64,9 @@ def test_what_a_host_that_disappears_had_goes_on_elsewhere(machine: Callable[...
     assert list(two.hosts()) == ["two"]
 
 
-def test_whoever_only_asks_for_work_becomes_a_host_only_where_it_must(machine: Callable[..., Machine]) -> None:
+def test_home_that_creates_a_task_becomes_a_host_only_if_the_task_must_stay_there(
+    machine: Callable[..., Machine],
+) -> None:
     worker = machine("worker")
     laptop = machine("laptop", start=False)
     remote = laptop.fleet.user / "remote.git"

@@ -1,4 +1,4 @@
-"""An agent's own connection to the MCP server: what it may do is known by its run's token, not by its word."""
+"""An agent's own connection to the MCP server: the run's token decides what it may do, not its claims."""
 
 import json
 import time
@@ -23,7 +23,7 @@ OWN, OTHER = "fleet-own", "fleet-other"
 
 
 class Agent(NamedTuple):
-    """A live run with its token, and a server that carries it."""
+    """A live run with its token, and a server started with that token."""
 
     records: Records
     repo: Path
@@ -35,7 +35,7 @@ class Agent(NamedTuple):
 
 
 def admit(records: Records, task_id: str, *, depth: int = 0, **fields: str) -> tuple[str, Claim, Run]:
-    """A live run of a new task, with its token."""
+    """Begin a run of a new task. Return its token, claim and run."""
     records.store.tasks.add(a_task(id=task_id, **fields))
     claim, run = records.begin(task_id)
     caller = Caller(task_id=task_id, run_id=run.id, epoch=claim.epoch, depth=depth)
@@ -55,7 +55,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     records.store.close()
 
 
-def test_what_an_agent_makes_is_its_own_and_within_its_bounds(agent: Agent) -> None:
+def test_tasks_created_by_an_agent_belong_to_it_and_inherit_its_bounds(agent: Agent) -> None:
     key = agent.tools.ok("create_worker", **agent.order(parent_worker_id="w_of_another"))["worker_id"]
     task = agent.records.store.tasks.get(key)
     assert (task.made_by, task.origin) == (OWN, "mcp")
@@ -71,7 +71,7 @@ def test_what_an_agent_makes_is_its_own_and_within_its_bounds(agent: Agent) -> N
     assert agent.tools.ok("cleanup_worker", worker_id=key)["errors"] == []
 
 
-#: Every tool that changes something, aimed at what another made or at the agent's own task.
+#: Every tool that changes something, used on tasks of others or on the agent's own task.
 ALIEN: dict[str, Callable[["Theirs"], list[dict[str, object]]]] = {
     "cancel_worker": lambda theirs: [{"worker_id": key} for key in theirs.tasks],
     "cleanup_worker": lambda theirs: [{"worker_id": key} for key in theirs.tasks],
@@ -79,25 +79,25 @@ ALIEN: dict[str, Callable[["Theirs"], list[dict[str, object]]]] = {
     "cancel_workflow": lambda theirs: [{"workflow_id": theirs.flow}],
     "cleanup_workflow": lambda theirs: [{"workflow_id": theirs.flow}],
 }
-#: What an agent may do as it likes: read, ask, and make what is its own.
+#: Tools that an agent may use freely, because they create tasks or ask.
 FREE = {"create_worker", "create_workflow", "create_task", "ask_human"}
 
 
 class Theirs(NamedTuple):
-    """What is not an agent's to touch."""
+    """Tasks and a workflow that an agent must not change."""
 
     tasks: tuple[str, ...]
     flow: str
 
 
-def test_every_tool_that_changes_something_is_tried(agent: Agent) -> None:
+def test_every_changing_tool_is_attempted(agent: Agent) -> None:
     changing = {name for name, tool in TOOLS.items() if not tool.reads_only}
     assert set(ALIEN) | FREE == changing
 
 
 @pytest.fixture(scope="module")
 def theirs(agent: Agent) -> Theirs:
-    """A person's task, what another agent made, and the agent's own task."""
+    """Return a person's task, tasks of another agent, and the agent's own task."""
     stages = [{"name": "one", "prompt_template": "x"}]
     token, *_ = admit(agent.records, "fleet-another")
     with serving(agent.records.fleet, FLEET_RUN_TOKEN=token) as tools:
@@ -108,7 +108,7 @@ def theirs(agent: Agent) -> Theirs:
 
 
 @pytest.mark.parametrize("tool", ALIEN)
-def test_what_is_not_the_agents_own_it_cannot_touch(agent: Agent, theirs: Theirs, tool: str) -> None:
+def test_tool_is_refused_when_the_task_is_not_the_agents(agent: Agent, theirs: Theirs, tool: str) -> None:
     store = agent.records.store
     keys = (*theirs.tasks, *(stage.task_id for stage in store.workflows.stages(theirs.flow)))
 
@@ -120,30 +120,30 @@ def test_what_is_not_the_agents_own_it_cannot_touch(agent: Agent, theirs: Theirs
         said = agent.tools.refused(tool, **given)
         assert said.startswith("IllegalMove: an agent may not ") and said.endswith("did not make it"), said
         assert state() == before
-    # No tool answers questions, and none changes settings.
+    # No tool answers questions or changes settings.
     assert not {name for name in TOOLS if "answer" in name or "config" in name or "kill" in name}
 
 
-def test_an_agent_works_only_where_its_task_may(agent: Agent, tmp_path: Path) -> None:
+def test_agent_creates_tasks_only_in_allowed_repositories(agent: Agent, tmp_path: Path) -> None:
     elsewhere = make_repository(tmp_path / "elsewhere")
     said = agent.tools.refused("create_worker", **agent.order(repo_path=str(elsewhere)))
     assert said == f"IllegalMove: {elsewhere} is not an allowed repository"
     assert "is not an allowed repository" in agent.tools.refused("create_task", title="x", cwd=str(elsewhere))
 
 
-def test_an_agent_gives_a_coder_no_options(agent: Agent) -> None:
+def test_agent_cannot_pass_options_to_a_coder(agent: Agent) -> None:
     said = agent.tools.refused("create_worker", **agent.order(extra_args=["--dangerously-skip-permissions"]))
     assert said == "IllegalMove: an agent may not say extra_args"
 
 
-def test_an_agents_server_starts_no_supervisor(agent: Agent) -> None:
+def test_server_of_an_agent_starts_no_supervisor(agent: Agent) -> None:
     agent.tools.ok("create_worker", **agent.order())
     assert agent.tools.ok("healthcheck")["supervisor"]["running"] is False
     assert not (agent.records.fleet.home / "logging" / "supervisor.out").exists(), "and none is about to start"
 
 
-def test_who_is_deep_enough_makes_no_more(agent: Agent) -> None:
-    """Its environment and what it says of its parent count for nothing."""
+def test_agent_at_the_depth_limit_cannot_create_tasks(agent: Agent) -> None:
+    """Its environment and its claimed parent do not matter."""
     deep, *_ = admit(agent.records, "fleet-deep", depth=1, rules=encode({"depth": 1}))
     with serving(agent.records.fleet, FLEET_RUN_TOKEN=deep, FLEET_MAX_SPAWN_DEPTH="9") as tools:
         for tool, given in (("create_worker", agent.order()), ("create_task", {"title": "x"})):
@@ -152,7 +152,7 @@ def test_who_is_deep_enough_makes_no_more(agent: Agent) -> None:
             )
 
 
-def test_a_question_outlives_the_server_and_the_wait(agent: Agent) -> None:
+def test_question_survives_the_server_and_the_wait(agent: Agent) -> None:
     first = agent.tools.ok("ask_human", question="Which colour?", timeout_seconds=0)
     assert (first["answered"], first["answer"]) == (False, None)
     with serving(agent.records.fleet, FLEET_RUN_TOKEN=agent.token) as tools:
@@ -172,14 +172,14 @@ def test_a_question_outlives_the_server_and_the_wait(agent: Agent) -> None:
     assert again["answer"] == "green", "an answer that was missed is not asked for again"
 
 
-def test_a_question_that_was_withdrawn_is_asked_anew_by_the_next_run(agent: Agent) -> None:
+def test_withdrawn_question_is_asked_again_by_the_next_run(agent: Agent) -> None:
     records, question = agent.records, "Which database?"
     token, claim, run = admit(records, "fleet-asks")
     with serving(records.fleet, FLEET_RUN_TOKEN=token) as tools:
         first = tools.ok("ask_human", question=question, timeout_seconds=0)["question_id"]
         with open_fleet(records.home) as fleet:
             workers.cancel(fleet, "fleet-asks")
-        for _ in range(2):  # also where it asks once more before it has ended
+        for _ in range(2):  # also if the agent asks once more before it has ended
             told = tools.ok("ask_human", question=question)
             assert (told["answered"], told["answer"], told["question_id"]) == (False, None, first)
             assert "was withdrawn" in told["hint"]
@@ -196,7 +196,7 @@ def test_a_question_that_was_withdrawn_is_asked_anew_by_the_next_run(agent: Agen
         assert tools.ok("ask_human", question=question)["answer"] == "sqlite"
 
 
-def test_an_agent_whose_run_is_over_makes_nothing(agent: Agent) -> None:
+def test_agent_whose_run_has_ended_cannot_create_anything(agent: Agent) -> None:
     token, claim, run = admit(agent.records, "fleet-over")
     with serving(agent.records.fleet, FLEET_RUN_TOKEN=token) as tools:
         agent.records.end(claim, run, Ending.FAILED, Verdict(status=Status.BLOCKED))

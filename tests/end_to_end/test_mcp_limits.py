@@ -1,4 +1,4 @@
-"""What ends a worker that does not end by itself, and how often it begins again: codefleet's variables, kept small."""
+"""Limits that end a worker, and the number of restarts: codefleet's variables with small values."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from supervised import CODER, Supervised, home
 
 __all__ = ["home"]
 
-#: One that never ends, one that says nothing more after a while, one that does so only in its first run.
+#: Agents that never end, stop printing after a while, or stop printing only in their first run.
 AGENT = """\
 #!/bin/sh
 prompt=$(cat)
@@ -31,7 +31,8 @@ echo '{"summary": "wrote it", "status": "completed"}' > "$FLEET_ARTIFACT_DIR/res
 """
 
 
-#: Of two servers: one's workers may be silent for a while, the other's are short of time and meet limits.
+#: Variables of two servers: workers of one may be silent for a while; workers of the other have little time and meet
+#: limits.
 PATIENT = {"FLEET_STALE_TIMEOUT": "3", "FLEET_STALE_MAX_RESTARTS": "1", "FLEET_DEFAULT_TIMEOUT": "6"}
 LIMITS = {"MAX_RETRIES": "3", "BASE_DELAY": "0.4", "MAX_DELAY": "0.9"}
 HASTY = {f"FLEET_RATE_LIMIT_{name}": value for name, value in LIMITS.items()} | {"FLEET_DEFAULT_TIMEOUT": "2"}
@@ -60,13 +61,13 @@ class Shop(Supervised):
         self.set(f'agent.env={{AUDIT = "{self.audit}"}}')
 
     def asked(self, tools: Tools, orders: dict[str, dict[str, Any]]) -> dict[str, str]:
-        """New workers by their names; their ids."""
+        """Create workers. Return their ids by name."""
         told = [{"repo_path": str(self.repo), "task_name": name} | order for name, order in orders.items()]
         made = tools.at_once("create_worker", told)
         return {name: each["worker_id"] for name, each in zip(orders, made, strict=True)}
 
     def pauses(self, key: str) -> list[float]:
-        """Seconds between the runs of a worker."""
+        """Return the seconds between the runs of a worker."""
         return [(after["started_at"] - before["ended_at"]) / 1e6 for before, after in pairwise(self.runs(key))]
 
 
@@ -79,16 +80,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 @pytest.fixture(scope="module")
 def ended(shop: Shop) -> dict[str, dict[str, Any]]:
-    """What came of each worker; all of them are waited for at the same time."""
+    """Return the result of each worker; all of them run at the same time."""
     with serving(shop.fleet, **PATIENT) as patient, serving(shop.fleet, **HASTY) as hasty:
         keys = shop.asked(patient, OF_PATIENT) | shop.asked(hasty, OF_HASTY)
         hasty.wait_over(*keys.values())
         return {name: hasty.ok("collect_worker_result", worker_id=key) for name, key in keys.items()}
 
 
-def test_a_worker_past_its_time_is_timed_out_and_what_it_had_done_is_kept(
-    shop: Shop, ended: dict[str, dict[str, Any]]
-) -> None:
+def test_worker_past_its_time_is_timed_out_and_its_work_is_kept(shop: Shop, ended: dict[str, dict[str, Any]]) -> None:
     for worker, seconds in ((ended["usual"], 2.0), (ended["longer"], 3.0)):
         assert (worker["status"], worker["status_label"], worker["retry_count"]) == ("timed_out", "[TIMED OUT]", 0)
         assert worker["timeout_seconds"] == seconds
@@ -105,7 +104,7 @@ def test_a_worker_past_its_time_is_timed_out_and_what_it_had_done_is_kept(
     assert run_git(shop.repo, "show", f"{gone['branch_kept_at']}:work.txt") == "line"
 
 
-def test_a_silent_worker_begins_again_at_most_so_often(shop: Shop, ended: dict[str, dict[str, Any]]) -> None:
+def test_silent_worker_is_restarted_only_as_often_as_allowed(shop: Shop, ended: dict[str, dict[str, Any]]) -> None:
     worker = ended["silent"]
     assert (worker["status"], worker["retry_count"]) == ("failed", 1)
     assert {run["ending"] for run in shop.runs(worker["worker_id"])} <= {"stalled", "start_hang"}
@@ -113,15 +112,15 @@ def test_a_silent_worker_begins_again_at_most_so_often(shop: Shop, ended: dict[s
     assert kept.split() == ["line", "line"], "each goes on where the one before it ended, and all is kept"
 
 
-def test_the_time_of_a_worker_that_begins_again_begins_again_too(shop: Shop, ended: dict[str, dict[str, Any]]) -> None:
-    """Each run has some three seconds to spare, both together have none."""
+def test_time_limit_restarts_when_a_worker_is_restarted(shop: Shop, ended: dict[str, dict[str, Any]]) -> None:
+    """Each run has about three seconds to spare; both together would exceed the limit."""
     worker = ended["silent once"]
     assert (worker["status"], worker["retry_count"]) == ("succeeded", 1), shop.runs(worker["worker_id"])
     first, second = shop.runs(worker["worker_id"])
     assert second["ended_at"] - first["started_at"] > 6e6, "both together took longer"
 
 
-def test_a_worker_that_meets_a_limit_waits_longer_each_time_and_then_goes_on_or_gives_up(
+def test_worker_at_a_limit_waits_longer_each_time_and_then_resumes_or_fails(
     shop: Shop, ended: dict[str, dict[str, Any]]
 ) -> None:
     worker = ended["limited"]
@@ -134,7 +133,7 @@ def test_a_worker_that_meets_a_limit_waits_longer_each_time_and_then_goes_on_or_
     assert 1 <= worker["retry_count"] <= 3
 
 
-def test_a_stale_timeout_of_0_ends_no_worker_for_its_silence(tmp_path: Path) -> None:
+def test_stale_timeout_of_0_ends_no_silent_worker(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.set("watchdog.first_event_seconds=1", "watchdog.silence_seconds=1")
     try:
@@ -147,7 +146,7 @@ def test_a_stale_timeout_of_0_ends_no_worker_for_its_silence(tmp_path: Path) -> 
         stop(shop.fleet)
 
 
-def test_a_silence_of_0_seconds_in_the_settings_ends_no_agent(home: Supervised) -> None:
+def test_silence_setting_of_0_seconds_ends_no_silent_agent(home: Supervised) -> None:
     home.set("watchdog.first_event_seconds=0", "watchdog.silence_seconds=0")
     home.start()
     key = home.create("pause seconds=2")
@@ -156,7 +155,7 @@ def test_a_silence_of_0_seconds_in_the_settings_ends_no_agent(home: Supervised) 
 
 
 @pytest.mark.parametrize("tool", ["create_worker", "create_task"])
-def test_rate_limit_delays_of_a_server_hold_for_its_tasks_whoever_started_the_supervisor(
+def test_rate_limit_delays_of_a_server_apply_to_its_tasks_whoever_started_the_supervisor(
     tmp_path: Path, tool: str
 ) -> None:
     shop = Shop(tmp_path)

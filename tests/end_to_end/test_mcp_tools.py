@@ -39,7 +39,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     stop(fleet)
 
 
-def test_the_tools_are_listed_with_what_they_take(shop: Shop) -> None:
+def test_tools_are_listed_with_their_arguments(shop: Shop) -> None:
     listed = shop.tools.start(shop.tools.client.list_tools()).result(30).tools
     by_name = {tool.name: tool for tool in listed}
     assert set(by_name) == set(TOOLS)
@@ -53,7 +53,7 @@ def test_the_tools_are_listed_with_what_they_take(shop: Shop) -> None:
 
 
 class Bad(NamedTuple):
-    """A call that must be refused, and what is said."""
+    """A call that must be refused, and a part of the message."""
 
     tool: str
     given: dict[str, Any]
@@ -139,7 +139,7 @@ BAD = [
 ]
 
 
-def test_what_cannot_be_done_is_refused_in_words(shop: Shop, tmp_path: Path) -> None:
+def test_invalid_calls_are_refused_with_a_message(shop: Shop, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     for name in ("objects", "refs"):
@@ -158,7 +158,7 @@ def test_what_cannot_be_done_is_refused_in_words(shop: Shop, tmp_path: Path) -> 
     assert {bad.tool for bad in BAD} >= set(TOOLS)
 
 
-def test_health_and_guide_tell_what_there_is(shop: Shop) -> None:
+def test_health_and_guide_describe_the_installation(shop: Shop) -> None:
     health = shop.tools.ok("healthcheck")
     assert (health["ok"], health["app"], health["git_found"]) == (True, "fleet", True)
     assert (health["default_executor"], health["max_concurrent"], health["default_timeout"]) == ("demo", 50, 600.0)
@@ -170,7 +170,7 @@ def test_health_and_guide_tell_what_there_is(shop: Shop) -> None:
     assert {"codex", "claude", "gemini", "routing_rules"} <= set(guide)
 
 
-def test_a_task_is_made_listed_shown_and_waited_for(shop: Shop) -> None:
+def test_task_can_be_created_listed_shown_and_waited_for(shop: Shop) -> None:
     first = shop.tools.ok(
         "create_task", title="first", prompt="do", cwd=str(shop.repo), branch="feat/one", labels=["a"]
     )
@@ -197,7 +197,7 @@ def test_a_task_is_made_listed_shown_and_waited_for(shop: Shop) -> None:
     assert first["id"] not in [each["worker_id"] for each in shop.tools.ok("list_workers")["workers"]]
 
 
-def test_wait_returns_at_a_change_and_tells_of_its_life(shop: Shop) -> None:
+def test_wait_returns_at_a_change_and_reports_progress(shop: Shop) -> None:
     key = shop.tools.ok("create_worker", repo_path=str(shop.repo), task_name="w", prompt="go")["worker_id"]
     told: list[str] = []
     waiting = shop.tools.start(shop.tools.call("wait", {"ids": [key], "timeout_seconds": 60}, told))
@@ -209,7 +209,7 @@ def test_wait_returns_at_a_change_and_tells_of_its_life(shop: Shop) -> None:
     assert re.fullmatch("0 of 1 are over", told[0])
 
 
-def test_without_the_sdk_it_says_what_to_install(fleet: Program, tmp_path: Path) -> None:
+def test_mcp_says_what_to_install_when_the_sdk_is_missing(fleet: Program, tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     (hidden / "mcp_types.py").write_text("raise ModuleNotFoundError('no mcp_types', name='mcp_types')\n")

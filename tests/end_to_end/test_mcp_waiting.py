@@ -1,4 +1,4 @@
-"""`wait` without ids: for all that was made here and is not over, and then for what ended since, each end once."""
+"""`wait` without ids: waits for all unfinished work created here, and reports each end since the last call once."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -34,12 +34,12 @@ class Shop(NamedTuple):
         self.tools.ok("cancel_worker", worker_id=key)
 
     def look(self, cursor: str = "", tools: Tools | None = None, **given: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        """What a wait that does not wait says of each, and its answer."""
+        """Call `wait` with a timeout of 0. Return the status of each id, and the answer."""
         answer = (tools or self.tools).ok("wait", cursor=cursor, timeout_seconds=0, **given)
         return {each["id"]: each["status"] for each in answer["tasks"] + answer["workflows"]}, answer
 
     def admit(self, task_id: str) -> str:
-        """The token of a live run of a task."""
+        """Return the token of a live run of a task."""
         claim, run = self.records.begin(task_id)
         return self.records.store.tokens.issue(claim, Caller(task_id=task_id, run_id=run.id, epoch=claim.epoch))
 
@@ -55,7 +55,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     stop(fleet)
 
 
-def test_what_ended_between_two_waits_is_told_once_and_as_ended(shop: Shop) -> None:
+def test_end_between_two_waits_is_reported_once(shop: Shop) -> None:
     before, first, second, flow = shop.make(), shop.make(), shop.make(), shop.flow()["workflow_id"]
     shop.cancel(before)
     found, looked = shop.look()
@@ -79,7 +79,7 @@ def test_what_ended_between_two_waits_is_told_once_and_as_ended(shop: Shop) -> N
     assert (found, more["changed"]) == ({second: "pending", new: "pending"}, True)
 
 
-def test_a_cursor_outlives_the_server_and_is_short(shop: Shop) -> None:
+def test_cursor_is_short_and_survives_the_server(shop: Shop) -> None:
     keys = {shop.make() for _ in range(4)}
     _, looked = shop.look()
     for key in keys:
@@ -91,8 +91,8 @@ def test_a_cursor_outlives_the_server_and_is_short(shop: Shop) -> None:
         assert shop.look(told["cursor"], tools)[1]["count"] == 0
 
 
-def test_an_end_that_was_written_late_is_not_missed(shop: Shop) -> None:
-    """Whoever ends something takes the time first, and may be slow to write it."""
+def test_end_that_was_written_late_is_not_missed(shop: Shop) -> None:
+    """A process takes the time before it writes the end, and may be slow to write."""
     key = shop.make()
     shop.make()
     _, looked = shop.look()
@@ -105,7 +105,7 @@ def test_an_end_that_was_written_late_is_not_missed(shop: Shop) -> None:
     assert key not in shop.look(told["cursor"])[0]
 
 
-def test_what_is_made_and_ends_while_another_is_waited_for_is_told_too(shop: Shop) -> None:
+def test_task_created_and_ended_during_a_wait_is_reported(shop: Shop) -> None:
     key = shop.make()
     heard: list[str] = []
     waiting = shop.tools.start(shop.tools.call("wait", {"until": "all", "timeout_seconds": 50}, heard))
@@ -119,18 +119,18 @@ def test_what_is_made_and_ends_while_another_is_waited_for_is_told_too(shop: Sho
     assert shop.look(answer["cursor"])[1]["count"] == 0
 
 
-def test_an_unknown_cursor_is_as_none(shop: Shop) -> None:
+def test_unknown_cursor_counts_as_none(shop: Shop) -> None:
     over, key = shop.make(), shop.make()
     shop.cancel(over)
     of_ids = shop.tools.ok("wait", ids=[key], timeout_seconds=0)["cursor"]
     for cursor in ("nonsense", of_ids, "-", f"0-{'0' * 15}-", "é" * 5000, "\0"):
         found, told = shop.look(cursor)
         assert (found, told["changed"], told["timed_out"]) == ({key: "pending"}, False, True), cursor
-    for at in ("0", "f" * 14):  # of another time
+    for at in ("0", "f" * 14):  # cursors of another time
         assert shop.look(f"{at}-{'0' * 16}-")[0] == {over: "cancelled", key: "pending"}
 
 
-def test_an_agent_waits_for_what_its_own_task_made_and_never_for_itself(shop: Shop) -> None:
+def test_agent_waits_for_tasks_of_its_own_task_and_never_for_itself(shop: Shop) -> None:
     own, stage = "w_of_agent", shop.flow()["stage_summary"][0]["worker_id"]
     shop.records.store.tasks.add(a_task(id=own, origin="mcp"))
     others = shop.make()

@@ -1,4 +1,4 @@
-"""What whoever gives work over MCP is told at once: no such program, nobody chose the permissions."""
+"""Warnings in the answer to a new task: a missing program, or permissions that were never chosen."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ STAGE = {"name": "one", "prompt_template": "x"}
 
 
 class Fresh(NamedTuple):
-    """A home that the server made: a claude is installed that does nothing, and no codex."""
+    """A home that the server created: an installed claude that does nothing, and no codex."""
 
     fleet: Program
     repo: Path
@@ -54,7 +54,7 @@ def fresh(tmp_path: Path) -> Iterator[Fresh]:
     stop(fleet)
 
 
-def test_where_nobody_chose_the_permissions_it_says_what_follows_and_what_to_do(fresh: Fresh) -> None:
+def test_warning_names_the_remedy_when_permissions_were_never_chosen(fresh: Fresh) -> None:
     said = [
         *fresh.tools.ok("healthcheck")["warnings"],
         fresh.worker("claude")["warning"],
@@ -70,7 +70,7 @@ def test_where_nobody_chose_the_permissions_it_says_what_follows_and_what_to_do(
     assert fresh.tools.ok("healthcheck")["warnings"] == []
 
 
-def test_a_coder_that_is_not_installed_is_told_at_once_and_while_its_worker_waits(fresh: Fresh) -> None:
+def test_missing_coder_is_reported_at_creation_and_while_its_worker_waits(fresh: Fresh) -> None:
     fresh.fleet.ok("init", "--permissions", "user")
     worker, flow = fresh.worker("codex"), fresh.workflow("codex")
     for each in (worker, flow):
@@ -86,7 +86,7 @@ def test_a_coder_that_is_not_installed_is_told_at_once_and_while_its_worker_wait
     assert "cancelled" in gone["reason"]
 
 
-def test_a_health_of_ok_means_that_who_works_by_default_can_work(tmp_path: Path) -> None:
+def test_health_is_ok_only_if_the_default_coder_can_work(tmp_path: Path) -> None:
     fleet, _ = prepared(tmp_path)
     try:
         for default, ok in (("claude", True), ("codex", False), ("demo", True), ("nobody", False)):

@@ -1,4 +1,4 @@
-"""A worker's life through the real MCP server: made, watched, collected, cancelled, cleaned up, and never lost."""
+"""A worker's life through the real MCP server: created, watched, collected, cancelled, cleaned up, and never lost."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from mcp_client import Tools, serving, stop, workshop
 from program import Program
 from repositories import branches, run_git, worktrees
 
-#: What codefleet's payload of a worker has.
+#: The keys of codefleet's payload of a worker.
 PAYLOAD = {
     *("worker_id", "task_name", "status", "repo_path", "branch_name", "worktree_path", "worker_dir", "model"),
     *("executor", "profile", "created_at", "started_at", "ended_at", "last_heartbeat_at", "last_activity_at"),
@@ -30,12 +30,12 @@ class Shop(NamedTuple):
     tools: Tools
 
     def make(self, prompt: str, **given: object) -> str:
-        """A new worker; its id."""
+        """Create a worker. Return its id."""
         told = {"repo_path": str(self.repo), "task_name": "do it", "prompt": prompt} | given
         return str(self.tools.ok("create_worker", **told)["worker_id"])
 
     def task(self, key: str) -> dict[str, object]:
-        """The task as bd shows it."""
+        """Return the task as bd shows it."""
         (found,) = json.loads(self.fleet.ok("bd", "show", key, "--json"))
         return dict(found)
 
@@ -48,7 +48,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     stop(fleet)
 
 
-def test_a_worker_is_made_at_once_and_its_result_collected(shop: Shop) -> None:
+def test_worker_is_created_at_once_and_its_result_collected(shop: Shop) -> None:
     made = shop.tools.ok(
         "create_worker",
         repo_path=str(shop.repo),
@@ -76,19 +76,19 @@ def test_a_worker_is_made_at_once_and_its_result_collected(shop: Shop) -> None:
     assert done["ended_at"] >= done["started_at"] >= done["created_at"]
 
 
-def test_a_worker_waits_for_a_host_that_offers_what_it_requires(shop: Shop) -> None:
+def test_worker_waits_for_a_host_with_the_required_labels(shop: Shop) -> None:
     key = shop.make("demo: steps=1 pause=0", requires=["gpu"], host="elsewhere")
     other = shop.tools.ok("create_task", title="there", requires=["gpu"])["id"]
     for each, wanted in ((key, ["gpu", "host:elsewhere"]), (other, ["gpu"])):
         assert json.loads(str(dict(shop.task(each)["metadata"])["fleet.requires"])) == wanted  # type: ignore[call-overload]
-    shop.tools.wait_over(shop.make("demo: steps=1 pause=0"))  # made later, and done: nobody waits for the first
+    shop.tools.wait_over(shop.make("demo: steps=1 pause=0"))  # created later and done: no task waits for the first
     assert shop.tools.ok("get_worker_status", worker_id=key)["status"] == "pending"
     shop.fleet.ok("config", "set", 'host.labels=["gpu"]')
     shop.tools.wait_over(other)
     shop.tools.ok("cancel_worker", worker_id=key)
 
 
-def test_many_are_made_at_the_same_time_and_none_is_stuck(shop: Shop) -> None:
+def test_many_workers_created_at_once_all_succeed(shop: Shop) -> None:
     orders = [
         {"repo_path": str(shop.repo), "task_name": f"part {number}", "prompt": "go\ndemo: steps=1 pause=0"}
         for number in range(8)
@@ -103,7 +103,7 @@ def test_many_are_made_at_the_same_time_and_none_is_stuck(shop: Shop) -> None:
     assert (listed["count"], listed["summary"]) == (8, "8 workers: 8 ok")
 
 
-def test_a_cancelled_worker_keeps_its_work_and_cleanup_saves_it(shop: Shop) -> None:
+def test_cancelled_worker_keeps_its_work_and_cleanup_saves_it(shop: Shop) -> None:
     key = shop.make("go\ndemo: hang=middle")
     while not (now := shop.tools.ok("get_worker_status", worker_id=key))["last_activity_at"]:
         shop.tools.ok("wait", ids=[key], timeout_seconds=5)
@@ -128,7 +128,7 @@ def test_a_cancelled_worker_keeps_its_work_and_cleanup_saves_it(shop: Shop) -> N
     assert again["errors"] == []
 
 
-def test_a_worker_that_has_not_begun_is_cancelled_at_once(shop: Shop) -> None:
+def test_worker_that_has_not_started_is_cancelled_at_once(shop: Shop) -> None:
     shop.fleet.ok("pause")
     try:
         key = shop.make("go")
@@ -143,7 +143,7 @@ def test_a_worker_that_has_not_begun_is_cancelled_at_once(shop: Shop) -> None:
     assert (gone["worktree_removed"], gone["errors"]) == (False, [])
 
 
-def test_a_branch_stays_where_it_is_to_stay(shop: Shop) -> None:
+def test_cleanup_keeps_the_branch_when_told(shop: Shop) -> None:
     key = shop.make("go\ndemo: steps=1 pause=0")
     shop.tools.wait_over(key)
     branch = shop.tools.ok("get_worker_status", worker_id=key)["branch_name"]
@@ -152,7 +152,7 @@ def test_a_branch_stays_where_it_is_to_stay(shop: Shop) -> None:
     assert branch in branches(shop.repo)
 
 
-def test_a_base_is_what_the_caller_names(shop: Shop) -> None:
+def test_base_is_the_commit_that_the_caller_names(shop: Shop) -> None:
     first = run_git(shop.repo, "rev-parse", "HEAD")
     run_git(shop.repo, "commit", "--quiet", "--allow-empty", "--message=second")
     old, new = shop.make("go", base_ref="HEAD~1"), shop.make("go")
@@ -162,8 +162,8 @@ def test_a_base_is_what_the_caller_names(shop: Shop) -> None:
         shop.tools("cancel_worker", worker_id=key)
 
 
-def test_what_the_servers_environment_says_goes_into_the_task(tmp_path: Path) -> None:
-    """Past FLEET_MAX_CONCURRENT work is queued, not refused; the server may end, and the work goes on."""
+def test_environment_of_the_server_goes_into_the_task(tmp_path: Path) -> None:
+    """Beyond FLEET_MAX_CONCURRENT, work is queued, not refused. The server may end, and the work continues."""
     fleet, repo = workshop(tmp_path)
     given = {"FLEET_DEFAULT_TIMEOUT": "77", "FLEET_STALE_TIMEOUT": "33", "FLEET_MAX_CONCURRENT": "1"}
     with serving(fleet, FLEET_REASONING_EFFORT="high", FLEET_MAX_SPAWN_DEPTH="1", **given) as tools:

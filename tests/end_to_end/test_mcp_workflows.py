@@ -1,4 +1,4 @@
-"""Workflows through the real MCP server, as codefleet's callers know them."""
+"""Workflows through the real MCP server, as codefleet's callers use them."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from program import Program
 from repositories import branches, run_git, worktrees
 from supervised import wait_for
 
-#: What codefleet's payload of a workflow has, and of each stage.
+#: The keys of codefleet's payload of a workflow and of each stage.
 PAYLOAD = {
     *("workflow_id", "name", "status", "repo_path", "stage_summary", "created_at", "completed_at", "error_message"),
     *("elapsed", "progress", "summary_line"),
@@ -30,12 +30,12 @@ class Shop(NamedTuple):
     tools: Tools
 
     def make(self, stages: list[dict[str, Any]], **given: Any) -> dict[str, Any]:
-        """A new workflow."""
+        """Create a workflow."""
         told = {"name": "flow", "repo_path": str(self.repo), "task_prompt": "Do it", "stages": stages} | given
         return self.tools.ok("create_workflow", **told)
 
     def over(self, made: dict[str, Any]) -> dict[str, Any]:
-        """The workflow, once nothing more happens to it."""
+        """Wait until the workflow has ended. Return its status."""
         found: dict[str, Any] = {}
 
         def is_over() -> bool:
@@ -55,7 +55,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 @pytest.mark.parametrize("text", [WRITE_REVIEW_REFINE, PARALLEL, COMPETITION], ids=["refine", "parallel", "compete"])
-def test_codefleets_shapes_run_to_their_end(shop: Shop, text: str) -> None:
+def test_workflow_shapes_of_codefleet_run_to_their_end(shop: Shop, text: str) -> None:
     stages = json.loads(text)["stages"]
     for stage in stages:
         stage["executor"] = "demo"
@@ -81,7 +81,7 @@ def test_codefleets_shapes_run_to_their_end(shop: Shop, text: str) -> None:
     assert tips == [each["result"]["commit"] for each in every]
 
 
-def test_the_final_result_is_of_the_last_round_or_item_that_ran(shop: Shop) -> None:
+def test_final_result_is_of_the_last_round_or_item_that_ran(shop: Shop) -> None:
     work = {"prompt_template": f"x{QUICK}"}
     review = work | {"name": "review", "depends_on": ["write"], "repeat": {"at_most": 3, "from": "write"}}
     looped = shop.make([work | {"name": "write"}, review])
@@ -97,7 +97,7 @@ def test_the_final_result_is_of_the_last_round_or_item_that_ran(shop: Shop) -> N
         assert (final["task_name"], final["status"], final["result"]) == (f"flow: {last}", "succeeded", stage["result"])
 
 
-def test_a_stage_that_was_skipped_is_called_so_and_not_succeeded(shop: Shop) -> None:
+def test_skipped_stage_is_reported_as_skipped_and_not_as_succeeded(shop: Shop) -> None:
     never = {"name": "mend", "prompt_template": "x", "depends_on": ["write"], "when": 'stages.write.status == "failed"'}
     made = shop.make([{"name": "write", "prompt_template": f"x{QUICK}"}, never])
     assert shop.over(made)["progress"] == "2/2 stages complete (1 done, 1 skipped)"
@@ -111,7 +111,7 @@ def test_a_stage_that_was_skipped_is_called_so_and_not_succeeded(shop: Shop) -> 
     assert shown.splitlines()[-1] == "mend: skipped"
 
 
-def test_a_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
+def test_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
     made = shop.make(
         [
             {"name": "slow", "prompt_template": "demo: hang=middle"},
@@ -140,8 +140,8 @@ def test_a_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
     assert all(ref in kept for ref in (*gone["saved_refs"], *gone["branches_kept_at"]))
 
 
-def test_a_workflow_is_waited_for_and_a_cancelled_one_asks_nothing_any_more(shop: Shop) -> None:
-    """A stage that asks a person is what there is to wait for; nothing comes of the question after the cancelling."""
+def test_wait_returns_at_a_question_and_a_cancelled_workflow_asks_no_more(shop: Shop) -> None:
+    """`wait` returns when a stage asks a person. After the cancellation, the question has no effect."""
     asks = {"name": "asks", "prompt_template": 'demo: steps=1 pause=0 ask="Which colour?"'}
     made = shop.make([asks, {"name": "after", "prompt_template": "x", "depends_on": ["asks"]}])
     key, task = made["workflow_id"], made["stage_summary"][0]["worker_id"]
@@ -168,7 +168,7 @@ def test_a_workflow_is_waited_for_and_a_cancelled_one_asks_nothing_any_more(shop
     assert "WorkflowNotFound" in shop.tools.refused("wait", ids=["wf_000000000000"])
 
 
-def test_what_was_withdrawn_is_no_answer_and_is_asked_anew_after_a_retry(shop: Shop) -> None:
+def test_withdrawn_question_has_no_answer_and_is_asked_again_after_a_retry(shop: Shop) -> None:
     made = shop.make([{"name": "asks", "prompt_template": 'demo: steps=1 pause=0 ask="Which size?"'}])
     key, task = made["workflow_id"], made["stage_summary"][0]["worker_id"]
     artifacts = shop.fleet.home / "tasks" / task / "artifacts"
@@ -196,8 +196,8 @@ def test_what_was_withdrawn_is_no_answer_and_is_asked_anew_after_a_retry(shop: S
     assert (artifacts / "KNOWLEDGE.md").read_text().splitlines()[0] == "- Which size? large"
 
 
-def test_a_retried_stage_that_is_cancelled_at_work_asks_nothing(shop: Shop) -> None:
-    """What stands in its file from before is not asked in its name."""
+def test_retried_stage_that_is_cancelled_while_working_asks_nothing(shop: Shop) -> None:
+    """Questions of an earlier run in the file are not asked again for the stage."""
     made = shop.make([{"name": "asks", "prompt_template": 'demo: steps=1 pause=0 ask="Which shape?"'}])
     key, task = made["workflow_id"], made["stage_summary"][0]["worker_id"]
     shop.tools.ok("wait", ids=[key], until="all", timeout_seconds=45)
@@ -210,7 +210,7 @@ def test_a_retried_stage_that_is_cancelled_at_work_asks_nothing(shop: Shop) -> N
     assert [each for each in json.loads(shop.fleet.ok("questions", "--json")) if each["task"] == task] == []
 
 
-def test_a_stage_that_times_out_is_told_alike_and_what_it_did_is_collected(shop: Shop) -> None:
+def test_stage_that_times_out_is_reported_and_its_work_collected(shop: Shop) -> None:
     slow = {"name": "slow", "prompt_template": "demo: steps=2 pause=0 hang=middle", "timeout_seconds": 5}
     waits = {"name": "waits", "prompt_template": "demo: hang=middle"}
     made = shop.make([slow, waits], on_failure="cancel")
@@ -240,7 +240,7 @@ def test_a_stage_that_times_out_is_told_alike_and_what_it_did_is_collected(shop:
         ({"on_failure": "explode"}, "on_failure"),
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_is_made(shop: Shop, given: dict[str, Any], said: str) -> None:
+def test_invalid_workflow_is_refused_and_nothing_is_created(shop: Shop, given: dict[str, Any], said: str) -> None:
     usual = {"name": "n", "repo_path": str(shop.repo), "task_prompt": "p"}
     before = shop.fleet.ok("bd", "list", "--all", "--json")
     told = shop.tools.refused(

@@ -1,4 +1,4 @@
-"""`fleet merge`: the work of a batch comes home verified, and whatever does not is named with its reason."""
+"""`fleet merge`: the work of a batch is merged after verification, and every other branch is named with its reason."""
 
 import json
 import math
@@ -30,8 +30,8 @@ def home(fleet: Program) -> Merges:
     return Merges(fleet)
 
 
-def test_a_batch_with_broken_and_colliding_branches_comes_home_green(home: Merges) -> None:
-    """Ten branches: two broken, two in conflict. Six land without a hand, four are named with reasons."""
+def test_batch_with_broken_and_conflicting_branches_merges_the_good_ones(home: Merges) -> None:
+    """Ten branches: two broken, two in conflict. Six are merged automatically, four are named with reasons."""
     files: dict[str, dict[str, str | None]] = {f"good-{n}": {f"good-{n}.txt": "x\n"} for n in range(5)}
     files |= {"first": {"file1.txt": "the first\n"}}
     files |= {"bad-1": {"broken-1": "x\n"}, "bad-2": {"broken-2": "x\n"}}
@@ -54,7 +54,8 @@ def test_a_batch_with_broken_and_colliding_branches_comes_home_green(home: Merge
     assert rows["late-1"]["files"] == rows["late-2"]["files"] == ["file1.txt"]
     assert told["verifies"] <= 2 + 2 * (math.log2(8) + 1)
 
-    # One commit for each, on one line, with title, task and receipt; the target is green, and its checkout with it.
+    # One commit each, on one line of history, with title, task and receipt; the target is green, its checkout up to
+    # date.
     assert home.tip() == told["commit"] and run_git(home.repo, "rev-list", "--count", f"{before}..main") == "6"
     assert {f"good-{n}.txt" for n in range(5)} <= home.files() and "broken-1" not in home.files()
     assert (home.repo / "good-4.txt").read_text() == "x\n" and (home.repo / "file1.txt").read_text() == "the first\n"
@@ -70,13 +71,13 @@ def test_a_batch_with_broken_and_colliding_branches_comes_home_green(home: Merge
     with home.open() as fleet:
         assert note["commit"] in fleet.store.comments.find([ids["first"]])[0].text
 
-    # Once more: nothing is merged twice.
+    # A second merge merges nothing twice.
     again = home.merge("night")
     assert merged(again) == [] and again["commit"] == told["commit"] == home.tip()
     assert all("merged already" in left_out(again)[ids[name]] for name in good)
 
 
-def test_what_is_said_on_the_terminal_names_each_and_its_reason(home: Merges) -> None:
+def test_merge_prints_each_branch_and_its_reason(home: Merges) -> None:
     home.work("good")
     home.work("bad", {"broken": "x\n"})
     result = home.fleet("merge", "good", "bad")
@@ -104,7 +105,7 @@ AGAINST: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_only_verified_work_is_merged_unasked(home: Merges) -> None:
+def test_only_verified_work_is_merged_by_default(home: Merges) -> None:
     reasons = {}
     for number, (said, reason) in enumerate(AGAINST):
         name, moves_on = f"branch-{number}", "moves_on" in said
@@ -123,7 +124,7 @@ def test_only_verified_work_is_merged_unasked(home: Merges) -> None:
     assert [reasons[key] for key in reasons if reasons[key] not in why[key]] == [], why
 
 
-def test_unverified_work_needs_its_own_name_and_the_word_for_it(home: Merges) -> None:
+def test_unverified_work_needs_its_own_name_and_a_flag(home: Merges) -> None:
     one = home.work("one", finding="unverified", batch="b")
     two = home.work("two", finding="unverified", batch="b")
     assert "--unverified" in left_out(home.merge("b", "--unverified"))[one], "a batch is no name of its own"
@@ -135,7 +136,7 @@ def test_unverified_work_needs_its_own_name_and_the_word_for_it(home: Merges) ->
     assert merged(home.merge("bad", "--unverified")) == []
 
 
-def test_what_is_not_committed_speaks_against_it(home: Merges) -> None:
+def test_uncommitted_changes_prevent_a_merge(home: Merges) -> None:
     other = home.work("two")
     tree = home.fleet.home / "worktrees" / "two"
     run_git(home.repo, "worktree", "add", "--quiet", str(tree), "two")
@@ -147,7 +148,7 @@ def test_what_is_not_committed_speaks_against_it(home: Merges) -> None:
 
 
 def lease(home: Merges, key: str, branch: str, path: Path) -> None:
-    """Put on record that a task has this worktree."""
+    """Record that a task has this worktree."""
     with home.open() as fleet:
         common = str(home.repo / ".git")
         space = Workspace(
@@ -163,7 +164,7 @@ def lease(home: Merges, key: str, branch: str, path: Path) -> None:
         fleet.store.workspaces.lease(space)
 
 
-def test_a_dry_run_says_what_would_land_and_what_collides_and_writes_no_ref(home: Merges) -> None:
+def test_dry_run_shows_merges_and_conflicts_and_writes_no_ref(home: Merges) -> None:
     one = home.work("one", {"file1.txt": "one\n"})
     two = home.work("two", {"file1.txt": "two\n"})
     before, refs = fingerprint(home.repo), run_git(home.repo, "for-each-ref")
@@ -181,7 +182,7 @@ def test_a_dry_run_says_what_would_land_and_what_collides_and_writes_no_ref(home
 
 
 @pytest.mark.parametrize("strategy", ["squash", "merge", "rebase"])
-def test_a_branch_that_goes_on_after_its_merge_is_merged_again(home: Merges, strategy: str) -> None:
+def test_branch_that_continues_after_its_merge_is_merged_again(home: Merges, strategy: str) -> None:
     key = home.work("one", {"file1.txt": "first\n"})
     assert merged(home.merge("one", "--strategy", strategy)) == [key]
     branch_with(home.repo, "one", {"file1.txt": "second\n"}, base="one")
@@ -191,7 +192,7 @@ def test_a_branch_that_goes_on_after_its_merge_is_merged_again(home: Merges, str
     home.assert_sound()
 
 
-def test_the_target_is_as_said_as_set_or_what_the_checkout_is_on(home: Merges) -> None:
+def test_target_is_the_flag_the_setting_or_the_current_branch(home: Merges) -> None:
     run_git(home.repo, "branch", "release")
     run_git(home.repo, "branch", "other")
     assert merged(home.merge(home.work("one"), "--into", "release")) == ["fleet-m001"]
@@ -206,7 +207,7 @@ def test_the_target_is_as_said_as_set_or_what_the_checkout_is_on(home: Merges) -
     assert home.refused("nothing-like-it").code == 1 and home.refused().code == 2
 
 
-def test_a_dirty_checkout_is_left_alone_and_the_result_waits(home: Merges) -> None:
+def test_dirty_checkout_is_left_alone_and_the_result_waits(home: Merges) -> None:
     (home.repo / "file2.txt").write_text("mine\n")
     before, said, old = fingerprint(home.repo), status(home.repo), home.tip()
     one = home.work("one")
@@ -217,7 +218,7 @@ def test_a_dirty_checkout_is_left_alone_and_the_result_waits(home: Merges) -> No
     after = {name: seen for name, seen in fingerprint(home.repo).items() if "/one" not in name}
     assert after == before and status(home.repo) == said
 
-    # The next goes on top of it, and all of it is taken by the command that was printed.
+    # The next merge builds on the waiting result, and the printed command takes all of it.
     two = home.work("two")
     out = home.fleet("merge", "two")
     command = "git merge --ff-only refs/fleet/merged/main"
@@ -225,13 +226,13 @@ def test_a_dirty_checkout_is_left_alone_and_the_result_waits(home: Merges) -> No
     assert home.task(two).metadata["merged"]["commit"] == home.tip("refs/fleet/merged/main")
     run_git(home.repo, *command.split()[1:])
     assert {"one.txt", "two.txt"} <= home.files("main") and (home.repo / "file2.txt").read_text() == "mine\n"
-    # Clean again, it moves as ever, and nothing waits any more.
+    # In a clean checkout the branch moves again, and nothing waits.
     run_git(home.repo, "checkout", "--quiet", "--", "file2.txt")
     assert home.merge(home.work("three"))["moved"] and home.tip("refs/fleet/merged/main") == ""
     home.assert_sound()
 
 
-def test_one_merge_at_a_time_and_who_waits_says_so(home: Merges) -> None:
+def test_merges_run_one_at_a_time_and_the_waiting_one_says_so(home: Merges) -> None:
     one = home.work("one")
     words = [*home.fleet.argv, "merge", "one", "--json"]
     with ExitStack() as ours:
@@ -249,8 +250,8 @@ def test_one_merge_at_a_time_and_who_waits_says_so(home: Merges) -> None:
     assert merged(json.loads(out)) == [one]
 
 
-def test_a_target_that_moves_meanwhile_is_not_overwritten(home: Merges) -> None:
-    """A git that commits to the target right before fleet would move it: what is merged lies on top of that."""
+def test_target_that_moves_meanwhile_is_not_overwritten(home: Merges) -> None:
+    """A git that commits to the target just before fleet moves it: the merge goes on top of that commit."""
     run_git(home.repo, "branch", "release")
     one, real = home.work("one"), shutil.which("git")
     wrapper, marker = home.fleet.user / "bin" / "git", home.fleet.user / "once"
@@ -271,7 +272,7 @@ def test_a_target_that_moves_meanwhile_is_not_overwritten(home: Merges) -> None:
     home.assert_sound()
 
 
-def test_a_conflict_becomes_a_task_for_an_agent_with_both_sides_receipts(home: Merges) -> None:
+def test_conflict_becomes_a_task_for_an_agent_with_both_receipts(home: Merges) -> None:
     home.fleet.ok("init", "--home", "--permissions", "user")
     home.fleet.ok("config", "set", "coder=demo")
     first = home.work("one", {"file1.txt": "one\n"})
@@ -292,7 +293,7 @@ def test_a_conflict_becomes_a_task_for_an_agent_with_both_sides_receipts(home: M
     assert run_git(home.repo, "rev-parse", "two") == tip, "the branch stays"
 
 
-def test_what_resolves_a_conflict_brings_both_home(home: Merges) -> None:
+def test_branch_that_resolves_a_conflict_merges_both(home: Merges) -> None:
     late = home.work("late", {"file1.txt": "late\n"})
     tip = run_git(home.repo, "rev-parse", "late")
     commit(home.repo, "file1.txt", "theirs\n")
@@ -307,7 +308,7 @@ def test_what_resolves_a_conflict_brings_both_home(home: Merges) -> None:
     assert "merged already" in left_out(home.merge("late"))[late]
 
 
-def test_so_many_are_verified_together_as_the_settings_say(home: Merges) -> None:
+def test_branches_are_verified_in_groups_as_large_as_the_setting(home: Merges) -> None:
     home.settle(verify=VERIFY, at_once=2, strategy="merge")
     for number in range(5):
         home.work(f"n-{number}", batch="b")
@@ -317,7 +318,7 @@ def test_so_many_are_verified_together_as_the_settings_say(home: Merges) -> None
     home.assert_sound()
 
 
-def test_on_a_terminal_one_is_asked_about_what_nothing_has_verified(home: Merges) -> None:
+def test_merge_asks_on_a_terminal_about_unverified_work(home: Merges) -> None:
     one, two = home.work("one", finding="unverified"), home.work("two", finding="unverified")
     for key, answer, said in ((one, b"n\n", "nothing was merged"), (two, b"y\n", "main moved")):
         screen = Screen(home, "merge", key)  # type: ignore[arg-type]
@@ -332,7 +333,7 @@ def test_on_a_terminal_one_is_asked_about_what_nothing_has_verified(home: Merges
     assert screen.end() == 1 and b"nothing was merged" in screen.seen
 
 
-def test_an_agent_may_not_merge(home: Merges) -> None:
+def test_merge_is_refused_when_an_agent_calls(home: Merges) -> None:
     home.work("one")
     with home.open() as fleet:
         home.fleet.ok("bd", "create", "work")
@@ -341,7 +342,7 @@ def test_an_agent_may_not_merge(home: Merges) -> None:
     assert "an agent may not merge" in home.refused("one", FLEET_RUN_TOKEN=token).err
 
 
-def test_a_verify_command_of_a_project_file_is_not_run_unless_trusted(home: Merges) -> None:
+def test_untrusted_verify_command_of_a_project_is_not_run(home: Merges) -> None:
     home.settle(verify="touch ../evil", trusted=False)
     home.work("one")
     refused = home.refused("one")
@@ -370,7 +371,7 @@ def test_hooks_filters_and_drivers_of_the_repository_are_not_run(home: Merges) -
     assert told["waiting"] and "filter evil" in told["why_not"], "its files are only for the user's own git to write"
 
 
-def test_a_squashed_branch_is_known_to_be_merged(home: Merges) -> None:
+def test_squashed_branch_is_recognized_as_merged(home: Merges) -> None:
     old, key = home.tip(), home.work("one")
     home.merge("one")
     repository = find_repository(str(home.repo))

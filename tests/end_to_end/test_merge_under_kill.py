@@ -1,4 +1,4 @@
-"""kill -9 of `fleet merge` at any point: the target is before or after, the next merge brings the rest in line."""
+"""SIGKILL of `fleet merge` at any point: the target is before or after the merge; the next merge repairs the rest."""
 
 import logging
 import os
@@ -26,12 +26,12 @@ def home(fleet: Program) -> Merges:
 
 
 @pytest.mark.parametrize("kills", [FEW, pytest.param(0, marks=pytest.mark.soak("kills"))])
-def test_a_merge_that_is_killed_anywhere_leaves_the_target_before_or_after(home: Merges, kills: int) -> None:
-    """A few points by chance, the last steps among them; in the long form every one."""
+def test_merge_killed_anywhere_leaves_the_target_before_or_after(home: Merges, kills: int) -> None:
+    """A few random points including late ones; the soak variant kills at every point."""
     seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     log.info("FLEET_SEED=%s", seed)
     report = home.fleet.user / "count"
-    for name in ("first", "second"):  # the first makes what the later ones find
+    for name in ("first", "second"):  # the first merge creates files that later ones find
         assert merged(home.merge(home.work(name), PYTHONPATH=CUT, CUT_AT="0", CUT_COUNT=str(report)))
     steps = int(report.read_text())
     assert steps > 30
@@ -45,7 +45,7 @@ def test_a_merge_that_is_killed_anywhere_leaves_the_target_before_or_after(home:
 
 
 def check(home: Merges, point: int) -> bool:
-    """Whether it was killed there; all the rest is as it must be."""
+    """Return True if the merge was killed at this point. Check everything else."""
     name, old = f"cut-{point}", home.tip()
     files: dict[str, str | None] = {f"{name}.txt": "x\n", "file1.txt": f"{name}\n", "file2.txt": f"{name}\n" * 99}
     key = home.work(name, files)
@@ -57,7 +57,7 @@ def check(home: Merges, point: int) -> bool:
     assert not changed or run_git(home.repo, "log", "--format=%P %(trailers:key=Fleet-Task,valueonly)", "-1") == (
         f"{old} {key}\n"
     )
-    # Whoever comes next brings it in line: a merge, or a repair.
+    # The next command repairs the state: a merge or a repair.
     if point % 2:
         home.fleet.ok("list", "--repair")
         assert home.tip() == tip
@@ -73,10 +73,8 @@ def check(home: Merges, point: int) -> bool:
 
 
 @pytest.mark.parametrize("words", [("list", "--repair"), ("merge", "one")])
-def test_the_next_command_reports_an_interrupted_merge_and_git_finishes_it(
-    home: Merges, words: tuple[str, ...]
-) -> None:
-    """git and fleet end in the middle of a file, as when a machine loses its power."""
+def test_next_command_reports_an_interrupted_merge_and_git_finishes_it(home: Merges, words: tuple[str, ...]) -> None:
+    """git and fleet end in the middle of a file, as in a power failure."""
     key, wrapper = home.work("one"), home.fleet.user / "bin" / "git"
     wrapper.parent.mkdir()
     wrapper.write_text(

@@ -1,4 +1,4 @@
-"""A coder that is not installed: its tasks wait, uncounted and seldom tried, and go on once it is there."""
+"""A coder that is not installed: its tasks wait uncounted, are tried rarely, and run once the coder is installed."""
 
 from functools import partial
 from pathlib import Path
@@ -7,7 +7,7 @@ from supervised import Supervised, home, wait_for
 
 __all__ = ["home"]
 
-# Says what the demo coder's stream says, with nothing behind it.
+# Prints the stream of the demo coder without any work.
 FOUND = """#!/bin/sh
 echo '{"type": "tool_use", "id": "1", "tool": "sh", "input": {}}'
 echo '{"type": "result", "ok": true, "text": "found"}'
@@ -23,7 +23,7 @@ tool = { path = "tool", when = { type = "tool_use" } }
 """
 
 
-def test_tasks_of_a_coder_that_is_not_installed_wait_and_go_on_when_it_is(home: Supervised, tmp_path: Path) -> None:
+def test_tasks_of_a_missing_coder_wait_and_run_once_it_is_installed(home: Supervised, tmp_path: Path) -> None:
     with (home.fleet.home / "runtime.toml").open("a") as settings:
         settings.write(DESCRIBED)
     bin = tmp_path / "bin"
@@ -55,11 +55,11 @@ def test_task_made_by_cron_runs_when_only_the_supervisor_has_its_coder(home: Sup
     assert home.task(key)["epoch"] == 1  # claimed once
 
 
-def test_task_without_a_coder_on_any_path_is_tried_ever_less_often(home: Supervised) -> None:
+def test_task_without_a_coder_on_any_path_is_tried_less_and_less_often(home: Supervised) -> None:
     with (home.fleet.home / "runtime.toml").open("a") as settings:
         settings.write(DESCRIBED)
     key = home.create("nothing", "--coder", "later")
-    for tries in (1, 2, 3, 4):  # each supervisor tries once: what is known of the coder keeps it from more
+    for tries in (1, 2, 3, 4):  # each supervisor tries once, because it remembers that the coder is missing
         home.start()
         wait_for(partial(has_been_tried, home, key, tries), f"try {tries}", home.describe)
         home.stop()
@@ -87,7 +87,7 @@ def has_been_tried(home: Supervised, key: str, tries: int) -> bool:
 
 
 def coder_in(home: Supervised, tmp_path: Path) -> Path:
-    """A folder with the program of the coder that is described."""
+    """Return a folder with the program of the described coder."""
     with (home.fleet.home / "runtime.toml").open("a") as settings:
         settings.write(DESCRIBED)
     bin = tmp_path / "bin"

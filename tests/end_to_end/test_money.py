@@ -1,4 +1,5 @@
-"""What runs cost through the real program: resumed sessions by either count, unknown prices, and quota gauges."""
+"""Costs of runs through the real program: resumed sessions with either way of counting, unknown prices, and quota
+gauges."""
 
 import json
 from typing import Any
@@ -9,8 +10,8 @@ from supervised import Supervised, home
 __all__ = ["home"]
 
 SESSION = "a3042909-fb0d-42a0-86fd-6f57da72a26d"
-#: A claude that has two requests in each run. Its totals are of the run or, after "on", of the session. It hands in
-#: with its fifth run; its third ends without a last word, and what was to be in its total is lost.
+#: A claude that makes two requests in each run. Its totals are per run or, with "count on", per session. It hands in
+#: with its fifth run. Its third run ends without a final message, so that its total is missing.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, sys
 if sys.argv[1:] == ["--version"]:
@@ -55,7 +56,7 @@ def runs_of(home: Supervised, key: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_five_resumed_runs_cost_what_five_runs_cost_and_the_quota_is_shown(home: Supervised) -> None:
+def test_five_resumed_runs_cost_the_sum_of_five_and_the_quota_is_shown(home: Supervised) -> None:
     program = home.fleet.user / "claude"
     program.write_text(PROGRAM.replace("SESSION", SESSION))
     program.chmod(0o755)
@@ -87,7 +88,7 @@ def test_five_resumed_runs_cost_what_five_runs_cost_and_the_quota_is_shown(home:
     assert json.loads(home.fleet.ok("stats", "--json"))["total"]["runs_with_computed_cost"] == 2
 
 
-def test_a_dollar_budget_over_an_unknown_price_starts_nothing_and_says_why(home: Supervised) -> None:
+def test_dollar_budget_with_an_unknown_price_starts_nothing_and_says_why(home: Supervised) -> None:
     program = home.fleet.user / "codex"
     program.write_text('#!/bin/sh\ntouch "$FLEET_TASK_DIR/started"\n')
     program.chmod(0o755)

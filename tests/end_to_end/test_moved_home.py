@@ -1,4 +1,4 @@
-"""A home that is moved takes its worktrees, agents and claims along, and nothing that was not committed is lost."""
+"""A moved home keeps its worktrees, agents and claims, and uncommitted work is not lost."""
 
 import logging
 import os
@@ -28,32 +28,32 @@ EDITED, NEW = "edited, not committed\n", "not even known to git\n"
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told."""
+    """Return fleet in a small repository, whose agents run the shell lines of their prompts."""
     use_shell_coder(at_home)
     at_home.set("limits.retry_limit=1", "supervisor.claim_seconds=600")
     return at_home
 
 
 def made(home: Terminals, *steps: str) -> tuple[str, Path]:
-    """A headless agent on branch `work` that does these: its task and its worktree."""
+    """Create a headless agent on branch `work` that runs these steps. Return its task and worktree."""
     row = home.told("create", "work", "--headless", "--prompt", orders(*steps))
     wait_for(home.worktrees, "the worktree", home.describe)
     return str(row["task"]), Path(home.worktrees().pop())
 
 
 def edit(tree: Path) -> None:
-    """Leave a change of a known file, and a new file."""
+    """Change a tracked file and create a new one."""
     (tree / "file1.txt").write_text(EDITED)
     (tree / "new.txt").write_text(NEW)
 
 
 def end_supervisor(home: Terminals) -> None:
-    """The supervisor ends, and its agents live on."""
+    """Stop the supervisor; its agents survive."""
     home.fleet.ok("run", "stop")
 
 
 def move(home: Terminals, name: str = "moved") -> Path:
-    """Move the home; its new place."""
+    """Move the home. Return its new place."""
     place = home.fleet.home.with_name(name)
     home.fleet.home.rename(place)
     home.fleet.home = place
@@ -62,26 +62,26 @@ def move(home: Terminals, name: str = "moved") -> Path:
 
 
 def forget_place(home: Terminals) -> None:
-    """Have the database be as one that no supervisor of this version has had."""
+    """Make the database look as if no supervisor of this version had used it."""
     with closing(sqlite3.connect(home.fleet.home / "fleet.db", isolation_level=None)) as database:
         assert database.execute("delete from config where key like 'fleet.place%'").rowcount == 1
 
 
 def contents(home: Terminals) -> list[str]:
-    """What is in both files, on the branch or in what fleet saved."""
+    """Return the content of both files on the branch and in saved work."""
     refs = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/heads/work", "refs/fleet/saved").split()
     names = [f"{ref}:{name}" for ref in refs for name in ("file1.txt", "new.txt")]
     return [run_git(home.repo, "show", name, check=False) + "\n" for name in names]
 
 
 def again(home: Terminals) -> None:
-    """Send the agent once more."""
+    """Retry the task."""
     home.fleet.ok("retry", "work")
     home.fleet("run", "start")
 
 
 def failed_and_edited(home: Terminals) -> tuple[str, Path]:
-    """A task whose agent has failed, and whose worktree a person changed since."""
+    """Return a task whose agent has failed, and its worktree, which a person changed since."""
     task, tree = made(home, "exit 3")
     home.wait_status(task, "blocked")
     edit(tree)
@@ -107,8 +107,8 @@ def test_uncommitted_work_survives_when_the_home_was_moved(home: Terminals, firs
 
 
 @pytest.mark.parametrize("kills", [FEW, pytest.param(0, marks=pytest.mark.soak("kills"))])
-def test_relocation_is_finished_by_the_next_command_when_it_was_killed(home: Terminals, kills: int) -> None:
-    """A few points by chance; in the long form every one. The home moves on before each."""
+def test_killed_relocation_is_finished_by_the_next_command(home: Terminals, kills: int) -> None:
+    """A few random points; the soak variant uses every point. The home moves again before each."""
     seed = int(os.environ.get("FLEET_SEED") or random.randrange(10**9))
     log.info("FLEET_SEED=%s", seed)
     task, tree = failed_and_edited(home)
@@ -136,8 +136,10 @@ def test_relocation_is_finished_by_the_next_command_when_it_was_killed(home: Ter
 
 
 @pytest.mark.parametrize("first", ["repair", "retry"])
-def test_uncommitted_work_survives_when_no_fleet_recorded_where_the_home_was(home: Terminals, first: str) -> None:
-    """As in a home that moved before a supervisor of this version ran in it."""
+def test_uncommitted_work_survives_when_the_home_moved_without_a_record_of_its_place(
+    home: Terminals, first: str
+) -> None:
+    """This is a home that moved before a supervisor of this version ran in it."""
     task, tree = failed_and_edited(home)
     end_supervisor(home)
     forget_place(home)
@@ -160,8 +162,8 @@ def test_kill_saves_uncommitted_work_when_the_home_was_moved(home: Terminals) ->
     assert home.worktrees() == set() and home.listed() == {}
 
 
-def test_agents_go_on_when_the_home_was_moved_under_them(home: Terminals) -> None:
-    """Their shims, their working directory and their environment are still those of the old path."""
+def test_agents_continue_when_the_home_was_moved_under_them(home: Terminals) -> None:
+    """Their shims, working directories and environments still have the old path."""
     go = home.fleet.user / "go"
     wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
     task, tree = made(home, "echo half > file1.txt", "touch begun", wait, f"printf '{NEW[:-1]}\\n' > new.txt")
@@ -182,8 +184,8 @@ def test_agents_go_on_when_the_home_was_moved_under_them(home: Terminals) -> Non
     wait_for(lambda: not os.path.lexists(old), "the link to be removed with the last of them", home.describe)
 
 
-def test_agent_in_a_plain_folder_goes_on_when_no_fleet_recorded_where_the_home_was(home: Terminals) -> None:
-    """Nothing but its run tells."""
+def test_agent_in_a_plain_folder_continues_when_the_old_place_was_not_recorded(home: Terminals) -> None:
+    """Only its run shows the earlier place."""
     go, folder = home.fleet.user / "go", home.fleet.user / "plain"
     folder.mkdir()
     steps = orders("touch begun", f"while [ ! -e {go} ]; do sleep 0.1; done", "echo done > new.txt")
@@ -200,7 +202,7 @@ def test_agent_in_a_plain_folder_goes_on_when_no_fleet_recorded_where_the_home_w
 
 
 def test_claims_are_taken_back_at_once_when_the_home_was_moved(home: Terminals) -> None:
-    """They last for ten minutes here, which nobody waits."""
+    """The claims last for ten minutes here, much longer than the test."""
     task, tree = made(home, "touch begun", "sleep 300")
     wait_for((tree / "begun").exists, "its work", home.describe)
     os.kill(home.status()["pid"], signal.SIGKILL)
@@ -215,8 +217,8 @@ def test_claims_are_taken_back_at_once_when_the_home_was_moved(home: Terminals) 
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
-def test_a_copy_of_a_home_is_refused_while_the_original_exists(home: Terminals, is_recorded: bool) -> None:
-    """Both would have the same tasks, worktrees and agents; also where no fleet recorded yet where the home is."""
+def test_copy_of_a_home_is_refused_while_the_original_exists(home: Terminals, is_recorded: bool) -> None:
+    """Both homes would have the same tasks, worktrees and agents. This holds also if the place was never recorded."""
     _, tree = failed_and_edited(home)
     end_supervisor(home)
     if not is_recorded:
@@ -230,7 +232,7 @@ def test_a_copy_of_a_home_is_refused_while_the_original_exists(home: Terminals, 
     assert (tree / "new.txt").read_text() == NEW and home.worktrees() == {str(tree)}
 
 
-def test_a_home_moves_back_when_it_was_moved_twice(home: Terminals) -> None:
+def test_home_can_move_back_after_a_move(home: Terminals) -> None:
     task, tree = failed_and_edited(home)
     end_supervisor(home)
     before = home.fleet.home
@@ -245,8 +247,8 @@ def test_a_home_moves_back_when_it_was_moved_twice(home: Terminals) -> None:
     assert EDITED in contents(home) and NEW in contents(home)
 
 
-def test_repair_forgets_no_worktree_when_it_cannot_see_its_folder(home: Terminals) -> None:
-    """A disk that is not mounted is no worktree that somebody deleted."""
+def test_repair_keeps_a_worktree_when_its_folder_is_invisible(home: Terminals) -> None:
+    """A missing folder may be on a disk that is not mounted."""
     task, tree = failed_and_edited(home)
     end_supervisor(home)
     root = home.fleet.home / "worktrees"
@@ -262,8 +264,8 @@ def test_repair_forgets_no_worktree_when_it_cannot_see_its_folder(home: Terminal
     assert NEW in contents(home)
 
 
-def test_a_folder_in_the_way_is_saved_when_a_worktree_is_made_there(home: Terminals) -> None:
-    """Whatever became of the record: it may hold what nobody has besides."""
+def test_folder_at_the_place_of_a_new_worktree_is_saved_first(home: Terminals) -> None:
+    """Whatever the record says, the folder may hold the only copy of something."""
     task, tree = failed_and_edited(home)
     end_supervisor(home)
     with closing(sqlite3.connect(home.fleet.home / "fleet.db", isolation_level=None)) as database:

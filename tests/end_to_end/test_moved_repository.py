@@ -1,4 +1,4 @@
-"""A repository that was moved: fleet says where it looked, blames nobody, and makes nothing at the old place."""
+"""A moved repository: fleet names the place where it looked, counts no failure, and creates nothing there."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ __all__ = ["home"]
 
 @pytest.fixture
 def repo(home: Supervised) -> Path:
-    """A repository inside of another one, which must not be taken for it."""
+    """Return a repository inside another repository, which fleet must not use instead."""
     make_repository(home.fleet.cwd)
     home.fleet.cwd = make_repository(home.fleet.cwd / "repo")
     return home.fleet.cwd
@@ -29,7 +29,7 @@ def moved(home: Supervised, repo: Path) -> Path:
 
 
 def check_told(home: Supervised, repo: Path, task: str) -> None:
-    """The task waits for a person, uncounted, and everything that is asked says where fleet looked."""
+    """Check that the task is blocked uncounted, and that every command names the place where fleet looked."""
     found = home.wait_status(task, "blocked")
     assert (found["failures"], found["finding"]) == (0, "infra_error")
     assert str(repo) in found["reason"] and "no git repository" in found["reason"]
@@ -55,7 +55,7 @@ def test_task_is_blocked_uncounted_when_its_repository_was_moved(home: Supervise
     assert "repository" not in {check["name"] for check in json.loads(home.fleet("doctor", "--json").out)}
 
 
-def test_run_is_an_infrastructure_error_when_its_repository_was_moved_meanwhile(home: Supervised, repo: Path) -> None:
+def test_run_is_an_infrastructure_error_when_its_repository_moved_meanwhile(home: Supervised, repo: Path) -> None:
     home.start()
     task = create(home, "ok seconds=600")
     home.wait_started(1)

@@ -1,4 +1,4 @@
-"""A run whose start fails once its agent may live: the agent is gone before the task gets another."""
+"""A run whose start fails after its agent may exist: fleet ends the agent before the task gets another."""
 
 import json
 import os
@@ -31,13 +31,13 @@ def break_messages(home: Supervised, fault: str) -> None:
 
 
 def live_runs(home: Supervised) -> set[str]:
-    """The runs that have a process in this home."""
+    """Return the runs that have a process in this home."""
     words = [word for pid in home.agents() for word in environment(pid)]
     return {os.fsdecode(word) for word in words if word.startswith(b"FLEET_RUN_ID=")}
 
 
 def without_namespaces(home: Supervised) -> None:
-    """Have agents held without PID namespaces."""
+    """Make fleet hold agents without PID namespaces."""
     weak = home.fleet.user / "weak"
     weak.mkdir()
     (weak / "unshare").symlink_to("/bin/false")
@@ -83,7 +83,7 @@ def test_stop_agents_leaves_none_when_the_database_fails_at_every_start(home: Su
 def test_agent_is_ended_before_its_task_gets_another_when_its_folder_was_lost(
     home: Supervised, containment: str, fault: str
 ) -> None:
-    """Nothing leads to it any more, also where a copy of its folder, or of the whole home, took the place."""
+    """No record leads to the agent any more, also if a copy replaced its folder or the whole home."""
     if containment == "weak":
         without_namespaces(home)
     key = home.create("ignore_term daemons=2 seconds=300")
@@ -109,8 +109,8 @@ def test_agent_is_ended_before_its_task_gets_another_when_its_folder_was_lost(
 
 
 @pytest.mark.soak
-def test_run_stays_on_record_as_live_when_its_agent_cannot_be_ended(home: Supervised) -> None:
-    """Without PID namespaces a shim that stands still keeps its agent: the task waits, and gets no other."""
+def test_run_stays_live_on_record_when_its_agent_cannot_be_ended(home: Supervised) -> None:
+    """Without PID namespaces, a stopped shim keeps its agent alive: the task waits and gets no other agent."""
     without_namespaces(home)
     key = home.create("ignore_term seconds=300")
     home.fleet.ok("prompt", key, "and use blue")

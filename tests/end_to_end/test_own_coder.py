@@ -1,4 +1,4 @@
-"""docs/howto/add-a-coder.md, followed to the letter: a coder of one's own works on a task, described or written."""
+"""docs/howto/add-a-coder.md followed literally: a custom coder, described or written, works on a task."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def block(language: str) -> str:
 
 @pytest.fixture
 def own(home: Supervised) -> Supervised:
-    """The home of someone who has done what the page says before they start the supervisor."""
+    """Return the home of a user who followed the page before starting the supervisor."""
     fleet = home.fleet
     (fleet.user / "bin").mkdir()
     program = fleet.user / "bin" / "mycli"
@@ -36,7 +36,7 @@ def own(home: Supervised) -> Supervised:
 
 
 @pytest.mark.parametrize("name", ["mycli", "mycoder:MyCoder"])
-def test_a_coder_of_ones_own_finishes_a_task(own: Supervised, name: str) -> None:
+def test_custom_coder_finishes_a_task(own: Supervised, name: str) -> None:
     own.fleet.ok("config", "validate")
     own.fleet.ok("config", "set", f"coder={name}")
     own.start()

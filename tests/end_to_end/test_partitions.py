@@ -1,4 +1,5 @@
-"""Three hosts, one database, and a network that fails them: never two agents on one task, and nothing is lost.
+"""Three hosts, one database and a faulty network: a task never has two agents, and nothing is lost.
+
 
 Every schedule of faults is random; its seed is printed. FLEET_SEED repeats one.
 """
@@ -27,24 +28,24 @@ from postgres import _program, faketime
 from repositories import make_repository, run_git
 from supervised import wait_for
 
-#: Shown when all is over, by conftest.py.
+#: Shown at the end of the session by conftest.py.
 Record = Callable[[str, object], None]
 LEASE = 3
 NAMES = ("a", "b", "c")
-#: Of 20 ms at least.
+#: Steps of at least 20 ms.
 STEPS = {"short": (40, 100), "long": (400, 500)}
 
 
 class Size(NamedTuple):
-    """How much work there is: it shall last as long as the faults."""
+    """The amount of work, which must last as long as the faults."""
 
     travelling: int = 3  # tasks of a repository, which travel with their commits
-    roaming: int = 7  # tasks of nothing, which any host may begin at once
-    slots: int = 4  # of each host: with two full, there is something for the third
+    roaming: int = 7  # tasks without a repository, which any host may start at once
+    slots: int = 4  # of each host: if two hosts are full, tasks remain for the third
 
 
 class Campaign:
-    """Hosts at work, and what befalls them."""
+    """Hosts at work, and the faults that hit them."""
 
     def __init__(self, network: Network, database: Database, base: Path, seed: int, size: Size) -> None:
         self.seed, self._size, self._base = seed, size, base
@@ -64,7 +65,7 @@ class Campaign:
         self.sampler = Sampler(base / "here" / "home")
 
     def set_up(self) -> None:
-        """Homes, a repository that only the first host has, and tasks of it."""
+        """Create homes, a repository that only the first host has, and its tasks."""
         first, *others = self.hosts
         first.set_up(LEASE, self._size.slots)
         with ThreadPoolExecutor(len(NAMES)) as pool:
@@ -106,7 +107,7 @@ class Campaign:
         wait_for(lambda: all(notes_in([host.audit]) for host in self.hosts), "agents to start", self.describe)
 
     def befall(self, *lanes: list[str]) -> None:
-        """The faults of each lane one after the other, the lanes at the same time."""
+        """Cause the faults of each lane one after the other, and all lanes at the same time."""
         with ThreadPoolExecutor(len(lanes)) as pool:
             befallen = [
                 pool.submit(self.faults.befall, kinds, f"{self.seed} {number}", lambda: self.sampler.at_work)
@@ -116,7 +117,7 @@ class Campaign:
                 each.result()
 
     def wait(self) -> None:
-        """Until every task is closed."""
+        """Wait until every task is closed."""
         sql = "select count(*) as n from tasks where status = 'closed'"
         wait_for(
             lambda: self.rows(sql)[0]["n"] == len(self.keys), "every task to be closed", self.describe, patience=120
@@ -131,7 +132,7 @@ class Campaign:
         return [note for note in notes_in([host.audit for host in self.hosts]) if not what or note.what == what]
 
     def audit(self) -> None:
-        """What must hold, whatever happened."""
+        """Check the invariants that every campaign must keep."""
         self.sampler.end()
         assert overlaps(self.notes()) == [], self.describe()
         assert self.sampler.found == [], self.describe()
@@ -142,7 +143,7 @@ class Campaign:
         self._look_for_commits()
 
     def _look_for_commits(self) -> None:
-        """Every commit that an agent made is in a branch or another ref, at the remote or where it was made."""
+        """Check that every commit of an agent is in a ref, at the remote or on the host that made it."""
         branches = {row["id"]: row["branch"] for row in self.rows("select id, branch from tasks")}
         finished = {row["id"] for row in self.rows("select id from runs where ending = 'finished'")}
         for note in self.notes("commit"):
@@ -159,7 +160,7 @@ class Campaign:
         return "\n".join([self.summary(), *map(str, tasks), *map(str, runs), said])
 
     def summary(self) -> str:
-        """What it was, and how it went."""
+        """Return a description of the campaign and its result."""
         seen = self.sampler
         told = (f"FLEET_SEED={self.seed}", *self.told, *self.faults.told)
         return f"{'; '.join(told)}; {seen.samples} samples, {seen.frozen} frozen, {seen.orphans} orphans"
@@ -172,7 +173,7 @@ class Campaign:
 
 
 def _holds(host: Host, commit: str) -> bool:
-    """Whether a commit is in a ref of a repository on a host's disk."""
+    """Return True if a ref of a repository on a host's disk contains a commit."""
     places = [host.disk / "repo", *(host.home / "mirrors").glob("*.git")]
     return any(run_git(place, "for-each-ref", "--contains", commit, check=False) for place in places if place.exists())
 
@@ -180,7 +181,7 @@ def _holds(host: Host, commit: str) -> bool:
 @pytest.fixture(scope="module")
 def network() -> Iterator[Network]:
     require(can_be_had(), "network namespaces (need root and the program ip)")
-    faketime()  # or the tests are left out: hosts' clocks differ by an hour
+    faketime()  # skips the tests if it is missing: hosts' clocks differ by an hour
     made = Network("db", *NAMES)
     yield made
     made.close()
@@ -201,7 +202,7 @@ def test_faults_of_every_kind_start_nothing_twice_and_lose_nothing(
     network: Network, database: Database, tmp_path: Path, record_property: Record
 ) -> None:
     chance = random.Random(SEED)
-    # The first come while every agent has long to go: without a fence, others would take over from those who go on.
+    # The first faults come while every agent has long to go: without a fence, other hosts would take over live tasks.
     lanes = [
         [first, *chance.sample(sorted(kinds.keys() - {first}), len(kinds) - 1)]
         for first, kinds in (("one cut off", OF_THE_NETWORK), ("supervisor killed", OF_HOSTS))
@@ -211,7 +212,7 @@ def test_faults_of_every_kind_start_nothing_twice_and_lose_nothing(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(20))
-def test_random_schedules(
+def test_random_fault_schedules_start_nothing_twice_and_lose_nothing(
     network: Network, database: Database, tmp_path: Path, record_property: Record, number: int
 ) -> None:
     chance = random.Random(seed := SEED + number)

@@ -1,4 +1,5 @@
-"""`fleet pick`: the best of several, by fleet's own look at each; a judge where they tie; the winner merged."""
+"""`fleet pick`: the best of several branches by fleet's own verification; a judge breaks ties; the winner can be
+merged."""
 
 import json
 import os
@@ -27,7 +28,7 @@ from supervised import wait_for
 
 CHECK = 'test "$(head -n1 answer.txt)" = 42'
 
-#: A judge that chooses the work with a word in it, or misbehaves as its own name says.
+#: A judge that chooses the work that contains a certain word, or fails as its name says.
 JUDGE = f"""#!{sys.executable} -IS
 import json, os, re, sys
 how, told = sys.argv[1], sys.stdin.read()
@@ -48,7 +49,7 @@ print(json.dumps({{"type": "end", "ok": True}}), flush=True)
 
 @pytest.fixture
 def made(fleet: Program) -> Made:
-    """A home beside a repository, where the program is run."""
+    """Return a home and a repository in which the program runs."""
     found = Made(fleet.home, make_repository(fleet.cwd / "repo"))
     fleet.cwd = found.repo
     return found
@@ -56,7 +57,7 @@ def made(fleet: Program) -> Made:
 
 @pytest.fixture
 def three(made: Made) -> Made:
-    """A batch of three: one good and long, one good and short, one wrong though its agent was believed."""
+    """Return a batch of three: one good and long, one good and short, one wrong although its run counts as verified."""
     made.work("w-A1", {"answer.txt": "42\n\nand\nmore\n"}, id="fleet-a1", batch="b1", verify=CHECK)
     made.work("w-A2", {"answer.txt": "42\nwise\n"}, id="fleet-a2", batch="b1", verify=CHECK)
     made.work("w-A3", {"answer.txt": "41\n"}, id="fleet-a3", batch="b1", verify=CHECK)
@@ -65,7 +66,7 @@ def three(made: Made) -> Made:
 
 @pytest.fixture
 def judged(fleet: Program, three: Made) -> Iterator[Program]:
-    """The same, with coders that can be judges; the supervisor that runs them is ended."""
+    """Yield the same batch with coders that can be judges, and stop their supervisor at the end."""
     program = fleet.user / "judge"
     program.write_text(JUDGE)
     program.chmod(0o755)
@@ -93,12 +94,12 @@ def order(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def state(repo: Path) -> tuple[str, ...]:
-    """What must stay as it is: refs, worktrees, status and files of the user's checkout."""
+    """Return everything that must not change: refs, worktrees, status and stashes of the user's checkout."""
     told = (("for-each-ref",), ("worktree", "list"), ("status", "--porcelain"), ("stash", "list"))
     return tuple(run_git(repo, *words) for words in told)
 
 
-def test_each_is_verified_anew_and_the_best_stands_first(fleet: Program, three: Made) -> None:
+def test_pick_verifies_each_branch_again_and_ranks_the_best_first(fleet: Program, three: Made) -> None:
     before = state(three.repo)
     left = fleet.home / "verify" / "pick-killed-0" / "run"
     left.mkdir(parents=True)
@@ -112,14 +113,14 @@ def test_each_is_verified_anew_and_the_best_stands_first(fleet: Program, three: 
     assert list((fleet.home / "verify").iterdir()) == [], "nothing is left of it, nor of one that was killed"
 
 
-def test_the_table_says_who_is_best_and_why_the_others_are_not(fleet: Program, three: Made) -> None:
+def test_table_shows_the_best_and_why_the_others_are_not(fleet: Program, three: Made) -> None:
     out = fleet.ok("pick", "w-A*", "--jobs", "1")
     rows = [line for line in out.splitlines() if "w-A" in line]
     assert rows[0].startswith("→") and "w-A2" in rows[0] and "failed_verify" in rows[2] and "exit code 1" in rows[2]
     assert out.endswith("best: w-A2; `fleet merge w-A2` takes it\n")
 
 
-def test_several_are_verified_at_once_and_ctrl_c_leaves_nothing_of_them(fleet: Program, three: Made) -> None:
+def test_branches_are_verified_in_parallel_and_ctrl_c_leaves_nothing(fleet: Program, three: Made) -> None:
     mark = three.root / "mark"
     words = [*fleet.argv, "pick", "b1", "--jobs", "3", "--verify", f"sleep 61; : {mark}"]
     running = subprocess.Popen(words, cwd=fleet.cwd, env=fleet.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -130,26 +131,26 @@ def test_several_are_verified_at_once_and_ctrl_c_leaves_nothing_of_them(fleet: P
     assert at_work_on(mark) == [] and list((fleet.home / "verify").iterdir()) == []
 
 
-def test_where_none_is_good_that_is_said(fleet: Program, three: Made) -> None:
+def test_pick_reports_when_no_branch_is_good(fleet: Program, three: Made) -> None:
     found = picked(fleet, "w-A3", "w-A1", "--verify", "false", code=1)
     assert found["winner"] is None and {finding for _, finding in order(found)} == {"failed_verify"}
 
 
-def test_what_is_not_verified_alike_is_not_compared(fleet: Program, three: Made) -> None:
+def test_pick_needs_a_command_when_verify_commands_differ(fleet: Program, three: Made) -> None:
     three.work("w-A4", {"answer.txt": "42\n"}, batch="b1", verify="true")
     result = fleet("pick", "b1")
     assert (result.code, result.out) == (2, "") and "--verify CMD" in result.err
     assert order(picked(fleet, "b1", "--verify", CHECK))[0] == ("w-A4", "verified")
 
 
-def test_a_receipt_that_shows_a_lie_is_not_washed_clean(fleet: Program, three: Made) -> None:
+def test_passing_verify_does_not_clear_a_fabricated_receipt(fleet: Program, three: Made) -> None:
     lie = {"finding": "fabricated"}
     three.work("liar", {"answer.txt": "42\n"}, verify=CHECK, run=lie)
     found = picked(fleet, "liar", "w-A1")
     assert order(found) == [("w-A1", "verified"), ("liar", "fabricated")]
 
 
-def test_plain_branches_are_held_against_where_they_left(fleet: Program, made: Made) -> None:
+def test_plain_branches_are_compared_with_their_merge_base(fleet: Program, made: Made) -> None:
     for branch, text in (("mine", "42\n"), ("yours", "41\n")):
         run_git(made.repo, "switch", "--quiet", "--create", branch, "main")
         commit(made.repo, "answer.txt", text)
@@ -161,7 +162,7 @@ def test_plain_branches_are_held_against_where_they_left(fleet: Program, made: M
     assert "no task's branch" in refused["merge"]["refused"]
 
 
-def test_without_a_command_nothing_is_proven_and_nothing_merged(fleet: Program, made: Made) -> None:
+def test_pick_proves_and_merges_nothing_without_a_verify_command(fleet: Program, made: Made) -> None:
     made.work("one", {"a.txt": "1\n"})
     made.work("two", {"a.txt": "1\n2\n"})
     before = state(made.repo)
@@ -171,7 +172,7 @@ def test_without_a_command_nothing_is_proven_and_nothing_merged(fleet: Program, 
     assert state(made.repo) == before
 
 
-def test_a_command_of_the_project_is_run_only_once_it_is_trusted(fleet: Program, made: Made) -> None:
+def test_verify_command_of_a_project_runs_only_once_it_is_trusted(fleet: Program, made: Made) -> None:
     made.work("one", {"a.txt": "1\n"})
     (made.repo / ".fleet").mkdir()
     (made.repo / ".fleet" / "config.toml").write_text('[verify]\ncommand = "test -e a.txt"\n')
@@ -181,7 +182,7 @@ def test_a_command_of_the_project_is_run_only_once_it_is_trusted(fleet: Program,
     assert order(picked(fleet, "one")) == [("one", "verified")]
 
 
-def test_those_still_at_work_are_left_out(fleet: Program, three: Made) -> None:
+def test_branches_of_live_agents_are_left_out(fleet: Program, three: Made) -> None:
     with open_fleet(Home(str(fleet.home))) as opened:
         task = a_task(id="fleet-live", created_at=opened.store.now(), batch="b1", workspace="worktree", branch="live")
         opened.store.tasks.add(task.replace(repo=str(three.repo)))
@@ -195,7 +196,7 @@ def test_those_still_at_work_are_left_out(fleet: Program, three: Made) -> None:
     assert (result.code, result.out) == (1, "") and "an agent may not pick" in result.err
 
 
-def test_the_winner_is_merged_and_the_others_kept(fleet: Program, three: Made) -> None:
+def test_winner_is_merged_and_the_other_branches_are_kept(fleet: Program, three: Made) -> None:
     tips = {branch: three.tip(branch) for branch in ("w-A1", "w-A2", "w-A3")}
     found = picked(fleet, "b1", "--merge")
     assert [each["branch"] for each in found["merge"]["merged"]] == ["w-A2"]
@@ -206,14 +207,14 @@ def test_the_winner_is_merged_and_the_others_kept(fleet: Program, three: Made) -
     assert all(three.tip(branch) == tip for branch, tip in tips.items()), "branches stay too"
 
 
-def test_a_judge_decides_what_ties_without_knowing_names(judged: Program, three: Made) -> None:
+def test_judge_breaks_a_tie_without_knowing_names(judged: Program, three: Made) -> None:
     three.work("w-A5", {"answer.txt": "42\n"}, id="fleet-a5", batch="b1", verify=CHECK)
     assert picked(judged, "b1")["winner"] == "w-A5", "the shortest, unless somebody judges"
     found = picked(judged, "b1", "--judge", "wise", "--seed", "7")
     assert order(found) == [("w-A2", "verified"), ("w-A5", "verified"), ("w-A1", "verified"), ("w-A3", "failed_verify")]
     said = found["judge"]
     assert (said["chosen"], said["reason"], said["seed"]) == ("w-A2", "It says so.", 7)
-    seen = ["w-A5", "w-A2", "w-A1"]  # as they are ranked; what failed is not read
+    seen = ["w-A5", "w-A2", "w-A1"]  # as ranked; the judge does not read failed branches
     random.Random(7).shuffle(seen)
     assert list(said["letters"].values()) == seen != ["w-A5", "w-A2", "w-A1"]
     heard = (judged.home / "tasks" / said["task"] / "heard").read_text()
@@ -226,7 +227,7 @@ def test_a_judge_decides_what_ties_without_knowing_names(judged: Program, three:
 @pytest.mark.parametrize(
     ("how", "why"), [("vague", "it did not say one letter and a reason"), ("dies", "did not get to")]
 )
-def test_a_judge_that_fails_leaves_the_order_as_it_was(judged: Program, how: str, why: str) -> None:
+def test_order_stays_when_the_judge_fails(judged: Program, how: str, why: str) -> None:
     before = order(picked(judged, "b1"))
     result = judged("pick", "b1", "--judge", how)
     assert result.code == 0 and why in result.err and "the order stays as it was (seed " in result.err
@@ -234,12 +235,12 @@ def test_a_judge_that_fails_leaves_the_order_as_it_was(judged: Program, how: str
     assert json.loads(judged.ok("bd", "list", "--json")) == [], "nobody need look after it"
 
 
-def test_a_judge_that_nobody_knows_is_refused(judged: Program) -> None:
+def test_unknown_judge_is_refused(judged: Program) -> None:
     result = judged("pick", "b1", "--judge", "nobody")
     assert (result.code, result.out) == (1, "") and "nobody" in result.err
 
 
-def test_what_is_not_there_is_said(fleet: Program, three: Made, tmp_path: Path) -> None:
+def test_unknown_names_are_refused(fleet: Program, three: Made, tmp_path: Path) -> None:
     for words, message in ((("nope",), "no task 'nope'"), (("w-B*",), "no task fits 'w-B*'")):
         result = fleet("pick", *words)
         assert (result.code, result.out) == (1, "") and message in result.err

@@ -1,4 +1,4 @@
-"""The whole of fleet with its tasks in PostgreSQL: made, run to the end, under kill -9, and the secret stays one."""
+"""fleet with its tasks in PostgreSQL: creating and running them, also under SIGKILL; the password stays secret."""
 
 import json
 import stat
@@ -14,7 +14,7 @@ from supervised import commands, environment, wait_for
 __all__ = ["shared"]
 
 
-def test_tasks_that_wait_for_each_other_are_run_to_the_end_and_agents_reach_the_queue(shared: SharedHome) -> None:
+def test_dependent_tasks_run_to_the_end_and_agents_reach_the_queue(shared: SharedHome) -> None:
     first = shared.create("hand_in")
     second = shared.create("ok", "--deps", first)
     shared.start()
@@ -27,7 +27,7 @@ def test_tasks_that_wait_for_each_other_are_run_to_the_end_and_agents_reach_the_
     assert "PostgreSQL" in shared.fleet("doctor").out
 
 
-def test_a_killed_supervisor_goes_on_where_it_was_and_starts_nothing_twice(shared: SharedHome) -> None:
+def test_restarted_supervisor_continues_and_starts_nothing_twice_after_a_kill(shared: SharedHome) -> None:
     keys = [shared.create("ok seconds=2") for _ in range(2)]
     shared.start()
     shared.wait_started(2)
@@ -39,12 +39,12 @@ def test_a_killed_supervisor_goes_on_where_it_was_and_starts_nothing_twice(share
     assert [(task["epoch"], task["failures"]) for task in map(shared.task, keys)] == [(2, 0), (2, 0)]
 
 
-def test_a_task_made_by_another_host_starts_at_once_though_nobody_wakes_this_one(shared: SharedHome) -> None:
+def test_task_created_by_another_host_starts_at_once_without_a_wake_up(shared: SharedHome) -> None:
     shared.set("supervisor.poll_seconds=600")
     shared.start()
     before = shared.create("ok")
     shared.wait_status(before, "closed")
-    # Another home with the same queue: its pipe wakes nobody here.
+    # Another home with the same queue: its pipe wakes no supervisor here.
     other = shared.fleet.user / "other"
     words = ("--coder", "workers.scripted:ScriptedCoder", "--json")
     shared.fleet.ok("init", "--permissions", "user", FLEET_HOME=str(other))
@@ -52,7 +52,7 @@ def test_a_task_made_by_another_host_starts_at_once_though_nobody_wakes_this_one
     shared.wait_status(made["id"], "closed", patience=20)
 
 
-def test_the_connection_string_is_told_to_nobody(shared: SharedHome) -> None:
+def test_connection_string_is_never_shown(shared: SharedHome) -> None:
     shared.start()
     key = shared.create("ok seconds=5")
     shared.wait_started(1)
@@ -88,7 +88,7 @@ def test_init_records_the_queue_and_every_command_finds_it(fleet: Program) -> No
 
 
 @pytest.mark.parametrize("typed", ["ada:hunter22@host/x", "127.0.0.1:1/x?user=ada&password=hunter22"])
-def test_a_password_on_the_command_line_is_refused(fleet: Program, typed: str) -> None:
+def test_password_on_the_command_line_is_refused(fleet: Program, typed: str) -> None:
     result = fleet("init", "--queue", f"postgresql://{typed}")
     assert result.code == 2 and "hunter22" not in result.out + result.err and "FLEET_QUEUE" in result.err
     told = fleet("config", "set", f"queue=postgresql://{typed}")
@@ -96,7 +96,7 @@ def test_a_password_on_the_command_line_is_refused(fleet: Program, typed: str) -
     assert not fleet.home.exists()
 
 
-def test_a_queue_that_cannot_be_reached_is_told_and_not_recorded(fleet: Program) -> None:
+def test_unreachable_queue_is_reported_and_not_recorded(fleet: Program) -> None:
     result = fleet("init", "--home", "--queue", "postgresql", stdin="postgresql://ada:hunter22@127.0.0.1:1/x\n")
     assert result.code == 1 and "cannot be reached" in result.err and "hunter22" not in result.err
     assert "queue =" not in "".join(_text(path) for path in fleet.home.glob("runtime.toml"))
@@ -104,7 +104,7 @@ def test_a_queue_that_cannot_be_reached_is_told_and_not_recorded(fleet: Program)
 
 
 @pytest.mark.parametrize("password", ["Hunter@Secret77", "p@ss:w/rd", "Hunter/Secret77"])
-def test_no_part_of_a_password_that_is_written_wrongly_is_told(fleet: Program, password: str) -> None:
+def test_no_part_of_a_malformed_password_is_printed(fleet: Program, password: str) -> None:
     string = f"postgresql://fleet:{password}@127.0.0.1:1/d1\n"
     result = fleet("init", "--home", "--queue", "postgresql", stdin=string, FLEET_DEBUG="1")
     assert result.code == 1 and "cannot be read" in result.err and "`%` codes" in result.err
@@ -112,7 +112,7 @@ def test_no_part_of_a_password_that_is_written_wrongly_is_told(fleet: Program, p
     assert not [piece for piece in pieces if piece in result.out + result.err]
 
 
-def test_a_program_may_print_the_connection_string(fleet: Program, tmp_path: Path) -> None:
+def test_program_may_print_the_connection_string(fleet: Program, tmp_path: Path) -> None:
     url = with_password(server().make_database())
     program = tmp_path / "secret"
     program.write_text(f"#!/bin/sh\necho '{url}'\necho more\n")
@@ -134,7 +134,7 @@ def own() -> Server:
     return Server()
 
 
-def test_commands_say_that_the_database_is_away_and_the_supervisor_waits_for_it(fleet: Program, own: Server) -> None:
+def test_commands_report_an_unreachable_database_and_the_supervisor_waits(fleet: Program, own: Server) -> None:
     home = SharedHome(fleet, own.make_database())
     home.start()
     try:

@@ -1,4 +1,4 @@
-"""Before an agent is started: where it is certain that nobody is logged in, nothing is begun and nobody is blamed."""
+"""Checks before an agent starts: if the coder certainly has no login, nothing starts and no failure is counted."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ DONE = '{"type":"result","subtype":"success","is_error":false,"result":"done"}'
 
 @pytest.fixture
 def claude(home: Supervised, tmp_path: Path) -> Path:
-    """A folder in which what stands in for claude leaves word that it was started."""
+    """Return a folder in which a fake claude records that it was started."""
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho started >> {tmp_path}/started\necho '{TOOL}'\necho '{DONE}'\n")
@@ -25,7 +25,7 @@ def claude(home: Supervised, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nothing_is_started_where_nobody_can_be_logged_in(home: Supervised, claude: Path) -> None:
+def test_nothing_starts_when_the_coder_has_no_login(home: Supervised, claude: Path) -> None:
     key = home.create("whatever")
     home.start()
     wait_for(lambda: "nobody is logged in to claude" in home.task(key)["reason"], "the reason", home.describe)
@@ -41,7 +41,7 @@ def test_nothing_is_started_where_nobody_can_be_logged_in(home: Supervised, clau
     assert (claude / "started").read_text() == "started\n"
 
 
-def test_a_key_in_the_environment_is_login_enough(home: Supervised, claude: Path) -> None:
+def test_key_in_the_environment_counts_as_a_login(home: Supervised, claude: Path) -> None:
     home.set('agent.env={ANTHROPIC_API_KEY = "sk-of-the-test"}')
     home.start()
     home.wait_status(home.create("whatever"), "closed")

@@ -1,4 +1,4 @@
-"""`fleet pr`: the branch is pushed to a real repository, and a program in gh's place hears what is said about it."""
+"""`fleet pr`: the branch is pushed to a real repository, and a fake gh receives the request."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ from terminals import home as at_home
 
 __all__ = ["at_home"]
 
-#: Answers as gh does, and writes down each call: its words, what it read, and where it was.
+#: Answers as gh does, and records each call: arguments, standard input and working directory.
 GH = """#!{python} -IS
 import json, os, sys
 folder = {folder!r}
@@ -41,7 +41,7 @@ elif verb == "create":
 
 
 class Forge:
-    """A bare repository to push to, and the stand-in for gh."""
+    """A bare repository to push to, and the fake gh."""
 
     def __init__(self, home: Terminals) -> None:
         self.home, self.fleet = home, home.fleet
@@ -66,7 +66,7 @@ class Forge:
         return result
 
     def calls(self, verb: str = "") -> list[dict[str, Any]]:
-        """What the stand-in was told."""
+        """Return the recorded calls of the fake gh."""
         path = self.folder / "calls.jsonl"
         lines = map(json.loads, path.read_text().splitlines() if path.exists() else [])
         return [call for call in lines if not verb or call["words"][1] == verb]
@@ -82,7 +82,7 @@ def forge(at_home: Terminals) -> Forge:
 
 
 def worked(home: Terminals, *steps: str, title: str = "") -> str:
-    """A task whose agent did this on branch `work`, and ended; its id."""
+    """Finish a task whose agent ran these steps on branch `work`. Return its id."""
     home.told("create", "work", "--headless", "--prompt", title + "\n" + orders(*steps))
     (task,) = home.rows_of_branch("work")
     home.wait_status(str(task["id"]), "closed")
@@ -94,7 +94,7 @@ def words_of(call: dict[str, Any]) -> dict[str, str]:
     return {word: words[at + 1] for at, word in enumerate(words[:-1]) if word.startswith("--")}
 
 
-def test_a_branch_is_pushed_opened_and_later_results_are_comments(forge: Forge) -> None:
+def test_pr_pushes_and_opens_a_request_and_comments_later_results(forge: Forge) -> None:
     home = forge.home
     hooked = home.fleet.user / "hooked"
     hook = home.repo / ".git" / "hooks" / "pre-push"
@@ -134,7 +134,7 @@ def test_a_branch_is_pushed_opened_and_later_results_are_comments(forge: Forge) 
     assert home.task(task)["metadata"] == before["metadata"], "an agent could write there"
 
 
-def test_without_gh_the_branch_is_pushed_and_the_command_is_printed(forge: Forge) -> None:
+def test_pr_pushes_and_prints_the_command_when_gh_is_missing(forge: Forge) -> None:
     task = worked(forge.home, "echo changed > file1.txt", title='It\'s a "quoted" title; rm -rf $HOME')
     told = forge.fleet.ok("pr", "work", "--draft", "--base", "main")
     assert forge.tip() == run_git(forge.home.repo, "rev-parse", "work")
@@ -147,7 +147,7 @@ def test_without_gh_the_branch_is_pushed_and_the_command_is_printed(forge: Forge
     assert text.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_cannot_be_pushed_is_refused_and_says_what_to_do(forge: Forge) -> None:
+def test_pr_refuses_branches_that_cannot_be_pushed_and_names_the_remedy(forge: Forge) -> None:
     home = forge.home
     go = home.fleet.user / "go"
     token = home.fleet.user / "token"
@@ -187,7 +187,7 @@ def test_what_cannot_be_pushed_is_refused_and_says_what_to_do(forge: Forge) -> N
     assert forge.tip() == other, "nothing is overwritten"
 
 
-def test_a_request_of_the_same_name_from_a_fork_is_left_alone(forge: Forge) -> None:
+def test_request_of_the_same_name_from_a_fork_is_left_alone(forge: Forge) -> None:
     worked(forge.home, "echo changed > file1.txt")
     stranger = {
         "number": 3,

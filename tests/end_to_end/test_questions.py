@@ -1,4 +1,4 @@
-"""Questions and answers: what an agent asks, from the command line and by hand, the first answer winning."""
+"""Questions and answers: an agent asks, a person answers by command or in the file, and the first answer wins."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ QUESTION = "Which colour?\n\nRed would be nice."
 
 
 def asking(records: Records, *texts: str) -> str:
-    """A task that an agent left blocked with questions, in Q&A.md and on record."""
+    """Return a task that an agent left blocked with questions, in Q&A.md and on record."""
     task = records.create("paint it")
     claim, run = records.begin(task)
     artifacts = records.fleet.home / "tasks" / task / "artifacts"
@@ -29,7 +29,7 @@ def qa(records: Records, task: str) -> Path:
     return records.fleet.home / "tasks" / task / "artifacts" / "Q&A.md"
 
 
-def test_a_question_is_listed_answered_and_over(records: Records) -> None:
+def test_question_is_listed_and_answered(records: Records) -> None:
     task = asking(records, QUESTION)
     assert "Which colour?" in records.fleet.ok("questions")
     (row,) = json.loads(records.fleet.ok("questions", "--json"))
@@ -46,21 +46,21 @@ def test_a_question_is_listed_answered_and_over(records: Records) -> None:
     assert (row["waits"], row["answer"], row["answered_by"]) == (False, "blue, please", "ada")
 
 
-def test_the_task_will_do_and_the_text_may_come_from_stdin(records: Records) -> None:
+def test_answer_accepts_a_task_id_and_text_from_stdin(records: Records) -> None:
     task = asking(records, QUESTION)
     records.fleet.ok("answer", task, stdin="two\nlines\n")
     assert records.store.questions.get("q1").answer == "two\nlines"
     assert records.claim(task).task.id == task
 
 
-def test_an_empty_answer_is_refused_and_changes_nothing(records: Records) -> None:
+def test_empty_answer_is_refused_and_changes_nothing(records: Records) -> None:
     task = asking(records, QUESTION)
     assert records.fleet("answer", task, "  ").code == 1
     assert records.fleet("answer", task, stdin="\n").code == 1
     assert "## A:" not in qa(records, task).read_text() and records.store.tasks.get(task).status == Status.BLOCKED
 
 
-def test_the_first_answer_wins(records: Records) -> None:
+def test_first_answer_wins(records: Records) -> None:
     asking(records, QUESTION)
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda word: records.fleet("answer", "q1", word), ("red", "blue", "green", "black")))
@@ -70,7 +70,7 @@ def test_the_first_answer_wins(records: Records) -> None:
     assert qa(records, task).read_text().count("## A:") == 1
 
 
-def test_a_task_with_several_questions_goes_on_after_the_last_answer(records: Records) -> None:
+def test_task_with_several_questions_reopens_after_the_last_answer(records: Records) -> None:
     task = asking(records, "Which colour?", "Which size?")
     unclear = records.fleet("answer", task, "blue")
     assert unclear.code == 2 and "q1, q2" in unclear.err
@@ -80,7 +80,7 @@ def test_a_task_with_several_questions_goes_on_after_the_last_answer(records: Re
     assert text.index("blue") < text.index("Which size?") < text.index("large")
 
 
-def test_answering_by_hand_works_as_documented(records: Records) -> None:
+def test_answer_written_into_the_file_counts(records: Records) -> None:
     task = asking(records, QUESTION)
     with qa(records, task).open("a") as file:
         file.write("## A: 2026-03-01 12:00\n\nblue\n")
@@ -92,14 +92,14 @@ def test_answering_by_hand_works_as_documented(records: Records) -> None:
     assert records.claim(task).task.id == task
 
 
-def test_what_asks_nothing_or_is_nothing_is_said(records: Records) -> None:
+def test_answer_reports_when_nothing_was_asked(records: Records) -> None:
     task = records.create("a task")
     assert f"{task} asks nothing" in records.fleet("answer", task, "yes").err
     assert "no question 'nope'" in records.fleet("answer", "nope", "yes").err
     assert "nobody asks anything" in records.fleet("questions").err
 
 
-def test_a_question_cannot_drive_the_terminal(records: Records) -> None:
+def test_question_cannot_control_the_terminal(records: Records) -> None:
     asking(records, "Which \x1b[2Jcolour?")
     out = records.fleet.ok("questions")
     assert "\x1b" not in out and "\\x1b[2Jcolour?" in out

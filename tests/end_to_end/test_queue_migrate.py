@@ -1,4 +1,4 @@
-"""A queue moved whole between the home's file, PostgreSQL and beads: compared, sealed, gone on with if killed."""
+"""A queue moved whole between the home's file, PostgreSQL and beads: compared, sealed, and resumed after a kill."""
 
 import json
 import os
@@ -29,7 +29,7 @@ STORY = ("tasks", "edges", "labels", "comments", "runs", "receipts", "config")
 
 @pytest.fixture
 def home(fleet: Program) -> Program:
-    """A home with a little of everything: tasks that need each other, comments, labels, a run with its receipt."""
+    """Return a home with dependent tasks, comments, labels, and a run with its receipt."""
     fleet.ok("init", "--home", "--permissions", "skip")
     first = fleet.ok("bd", "q", "first ' \" $(x) ünï 🚀").strip()
     second = fleet.ok("bd", "create", "second", "-d", TEXT, "--deps", first, "-l", "a,b", "--json")
@@ -55,7 +55,7 @@ def shown(home: Program) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_queue_goes_to_postgresql_and_back_whole(home: Program) -> None:
+def test_queue_moves_to_postgresql_and_back_whole(home: Program) -> None:
     url = server().make_database()
     before, seen = contents(home), shown(home)
     told = json.loads(home.ok("queue", "migrate", "sqlite", url, "--json"))
@@ -81,7 +81,7 @@ def test_a_queue_goes_to_postgresql_and_back_whole(home: Program) -> None:
     assert again.code == 0 and "fleet_before_" in again.out, "what was moved away from there makes room"
 
 
-def test_whoever_has_the_old_queue_open_cannot_write_to_it_any_more(home: Program) -> None:
+def test_old_queue_cannot_be_written_after_the_move(home: Program) -> None:
     path = Home(home.env["FLEET_HOME"]).database
     late = SqliteStore(path)
     home.ok("queue", "migrate", server().make_database())
@@ -94,7 +94,7 @@ def test_whoever_has_the_old_queue_open_cannot_write_to_it_any_more(home: Progra
 
 
 @pytest.mark.parametrize("version", beads.VERSIONS)
-def test_a_queue_goes_to_beads_and_back_whole(home: Program, version: str) -> None:
+def test_queue_moves_to_beads_and_back_whole(home: Program, version: str) -> None:
     home.env["FLEET_BD"] = beads.program(version)
     seen = shown(home)
     told = json.loads(home.ok("queue", "migrate", "beads", "--json"))
@@ -110,7 +110,7 @@ def test_a_queue_goes_to_beads_and_back_whole(home: Program, version: str) -> No
     assert told["moved"] and shown(home) == seen
 
 
-def test_a_move_that_was_killed_goes_on(home: Program) -> None:
+def test_killed_move_is_resumed(home: Program) -> None:
     url = server().make_database()
     with open_fleet(Home(home.env["FLEET_HOME"])) as fleet, fleet.store.atomic():
         for number in range(3 * moving.PART):
@@ -132,7 +132,7 @@ def test_a_move_that_was_killed_goes_on(home: Program) -> None:
     assert contents(home)["tasks"].rows == before["tasks"].rows + 1
 
 
-def test_nothing_is_moved_while_somebody_works_or_over_what_is_there(home: Program, tmp_path: Path) -> None:
+def test_move_is_refused_while_a_supervisor_runs_or_over_other_tasks(home: Program, tmp_path: Path) -> None:
     url = server().make_database()
     (tmp_path / "other").mkdir()
     other = Program(tmp_path / "other")
@@ -163,7 +163,7 @@ def test_nothing_is_moved_while_somebody_works_or_over_what_is_there(home: Progr
     assert json.loads(home.ok("queue", "--json"))["kind"] == SQLITE
 
 
-def test_an_agent_cannot_move_the_queue(home: Program) -> None:
+def test_move_is_refused_when_an_agent_calls(home: Program) -> None:
     with open_fleet(Home(home.env["FLEET_HOME"])) as fleet:
         fleet.store.tasks.add(a_task(id="many-1"))
         (claim,) = fleet.store.claims.acquire("here", [Lane(room=1)], room=1, ttl=HOUR)

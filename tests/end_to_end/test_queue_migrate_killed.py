@@ -1,4 +1,5 @@
-"""Moves killed by -9 at every step that leaves something behind, the tasks changed before the next try: it goes on."""
+"""Moves killed by SIGKILL at every step that leaves something behind; tasks change before the next attempt, which
+succeeds."""
 
 import json
 from pathlib import Path
@@ -11,14 +12,14 @@ from fleet.assembly import open_fleet
 from fleet.core.host import Host
 from program import Program
 
-#: Where a move is killed: in the copy, in a comparison, when all is there, before and after the seal.
+#: Points where a move is killed: while copying, while comparing, after the copy, and before and after the seal.
 COPYING = ("fleet.store.moving:_put_part", "after", 2)
 COMPARING = ("fleet.store.moving:_mended", "after", 3)
 COPIED = ("fleet.store.moving:finish", "before", 1)
 FINISHED = ("fleet.store.moving:seal", "before", 1)
 SEALED = ("fleet.store.moving:let_go", "before", 1)
 LET_GO = ("fleet.actions.queue_moving:_switch", "before", 1)
-#: And where bd is told: before anything is there, when all is, and when that was seen.
+#: Points around bd's import: before, after, and once the result was checked.
 NAMED = ("fleet.store.beads_filling:_import", "before", 1)
 IMPORTED = ("fleet.store.beads_filling:_import", "after", 1)
 FILLED = ("fleet.store.beads_filling:fill", "after", 1)
@@ -29,7 +30,7 @@ UNSEALED = [
     ("sqlite", "beads", IMPORTED),
     ("postgresql", "sqlite", COMPARING),
 ]
-#: The others, for the long run.
+#: More combinations for soak runs.
 LONG = [
     *(("sqlite", "postgresql", point) for point in (COMPARING, COPIED)),
     *(("postgresql", "sqlite", point) for point in (COPYING, COPIED, FINISHED)),
@@ -45,7 +46,7 @@ def home(tmp_path: Path) -> Program:
 
 
 def begun(home: Program, first: str) -> str:
-    """The home with its tasks in a queue of a kind; which."""
+    """Move the home's tasks to a queue of this kind. Return its place."""
     source = moves.place(first)
     if first != "sqlite":
         moves.move(home, source)
@@ -55,7 +56,7 @@ def begun(home: Program, first: str) -> str:
 @pytest.mark.parametrize(
     ("first", "second", "point"), [*UNSEALED, *(pytest.param(*each, marks=pytest.mark.soak("queues")) for each in LONG)]
 )
-def test_what_was_changed_between_two_tries_arrives_too(
+def test_changes_between_two_attempts_arrive_too(
     home: Program, first: str, second: str, point: tuple[str, str, int]
 ) -> None:
     source, target = begun(home, first), moves.place(second)
@@ -82,7 +83,7 @@ def test_what_was_changed_between_two_tries_arrives_too(
         ),
     ],
 )
-def test_what_was_moved_before_a_kill_is_only_gone_over_to(
+def test_attempt_after_a_completed_copy_only_switches_over(
     home: Program, first: str, second: str, point: tuple[str, str, int]
 ) -> None:
     source, target = begun(home, first), moves.place(second)
@@ -95,7 +96,7 @@ def test_what_was_moved_before_a_kill_is_only_gone_over_to(
     home.ok("bd", "create", "and it can be written to")
 
 
-def test_a_bd_that_is_killed_with_everything_leaves_the_file_as_it_is(home: Program) -> None:
+def test_file_queue_stays_unchanged_when_bd_and_the_move_are_killed(home: Program) -> None:
     moves.killed_move(home, "beads", *IMPORTED)
     moves.change(home, "sqlite")
     before = moves.contents(home, "sqlite")
@@ -109,7 +110,7 @@ def test_a_bd_that_is_killed_with_everything_leaves_the_file_as_it_is(home: Prog
     moves.check(home, "sqlite", before)
 
 
-def test_a_move_does_not_wait_for_whoever_it_moves_from(home: Program) -> None:
+def test_move_survives_a_target_slower_than_the_transaction_timeout(home: Program) -> None:
     url = begun(home, "postgresql")
     slow = home.user / "bd"
     slow.write_text(f'#!/bin/sh\n[ "$1" = import ] && sleep 3\nexec {beads.program()} "$@"\n')
@@ -120,7 +121,7 @@ def test_a_move_does_not_wait_for_whoever_it_moves_from(home: Program) -> None:
     moves.check(home, "beads", before)
 
 
-def test_another_host_that_has_the_queue_open_is_named(home: Program) -> None:
+def test_move_names_another_host_that_has_the_queue_open(home: Program) -> None:
     url = begun(home, "postgresql")
     with open_fleet(moves.home_of(home), queue=url) as opened:
         host = opened.store.hosts.keep(Host(id="far-1", name="far", slots=2, seen_at=opened.store.now()))

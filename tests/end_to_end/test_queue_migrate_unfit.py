@@ -1,4 +1,4 @@
-"""Tasks that bd cannot hold: all are named before a move makes anything, and by every command that would write them."""
+"""Tasks that bd cannot hold: named before a move creates anything, and by every command that would write them."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def left_in(home: Program) -> set[str]:
 
 
 @pytest.mark.parametrize("first", ["sqlite", "postgresql"])
-def test_all_are_named_at_once_and_nothing_is_made(home: Program, first: str) -> None:
+def test_move_names_all_unfit_tasks_and_creates_nothing(home: Program, first: str) -> None:
     source = moves.place(first)
     if first != "sqlite":
         moves.move(home, source)
@@ -49,7 +49,7 @@ def test_all_are_named_at_once_and_nothing_is_made(home: Program, first: str) ->
     assert odd["metadata"]["ns"] == str(NS)
 
 
-def test_a_bd_that_has_something_else_is_told_with_what_it_is(home: Program) -> None:
+def test_move_shows_the_difference_when_bd_stores_something_else(home: Program) -> None:
     plain, liar = home.env["FLEET_BD"], home.user / "bd"
     with open_fleet(moves.home_of(home)) as fleet:
         fleet.store.tasks.add(a_task(id="odd-1", title="as it was", metadata={"n": 7}))
@@ -64,7 +64,7 @@ def test_a_bd_that_has_something_else_is_told_with_what_it_is(home: Program) -> 
 
 
 @pytest.mark.parametrize("version", beads.VERSIONS)
-def test_where_bd_has_the_tasks_no_command_writes_a_number_that_it_would_change(fleet: Program, version: str) -> None:
+def test_command_refuses_a_number_that_bd_would_change(fleet: Program, version: str) -> None:
     fleet.env |= {"FLEET_BD": beads.program(version), "BD_DISABLE_METRICS": "1"}
     fleet.ok("init", "--home", "--permissions", "skip", "--queue", "beads")
     refused = fleet("bd", "create", "odd", "--id", "fleet-odd", "--metadata", json.dumps({"ns": NS}))

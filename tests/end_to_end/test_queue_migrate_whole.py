@@ -1,4 +1,4 @@
-"""Whole homes moved between every two kinds of queue: each table compared, and what the real bd says itself."""
+"""Whole homes moved between every two kinds of queue: each table and the real bd's answers are compared."""
 
 from itertools import permutations
 from pathlib import Path
@@ -10,9 +10,9 @@ import beads
 import moves
 from program import Program
 
-#: What is told of a home that has everything; other tables are about what this story has not.
+#: Tables that the home of this test fills; others have no rows here.
 TABLES = ("tasks", "edges", "labels", "comments", "runs", "receipts", "questions", "workspaces", "messages", "tails")
-#: With SQLite at one end, each queue is read and written whole.
+#: With SQLite at one end, each kind of queue is read and written whole.
 PAIRS = [
     pytest.param(*pair, marks=() if "sqlite" in pair else pytest.mark.soak("queues"))
     for pair in permutations(moves.KINDS, 2)
@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Program:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_a_home_with_everything_arrives_whole(home: Program, first: str, second: str) -> None:
+def test_complete_home_arrives_whole(home: Program, first: str, second: str) -> None:
     source, target = moves.place(first), moves.place(second)
     before = moves.contents(home, "sqlite")
     assert all(before[name].rows for name in TABLES), before
@@ -39,7 +39,9 @@ def test_a_home_with_everything_arrives_whole(home: Program, first: str, second:
 
 @pytest.mark.parametrize("version", beads.VERSIONS)
 @pytest.mark.parametrize("first", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak("queues"))])
-def test_what_comes_back_to_beads_changed_is_as_it_is_now(home: Program, first: str, version: str) -> None:
+def test_tasks_changed_outside_replace_the_old_ones_when_moved_back_to_beads(
+    home: Program, first: str, version: str
+) -> None:
     home.env["FLEET_BD"] = beads.program(version)
     source = moves.place(first)
     moves.begin_ids_with(home, "mine")
@@ -58,7 +60,7 @@ def test_what_comes_back_to_beads_changed_is_as_it_is_now(home: Program, first: 
     moves.check(home, "sqlite", before)
 
 
-def test_a_copy_that_is_not_the_same_switches_nothing(home: Program) -> None:
+def test_move_switches_nothing_when_the_copy_differs(home: Program) -> None:
     url, before = moves.place("postgresql"), moves.contents(home, "sqlite")
     Program(home.user).ok("init", "--home", "--permissions", "skip", FLEET_QUEUE=url)
     with psycopg.connect(url, autocommit=True) as link:
@@ -71,7 +73,7 @@ def test_a_copy_that_is_not_the_same_switches_nothing(home: Program) -> None:
 
 
 def a_liar(home: Program, verb: str) -> str:
-    """A bd that imports, or exports, one comment otherwise than it was."""
+    """Return a bd that changes one comment when it imports or exports."""
     said, plain = 's/"text": *"again 0"/"text":"otherwise"/', home.env["FLEET_BD"]
     words = f'sed \'{said}\' | "{plain}" "$@"' if verb == "import" else f'"{plain}" "$@" | sed \'{said}\''
     liar = home.user / "bd"
@@ -80,7 +82,7 @@ def a_liar(home: Program, verb: str) -> str:
     return str(liar)
 
 
-def test_a_bd_that_takes_it_otherwise_switches_nothing(home: Program) -> None:
+def test_move_switches_nothing_when_bd_imports_a_difference(home: Program) -> None:
     before = moves.contents(home, "sqlite")
     told = home("queue", "migrate", "beads", FLEET_BD=a_liar(home, "import"))
     assert told.code != 0 and "tasks did not arrive whole: 1 are others there (fleet-epic: comments)" in told.err, told
@@ -89,7 +91,7 @@ def test_a_bd_that_takes_it_otherwise_switches_nothing(home: Program) -> None:
     moves.check(home, "beads", before)
 
 
-def test_a_bd_that_tells_it_otherwise_is_not_left(home: Program) -> None:
+def test_move_away_is_refused_when_bd_exports_a_difference(home: Program) -> None:
     before = moves.contents(home, "sqlite")
     moves.move(home, "beads")
     moves.check(home, "beads", before)
@@ -98,7 +100,7 @@ def test_a_bd_that_tells_it_otherwise_is_not_left(home: Program) -> None:
     moves.check(home, "beads", before)
 
 
-def test_a_bd_with_tasks_of_its_own_is_left_alone(home: Program) -> None:
+def test_beads_database_with_other_tasks_is_left_alone(home: Program) -> None:
     before = moves.contents(home, "sqlite")
     beads.beads_in(home.home)
     moves.ask_bd(home, "create", "somebody's own", "--id", "fleet-own")
@@ -108,7 +110,7 @@ def test_a_bd_with_tasks_of_its_own_is_left_alone(home: Program) -> None:
     assert list(moves.real(home)) == ["fleet-own"]
 
 
-def test_a_bd_whose_ids_begin_otherwise_is_named(home: Program) -> None:
+def test_move_names_the_prefix_when_ids_in_bd_begin_differently(home: Program) -> None:
     beads.beads_in(home.home)
     moves.begin_ids_with(home, "mine")
     told = home("queue", "migrate", "beads")

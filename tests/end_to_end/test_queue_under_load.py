@@ -1,4 +1,4 @@
-"""Many processes on one SQLite queue: nothing lost, nothing claimed twice, whoever is killed and whatever is full."""
+"""Many processes on one SQLite queue: nothing lost or claimed twice, whatever process is killed or disk is full."""
 
 import os
 import random
@@ -25,20 +25,20 @@ WORKERS = Path(__file__).parent.parent / "workers"
 
 
 def started(script: str, *args: object, stdin: int | None = None, stdout: int | None = None) -> subprocess.Popen[str]:
-    """A worker in a process of its own."""
+    """Start a worker as a new process."""
     return subprocess.Popen(
         [sys.executable, str(WORKERS / script), *map(str, args)], text=True, stdin=stdin, stdout=stdout
     )
 
 
 def lines(acks: Path) -> list[list[str]]:
-    """Everything acknowledged in a folder; the last line of a killed worker counts only if it is whole."""
+    """Return everything acknowledged in a folder. The last line of a killed worker counts only if it is complete."""
     texts = [path.read_text() for path in acks.iterdir()]
     return [line.split() for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 def check_nothing_was_lost(database: Path, acks: Path) -> dict[str, Task]:
-    """What holds whatever happened; the tasks for more."""
+    """Check the invariants. Return the tasks for further checks."""
     store = SqliteStore(str(database))
     tasks = {task.id: task for task in store.tasks.find(Filter())}
     store.close()
@@ -56,7 +56,7 @@ def check_nothing_was_lost(database: Path, acks: Path) -> dict[str, Task]:
 
 
 def share_out(folder: Path, processes: int, total: int) -> None:
-    """So many processes making and claiming so many tasks between them, all from the first moment on."""
+    """Let processes create and claim tasks together, all from the first moment."""
     database, acks = folder / "fleet.db", folder / "acks"
     acks.mkdir()
     shares = [total // processes + (number < total % processes) for number in range(processes)]
@@ -75,7 +75,7 @@ def share_out(folder: Path, processes: int, total: int) -> None:
 
 
 def kill_at_random(folder: Path, kills: int, at_once: int, seed: int) -> None:
-    """Workers that never stop by themselves, of which one after another is killed in the middle of its work."""
+    """Kill endless workers one after another in the middle of their work."""
     chance = random.Random(seed)
     database, acks = folder / "fleet.db", folder / "acks"
     acks.mkdir()
@@ -104,7 +104,7 @@ def kill_at_random(folder: Path, kills: int, at_once: int, seed: int) -> None:
 
 
 def wait_for_lines(path: Path, wanted: int, worker: subprocess.Popen[str]) -> None:
-    """Until a worker has acknowledged so much."""
+    """Wait until a worker has acknowledged so many lines."""
     deadline = monotonic() + 60
     while not path.exists() or path.read_bytes().count(b"\n") < wanted:
         assert worker.poll() is None, "a worker ended by itself"
@@ -112,17 +112,17 @@ def wait_for_lines(path: Path, wanted: int, worker: subprocess.Popen[str]) -> No
         sleep(0.002)
 
 
-def test_sixty_four_processes_share_two_thousand_tasks(tmp_path: Path) -> None:
+def test_64_processes_share_2000_tasks(tmp_path: Path) -> None:
     share_out(tmp_path, 64, 2_000)
 
 
 @pytest.mark.soak("load")
 @pytest.mark.timeout(1_800)
-def test_sixty_four_processes_share_fifty_thousand_tasks(tmp_path: Path) -> None:
+def test_64_processes_share_50000_tasks(tmp_path: Path) -> None:
     share_out(tmp_path, 64, 50_000)
 
 
-def test_fifty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_50_kills_lose_no_acknowledged_change(tmp_path: Path) -> None:
     seed = int(os.environ.get("FLEET_SEED", "20260301"))
     sys.stdout.write(f"seed {seed}\n")
     kill_at_random(tmp_path, 50, 6, seed)
@@ -130,7 +130,7 @@ def test_fifty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
 
 @pytest.mark.soak("kills")
 @pytest.mark.timeout(1_800)
-def test_a_thousand_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_1000_kills_lose_no_acknowledged_change(tmp_path: Path) -> None:
     seed = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
     sys.stdout.write(f"seed {seed}\n")
     kill_at_random(tmp_path, 1_000, 12, seed)
@@ -138,7 +138,7 @@ def test_a_thousand_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> 
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system with next to no room."""
+    """Yield a file system with almost no room."""
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", folder], capture_output=True
     )
@@ -150,7 +150,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 
 
 def fill(store: SqliteStore, size: int) -> list[str]:
-    """Ids of the tasks that went in before the disk was full."""
+    """Return the ids of the tasks that were stored before the disk was full."""
     kept: list[str] = []
     while len(kept) < 10_000:
         task = a_task(description="x" * size)
@@ -164,7 +164,7 @@ def fill(store: SqliteStore, size: int) -> list[str]:
     raise AssertionError("the disk never filled up")
 
 
-def test_a_full_disk_is_said_and_survived(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_survived(tmp_path: Path) -> None:
     with small_disk(tmp_path, "3m") as folder:
         database = folder / "fleet.db"
         ballast = folder / "ballast"
@@ -189,7 +189,7 @@ def test_a_full_disk_is_said_and_survived(tmp_path: Path) -> None:
         assert len(kept) > 20
 
 
-def test_a_queue_cannot_be_made_on_a_full_disk_but_can_once_there_is_room(tmp_path: Path) -> None:
+def test_queue_can_be_created_once_a_full_disk_has_room(tmp_path: Path) -> None:
     with small_disk(tmp_path, "1m") as folder:
         ballast = folder / "ballast"
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""`fleet ready` and `fleet show`, as the document of the seed has them."""
+"""`fleet ready` and `fleet show`, as documented by sermakarevich/fleet."""
 
 import json
 
@@ -25,13 +25,13 @@ def test_ready_lists_id_title_and_cwd_most_urgent_first(fleet: Program) -> None:
     assert fleet.ok("ready", "--limit", "1").splitlines() == lines[:1]
 
 
-def test_ready_says_when_there_is_nothing(fleet: Program) -> None:
+def test_ready_reports_when_nothing_is_ready(fleet: Program) -> None:
     ended = fleet("ready")
     assert (ended.code, ended.out, ended.err) == (0, "", "nothing is ready\n")
     assert json.loads(fleet.ok("ready", "--json")) == []
 
 
-def test_both_answer_in_bds_json(fleet: Program) -> None:
+def test_ready_and_show_print_the_json_of_bd(fleet: Program) -> None:
     key = make(fleet, "x")
     assert fleet.ok("ready", "--json") == fleet.ok("bd", "ready", "--json")
     fleet.ok("config", "set", "host.name=box")
@@ -40,7 +40,7 @@ def test_both_answer_in_bds_json(fleet: Program) -> None:
     assert fleet("show", "nobody", "--json").code == 1
 
 
-def test_show_tells_the_host_that_a_task_is_bound_to_apart_from_what_else_it_requires(fleet: Program) -> None:
+def test_show_separates_the_bound_host_from_other_requirements(fleet: Program) -> None:
     fleet.ok("config", "set", "host.name=box")
     bound = make(fleet, "x", "--requires", "gpu", "--host", "build7")
     waits = make(fleet, "y", "--deps", bound, "--host", "build7")
@@ -52,7 +52,7 @@ def test_show_tells_the_host_that_a_task_is_bound_to_apart_from_what_else_it_req
     assert nowhere and "host" not in json.loads(fleet.ok("show", "t-1", "--json"))[0]
 
 
-def test_show_marks_what_is_inherited(fleet: Program) -> None:
+def test_show_marks_default_values(fleet: Program) -> None:
     out = fleet.ok("show", make(fleet, "x", "-d", "line one\nline two"))
     assert "coder:       claude (default)\n" in out
     assert "model:       sonnet (default)\n" in out
@@ -60,12 +60,12 @@ def test_show_marks_what_is_inherited(fleet: Program) -> None:
     assert out.endswith("description:\n  line one\n  line two\n")
 
 
-def test_show_leaves_what_was_pinned_bare(fleet: Program) -> None:
+def test_show_leaves_pinned_values_unmarked(fleet: Program) -> None:
     out = fleet.ok("show", make(fleet, "x", "--coder", "agy", "--model", "opus"))
     assert "coder:       agy\n" in out and "model:       opus\n" in out
 
 
-def test_show_never_hands_one_coders_model_to_another(fleet: Program) -> None:
+def test_show_never_passes_the_model_of_one_coder_to_another(fleet: Program) -> None:
     assert "model:       its own (default)\n" in fleet.ok("show", make(fleet, "x", "--coder", "codex"))
 
 
@@ -77,7 +77,7 @@ def test_show_reads_the_settings_of_the_tasks_project(fleet: Program) -> None:
     assert "coder:       codex (default)\n" in out and "model:       o9 (default)\n" in out
 
 
-def test_show_takes_a_part_of_an_id_and_refuses_what_fits_several(fleet: Program) -> None:
+def test_show_accepts_a_part_of_an_id_and_refuses_an_ambiguous_one(fleet: Program) -> None:
     make(fleet, "x", "--id", "fleet-abc1")
     make(fleet, "y", "--id", "fleet-abc2")
     assert "fleet-abc1" in fleet.ok("show", "c1")

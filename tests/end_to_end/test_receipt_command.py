@@ -1,4 +1,4 @@
-"""`fleet receipt`: what was seen of a run, in plain words, and whether that is as it was made."""
+"""`fleet receipt`: the record of a run in plain words, and a check that it is unchanged."""
 
 import json
 import sqlite3
@@ -21,7 +21,7 @@ __all__ = ["home"]
 
 @pytest.fixture
 def runs(fleet: Program) -> list[str]:
-    """A task of two runs, the first of which failed its verify command, and another task; their runs."""
+    """Return the runs of a task with one failed and one verified run, and of another task."""
     with an_open_fleet(fleet.home) as opened:
         task = a_task(id="fleet-aa", created_at=opened.store.now(), branch="fix/1", workspace="worktree")
         opened.store.tasks.add(task)
@@ -41,7 +41,7 @@ def told(fleet: Program, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_the_last_run_of_a_task_is_told_in_plain_words(fleet: Program, runs: list[str]) -> None:
+def test_last_run_of_a_task_is_shown_in_plain_words(fleet: Program, runs: list[str]) -> None:
     out = fleet.ok("receipt", "aa")
     assert out.startswith("fleet-aa/2: verified – real work")
     assert "`make test` ended with exit code 0 after 2.5 s; tests: 12 passed" in out
@@ -55,7 +55,7 @@ def test_any_run_can_be_named(fleet: Program, runs: list[str], words: tuple[str,
     assert "\x1b" not in out and "\x07" not in out, "what a command printed does not drive the terminal"
 
 
-def test_a_branch_that_looks_like_a_run_is_a_branch(fleet: Program, runs: list[str]) -> None:
+def test_name_counts_as_a_branch_when_it_also_looks_like_a_run(fleet: Program, runs: list[str]) -> None:
     assert fleet.ok("receipt", "fix/1").startswith("fleet-aa/2: ")
 
 
@@ -66,7 +66,7 @@ def test_json_has_every_piece_and_the_run(fleet: Program, runs: list[str]) -> No
     assert found["previous"] and len(found["hash"]) == 64
 
 
-def test_what_is_as_it_was_made_passes_the_check(fleet: Program, runs: list[str]) -> None:
+def test_unchanged_receipt_passes_the_check(fleet: Program, runs: list[str]) -> None:
     assert fleet.ok("receipt", "aa", "--check").endswith("checked: it is as it was made, in a chain of 3\n")
     assert told(fleet, "aa", "--check")["check"] == {"ok": True, "receipts": 3, "faults": [], "notes": []}
 
@@ -90,7 +90,7 @@ BODY = "update receipts set body = replace(body, '\"file_count\": 2', '\"file_co
         ("update runs set receipt = 'x' where id = 'fleet-aa/2'", "fleet-aa/2: its run names another receipt"),
     ],
 )
-def test_what_was_changed_on_record_is_found(fleet: Program, runs: list[str], sql: str, told_as: str) -> None:
+def test_change_of_the_record_is_detected(fleet: Program, runs: list[str], sql: str, told_as: str) -> None:
     before = told(fleet, "aa", "--check")["check"]
     change(fleet, sql)
     result = fleet("receipt", "aa", "--check")
@@ -99,7 +99,7 @@ def test_what_was_changed_on_record_is_found(fleet: Program, runs: list[str], sq
     assert "as it was made" not in result.out
 
 
-def test_a_file_that_says_otherwise_is_found(fleet: Program, runs: list[str]) -> None:
+def test_change_of_the_receipt_file_is_detected(fleet: Program, runs: list[str]) -> None:
     path = fleet.home / "tasks/fleet-aa/runs/2/receipt.json"
     path.write_text(path.read_text().replace('"finding": "verified"', '"finding": "unverified"'))
     found = told(fleet, "aa", "--check")["check"]
@@ -108,7 +108,7 @@ def test_a_file_that_says_otherwise_is_found(fleet: Program, runs: list[str]) ->
     assert told(fleet, "aa", "--check")["check"]["faults"] == [f"{path} is not the JSON that fleet wrote"]
 
 
-def test_a_file_that_is_gone_or_a_link_is_said_and_not_followed(
+def test_missing_or_linked_receipt_file_is_reported_and_not_followed(
     fleet: Program, runs: list[str], tmp_path: Path
 ) -> None:
     path = fleet.home / "tasks/fleet-aa/runs/2/receipt.json"
@@ -119,7 +119,7 @@ def test_a_file_that_is_gone_or_a_link_is_said_and_not_followed(
     assert "cannot read" in told(fleet, "aa", "--check")["check"]["notes"][0]
 
 
-def test_what_has_no_receipt_is_said(fleet: Program, runs: list[str]) -> None:
+def test_missing_receipt_is_reported(fleet: Program, runs: list[str]) -> None:
     with an_open_fleet(fleet.home) as opened:
         opened.store.tasks.add(a_task(id="fleet-cc", created_at=opened.store.now()))
     for words, message in (
@@ -132,7 +132,7 @@ def test_what_has_no_receipt_is_said(fleet: Program, runs: list[str]) -> None:
         assert (result.code, result.out) == (1, "") and result.err.startswith(message), result
 
 
-def test_a_real_run_has_a_receipt_that_passes_the_check(home: Terminals) -> None:
+def test_receipt_of_a_real_run_passes_the_check(home: Terminals) -> None:
     use_shell_coder(home)
     words = ("create", "work", "--headless", "--verify", "test -e made", "--prompt", orders("echo 1 > made"))
     home.told(*words)

@@ -1,4 +1,4 @@
-"""What receipts are worth: scripted runs over all findings, judged by fleet and, apart from it, by an auditor."""
+"""The reliability of receipts: scripted runs with all findings, judged by fleet and independently by an auditor."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +18,7 @@ LEAST_FOUND, MOST_SUSPECTED = 0.95, 0.02
 
 
 @pytest.mark.timeout(600)
-def test_every_verified_is_true_fakes_are_found_and_honest_work_is_left_alone(
+def test_verified_is_always_true_and_fakes_are_found_and_honest_work_passes(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     stage = Stage(tmp_path)
@@ -37,11 +37,11 @@ def test_every_verified_is_true_fakes_are_found_and_honest_work_is_left_alone(
     suspected = [each for each in honest if is_suspected(each)]
     assert len(suspected) <= len(honest) * MOST_SUSPECTED, suspected
     assert {each.finding for each in played} >= set(FINDINGS), "a finding that no case shows"
-    # Each is found to be what its case says: what changes here was not meant to.
+    # Each run gets the finding that its case expects: any difference is an unintended change.
     assert not {each.case.name: found for each in played if (found := wrong(each, right[each.case.name]))}
 
 
-def test_the_corpus_is_large_and_names_each_case_once() -> None:
+def test_corpus_is_large_and_names_each_case_once() -> None:
     kinds = Counter(case.kind for case in CASES)
     assert len(CASES) >= LEAST_CASES and kinds[FAKE] >= LEAST_FAKES
     assert len({case.branch.lower() for case in CASES}) == len(CASES)

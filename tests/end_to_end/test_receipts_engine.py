@@ -1,4 +1,4 @@
-"""What fleet saw of a run, and what follows from it: receipts kept, findings judged, work sent back or closed."""
+"""Evidence of a run and its consequences: receipts kept, findings judged, work sent back or closed."""
 
 import json
 from pathlib import Path
@@ -21,26 +21,26 @@ WHO = "git -c user.name=agent -c user.email=agent@example.invalid"
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told."""
+    """Return fleet in a small repository, whose agents run the shell lines of their prompts."""
     use_shell_coder(at_home)
     return at_home
 
 
 def made(home: Terminals, *steps: str, options: tuple[str, ...] = ()) -> str:
-    """A headless agent on branch `work` that does these; its task."""
+    """Create a headless agent on branch `work` that runs these steps. Return its task."""
     home.told("create", "work", "--headless", "--prompt", orders(*steps), *options)
     (task,) = home.rows_of_branch("work")
     return str(task["id"])
 
 
 def hand_in(**said: Any) -> str:
-    """A step that writes result.json."""
+    """Return a step that writes result.json."""
     told = json.dumps({"summary": "did it", "status": "completed", **said})
     return f"printf '%s' '{told}' > $FLEET_ARTIFACT_DIR/result.json"
 
 
 def receipts(home: Terminals, task: str) -> list[Receipt]:
-    """The receipts of a task, as the database has them."""
+    """Return the receipts of a task from the database."""
     rows = home.rows("select * from receipts where task = ? order by id", task)
     return [
         Receipt(
@@ -58,13 +58,13 @@ def findings(home: Terminals, task: str) -> list[str]:
 
 
 def pieces(home: Terminals, task: str) -> dict[str, Any]:
-    """The pieces of the last receipt."""
+    """Return the pieces of the last receipt."""
     found: dict[str, Any] = receipts(home, task)[-1].told["pieces"]
     return found
 
 
 def check_receipts(home: Terminals, task: str) -> None:
-    """Each run has one, it is as it was made, the chain holds, and the file says the same."""
+    """Check that each run has an unchanged receipt, that the chain holds, and that the file agrees."""
     runs, kept = home.runs(task), receipts(home, task)
     assert [(run["id"], run["receipt"], run["finding"]) for run in runs] == [
         (each.run_id, each.hash, each.finding) for each in kept
@@ -78,7 +78,7 @@ def check_receipts(home: Terminals, task: str) -> None:
         assert told["hash"] == each.hash and told["pieces"] == each.told["pieces"]
 
 
-def test_honest_work_closes_by_itself_and_its_receipt_tells_what_was_seen(home: Terminals) -> None:
+def test_honest_work_closes_automatically_and_its_receipt_shows_the_evidence(home: Terminals) -> None:
     base = run_git(home.repo, "rev-parse", "HEAD")
     steps = ("echo new > new.txt", f"git add new.txt; {WHO} commit --quiet --message='add it'", "echo x > file1.txt")
     claims = hand_in(files_changed=["./new.txt", "file1.txt"], tests=[{"command": "make", "status": "passed"}])
@@ -101,8 +101,8 @@ def test_honest_work_closes_by_itself_and_its_receipt_tells_what_was_seen(home: 
     assert told["spawn"]["base_commit"] == base and told["scope"]["strayed"] == []
 
 
-def test_work_that_does_not_pass_goes_back_with_the_output_and_then_to_a_person(home: Terminals) -> None:
-    """The agent is right the second time; another never is."""
+def test_failed_verify_sends_the_output_back_and_then_asks_a_person(home: Terminals) -> None:
+    """One agent succeeds at the second attempt; another never does."""
     verify = 'grep -q good new.txt || { echo "wanted <good> $(wc -l < new.txt)"; exit 3; }'
     step = "if test -e new.txt; then echo good > new.txt; else echo bad > new.txt; fi"
     task = made(home, step, options=("--verify", verify))
@@ -120,7 +120,7 @@ def test_work_that_does_not_pass_goes_back_with_the_output_and_then_to_a_person(
     assert "`echo no; exit 4` ended with exit code 4; its last lines: no" in blocked["reason"]
 
 
-def test_a_task_whose_agent_says_it_is_blocked_stays_open_to_a_person_with_its_receipt(home: Terminals) -> None:
+def test_task_is_blocked_with_a_receipt_when_its_agent_reports_being_blocked(home: Terminals) -> None:
     said = hand_in(status="blocked", summary="x" * 500, files_changed=["half"])
     task = made(home, "echo half > half", said, options=("--verify", "true"))
     blocked = home.wait_status(task, "closed", "blocked")
@@ -139,7 +139,7 @@ def test_a_task_whose_agent_says_it_is_blocked_stays_open_to_a_person_with_its_r
         ({"commits": ["deadbeef1"], "status": "blocked"}, "commits that nobody has: deadbeef1"),
     ],
 )
-def test_what_an_agent_claims_and_did_not_do_starts_afresh_once_and_then_is_a_persons(
+def test_false_claims_restart_the_work_once_and_then_block_the_task(
     home: Terminals, claims: dict[str, list[str]], said: str
 ) -> None:
     task = made(home, "echo new > new.txt", hand_in(**claims), options=("--verify", "true"))
@@ -152,7 +152,7 @@ def test_what_an_agent_claims_and_did_not_do_starts_afresh_once_and_then_is_a_pe
     assert "what it claimed was held against what can be seen" in heard and said in heard
 
 
-def test_a_change_out_of_scope_is_for_a_person_whatever_passes(home: Terminals) -> None:
+def test_out_of_scope_change_blocks_the_task_even_if_verify_passes(home: Terminals) -> None:
     write_project(home, '[scope]\nprotect = ["file2.txt"]\n')
     task = made(home, "echo x > file1.txt", "echo y > file2.txt", options=("--verify", "true"))
     blocked = home.wait_status(task, "blocked", "closed")
@@ -166,7 +166,7 @@ def test_a_change_out_of_scope_is_for_a_person_whatever_passes(home: Terminals) 
 @pytest.mark.parametrize(
     "step", ["true", f"{WHO} commit --quiet --allow-empty --message=done", "echo ' ' >> file1.txt"]
 )
-def test_nothing_done_is_not_done_unless_the_project_says_so(home: Terminals, step: str) -> None:
+def test_task_without_changes_is_blocked_unless_the_project_allows_it(home: Terminals, step: str) -> None:
     task = made(home, step, options=("--verify", "true"))
     blocked = home.wait_status(task, "blocked", "closed")
     assert (blocked["status"], blocked["finding"], len(home.runs(task))) == ("blocked", "no_changes", 1)
@@ -178,7 +178,7 @@ def test_nothing_done_is_not_done_unless_the_project_says_so(home: Terminals, st
     assert findings(home, task) == ["no_changes"] * 2
 
 
-def test_in_a_plain_directory_it_is_told_what_changed_and_nothing_more_is_believed(home: Terminals) -> None:
+def test_changes_in_a_plain_directory_are_recorded_and_stay_unverified(home: Terminals) -> None:
     (home.repo / "dirty.txt").write_text("before\n")
     words = ("--cwd", str(home.repo), "--json")
     home.fleet.ok("run", "start")
@@ -198,8 +198,8 @@ def check_one(home: Terminals, task: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_while_a_run_is_settled_leaves_one_receipt_and_no_verdict_twice(home: Terminals, when: str) -> None:
-    """The verify command is run again; what counts is written once, with the end of the run and its verdict."""
+def test_kill_while_settling_leaves_one_receipt_and_one_verdict(home: Terminals, when: str) -> None:
+    """The verify command runs again; receipt, end of the run and verdict are written once, together."""
     home.fleet.env["PYTHONPATH"] = str(Path(__file__).parent.parent / "workers")
     home.fleet.env["CRASH"] = f"fleet.store.sql.receipts:SqlReceipts:keep:{when}:1"
     words = ("bd", "create", "queued", "-d", orders("echo x > new.txt"), "--workspace", "worktree")

@@ -1,4 +1,4 @@
-"""`fleet run restart` beside large logs: neither its end nor its start takes longer the larger they are."""
+"""`fleet run restart` beside large logs: the size of the logs affects neither its end nor its start."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from supervised import Supervised, commands, home, wait_for
 __all__ = ["home"]
 
 GIB = 1 << 30
-#: A git that needs for ever to read the files of a worktree, as real git does for as long as they are large.
+#: A git that never finishes reading a worktree, as real git takes long to read large files.
 ENDLESS = """#!/bin/sh
 for word; do
     if [ "$word" = update-index ] && [ -e {armed} ]; then
@@ -23,7 +23,7 @@ exec {git} "$@"
 """
 
 
-def test_stop_waits_for_no_git_that_reads_large_files(home: Supervised, tmp_path: Path) -> None:
+def test_stop_does_not_wait_for_a_git_that_reads_large_files(home: Supervised, tmp_path: Path) -> None:
     armed, reading, bin = tmp_path / "armed", tmp_path / "reading", tmp_path / "bin"
     repo = tmp_path / "repo"
     run_git(tmp_path, "init", "-q", "repo")
@@ -51,7 +51,7 @@ def test_stop_waits_for_no_git_that_reads_large_files(home: Supervised, tmp_path
     home.fleet.ok("run", "stop", "--stop-agents")
 
 
-def test_restart_reads_no_more_of_large_logs(home: Supervised) -> None:
+def test_restart_does_not_read_large_logs(home: Supervised) -> None:
     key = home.create(f"ok until={home.go}")
     home.fleet.ok("run", "start")
     home.wait_started(1)
@@ -60,7 +60,7 @@ def test_restart_reads_no_more_of_large_logs(home: Supervised) -> None:
     logs = [*(folder / name for name in ("log.jsonl", "events.jsonl", "log.stderr"))]
     for path in [*logs, *(home.fleet.home / "logging").iterdir()]:
         path.touch()
-        os.truncate(path, GIB)  # with nothing in it that takes room
+        os.truncate(path, GIB)  # sparse files that use no space
     home.fleet.ok("run", "restart")
     pid = json.loads(home.fleet.ok("run", "status", "--json"))["pid"]
     home.go.touch()

@@ -1,4 +1,4 @@
-"""An older database put back while agents live: none of them is lost from sight, and none of their work."""
+"""An older database restored while agents live: fleet loses neither sight of an agent nor its work."""
 
 import fcntl
 import json
@@ -20,13 +20,13 @@ __all__ = ["home"]
 
 @pytest.fixture
 def repo(home: Supervised) -> Path:
-    """A repository in which agents are made."""
+    """Return a repository in which agents are created."""
     home.fleet.cwd = make_repository(home.fleet.cwd / "repo")
     return home.fleet.cwd
 
 
 def copied(home: Supervised) -> Path:
-    """A copy of the database as it is now."""
+    """Copy the database as it is now."""
     copy = home.fleet.user / "copy.db"
     with closing(sqlite3.connect(home.fleet.home / "fleet.db")) as now, closing(sqlite3.connect(copy)) as then:
         now.backup(then)
@@ -34,7 +34,7 @@ def copied(home: Supervised) -> Path:
 
 
 def put_back(home: Supervised, copy: Path) -> None:
-    """Stop the supervisor, whose agents live on, and put the copy in the place of the database."""
+    """Kill the supervisor, whose agents survive, and replace the database by the copy."""
     home.kill()
     for name in ("fleet.db-wal", "fleet.db-shm"):
         (home.fleet.home / name).unlink(missing_ok=True)
@@ -98,7 +98,7 @@ def test_agent_is_ended_and_its_work_saved_when_its_task_is_not_in_the_restored_
     assert made["task"] not in home.fleet("doctor").out
 
 
-def test_agent_of_a_later_run_is_adopted_when_the_database_has_an_earlier_one_as_live(
+def test_agent_of_a_later_run_is_adopted_when_the_database_shows_an_earlier_one_as_live(
     home: Supervised, repo: Path
 ) -> None:
     home.set("supervisor.start_interval_seconds=0")
@@ -118,10 +118,8 @@ def test_agent_of_a_later_run_is_adopted_when_the_database_has_an_earlier_one_as
     assert len(home.agents()) == len({note[3] for note in home.notes("start")[1:]}) == 1
 
 
-def test_repair_removes_no_worktree_when_an_agent_that_is_not_on_record_lives_in_it(
-    home: Supervised, repo: Path
-) -> None:
-    """The database knows a worktree that is just being made; in the meantime its agent has begun."""
+def test_repair_keeps_a_worktree_when_an_unrecorded_agent_lives_in_it(home: Supervised, repo: Path) -> None:
+    """The database shows a worktree in creation; meanwhile its agent has started."""
     home.fleet.ok("pause")
     home.start()
     task = create(home, "work", "ok seconds=600")["task"]
@@ -143,8 +141,8 @@ def test_repair_removes_no_worktree_when_an_agent_that_is_not_on_record_lives_in
         subprocess.run(["kill", "-9", str(pid)], check=False)
 
 
-def test_agent_is_no_stray_when_its_run_has_just_ended(home: Supervised) -> None:
-    """Its lock is free a moment after its run is on record as ended."""
+def test_agent_is_not_reported_when_its_run_has_just_ended(home: Supervised) -> None:
+    """Its lock is released a moment after the end of its run is on record."""
     home.start()
     task = home.create("ok")
     home.wait_status(task, "closed", "blocked")

@@ -1,4 +1,4 @@
-"""A branch that was there already: what its next agent is judged by is what that one did, from where it found it."""
+"""A branch that existed before: its next agent is judged only by its own changes."""
 
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,14 @@ AGENT = "git -c user.name=agent -c user.email=agent@example.invalid"
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told."""
+    """Return fleet in a small repository, whose agents run the shell lines of their prompts."""
     use_shell_coder(at_home)
     return at_home
 
 
 @pytest.fixture(params=["behind", "ahead"])
 def reused(request: pytest.FixtureRequest, home: Terminals) -> str:
-    """The tip of a branch that an earlier agent left, in a repository that went on since, or did not."""
+    """Return the tip of a branch that an earlier agent left, with and without later commits on main."""
     wait_closed(home, create(home, "echo old > old.txt"))
     home.fleet.ok("kill", BRANCH)
     if request.param == "behind":
@@ -35,13 +35,13 @@ def reused(request: pytest.FixtureRequest, home: Terminals) -> str:
 
 
 def create(home: Terminals, *steps: str, options: tuple[str, ...] = ()) -> str:
-    """A headless agent on the branch that does these; its task."""
+    """Create a headless agent on the branch that runs these steps. Return its task."""
     made = home.told("create", BRANCH, "--headless", "--prompt", orders(*steps), *options)
     return str(made["task"])
 
 
 def wait_closed(home: Terminals, task: str) -> dict[str, Any]:
-    """The receipt of a task that came to its end."""
+    """Wait for the end of a task. Return its receipt."""
     home.wait_status(task, "closed", "blocked")
     found: dict[str, Any] = home.told("receipt", task)
     return found
@@ -51,7 +51,7 @@ def changed(receipt: dict[str, Any]) -> list[str]:
     return [change["path"] for change in receipt["pieces"]["git"]["files"]]
 
 
-def test_an_agent_that_did_nothing_there_is_not_verified_by_what_was_there(home: Terminals, reused: str) -> None:
+def test_agent_without_changes_on_a_reused_branch_is_not_verified_by_old_work(home: Terminals, reused: str) -> None:
     task = create(home, "true", options=("--verify", "test -e old.txt"))
     receipt = wait_closed(home, task)
     assert receipt["finding"] == "no_changes"
@@ -61,7 +61,7 @@ def test_an_agent_that_did_nothing_there_is_not_verified_by_what_was_there(home:
     assert home.listed("--all")[BRANCH]["diff"] in (None, {"files": 0, "added": 0, "removed": 0})
 
 
-def test_an_honest_agent_there_is_verified_by_its_own_work(home: Terminals, reused: str) -> None:
+def test_agent_on_a_reused_branch_is_verified_by_its_own_work(home: Terminals, reused: str) -> None:
     options = ("--verify", "test -e new.txt", "--fail-to-pass", "--protect", "b.txt", "--protect", "old.txt")
     receipt = wait_closed(home, create(home, "echo new > new.txt", options=options))
     assert receipt["finding"] == "verified", receipt
@@ -70,12 +70,12 @@ def test_an_honest_agent_there_is_verified_by_its_own_work(home: Terminals, reus
     assert home.fleet.ok("diff", BRANCH, "--name-only").split() == ["new.txt"]
 
 
-def test_an_agent_there_that_touches_what_is_protected_is_out_of_scope(home: Terminals, reused: str) -> None:
+def test_agent_on_a_reused_branch_is_out_of_scope_when_it_changes_protected_files(home: Terminals, reused: str) -> None:
     receipt = wait_closed(home, create(home, "echo mine > old.txt", options=("--protect", "old.txt")))
     assert receipt["finding"] == "out_of_scope" and changed(receipt) == ["old.txt"]
 
 
-def test_a_task_keeps_what_it_began_from_when_it_is_tried_again(home: Terminals, reused: str) -> None:
+def test_task_keeps_its_base_when_it_is_retried(home: Terminals, reused: str) -> None:
     first = f"echo one > one.txt; git add one.txt; {AGENT} commit --quiet --message=one; sleep 300"
     task = create(home, f"test -e one.txt || {{ {first}; }}", options=("--verify", "test -e one.txt"))
     (tree,) = home.worktrees()
@@ -87,7 +87,7 @@ def test_a_task_keeps_what_it_began_from_when_it_is_tried_again(home: Terminals,
     assert receipt["pieces"]["git"]["base"] == reused and changed(receipt) == ["one.txt"]
 
 
-def test_a_task_that_is_tried_again_does_not_take_the_work_of_another_for_its_own(home: Terminals, reused: str) -> None:
+def test_retried_task_does_not_count_work_of_another_as_its_own(home: Terminals, reused: str) -> None:
     task = create(home, "exit 3")
     home.fleet.ok("kill", task)
     other = wait_closed(home, create(home, "echo other > other.txt"))

@@ -1,4 +1,4 @@
-"""`fleet run start` and a database that cannot be used: the cause is printed, and nothing makes a new database."""
+"""`fleet run start` with an unusable database: it prints the cause, and no command creates a new database."""
 
 import os
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def test_start_prints_the_cause_when_the_database_is_damaged(home: Supervised, d
     assert (home.fleet.home / "fleet.db").read_bytes() == damaged
 
 
-def test_start_confirms_when_the_database_has_answered(home: Supervised) -> None:
+def test_start_confirms_only_when_the_database_has_answered(home: Supervised) -> None:
     started = home.fleet("run", "start")
     assert started.code == 0 and "supervisor started: pid" in started.out
     assert home.rows("select id from hosts"), "the first thing that a supervisor writes"
@@ -54,7 +54,7 @@ def test_start_prints_the_cause_when_postgresql_is_unreachable(fleet: Program) -
     started = fleet("run", "start")
     assert started.code == 1 and "started" not in started.out
     assert "cannot be reached" in started.err and "fleet run stop" in started.err
-    assert len(supervisors(shared)) == 1  # it waits
+    assert len(supervisors(shared)) == 1  # the supervisor waits
     assert fleet("run", "stop").code == 0
 
 
@@ -77,7 +77,7 @@ def test_start_prints_the_cause_when_rights_in_postgresql_are_revoked(fleet: Pro
 
 
 def damage_database(home: Supervised, damage: Damage) -> None:
-    """Damage the file as a copy that was cut short would be: with nothing in a write-ahead log beside."""
+    """Damage the file like a truncated copy: without a write-ahead log beside it."""
     path = home.fleet.home / "fleet.db"
     home.fleet.ok("tasks")
     for name in ("fleet.db-wal", "fleet.db-shm"):

@@ -1,4 +1,4 @@
-"""Agents that leave their bounds: what is seen of it while they work, kept, and said at the end."""
+"""Agents that leave their scope: detected while they work, recorded, and reported at the end."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ CODER = "workers.telling:TellingCoder"
 
 @pytest.fixture
 def home(terminals_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents run lines and tell of them."""
+    """Return fleet in a small repository, whose agents run shell lines and report them."""
     tests = Path(__file__).parents[1]
     terminals_home.fleet.env["PYTHONPATH"] = f"{tests}:{tests / 'workers'}"
     terminals_home.set(f"coder={CODER}")
@@ -27,20 +27,20 @@ def home(terminals_home: Terminals) -> Terminals:
 
 
 def made(home: Terminals, *steps: str) -> str:
-    """A headless agent on branch `work` that runs these; its task."""
+    """Create a headless agent on branch `work` that runs these steps. Return its task."""
     home.told("create", "work", "--headless", "--prompt", orders(*steps))
     (task,) = home.rows_of_branch("work")
     return str(task["id"])
 
 
 def strayed(home: Supervised, task: str) -> list[str]:
-    """What the last run keeps about itself."""
+    """Return the scope violations recorded in the last run."""
     runs = home.runs(task)
     notes: dict[str, Any] = json.loads(runs[-1]["folded"]) if runs else {}
     return list(notes.get("strayed", []))
 
 
-def test_an_agent_that_deletes_in_the_main_checkout_is_told_and_its_work_is_a_persons(home: Terminals) -> None:
+def test_agent_that_deletes_in_the_main_checkout_is_reported_and_its_task_blocked(home: Terminals) -> None:
     victim = home.repo / "file2.txt"
     task = made(home, "echo new > new.txt", f"rm -f {victim}", f"echo x > {home.fleet.user}/notes.txt")
     row = home.wait_status(task, "blocked", "closed")
@@ -54,7 +54,7 @@ def test_an_agent_that_deletes_in_the_main_checkout_is_told_and_its_work_is_a_pe
     assert "the main checkout changed while it ran: file2.txt" in flags
 
 
-def test_an_agent_is_stopped_where_the_settings_say_so(home: Terminals) -> None:
+def test_agent_out_of_scope_is_stopped_when_the_settings_say_so(home: Terminals) -> None:
     home.set("scope.live=stop")
     task = made(home, f"touch {home.repo}/stray", "sleep 300")
     row = home.wait_status(task, "blocked")
@@ -65,7 +65,7 @@ def test_an_agent_is_stopped_where_the_settings_say_so(home: Terminals) -> None:
     assert home.agents() == []
 
 
-def test_honest_work_says_nothing(home: Terminals) -> None:
+def test_honest_work_reports_no_scope_violation(home: Terminals) -> None:
     lines = ["mkdir -p src && cd src && echo a > a && rm ../file1.txt", "git add -A", "echo x > /dev/null"]
     task = made(home, *lines, 'echo \'{"status": "completed"}\' > "$FLEET_ARTIFACT_DIR/result.json"')
     home.wait_status(task, "closed")
@@ -74,7 +74,7 @@ def test_honest_work_says_nothing(home: Terminals) -> None:
     assert json.loads(run["flags"]) == []
 
 
-def test_what_strayed_before_a_restart_stays_said(supervised_home: Supervised) -> None:
+def test_scope_violation_before_a_restart_stays_on_record(supervised_home: Supervised) -> None:
     home = supervised_home
     home.set(f"coder={CODER}")
     keep, go = home.fleet.user / "keep.txt", home.fleet.user / "go"

@@ -1,4 +1,4 @@
-"""What went wrong with codefleet's workers, each as a test of ours; the numbers are those of its list of defects."""
+"""Regressions of codefleet's workers; the numbers are those of its list of defects."""
 
 import json
 import os
@@ -18,8 +18,7 @@ from program import Program
 from repositories import make_repository, run_git
 from supervised import wait_for
 
-#: An agent that ends at once, one that writes about logins and limits, one that prints without measure, one that
-#: cannot go on, an honest one.
+#: Agents that end at once, write about logins and limits, print very much, or cannot continue; and an honest one.
 AGENT = """\
 #!/bin/sh
 prompt=$(cat)
@@ -75,7 +74,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     stop(fleet)
 
 
-def test_1_a_worker_that_ends_at_once_is_not_running_for_ever(shop: Shop) -> None:
+def test_1_worker_that_ends_at_once_is_not_shown_as_running(shop: Shop) -> None:
     made = shop.tools.at_once("create_worker", [shop.order("be quick") for _ in range(12)])
     ids = [each["worker_id"] for each in made]
     over = shop.tools.wait_over(*ids)
@@ -87,7 +86,7 @@ def test_1_a_worker_that_ends_at_once_is_not_running_for_ever(shop: Shop) -> Non
     assert shop.tools.ok("cleanup_worker", worker_id=ids[0])["errors"] == []
 
 
-def test_3_the_death_of_the_server_cuts_no_workers_output(shop: Shop) -> None:
+def test_3_output_of_a_worker_is_complete_when_the_server_dies(shop: Shop) -> None:
     with Raw(shop.fleet) as server:
         key = server.call("create_worker", shop.order("take your time"))["worker_id"]
         while server.call("get_worker_status", {"worker_id": key})["status"] == "pending":
@@ -100,13 +99,13 @@ def test_3_the_death_of_the_server_cuts_no_workers_output(shop: Shop) -> None:
     assert "work.txt" in shop.tools.ok("diff", task_id=key, names=True)["diff"]
 
 
-def test_4_what_an_agent_says_of_logins_and_limits_ends_nothing(shop: Shop) -> None:
+def test_4_worker_is_not_ended_when_its_output_mentions_logins_and_limits(shop: Shop) -> None:
     key = shop.make("edit the login page")
     assert [each["status"] for each in shop.tools.wait_over(key)] == ["succeeded"]
     assert shop.tools.ok("get_worker_status", worker_id=key)["retry_count"] == 0
 
 
-def test_5_cleanup_leaves_a_succeeded_workers_work_within_reach(shop: Shop) -> None:
+def test_5_cleanup_keeps_the_work_of_a_succeeded_worker_reachable(shop: Shop) -> None:
     key = shop.make("just do it")
     shop.tools.wait_over(key)
     gone = shop.tools.ok("cleanup_worker", worker_id=key)
@@ -114,8 +113,8 @@ def test_5_cleanup_leaves_a_succeeded_workers_work_within_reach(shop: Shop) -> N
     assert run_git(shop.repo, "show", f"{gone['branch_kept_at']}:work.txt") == "done"
 
 
-def test_6_a_worker_that_ran_again_is_still_followed_after_a_crash_and_ends_as_it_did(shop: Shop) -> None:
-    """What is known of a live agent is its shim, not a number that another process may have by now."""
+def test_6_restarted_worker_is_followed_after_a_crash_and_keeps_its_exit_code(shop: Shop) -> None:
+    """fleet recognizes a live agent by its shim, not by a process id that another process may have reused."""
     key = shop.make("fall once")
     shop.tools.wait_over(key)
     shop.fleet.ok("retry", key)
@@ -124,7 +123,7 @@ def test_6_a_worker_that_ran_again_is_still_followed_after_a_crash_and_ends_as_i
     agent = int((folder / "pid-2").read_text())
     old = shop.tools.ok("healthcheck")["supervisor"]["pid"]
     os.kill(old, signal.SIGKILL)
-    with serving(shop.fleet) as tools:  # a server sees to another supervisor
+    with serving(shop.fleet) as tools:  # a server starts another supervisor
         wait_for(lambda: tools.ok("healthcheck")["supervisor"]["pid"] not in (None, old), "another supervisor")
         assert is_alive(agent)
         assert tools.ok("get_worker_status", worker_id=key)["status"] == "running"
@@ -135,7 +134,7 @@ def test_6_a_worker_that_ran_again_is_still_followed_after_a_crash_and_ends_as_i
     assert not (folder / "pid-3").exists()
 
 
-def test_7_a_worker_that_cannot_start_does_not_wait_for_ever(shop: Shop, tmp_path: Path) -> None:
+def test_7_worker_that_cannot_start_fails(shop: Shop, tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "going")
     shop.fleet.ok("pause")
     try:
@@ -148,7 +147,7 @@ def test_7_a_worker_that_cannot_start_does_not_wait_for_ever(shop: Shop, tmp_pat
 
 
 def test_8_calls_do_not_wait_for_each_other(shop: Shop) -> None:
-    """Somebody holds the database: twenty creates wait for it, and every other call is answered meanwhile."""
+    """The database is locked: twenty creates wait for it, while every other call is answered."""
     key = shop.make("just do it")
     shop.tools.wait_over(key)
     with closing(sqlite3.connect(shop.fleet.home / "fleet.db", isolation_level=None, timeout=30)) as database:
@@ -171,7 +170,7 @@ def test_9_logs_are_read_from_their_end_and_bounded(shop: Shop) -> None:
 
 
 class Raw:
-    """The protocol as an older client speaks it, so that the server can be killed under it."""
+    """A client that speaks the protocol of an older version, so that the test can kill its server."""
 
     def __init__(self, fleet: Program) -> None:
         pipe = subprocess.PIPE
@@ -193,14 +192,14 @@ class Raw:
             stream.close()
 
     def call(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """What a tool answers."""
+        """Return the answer of a tool."""
         done = self._ask("tools/call", {"name": name, "arguments": given})
         found: dict[str, Any] = json.loads(done["content"][0]["text"])
         assert "error" not in found, found
         return found
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the server with SIGKILL."""
         self._process.kill()
         self._process.wait()
 
@@ -222,7 +221,7 @@ class Raw:
         self._process.stdin.flush()
 
 
-def test_a_worker_that_says_it_is_blocked_has_failed_whatever_it_left(shop: Shop) -> None:
+def test_worker_that_reports_being_blocked_has_failed(shop: Shop) -> None:
     key = shop.make("reach the database")
     (over,) = shop.tools.wait_over(key)
     told = (over["status"], over["task_status"], over["finding"], over["reason"])
