@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fleet.core.event import Event
     from fleet.core.task import Task
 
-#: How a message reaches a running agent: on stdin, by interrupting and resuming the session, or only at its next run.
+#: Ways to send a message to a running agent: on stdin, by an interruption and a resumed session, or at its next run.
 STDIN, RESUME, NEXT_RUN = "stdin", "resume", "next run"
 #: Where a session can be resumed: only in its own directory, or in any directory.
 SAME_CWD, ANYWHERE = "same cwd", "anywhere"
@@ -29,7 +29,7 @@ PROMPT_FILE, PROTOCOL_FILE = "prompt.md", "protocol.md"
 
 
 class Order(Record):
-    """What fleet asks a coder to do in one run."""
+    """A run's request to a coder."""
 
     task: Task
     prompt: str
@@ -54,7 +54,7 @@ class Order(Record):
         """Return the text to type into a terminal that is ready for input, and the files that belong to it.
 
         If the prompt is too long to be typed, a file holds it and the typed text names the file. If the prompt is
-        empty, nothing is typed: the agent waits for a person, and the protocol alone would set it to work.
+        empty, nothing is typed, because the protocol alone would set the agent to work.
         """
         text = self._whole(with_protocol=with_protocol)
         if text.lstrip().startswith("!"):  # most programs run the text after "!" as a shell command
@@ -76,9 +76,10 @@ class Order(Record):
 
 
 class Command(Record):
-    """How to start a coder's program. Secrets and prompts stay out of argv because other users can read it.
+    """A command that starts a coder's program.
 
-    Without a screen the program gets its prompt through stdin or a file. In a terminal fleet types the prompt.
+    Secrets and prompts stay out of argv because other users can read it. Without a screen the program gets its prompt
+    through stdin or a file. In a terminal fleet types the prompt.
     """
 
     argv: tuple[str, ...]
@@ -157,9 +158,9 @@ class Coder:
         return ""
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
-        """Return what an exit without a result means, judged by exit code and the end of stderr: a limit or an error.
+        """Return the limit or the error behind an exit without a result, judged by exit code and the end of stderr.
 
-        Return None if neither applies.
+        Return None if there is neither.
         """
         return None
 

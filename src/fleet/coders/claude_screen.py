@@ -1,6 +1,6 @@
 """State of claude's screen, and answers to the questions that it asks before the first work.
 
-The input is a line with ❯ between two rules. One or two lines about the state follow. A question replaces the input: it
+The input is a line with ❯ between two rules. One or two lines about the state follow. A question replaces the input. It
 has at most one rule, and its last line names the keys that answer it.
 """
 

@@ -1,6 +1,6 @@
 """The file in which codex keeps a session: each line has a `type` and a `payload` with its own `type`.
 
-session_meta   the first line: id, directory and the program that started the session
+session_meta   the first line: id, directory and source of the session
 turn_context   the model of a turn
 event_msg      task_started, item_completed (the user's words), token_count, task_complete, turn_aborted
 response_item  input and output of the model: message, reasoning, tool calls and their results

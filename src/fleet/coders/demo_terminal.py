@@ -1,4 +1,4 @@
-"""The demo agent in a terminal: it waits at `> ` for its prompt, works on it, and waits for the next message.
+"""The demo agent in a terminal: it waits at `> ` for a prompt, works on it, and waits for the next message.
 
 A paste of any number of lines is part of one message; Enter sends the message. Messages typed during a turn start the
 next turn. Ctrl-C interrupts a turn. Ctrl-C twice, `exit` or Ctrl-D ends the agent. It also writes its output to a file,

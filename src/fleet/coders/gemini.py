@@ -48,8 +48,8 @@ _STATUS = re.compile(r"\b(?:code|status)\"?:? ?(\d{3})\b")
 _QUOTA = re.compile(r"resource has been exhausted|RESOURCE_EXHAUSTED", re.I)
 _PLAN = re.compile(r"exhausted your|daily quota|quota will reset", re.I)
 _FULL = re.compile(r"input token count .{0,60}exceeds the maximum", re.I)
-#: The last text on stderr, so the attempt has had no result yet: a refusal with a waiting time, or an error with its
-#: stack trace.
+#: The last text on stderr, so the attempt has had no result yet. It is a refusal with a waiting time, or an error with
+#: its stack trace.
 _WAITING = re.compile(
     r"Attempt \d+ failed(?:(?!Attempt \d).)*Retrying "
     r"(?:after \d+ms\.{3}|with backoff\.{3}[^\n]*(?:\n[ \t{}\]][^\n]*)*)\Z",
@@ -72,7 +72,7 @@ class GeminiCoder(Coder):
     steering = RESUME
     resumes = SAME_CWD
     tells_turns = False
-    #: Not all of GEMINI_*: gemini and its editors pass some of them to their tools, and fleet may be such a tool.
+    #: Not all of GEMINI_*: gemini and its editors pass some to their tools, and fleet may be such a tool.
     reads_env = (
         *("GOOGLE_*", "GEMINI_API_KEY*", "GEMINI_MODEL", "GEMINI_SYSTEM_MD", "GEMINI_SANDBOX*", "GEMINI_TELEMETRY_*"),
         *("GEMINI_CLI_HOME", "GEMINI_CLI_CUSTOM_HEADERS", "GEMINI_CLI_TRUST*", "GEMINI_CLI_SYSTEM_*"),

@@ -142,7 +142,7 @@ class PiCoder(Coder):
 
 
 def _no_option(value: str) -> str:
-    """Return a value that does not look like an option: pi takes an option and its value only as two words."""
+    """Return a value that does not look like an option, because pi takes option and value only as two words."""
     return f" {value}" if value.startswith(("-", "@")) else value
 
 

@@ -7,8 +7,8 @@ from msgspec import Meta, field
 
 from fleet.config.kinds import Section, Text
 
-# In msgspec 0.22, a pattern inside a union with a list is freed too often, and every command crashes at its end. So
-# texts in unions have no pattern here.
+# msgspec 0.22 frees a pattern inside a union with a list too often. Every command would crash at its end. So texts in
+# unions have no pattern here.
 Scalar = bool | int | float | str
 #: What a line must contain: for each path a value, or several alternative values.
 Signs = Annotated[
@@ -33,7 +33,7 @@ Template = Annotated[
 
 
 class Output(Section, frozen=True):
-    """How to interpret the output of a described coder."""
+    """Interpretation of a described coder's output."""
 
     format: Annotated[
         Literal["text", "jsonl"],

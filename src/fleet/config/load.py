@@ -94,8 +94,8 @@ def load(
 ) -> Settings:
     """Return the settings for this home, for work in `directory`, with this environment.
 
-    Raises BadInput with a remedy. If `lenient`, an invalid file only causes a warning: the last valid settings of the
-    home apply, and an invalid project file is ignored.
+    Raises BadInput with a remedy. If `lenient`, an invalid file only causes a warning. The home's last valid settings
+    then apply, and an invalid project file is ignored.
     """
     layers = [_of_home(home, lenient=lenient)] if os.path.lexists(home.settings) else []
     project = find_project(directory, home) if directory else None

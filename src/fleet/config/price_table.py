@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 #: Older prices may be wrong.
 OLD_DAYS = 180
 _PLACE = os.path.join(os.path.dirname(__file__), os.pardir, "prices.json")  # noqa: PTH118, PTH120
-#: Additions to model names: by clouds and gateways before and after the name, and by coders after it for a long
-#: context.
+#: Additions to model names: by clouds and gateways at both ends, and by coders at the end for a long context.
 _AFTER = re.compile(r"(\[\w+\]|:\d+)+$")
 _BEFORE = re.compile(r"^(?:\w+\.)?anthropic\.")
 

@@ -19,7 +19,7 @@ RUNNERS = (
 
 
 class Verify(Section, frozen=True):
-    """How fleet itself verifies the work on a branch."""
+    """Rules by which fleet verifies the work on a branch."""
 
     command: Annotated[
         Text | None,
@@ -48,7 +48,7 @@ class Verify(Section, frozen=True):
 
 
 class Scope(Section, frozen=True):
-    """What the work of a task may touch."""
+    """Limits on what the work of a task may touch."""
 
     allow: Annotated[
         tuple[Line, ...], Meta(description="Globs of files that tasks may change; none: any. A task may name its own.")
@@ -89,7 +89,7 @@ class Findings(Section, frozen=True):
 
 
 class Merge(Section, frozen=True):
-    """How the work of tasks is merged."""
+    """Rules for merging the work of tasks."""
 
     into: Annotated[Line | None, Meta(description="The branch to merge into; unset: the repository's main one.")] = None
     strategy: Annotated[

@@ -25,11 +25,11 @@ class Choice(Record):
 
 
 def chosen(home: Home, env: Mapping[str, str], *, said: str | None = None) -> Choice:
-    """Return the queue to use: FLEET_QUEUE, else the settings, else the queue of the last supervisor start.
+    """Return the queue to use: `said`, FLEET_QUEUE, the settings, or the queue recorded at a supervisor start.
 
     Raises BadInput or FleetError, whose messages never contain a connection string.
     """
-    # If the settings are invalid and no record of the queue exists, a new queue would be created beside the old one.
+    # If the settings are invalid and nothing records the queue, a new queue would be created beside the old one.
     is_known = os.path.exists(home.good_settings) or os.path.exists(home.database)  # noqa: PTH110
     settings = load(home, env=env, lenient=is_known)
     name = said or settings.queue or ""
@@ -66,7 +66,8 @@ def refuse_password(said: str, *, hint: str) -> None:
 def keep(home: Home, env: Mapping[str, str]) -> None:
     """Record the queue of a starting supervisor for this home's programs, because agents get no FLEET_QUEUE.
 
-    The file is readable by this user only, like runtime.toml. It applies until the next supervisor start.
+    The file is readable by this user only, like runtime.toml. A later start with another FLEET_QUEUE replaces the
+    record. A start without FLEET_QUEUE removes it if the settings name a queue.
     """
     said = env.get("FLEET_QUEUE", "")
     if said and said != _kept(home):

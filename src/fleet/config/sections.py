@@ -190,7 +190,7 @@ class Consent(Section, frozen=True):
 
 
 class Agent(Section, frozen=True):
-    """How agents are started."""
+    """Settings for starting agents."""
 
     claude_flags: Annotated[
         Text | None, Meta(description="Further options for the claude program, as a shell would split them.")
@@ -212,7 +212,7 @@ class Agent(Section, frozen=True):
 
 
 class Limits(Section, frozen=True):
-    """How often a task may be retried before a person has to look at it. Every limit is finite."""
+    """Limits on retries and pauses, so that a person eventually looks at a failing task. Every limit is finite."""
 
     retry_limit: Annotated[
         Annotated[int, Meta(ge=1, le=500)], Meta(description="The failure that blocks a task: 2 is one retry.")
@@ -241,7 +241,7 @@ class Limits(Section, frozen=True):
 
 
 class Watchdogs(Section, frozen=True):
-    """When an agent is stopped. A task's own limits, a JSON object with these names, have priority."""
+    """Limits at which fleet stops an agent. A task's own limits, a JSON object with these names, have priority."""
 
     first_event_seconds: Annotated[
         OffOrSeconds, Meta(description="Stop an agent that has not said a word for so long; 0: never.")
@@ -273,7 +273,7 @@ class Watchdogs(Section, frozen=True):
 
 
 class Supervising(Section, frozen=True):
-    """How the supervisor works."""
+    """Settings of the supervisor."""
 
     poll_seconds: Annotated[
         Annotated[float, Meta(ge=0.1, le=3_600)], Meta(description="How often to look for work nobody announced.")

@@ -109,7 +109,7 @@ def _title(path: Path) -> str:
 
 
 def _explained(key: Key, said: Any = None, optional: Sequence[str] = ()) -> str:
-    """Return a key below its help: with its value if given, else as a comment with its default or an example."""
+    """Return a key below its help: with its value if given, else as a comment with default or example."""
     shape = f" ({key.shape()})" if key.kind in (int, float, bool) else ""
     lines = [f"# {line}" for line in f"{key.help}{shape}".splitlines()]
     if said is None:

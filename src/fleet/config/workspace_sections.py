@@ -35,7 +35,7 @@ class Project(Section, frozen=True):
 
 
 class Setup(Section, frozen=True):
-    """How a new worktree is prepared, and what happens before its removal."""
+    """Preparation of a new worktree, and steps before its removal."""
 
     credential_files: Annotated[
         tuple[Line, ...], Meta(description="Files to copy from the repository into each new worktree.")
@@ -72,7 +72,7 @@ class Tmux(Section, frozen=True):
 
 
 class Saving(Section, frozen=True):
-    """What is saved of a removed worktree."""
+    """Rules for saving a worktree's files before its removal."""
 
     ignored_mb: Annotated[
         Annotated[int, Meta(ge=0, le=10**6)],

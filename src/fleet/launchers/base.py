@@ -38,7 +38,7 @@ class Apart(Record):
 
 
 class LaunchSpec(Record):
-    """What to start, and the caps on its output."""
+    """Specification of an agent to start, with the caps on its output."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -122,7 +122,7 @@ class Terminal(Agent, Protocol):
 
 
 class Launcher(ABC):
-    """Starts agents that outlive the process that starts them."""
+    """Port for starting agents that outlive the process that starts them."""
 
     #: How reliably it holds a process tree: "pid namespace" or "weak".
     containment: str

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class HeadlessLauncher(Launcher):
-    """Starts agents whose output goes to files."""
+    """Launcher of agents whose output goes to files."""
 
     def __init__(self, containment: str | None = None, *, lasting: bool = False) -> None:
         self.containment = choose(containment)

@@ -29,8 +29,8 @@ def is_locked(folder: str, name: str = "lock") -> bool:
 def lost_shims(tasks: str, folders: Collection[str]) -> dict[int, str]:
     """Return processes that hold an agent which no known folder leads to, each with the folder of its run.
 
-    Such a process holds a deleted lock below `tasks`. Or it names one of these folders but holds another folder's lock:
-    this folder is then a copy, and the original was moved.
+    Such a process holds a deleted lock below `tasks`. Or it names one of these folders but holds another folder's lock.
+    In that case the folder is a copy, and the original was moved.
     """
     begin = f"{os.path.realpath(tasks)}/"
     free = {os.fsencode(folder): folder for folder in folders if not is_locked(folder)}

@@ -86,7 +86,11 @@ class ShimAgent:
         return Usage(self._cpu_seconds, rss if isinstance(rss, int) else None)
 
     async def kill_tree(self) -> None:
-        """Kill it and all descendants at once. A shim that does not answer is killed too, which ends the tree."""
+        """Kill it and all descendants at once.
+
+        If the shim does not answer, kill the shim, which ends its PID namespace. Raises FleetError if it does not
+        answer and has no namespace.
+        """
         try:
             await self._ask("kill")
         except FleetError:

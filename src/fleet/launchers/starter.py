@@ -26,7 +26,7 @@ class NotStarted(FleetError):
 
 
 class Starter:
-    """Passes starts to the starter process. Thread-safe."""
+    """Connection to the starter process, to which it passes starts. Thread-safe."""
 
     def __init__(self, space: str) -> None:
         self.successes = self.failures = 0

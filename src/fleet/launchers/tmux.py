@@ -45,7 +45,7 @@ HISTORY = "50000"
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim.terminal import main; "
 _WEAK_PROGRAM = "from fleet.launchers.shim.weak import held; main(held)"
 _APART_PROGRAM = "from fleet.launchers.shim.apart_program import Apart, make_tree; main(make_tree, Apart)"
-# The process outside the namespace holds the lock too, so the lock is free only after the last process inside has
+# The process outside the namespace holds the lock too. So the lock is free only after the last process inside has
 # ended.
 _LOCKED = (
     'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent lives in this folder" >&2; exit 75; }; shift; exec "$@"'
@@ -55,7 +55,7 @@ _LOG = "umask 077; ulimit -f {}; exec cat >> {}"
 
 
 class TmuxLauncher(Launcher):
-    """Starts agents that have a terminal."""
+    """Launcher of agents that have a terminal."""
 
     def __init__(
         self,

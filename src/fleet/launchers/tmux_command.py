@@ -102,7 +102,7 @@ def read_sessions(text: str) -> dict[str, SessionFacts]:
 
 
 def attach_argv(socket: str, name: str) -> list[str]:
-    """Return the command that attaches to a session. tmux refuses it from a pane of the same server, with a message."""
+    """Return the command that attaches to a session. tmux refuses to run it in a pane of the same server."""
     return tmux_argv(socket, "attach-session", "-t", f"={name}")
 
 

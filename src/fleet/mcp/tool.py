@@ -50,7 +50,7 @@ class Tool(NamedTuple):
 
 
 def off_loop(work: Callable[[Desk, Fleet, Any], Answer]) -> Callable[[Desk, Any, Tell], Awaitable[Answer]]:
-    """Return a tool call that runs `work` in a thread, so that no other call waits for the store or the disk."""
+    """Return a tool call that runs `work` in a thread, so that other calls need not wait for the store."""
 
     async def call(desk: Desk, given: Any, _tell: Tell) -> Answer:
         return await desk.ask(lambda fleet: work(desk, fleet, given))

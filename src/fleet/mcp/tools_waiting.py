@@ -38,7 +38,7 @@ TELL_SECONDS = 5.0
 
 
 class Wait(Given, frozen=True, kw_only=True):
-    """What to wait for, and how long."""
+    """Target and time limit of a wait."""
 
     ids: Annotated[
         tuple[str, ...],

@@ -63,7 +63,7 @@ class CollectWorker(OfWorker, frozen=True, kw_only=True):
 
 
 class CleanupWorker(OfWorker, frozen=True, kw_only=True):
-    """What to remove of a worker."""
+    """A worker to clean up, and the parts to remove."""
 
     remove_branch: bool = True
     remove_worktree_dir: bool = True

@@ -1,6 +1,7 @@
 """Ids of workflows and of the tasks that are their stages.
 
-A stage's task id is derived from the workflow's id and the stage's name, so finding it needs no lookup in the graph.
+A stage's task id is derived from the workflow's id and the stage's name. So finding the task needs no lookup in the
+graph.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Results = Mapping[str, Mapping[str, Any]]
 
-#: Keys besides the body: its author, and the error in an agent's result.
+#: Keys besides the body: its author, and the error in an agent's result. FLEET is an author.
 MADE_BY, REFUSED, FLEET = "made_by", "refused", "fleet"
 SKIPPED = "skipped"
 #: Key of a stage that was skipped because its list has no such item.

@@ -37,7 +37,7 @@ _NOT_IN_NAMES = "{}#@\"'`\\"
 
 
 class Repeat(NamedTuple):
-    """How often to repeat a stage, or all stages from another one up to it."""
+    """Repetition of a stage, or of all stages from another one up to it."""
 
     at_most: int
     until: str = ""

@@ -1,10 +1,11 @@
 """The starter: a process that has the shim in memory and forks one for each agent, without Python's start time.
 
 It reads requests from a socket until the other end closes. A request is `{"folder": …, "space": …, "apart": …}` with
-two descriptors: the folder's lock, which is held, and a pipe. On the pipe the shim reports that it is ready, or why it
-is not. The space is a PID namespace, "plain" or inside a "user" namespace, or "" for none. Such a shim equals one that
-was started separately: no parent but init, its own session, no descriptor but the lock, its folder in its command line.
-The starter cannot end it.
+two descriptors. The first is the folder's lock, which is held. The second is a pipe on which the shim reports that it
+is ready, or why it is not. The space is a PID namespace, "plain" or inside a "user" namespace, or "" for none.
+
+Such a shim equals one that was started separately. It has no parent but init, its own session, no descriptor but the
+lock, and its folder in its command line. The starter cannot end it.
 """
 
 # contextlib would cost as much start time as the rest.

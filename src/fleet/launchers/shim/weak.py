@@ -27,7 +27,10 @@ UNKILLABLE_SECONDS, LOOK_SECONDS = 5.0, 0.005
 
 
 def held(mark: str) -> "Descendants":
-    """Fork and return the tree in the child, which continues as the shim. The parent waits for the child's end."""
+    """Return the process tree of the shim.
+
+    On Linux this forks: the child returns and continues as the shim, and the parent waits for the child's end.
+    """
     if sys.platform == "linux":
         outside = Descendants(mark)
         if pid := os.fork():
