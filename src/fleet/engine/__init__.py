@@ -1,1 +1,1 @@
-"""The supervisor: claims tasks, runs agents, decides what becomes of them."""
+"""The supervisor: claim tasks, run agents, and decide the end of each run."""

@@ -1,4 +1,5 @@
-"""Reads what an agent prints: whole lines from a file that grows, in little memory, and again from where it stopped."""
+"""Read the output of an agent: whole lines from a growing file, with little memory, from where an earlier read
+stopped."""
 
 from __future__ import annotations
 
@@ -13,32 +14,35 @@ if TYPE_CHECKING:
 
 KIB, MIB = 1024, 1024 * 1024
 LONGEST = MIB  # a longer line is cut …
-KEPT = 64 * KIB  # … to this much of its beginning
+KEPT = 64 * KIB  # … to this many bytes of its beginning
 CHUNK = 64 * KIB
 AT_ONCE = 4 * MIB
-LINES_AT_ONCE = 200  # what follows a line costs far more than reading it: twenty milliseconds for so many
+LINES_AT_ONCE = 200  # processing a line costs far more than reading it: twenty milliseconds for this many
 
 
 class Line(NamedTuple):
-    """One line, without its end."""
+    """A line without its line break."""
 
     text: str
-    truncated: bool  # only the beginning of it is here
-    end: int  # the offset of what follows it
+    truncated: bool  # True if only the beginning of the line is included
+    end: int  # the offset of the next line
 
 
 class LineReader:
-    """The lines of one growing file. It may not exist yet; it never shrinks."""
+    """The lines of a growing file. The file may not exist yet and never shrinks."""
 
     def __init__(self, path: str, offset: int = 0) -> None:
         self.path = path
-        #: Behind the last whole line that was handed out: from here a new reader goes on.
+        #: The offset behind the last whole line that was returned. A new reader continues here.
         self.offset = offset
-        self._position = offset  # what was read of the file; beyond the offset it is the beginning of a line
+        self._position = offset  # how far the file was read; beyond `offset` is the beginning of a line
         self._head = bytearray()
 
     def read(self, most: int = AT_ONCE, *, lines: int = LINES_AT_ONCE) -> list[Line]:
-        """The next lines, bounded in bytes and number; none in the midst of a long one: ask `behind` what is left."""
+        """Return the next lines, limited in bytes and number.
+
+        Return an empty list within a long line: `behind` shows how much is left.
+        """
         found = self.lines(most)
         try:
             return list(islice(found, lines))
@@ -46,7 +50,7 @@ class LineReader:
             found.close()
 
     def lines(self, most: int = AT_ONCE) -> Generator[Line]:
-        """The whole lines there are, from at most so many bytes: one noisy agent must not starve the others."""
+        """Yield the whole lines in at most `most` bytes. The limit keeps a noisy agent from delaying others."""
         handle = self._open()
         if handle is None:
             return
@@ -60,24 +64,26 @@ class LineReader:
             whole = True
         finally:
             os.close(handle)
-            if not whole:  # whoever read stopped halfway: read the rest again
+            if not whole:  # the caller stopped early: read the rest again
                 self._position = self.offset
                 self._head.clear()
 
     def last(self) -> Line | None:
-        """What stands behind the last line's end, for when nothing more will come; call it once `lines` gives none."""
+        """Return the text behind the last line break, when no more output follows. Call this after `lines` yields
+        none."""
         length = self._position - self.offset
         self.offset = self._position
         return self._line(b"", truncated=length > LONGEST) if length else None
 
     def rest(self, tail: str) -> Iterator[Line]:
-        """All that is left after the end: unread lines, one that never ended, and what its shim kept past its cap."""
+        """Yield the rest after the end: unread lines, an unterminated line, and what the shim kept beyond its size
+        limit."""
         while self.behind:
             yield from self.lines()
         unended, beyond = self.last(), LineReader(tail)._to_the_end()
         first = next(beyond, None)
         if unended is not None:
-            # The tail goes on in the midst of that line; or, where something is missing between, it begins a new one.
+            # The tail continues that line, or begins another line if output between the two is missing.
             yield unended._replace(text=unended.text + first.text) if first else unended
         if first is not None:
             yield first
@@ -91,7 +97,7 @@ class LineReader:
 
     @property
     def behind(self) -> int:
-        """How many bytes there are that were not read yet."""
+        """Return how many bytes have not been read."""
         try:
             return max(0, os.stat(self.path, follow_symlinks=False).st_size - self._position)  # noqa: PTH116 - no Path
         except FileNotFoundError:

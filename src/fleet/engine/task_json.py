@@ -1,6 +1,6 @@
-"""`task.json`: a copy of a task for people, who may change its directory, coder and model there between runs.
+"""`task.json`: a copy of a task for users, who may change its directory, coder and model there between runs.
 
-Each field that may be changed has a mark of what fleet wrote, so that a change is known as one.
+Each editable field has a mark of the value that fleet wrote, so that a change is recognized.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ MARKS = "as_written"
 
 
 class Edits(NamedTuple):
-    """What a person changed in `task.json`, and why it is not used if it is not."""
+    """The changes of a user in `task.json`, and the reason if they are not used."""
 
     fields: dict[str, str]
     problem: str = ""
 
 
 def with_marks(copy: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a task with a mark of each field that may be edited.
+    """Return a copy of a task with a mark of each editable field.
 
-    Marks survive search and replace, of a value or of all that looks like the field.
+    Marks survive a search and replace of a value or of text that looks like the field.
     """
     marked = [name for name in EDITABLE if isinstance(copy.get(name), str)]
     return {**copy, MARKS: " ".join(f"{name}={_mark(copy[name])}" for name in marked)}

@@ -1,4 +1,4 @@
-"""Run the commands of a project that are to run before a worktree is removed."""
+"""Run a project's teardown commands before a worktree is removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 async def tear_down(launcher: Launcher, home: Home, plan: Plan) -> None:
-    """Run the teardown commands of a removal. One that fails is logged, and does not keep the worktree."""
+    """Run the teardown commands of a removal. A failure is logged and does not stop the removal."""
     space = plan.space
     for number, command in enumerate(plan.teardown, 1):
         place = home.teardown(space.task_id, number)

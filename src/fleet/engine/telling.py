@@ -1,7 +1,7 @@
-"""Telling the later of two agents that its branch collides with an earlier one: a message like any other, once a pair.
+"""Tell the later of two agents that its branch collides with an earlier branch: an ordinary message, once per pair.
 
-Only an agent that reads while it works is told. One that must be stopped to hear, or that is about to end, is not: a
-collision is worth a word, but no interruption and no further run.
+Only an agent that can read messages while it works is told. An agent that would have to be stopped, or that is about to
+end, is not: a collision justifies neither an interruption nor another run.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from fleet.engine.live import Live
     from fleet.store.base import Store
 
-#: Who such a message is from.
+#: The author of such messages.
 AUTHOR = "fleet (conflict radar)"
-#: How many files are named.
+#: Maximum number of files to name.
 MOST_NAMED = 10
 LONGEST_NAME = 200
 
 
 def wants_to_hear(live: Live | None) -> bool:
-    """Whether the settings say so, and the agent can be told without being stopped."""
+    """Return True if the settings allow it and the agent can receive a message without being stopped."""
     if live is None or not live.settings.merge.tell:
         return False
     return live.interactive or (live.coder.steering == STDIN and live.run.result_at is None)
 
 
 def tell(store: Store, common: str, hearers: Collection[str]) -> bool:
-    """Leave a message for each of these whose branch collides with an earlier one and who was not told yet.
+    """Queue a message for each of `hearers` whose branch collides with an earlier branch and that was not told yet.
 
-    Whether there was one to leave.
+    Return True if a message was queued.
     """
     with store.atomic():
         branches = {space.task_id: space.branch for space in store.workspaces.find(common=common)}
@@ -52,7 +52,7 @@ def tell(store: Store, common: str, hearers: Collection[str]) -> bool:
 
 
 def text_of(collision: Collision, earlier: str, own: str) -> str:
-    """What the later agent is told."""
+    """Return the message for the later agent."""
     return (
         f"Note from fleet: your branch {own} collides with branch {earlier} of another agent ({collision.task_id}), "
         f"which began before yours. As they are now, git cannot merge both in: {_named(collision.files)}. "
@@ -62,7 +62,7 @@ def text_of(collision: Collision, earlier: str, own: str) -> str:
 
 
 def _named(files: Iterable[str]) -> str:
-    """Names that another agent chose: cut, in quotes, without anything that is no letter or sign."""
+    """Return quoted file names that another agent chose: shortened, and without unprintable characters."""
     names = list(files)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(f"'{_plain(name)}'" for name in names[:MOST_NAMED]) + more

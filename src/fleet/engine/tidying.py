@@ -1,4 +1,7 @@
-"""What killed processes left on the disk: half-deleted worktrees, checkouts of verify commands. None of it is work."""
+"""Delete what killed processes left on the disk: half-deleted worktrees and checkouts of verify commands.
+
+None of it is work of an agent.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def tidy(home: Home, spaces: Iterable[Workspace]) -> None:
-    """Delete what is left of worktrees and checkouts that are no more, for each repository once."""
+    """Delete the remains of removed worktrees and checkouts, once for each repository."""
     for space in {(space.common, space.path.rpartition("/")[0]): space for space in spaces}.values():
         work = Work(home, space)
         try:

@@ -1,4 +1,5 @@
-"""The file in which a coder keeps a session: a sign of life, and for some coders more than their stream tells."""
+"""The file in which a coder keeps a session: a sign of life, and for some coders a source of more events than
+stdout."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from fleet.coders.base import Coder
     from fleet.core.event import Event
 
-#: How many files are looked through for a session's; agents can make as many as they like.
+#: Maximum number of files to search for a session's file, because agents can create any number.
 MOST_FILES = 1_000
 LONGEST_FIRST_LINE = 1024 * 1024
 
 
 class Transcript:
-    """The transcript of one run; its file may appear late, or never."""
+    """The transcript of a run. Its file may appear late or never."""
 
     def __init__(
         self,
@@ -34,10 +35,10 @@ class Transcript:
         whole: bool = False,
         since: datetime | None = None,
     ) -> None:
-        """Read on from an offset; none: from where the file ends now, for what is there is of earlier runs.
+        """Continue reading at `offset`. None means the current end of the file, as its content belongs to earlier runs.
 
-        `whole`: there is no stream, and the file tells everything; where its session is not known, it is one that began
-        in this directory since then.
+        `whole` means that no stream exists and the file has all events. If the session is unknown, look for a session
+        that began in this directory after `since`.
         """
         self._coder, self._cwd, self._env = coder, cwd, env
         self._parse = coder.parse_session if whole else coder.parse_transcript
@@ -48,16 +49,16 @@ class Transcript:
 
     @property
     def offset(self) -> int:
-        """Up to where it was read."""
+        """Return the offset up to which the file was read."""
         return self._reader.offset if self._reader else self._offset or 0
 
     @property
     def behind(self) -> bool:
-        """Whether something was left for the next look."""
+        """Return True if something is left for the next look."""
         return self._reader is not None and self._reader.behind > 0
 
     def look(self, session: str) -> tuple[list[Event], bool]:
-        """What the file tells since the last look, and whether it grew."""
+        """Return the new events in the file, and True if the file grew."""
         if self._reader is None and not self._find(session):
             return [], False
         assert self._reader is not None
@@ -86,7 +87,7 @@ class Transcript:
                     yield path
 
     def _is_ours(self, path: str, since: datetime) -> bool:
-        """Whether a file keeps a session that began in this run's directory, and no earlier than the run."""
+        """Return True if a file holds a session that began in this run's directory, and not before the run."""
         try:
             if os.path.getmtime(path) < since.timestamp():  # noqa: PTH204
                 return False
@@ -98,5 +99,5 @@ class Transcript:
 
 
 def files_of(pattern: str) -> Iterator[str]:
-    """The files that a coder's glob means, a sensible number of them."""
+    """Return the files that match a coder's glob, at most MOST_FILES."""
     return islice(glob.iglob(pattern), MOST_FILES) if pattern else iter(())  # noqa: PTH207

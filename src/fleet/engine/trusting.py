@@ -1,7 +1,7 @@
-"""What of a repository may be run: the commands of its project file, and the settings and hooks that git obeys.
+"""Trust in repositories: the commands of the project file, and the settings and hooks that git obeys.
 
-Each command of a project file is known by its digest, so that a branch with an older file stays trusted. What is
-trusted is on record in the home, where `config.load` looks, and in the database, from where it travels with a task.
+Each command of a project file is known by its digest, so that a branch with an older file stays trusted. Trust is
+recorded in the home, where `config.load` looks, and in the database, from where it travels with a task.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.store.base import Store
 
-#: The kinds of what is on record.
+#: The kinds of trust records.
 PROJECT, REPOSITORY = "project", "repository"
-#: The bytes that a trusted snapshot was made from, so that it need not be made again while they stay.
+#: The bytes from which a trusted snapshot was made. While they are unchanged, no new snapshot is needed.
 STAMP = "repository bytes"
 
 
 def settings_in(
     home: Home, store: Store, directory: str, env: Mapping[str, str] | None = None, *, lenient: bool = False
 ) -> Settings:
-    """What holds in a directory. What the database knows to be trusted there is put on record in the home first."""
+    """Return the settings of a directory. First record in the home what the database has as trusted there."""
     settings = load(home, directory, env, lenient=lenient)
     if settings.untrusted and recall(home, store, directory):
         return load(home, directory, env, lenient=lenient)
@@ -41,7 +41,7 @@ def settings_in(
 
 
 def recall(home: Home, store: Store, directory: str) -> bool:
-    """Put on record in the home what the database knows to be trusted in a directory. Return True if any is new."""
+    """Record in the home what the database has as trusted in a directory. Return True if anything is new."""
     project = find_project(directory, home)
     if project is None:
         return False
@@ -50,7 +50,7 @@ def recall(home: Home, store: Store, directory: str) -> bool:
 
 
 def project_in(folder: str) -> Repository:
-    """Return what stands for the project in a folder: its repository, or, outside of any, the folder itself.
+    """Return the repository of a folder. Outside of a repository, return the folder itself as a substitute.
 
     Raises NotOwned.
     """
@@ -62,7 +62,7 @@ def project_in(folder: str) -> Repository:
 
 
 def untrusted_commands(settings: Settings, *, quick: bool = False) -> list[str]:
-    """What the project file would do and the user has not trusted; with `quick`, without the commands of setup."""
+    """Return the untrusted lines of the project file. With `quick` leave out the setup commands."""
     return [line for line in settings.untrusted if not (quick and _is_command(line))]
 
 
@@ -71,9 +71,9 @@ def _is_command(line: str) -> bool:
 
 
 def changed_repository(store: Store, repository: Repository) -> list[str]:
-    """What of the repository's settings and hooks differs from what is on record, in words; none: git may be run.
+    """Return how the repository's settings and hooks differ from the record. If the list is empty, git may run.
 
-    A repository that is used for the first time is taken as it is.
+    A repository that is used for the first time is trusted as it is.
     """
     mark = stamp(repository)
     if mark is not None and store.trust.get(STAMP, repository.common) == mark:
@@ -83,25 +83,25 @@ def changed_repository(store: Store, repository: Repository) -> list[str]:
         keep_snapshot(store, repository, now, by="first use")
     elif changed := what_changed(known, now):
         return changed
-    if mark is not None and stamp(repository) == mark:  # nobody changed it while it was looked at
+    if mark is not None and stamp(repository) == mark:  # unchanged while it was examined
         store.trust.set(STAMP, repository.common, mark, "fleet")
     return []
 
 
 def trusted_digests(store: Store, repository: Repository) -> list[str]:
-    """What was trusted of its project file."""
+    """Return the digests of the trusted commands of a repository's project file."""
     text = store.trust.get(PROJECT, repository.common)
     found = json.loads(text) if text else []
     return found if isinstance(found, list) else []
 
 
 def keep_trusted(store: Store, repository: Repository, lines: Iterable[str], *, by: str) -> None:
-    """Put on record that these may be run, besides what may be already."""
+    """Record that these commands are trusted, in addition to the earlier ones."""
     keep_digests(store, repository, map(digest, lines), by=by)
 
 
 def keep_digests(store: Store, repository: Repository, digests: Iterable[str], *, by: str) -> None:
-    """The same of commands that are known by their digests."""
+    """Record trust in commands that are known by their digests."""
     known = trusted_digests(store, repository)
     new = [found for found in digests if found not in known]
     if new:
@@ -109,26 +109,29 @@ def keep_digests(store: Store, repository: Repository, digests: Iterable[str], *
 
 
 def of_remote(url: str) -> Repository:
-    """What stands for a repository wherever it is a mirror of this remote."""
+    """Return a substitute repository for all mirrors of a remote."""
     return Repository(top=url, common=f"remote {url}")
 
 
 def known_snapshot(store: Store, repository: Repository) -> dict[str, str] | None:
-    """The settings and hooks that were trusted; none of a repository that was never used."""
+    """Return the trusted settings and hooks. Return None if the repository was never used."""
     text = store.trust.get(REPOSITORY, repository.common)
     found = json.loads(text) if text else None
     return found if isinstance(found, dict) else None
 
 
 def keep_snapshot(store: Store, repository: Repository, now: dict[str, str], *, by: str) -> None:
-    """Put on record that these settings and hooks are all right."""
-    # ASCII: the name of a setting may be no UTF-8, which a database does not take.
+    """Record that these settings and hooks are trusted."""
+    # ASCII: the name of a setting may be invalid UTF-8, which a database rejects.
     if known_snapshot(store, repository) != now:
         store.trust.set(REPOSITORY, repository.common, json.dumps(now), by)
 
 
 def refuse_untrusted(store: Store, repository: Repository, settings: Settings, *, quick: bool = False) -> None:
-    """Refuse what no agent could be started with. The first use of a repository records what its git obeys."""
+    """Raise FleetError if an agent could not start because of missing trust.
+
+    The first use of a repository records what its git obeys.
+    """
     if changed := changed_repository(store, repository):
         raise FleetError(
             f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",

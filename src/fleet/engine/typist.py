@@ -1,4 +1,4 @@
-"""What is typed into the terminal of an agent: words as one paste, and the key that sends them."""
+"""Type into the terminal of an agent: text as one paste, then the key that sends it."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Between what is pasted into a terminal and the key that sends it, at least and at most: a long text takes a while.
+#: Minimum delay between a paste and the key that sends it, and how often to look. A long text takes a while.
 TYPING_SECONDS, PASTE_LOOKS = 0.15, 20
-#: How often Enter is pressed at most, and how often and how long after each it is looked at what came of it.
+#: How often to press Enter at most, how often to look at the screen after each, and the pause before each look.
 SENDS, SEND_LOOKS, SEND_SECONDS = 3, 4, 0.25
 
 
 class Typist:
-    """Looks at the screen of one agent, and types."""
+    """Looks at the screen of an agent and types."""
 
     def __init__(self, terminal: Terminal, coder: Coder, log_of_terminal: str) -> None:
         self._terminal, self._coder = terminal, coder
-        self._log, self._drawn = log_of_terminal, -1  # its length when the screen was looked at
+        self._log, self._drawn = log_of_terminal, -1  # the length of the log at the last look at the screen
 
     def has_drawn(self) -> bool:
-        """Return True if the terminal printed something since its screen was looked at."""
+        """Return True if the terminal printed something since the last look at its screen."""
         return self._size() != self._drawn
 
     async def look(self) -> str | None:
-        """Return what the screen shows, see `Coder.look`; none if the terminal is going."""
+        """Return what the screen shows, see `Coder.look`. Return None if the terminal is closing."""
         self._drawn = self._size()
         try:
             return self._coder.look(await self._terminal.screen())
@@ -43,7 +43,7 @@ class Typist:
             return None
 
     async def say(self, text: str, *, interrupt: bool) -> bool:
-        """Type a message and send it. Return False if it may not have been taken."""
+        """Type a message and send it. Return False if the agent may not have received it."""
         try:
             if interrupt:
                 await self._terminal.press("Escape")
@@ -51,7 +51,7 @@ class Typist:
             if text:
                 await self._terminal.paste(text)
                 if await self._wait_for_words() == QUESTION:
-                    return False  # it came up meanwhile, and Enter would answer it
+                    return False  # the question appeared meanwhile, and Enter would answer it
                 await self._enter()
         except FleetError as error:
             log.info("%s takes no message: %s", self._log, error)
@@ -59,11 +59,12 @@ class Typist:
         return True
 
     async def has_pasted(self, mark: str) -> bool:
-        """Return True if the words of this mark were put into the terminal, whoever did that. Raises FleetError."""
+        """Return True if the text with this mark was last pasted into the terminal, by any supervisor. Raises
+        FleetError."""
         return await self._terminal.last_mark() == mark
 
     async def paste(self, text: str, mark: str) -> str:
-        """Put words into the empty input. Return what the screen shows: nothing clear if they stand there.
+        """Paste text into the empty input. Return what the screen shows, or "" if the text is in the input.
 
         Raises FleetError.
         """
@@ -71,13 +72,13 @@ class Typist:
         return await self._wait_for_words()
 
     async def send(self) -> bool:
-        """Send the words in the input. Return True if they left it."""
+        """Send the text in the input. Return True if it left the input."""
         with contextlib.suppress(FleetError):
             return await self._enter()
         return False
 
     async def _wait_for_words(self) -> str:
-        """Wait until the words stand in the input: a program takes what comes at once for one paste, Enter too."""
+        """Wait until the text is in the input. A program treats a simultaneous Enter as part of the paste."""
         for _ in range(PASTE_LOOKS):
             await asyncio.sleep(TYPING_SECONDS)
             if not (shown := self._coder.look(await self._terminal.screen())):
@@ -85,12 +86,12 @@ class Typist:
         return shown
 
     async def _enter(self) -> bool:
-        """Press the key that sends; some programs do not take it while they are still reading."""
+        """Press Enter until the text is sent. Some programs ignore the key while they are still reading."""
         for _ in range(SENDS):
             await self._terminal.press("Enter")
             for _ in range(SEND_LOOKS):
                 await asyncio.sleep(SEND_SECONDS)
-                if self._coder.look(await self._terminal.screen()):  # it works on it, or waits for the next
+                if self._coder.look(await self._terminal.screen()):  # it works, or waits for more
                     return True
         return False
 

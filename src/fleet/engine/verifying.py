@@ -1,7 +1,7 @@
-"""Fleet's own look at a commit: a command is run on it in a clean checkout, by fleet, apart from every agent.
+"""Verify a commit: run a command on it in a clean checkout, isolated from all agents.
 
-What of the branch judges the branch counts only as far as the base bears it out (`verify.judges`), and an end with 0
-is held against what the test runner said (`verify.counts`).
+Files of the branch that judge the branch count only if the base confirms them (`verify.judges`). Exit code 0 is
+compared with the output of the test runner (`verify.counts`).
 """
 
 # ruff: noqa: PTH102, PTH108, PTH118, PTH120
@@ -34,34 +34,34 @@ if TYPE_CHECKING:
     from fleet.workspaces.changes import Entry
     from fleet.workspaces.view import View
 
-#: What is kept of an output: enough for whoever has to mend it.
+#: How much of the output is kept: enough to repair the work.
 TAIL_BYTES = 8_000
-#: How much longer the shim waits than we do: it ends the command when we were killed.
+#: How much longer the shim waits than the supervisor. The shim ends the command if the supervisor was killed.
 GRACE_SECONDS = 30.0
-#: The folders of later runs, in that of the first.
+#: Names of the folders of later runs, inside the folder of the first.
 WITHOUT_THEM, AT_THE_BASE, ALSO = "without-them", "at-the-base", "also"
 
 
 class Room(NamedTuple):
-    """Where a verification is made."""
+    """The folders and environment of a verification."""
 
     place: str  # the folder for the shim's files and the log
-    checkout: str  # where the clean checkout is made, with all that goes with it; nothing is there yet
+    checkout: str  # parent of the clean checkout and its temporary files; does not exist yet
     env: Mapping[str, str]
     stop: asyncio.Event | None = None
-    clean: Callable[[str], str] = Redactor().text  # takes secrets out of what the command prints
+    clean: Callable[[str], str] = Redactor().text  # redacts secrets in the command's output
 
 
 class Seen(NamedTuple):
-    """One run of the command."""
+    """The result of one run of the command."""
 
     done: Done
-    output: str = ""  # the end of it, as much as runners need to say how they ended
+    output: str = ""  # its end, long enough for the summary of a test runner
     containment: str = ""
 
     @property
     def tests(self) -> counts.Count | None:
-        """The tests that it ran, where it said so."""
+        """Return the count of tests that it reported. Return None if it reported none."""
         return counts.counted(self.output)
 
 
@@ -75,9 +75,9 @@ async def verify(
     base: str,
     tests: tuple[str, ...] = (),
 ) -> Verification:
-    """Run the command at a commit, and wherever else its end with 0 must be held against.
+    """Run the command at a commit, and in all other states that its exit code 0 must be compared with.
 
-    Whatever the branch and the command do is in what it returns; FleetError and OSError are fleet's own faults.
+    Every effect of the branch and the command is in the returned value. FleetError and OSError are faults of fleet.
     """
     at = _Verifier(launcher, view, wanted, room)
     found = await asyncio.to_thread(_judged, view, wanted, (base, commit), tests)
@@ -119,7 +119,7 @@ async def verify(
 
 
 def also_run(made: Verification, command: str, done: Done) -> Verification:
-    """Return a verification that passed, with how the command of the agent that made the task ended."""
+    """Return a passed verification extended by the result of the command that the task's creating agent chose."""
     made = made.replace(seconds=made.seconds + done.seconds)
     if done.ok:
         return made.replace(notes=(*made.notes, f"`{command}`, chosen by the agent that made the task, passed too"))
@@ -127,13 +127,13 @@ def also_run(made: Verification, command: str, done: Done) -> Verification:
 
 
 class _Verifier:
-    """Runs one command, each time in a checkout of its own."""
+    """Runs a command, each time in a new checkout."""
 
     def __init__(self, launcher: Launcher, view: View, wanted: Wanted, room: Room) -> None:
         self._launcher, self._view, self._wanted, self._room = launcher, view, wanted, room
 
     async def clear(self) -> None:
-        """End what an earlier look left running, and take its logs away: nobody can have planted any."""
+        """End what an earlier verification left running, and delete its logs, so that no planted file remains."""
         place = self._room.place
         for each in (place, *(os.path.join(place, name) for name in (WITHOUT_THEM, AT_THE_BASE, ALSO))):
             await end_earlier(self._launcher, each)
@@ -141,14 +141,14 @@ class _Verifier:
         await asyncio.to_thread(sweep, self._view)
 
     async def run(self, commit: str, lay: Mapping[str, Entry | None], name: str = "", command: str = "") -> Seen:
-        """Run the command, or another one, on a commit, with these entries in place of its own."""
+        """Run the wanted command or `command` on a commit, with the entries in `lay` replacing those of the commit."""
         wanted, folder = self._wanted, self._room.checkout
         wanted = wanted.replace(command=command or wanted.command)
         place = os.path.join(self._room.place, name) if name else self._room.place
-        home = os.path.dirname(os.path.dirname(self._view.path))  # the view lies in it
+        home = os.path.dirname(os.path.dirname(self._view.path))  # the view is in the home
         places = (self._view.repository.top, self._view.repository.common)
         env = seclusion.secluded(self._room.env, folder, network=wanted.network)
-        tree = os.path.join(folder, "checkout", self._view.repository.name)  # some tools call a project by its folder
+        tree = os.path.join(folder, "checkout", self._view.repository.name)  # some tools name a project by its folder
         async with self._folder(folder):
             try:
                 await asyncio.to_thread(self._make, commit, lay, tree, env)
@@ -178,7 +178,7 @@ class _Verifier:
 
 
 async def verify_in_place(launcher: Launcher, home: str, wanted: Wanted, room: Room, directory: str) -> Verification:
-    """Run the command in the directory itself, as it is now. Raises FleetError, OSError."""
+    """Run the command in the directory itself in its current state. Raises FleetError, OSError."""
     for place in (room.place, os.path.join(room.place, ALSO)):
         await end_earlier(launcher, place)
     await asyncio.to_thread(delete, room.place)
@@ -228,9 +228,9 @@ async def _run(launcher: Launcher, wanted: Wanted, room: Room, spec: LaunchSpec)
 
 
 def _keep_redacted(room: Room) -> str:
-    """Return the end of what a command printed, without secrets, and put it in the place of its log."""
+    """Return the end of a command's output without secrets, and replace its log with that text."""
     output = tail_of(room.place, counts.MOST_BYTES)
-    if len(output) * 4 > counts.MOST_BYTES:  # it may have been cut within a secret
+    if len(output) * 4 > counts.MOST_BYTES:  # the cut may be within a secret
         output = output[min(output.find("\n"), 4096) + 1 :]
     output = room.clean(output)
     with contextlib.suppress(OSError):
@@ -257,7 +257,7 @@ def _judged(view: View, wanted: Wanted, commits: tuple[str, str], tests: tuple[s
 
 
 def _proven(wanted: Wanted, without: Seen) -> int | None:
-    """How the command ended without what is contested; an end with 0 that proves nothing is none."""
+    """Return the exit code of the command without the contested files. Return None if 0 proves nothing."""
     doubtful = without.done.status == 0 and counts.doubts(wanted.command, without.output)
     return None if doubtful else without.done.status
 
@@ -274,9 +274,9 @@ def _at_the_base(first: Seen, before: Seen) -> tuple[str, ...]:
 
 
 def wanted_by(settings: Settings, task: Task | None) -> Wanted | None:
-    """What a task's work is to be verified with; none: nothing was asked for.
+    """Return how to verify a task's work. Return None if no verify command is set.
 
-    The command of a task that an agent made adds to that of the settings. A person's replaces it.
+    The command of a task that an agent created is added to that of the settings. A user's command replaces it.
     """
     own, usual = task.verify if task else "", settings.verify.command or ""
     is_agents = task is not None and bool(task.made_by)
@@ -296,5 +296,5 @@ def wanted_by(settings: Settings, task: Task | None) -> Wanted | None:
 
 
 def tests_by(settings: Settings) -> tuple[str, ...]:
-    """The globs of what judges the work: its tests, and what tells their runner what to run."""
+    """Return globs of the files that judge the work: tests, and files that control what the test runner runs."""
     return (*settings.verify.tests, *settings.verify.runners)

@@ -1,4 +1,5 @@
-"""The work in a task's workspace as git sees it: read through fleet's own view, never with what an agent wrote."""
+"""The work in a task's worktree as git sees it, read through fleet's own view and never with files that an agent
+wrote."""
 
 from __future__ import annotations
 
@@ -29,27 +30,27 @@ if TYPE_CHECKING:
     from fleet.workspaces.saving import Saved
 
 
-#: More files that git ignores than setup is expected to make; what is beyond them is saved like anything else.
+#: Maximum number of ignored files from setup to remember. Further files are saved like any others.
 MOST_MADE = 20_000
 
 
 class Work:
-    """One workspace, and how fleet looks at it."""
+    """A worktree and fleet's access to it."""
 
     def __init__(self, home: Home, workspace: Workspace) -> None:
         self.home, self.workspace = home, workspace
-        #: As it was when the workspace was made: nothing is asked of the worktree.
+        #: The repository as recorded when the worktree was created. The worktree itself is not asked.
         self.repository = Repository(top=workspace.repo, common=workspace.common)
         self.view = View(home, self.repository)
 
     @property
     def admin(self) -> str:
-        """Git's folder about the worktree, as it was when that was made; empty: not known."""
+        """Return git's folder about the worktree as recorded when it was created. Return "" if unknown."""
         return str(self.workspace.made.get("admin") or "")
 
     @property
     def place(self) -> Place:
-        """The worktree as saving and committing know it."""
+        """Return the worktree in the form that saving and committing need."""
         space = self.workspace
         index = space.made.get("index")
         return Place(
@@ -62,13 +63,13 @@ class Work:
         )
 
     def take_index(self, admin: str) -> None:
-        """Begin with the index that git just made: it knows every file, and no agent was there yet."""
-        with contextlib.suppress(OSError):  # it is only quicker so
+        """Start with the index that git just created. It knows every file, and no agent has worked there yet."""
+        with contextlib.suppress(OSError):  # only an optimization
             shutil.copyfile(os.path.join(admin, "index"), self.index)  # noqa: PTH118
             os.chmod(self.index, 0o600)  # noqa: PTH101
 
     def note_made(self, copied: Iterable[str]) -> None:
-        """Keep what setup put into the worktree that git ignores: it need not be saved as long as it is the same."""
+        """Record the ignored files that setup put into the worktree. They are not saved while they are unchanged."""
         with tempfile.TemporaryDirectory(prefix="made-", dir=self.home.task(self.workspace.task_id)) as folder:
             index = os.path.join(folder, "index")  # noqa: PTH118
             self.view.git("read-tree", self.workspace.base_commit, index=index)
@@ -93,26 +94,27 @@ class Work:
 
     @property
     def index(self) -> str:
-        """Fleet's own index of the worktree, kept between looks so that what did not change is not read again."""
+        """Return the path of fleet's own index of the worktree. It is kept, so that unchanged files are not read
+        again."""
         return os.path.join(self.home.task(self.workspace.task_id), "index")  # noqa: PTH118
 
     @property
     def tip(self) -> str | None:
-        """The commit its branch is at."""
+        """Return the tip of the worktree's branch."""
         return self.view.tip_of(self.workspace.branch)
 
     def tree(self) -> str:
-        """What the working tree holds now, what is not committed included. Raises GitFault."""
+        """Return the tree of the working files, including uncommitted changes. Raises GitFault."""
         place = self.place
         return Snapshot(self.view, place, self.index).tree(place.head(self.view) or self.workspace.base_commit)
 
     def size(self) -> DiffSize:
-        """How much it differs from its base. Raises GitFault, OSError."""
+        """Return how much the worktree differs from its base. Raises GitFault, OSError."""
         return shortstat(self.view, self.workspace.base_commit, self.tree())
 
 
 def save_all(home: Home, space: Workspace, run_number: int, settings: Saving, *, with_ignored: bool) -> Saved:
-    """Save what only a worktree holds. Raises FleetError: then it must stay."""
+    """Save what only a worktree holds. Raises FleetError, and the worktree must stay."""
     work = Work(home, space)
     saved = save(
         home,

@@ -1,4 +1,4 @@
-"""Opening the workspace of a task: its directory, or a worktree that is made and made ready for it."""
+"""Open the workspace of a task: its directory, or a worktree that is created and set up for it."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ log = logging.getLogger(__name__)
 
 UNSEEN = "mount its disk or put the folder back, then run `fleet retry`; `fleet kill` removes what is left."
 
-#: As long as a removal may take.
+#: How long a removal may take.
 REMOVAL_SECONDS = 5.0
-#: How long a task waits while an agent of an earlier run of its lives.
+#: How long a task waits while an agent of its earlier run lives.
 LIVES_SECONDS = 30.0
 
 
 class NotNow(FleetError):
-    """A run cannot begin, which is not its task's fault: it goes back, uncounted."""
+    """A run cannot start for a reason outside of its task. The task goes back to the queue uncounted."""
 
     def __init__(self, message: str, *, seconds: float, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -60,15 +60,15 @@ class NotNow(FleetError):
 
 
 class NotReady(FleetError):
-    """A workspace could not be made ready; a person has to look."""
+    """A workspace could not be set up, and a user must act."""
 
 
 class Stopped(FleetError):
-    """Somebody stopped the task while its workspace was made ready."""
+    """A user stopped the task while its workspace was being set up."""
 
 
 class Furnished(NamedTuple):
-    """A worktree that was made."""
+    """A worktree that was created."""
 
     admin: str  # git's folder about it
     copied: Copied
@@ -77,7 +77,8 @@ class Furnished(NamedTuple):
 async def open_place(
     context: Context, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
 ) -> Place:
-    """The directory a run of this task works in, made ready where it is a worktree. Raises FleetError, OSError."""
+    """Return the directory for a run of this task, after setting up a worktree if needed. Raises FleetError,
+    OSError."""
     if task.workspace != WORKTREE:
         cwd = task.cwd or folder.make_work()
         if not is_there(cwd):
@@ -89,23 +90,24 @@ async def open_place(
 
 
 async def be_alone(folder: TaskFolder) -> None:
-    """Wait until nothing of the task's earlier runs lives. Raises NotNow: there is never a second agent."""
+    """Wait until no process of the task's earlier runs lives. Raises NotNow: two agents must never work on a task."""
     if alive := await asyncio.to_thread(left_after_a_while, folder.path):
         raise NotNow(f"the agent of {folder.task_id}/{alive[-1]} still lives", seconds=LIVES_SECONDS)
 
 
 def is_there(path: str) -> bool:
-    """Whether there is a directory at a path."""
+    """Return True if a directory exists at `path`."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def is_seen(path: str) -> bool:
-    """Whether the folder of a worktree is surely gone where there is none: not so on a disk that is not mounted."""
+    """Return True if a missing worktree is certainly gone. A missing parent folder suggests an unmounted disk
+    instead."""
     return is_there(os.path.dirname(path))  # noqa: PTH120
 
 
 def branch_of(task: Task) -> str:
-    """The branch of a task, which one that was made with `bd create` does not name."""
+    """Return the branch of a task. A task created with `bd create` names none, so its id is used."""
     return task.branch or f"fleet/{task.id}"
 
 
@@ -115,7 +117,7 @@ def _size_and_time(path: str) -> list[int]:
 
 
 def worktree_path(home: Home, repository: Repository, settings: Settings, branch: str) -> str:
-    """Where the worktree of a branch lies: outside of the repository, one folder for each repository."""
+    """Return the path of a branch's worktree: outside of the repository, with one folder for each repository."""
     root = settings.project.worktree_root
     place = home.worktrees
     if root:
@@ -124,9 +126,9 @@ def worktree_path(home: Home, repository: Repository, settings: Settings, branch
 
 
 def adopt_workspace(store: Store, task_id: str, owner: str) -> Workspace | None:
-    """Return the workspace of an adopted run, now of this owner.
+    """Return the workspace of an adopted run, now assigned to this owner.
 
-    Another supervisor of this machine may have had it.
+    Another supervisor of this machine may have had the workspace.
     """
     space = store.workspaces.get(task_id)
     if space is None or space.lies_on(owner) or space.is_gone or not is_there(space.path):
@@ -137,24 +139,27 @@ def adopt_workspace(store: Store, task_id: str, owner: str) -> Workspace | None:
 
 
 def verify_folder(home: Home) -> str:
-    """Where work is verified: what is checked out there is for no agent to see or to rewrite."""
+    """Create and return the folder of verifications. Agents must not read or change the checkouts in it."""
     make_private(home.verify)
     return home.verify
 
 
 def repository_of(home: Home, task: Task) -> Repository:
-    """The repository in which a task with a worktree works on this host. Raises FleetError, RepositoryGone."""
-    if task.remote:  # it has arrived already
+    """Return the repository where a task with a worktree works on this host. Raises FleetError, RepositoryGone."""
+    if task.remote:  # already fetched
         return repository_at(home, task.repo, task.remote, task.base)
     if task.repo:
-        refuse_gone(task.repo)  # else a repository around its old place would be found
+        refuse_gone(task.repo)  # otherwise git would find a repository around the old path
     elif not is_there(task.cwd):
         raise RepositoryGone(task.cwd)
     return find_repository(task.repo or task.cwd)
 
 
 def own_beginning(store: Store, repository: Repository, task: Task, last: Workspace | None) -> str:
-    """Where the task itself once began on its branch, if nobody else had that since its last worktree; else nothing."""
+    """Return the base commit of the task's last worktree on its branch.
+
+    Return "" if another task has had the branch since, or the task had no such worktree.
+    """
     if last is None or last.branch != task.branch:
         return ""
     others = store.workspaces.find(common=repository.common, gone=True)
@@ -163,14 +168,15 @@ def own_beginning(store: Store, repository: Repository, task: Task, last: Worksp
 
 
 def beginning(view: View, tip: str, own: str) -> str:
-    """The commit that work on a branch which is there is held against: the task's own beginning, else its tip."""
-    if not own or view.resolve(own) == [None] or not is_ancestor(view, own, tip):  # somebody began it anew
+    """Return the commit with which work on an existing branch is compared: the task's own base, else the branch's
+    tip."""
+    if not own or view.resolve(own) == [None] or not is_ancestor(view, own, tip):  # the branch was recreated
         return tip
     return own
 
 
 class _Opening:
-    """One worktree on its way."""
+    """The creation of one worktree."""
 
     def __init__(
         self, context: Context, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
@@ -188,7 +194,7 @@ class _Opening:
             return Place(known.path, known)
         wanted, tip = await asyncio.to_thread(self._wanted, repository, View(context.home, repository), own)
         leased = await self._lease(wanted)
-        # One that is not new may have been begun and left by a supervisor that was killed.
+        # An older record may belong to an attempt of a killed supervisor.
         self._is_new = leased.made_at == wanted.made_at
         furnished = await asyncio.to_thread(self._make, repository, tip, leased)
         leased = await self._set_up(repository, leased, furnished)
@@ -201,13 +207,13 @@ class _Opening:
             return await store.call(store.workspaces.lease, wanted, ports=self._free_ports)
         except BranchTaken as error:
             raise NotReady(str(error), hint=error.hint) from error
-        except IllegalMove as error:  # somebody is just removing it
+        except IllegalMove as error:  # another process is removing the worktree
             raise NotNow(str(error), seconds=REMOVAL_SECONDS) from error
 
     def _known(self, repository: Repository) -> tuple[Task, Workspace | None, str]:
-        """The task with all that it names, and its worktree if that is ready; else it may be made. Raises NotReady.
+        """Return the task with repository and branch, its worktree if ready, and the task's own base. Raises NotReady.
 
-        Then also where the task once began on its branch, if it did.
+        If the worktree is not ready, it may be created, and the base may be "".
         """
         task, context = self._placed(repository), self._context
         store = context.store
@@ -218,12 +224,12 @@ class _Opening:
         return task, None, own_beginning(store.ports, repository, task, known)
 
     def _placed(self, repository: Repository) -> Task:
-        """The task with its repository and branch, which one that was made with `bd create` does not name."""
+        """Return the task with its repository and branch, which a task created with `bd create` does not name."""
         task, context = self._task, self._context
         store = context.store
         if task.repo == repository.top and task.branch:
             return task
-        # A task that travels is about the repository of its maker, wherever it works.
+        # A task with a remote keeps the repository of its maker, wherever it works.
         named = {"repo": task.repo if task.remote else repository.top, "branch": branch_of(task)}
         if named == {"repo": task.repo, "branch": task.branch}:
             return task
@@ -250,7 +256,7 @@ class _Opening:
         return bool(self._settings.setup.quick or self._task.metadata.get("quick"))
 
     def _wanted(self, repository: Repository, view: View, own: str) -> tuple[Workspace, str | None]:
-        """The worktree to be made, and where its branch is, if that is there."""
+        """Return the worktree to create, and the tip of its branch. The tip is None if the branch does not exist."""
         task = self._task
         tip = branch_tip(repository, task.branch)
         base = self._base(repository, view) if tip is None else beginning(view, tip, own)
@@ -270,9 +276,9 @@ class _Opening:
         return wanted, tip
 
     def _base(self, repository: Repository, view: View) -> str:
-        """The commit that a new branch begins at."""
+        """Return the commit where a new branch starts."""
         task = self._task
-        if task.origin in MADE_HERE:  # `create` has found it already, while the user could still be told
+        if task.origin in MADE_HERE:  # `create` resolved the base while the user could see an error
             return task.base
         (found,) = view.resolve(base_name(repository, task.base))
         return checked_base(repository, view, task.base, found)
@@ -281,10 +287,10 @@ class _Opening:
         return free_block(self._settings.ports.base, self._settings.ports.count, taken)
 
     def _make(self, repository: Repository, tip: str | None, leased: Workspace) -> Furnished:
-        """The worktree itself. What a killed attempt left is made again: no agent was in it.
+        """Create the worktree. The remains of a killed attempt are replaced: no agent worked there.
 
-        Everything else is saved first: the folder of a worktree that is not on record, and what git still holds of one
-        whose folder was deleted. Raises NotReady where that cannot be.
+        Anything else is saved first: an unrecorded folder, or what git still holds of a worktree whose folder was
+        deleted. Raises NotReady if saving fails.
         """
         home = self._context.home
         if not self._is_new and leased.ready_at is not None and not is_seen(leased.path):
@@ -311,7 +317,7 @@ class _Opening:
     def _save_and_remove(self, leased: Workspace) -> None:
         try:
             saved = removal.save_and_remove(self._context.home, leased, 0, self._settings.saving, with_ignored=True)
-        except NotDeleted:  # it was saved
+        except NotDeleted:  # already saved
             raise
         except FleetError as error:
             raise NotReady(f"what is in {leased.path} cannot be saved: {error}", hint=error.hint) from error
@@ -328,7 +334,7 @@ class _Opening:
             log.warning("%s: not copied: %s", leased.branch, "; ".join(copied.refused))
         notes: dict[str, Any] = {"admin": admin, "missing": copied.missing, "refused": copied.refused}
         notes |= self._context.cluster.describe_place(self._task, repository)
-        if not commands:  # they may have staged something
+        if not commands:  # commands may have staged files
             notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118
         if commands or copied.copied:
             await asyncio.to_thread(Work(self._context.home, leased).note_made, copied.copied)

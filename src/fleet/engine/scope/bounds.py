@@ -1,7 +1,6 @@
-"""Bounds: where a run may write, whose the other places are, and how bad it is to write there."""
+"""Bounds: where a run may write, who owns other places, and how serious a write there is."""
 
-# Paths of agents and of git: plain text.
-# ruff: noqa: PTH118, PTH120
+# Paths of agents and of git are plain text.
 from __future__ import annotations
 
 import os
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from fleet.core.workspace import Workspace
     from fleet.home import Home
 
-#: Whose a place is.
+#: Owners of places.
 OWN, CHECKOUT, WORKTREE, GIT, FLEET, HOME, SYSTEM, ELSEWHERE = (
     *("its own", "in the main checkout", "in another worktree", "in the repository's git folder"),
     *("in fleet's home", "in the user's home", "in the system", "outside of its workspace"),
 )
-#: What is done there.
+#: What an agent does at a place.
 DELETES, WRITES, MAKES, WORKS = "deletes", "writes to", "makes", "works in"
-#: How sure it is that this is out of bounds.
+#: How certain it is that an action is out of bounds.
 SURE, DOUBTFUL, FINE = "sure", "doubtful", ""
 
 TEMPORARY = (
@@ -43,7 +42,7 @@ THE_SYSTEMS = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv"),
     *("/sys", "/usr", "/var", "/Applications", "/Library", "/System", "/private"),
 )
-#: Below a home: what programs keep for themselves, and can make anew.
+#: Folders below a home that programs keep for themselves and can recreate.
 CACHES = (
     *(".cache", ".npm", ".yarn", ".pnpm-store", ".bun", ".deno", ".nvm", ".volta", ".cargo", ".rustup", ".go", "go"),
     *(".m2", ".gradle", ".ivy2", ".sbt", ".konan", ".gem", ".bundle", ".rbenv", ".pyenv", ".conda", ".virtualenvs"),
@@ -73,14 +72,14 @@ CACHES = (
         "Library/Caches",
     ),
 )
-#: Where people put programs: one more is no harm by itself.
+#: Folders where users install programs. Another program there is harmless.
 PROGRAMS = (".local/bin",)
-#: What coders keep about their own work.
+#: Folders of coders for their own work.
 CODERS = (".claude", ".codex", ".gemini", ".qwen", ".copilot", ".pi", ".opencode", ".config/opencode", ".config/claude")
 CODERS_OWN = ("plans", "projects", "todos", "tmp", "memory", "memories", "sessions", "log", "logs", "history", "cache")
-#: Of a git folder: what decides what git runs, and what it cannot be without.
+#: Entries of a git folder that control what git runs, or without which git does not work.
 VITAL = ("config", "config.worktree", "hooks", "objects", "refs", "packed-refs", "HEAD", "worktrees", "modules")
-#: Variables of an agent's environment whose values a line may use.
+#: Variables of an agent's environment whose values a command line may use.
 KNOWN = (
     *("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
     *("FLEET_HOME", "FLEET_TASK_DIR", "FLEET_ARTIFACT_DIR", "FLEET_TASK_ID", "FLEET_BRANCH"),
@@ -88,19 +87,19 @@ KNOWN = (
 
 
 class Bounds(Record):
-    """The places of one run. All paths are absolute; the longest that holds another decides whose that is."""
+    """The places of a run. All paths are absolute. The longest place that contains a path decides its owner."""
 
     workspace: str
-    places: Mapping[str, str] = MappingProxyType({})  # folder and whose it is
-    home: str = ""  # the user's
+    places: Mapping[str, str] = MappingProxyType({})  # the owner of each folder
+    home: str = ""  # the user's home
     common: str = ""  # the repository's git folder
-    admin: str = ""  # that of its own worktree
+    admin: str = ""  # the git folder of its own worktree
     branch: str = ""
-    others: tuple[str, ...] = ()  # branches that are somebody else's
+    others: tuple[str, ...] = ()  # branches that belong to others
     variables: Mapping[str, str] = MappingProxyType({})
 
     def whose(self, path: str) -> str:
-        """Whose the place is that a path lies in."""
+        """Return the owner of the place that contains a path."""
         while len(path) > 1:
             if owner := self.places.get(path):
                 return owner
@@ -108,9 +107,9 @@ class Bounds(Record):
         return ELSEWHERE
 
     def judged(self, verb: str, path: str, *, whole: bool = False, exact: bool = True) -> tuple[str, str]:
-        """How sure it is that doing this there is out of bounds, and whose the place is.
+        """Return how certain it is that an action is out of bounds, and the owner of the place.
 
-        `whole` means all below the path too; not `exact` that it is somewhere below it.
+        `whole` means that everything below the path is included. Without `exact` the place is somewhere below the path.
         """
         owner = self.whose(path)
         if verb == DELETES and whole and (above := self._above(path)):
@@ -129,7 +128,8 @@ class Bounds(Record):
         return (SURE if sure else DOUBTFUL), owner
 
     def _above(self, path: str) -> str:
-        """Whose place goes with a folder, where one lies in it that must not."""
+        """Return the owner of a protected place below a folder, which would be deleted with it. Return "" if none
+        exists."""
         inner = self.workspace + "/"
         others = [each for each in self.places.items() if each[1] not in (OWN, SYSTEM)]
         kept = [(folder, owner) for folder, owner in others if not folder.startswith(inner)]
@@ -143,7 +143,7 @@ class Bounds(Record):
         if verb == WORKS:
             return FINE
         if inner.endswith(".lock") or (inner and inner.split("/")[0] not in VITAL):
-            return DOUBTFUL if self.admin else FINE  # without a worktree of its own, the folder is its to work with
+            return DOUBTFUL if self.admin else FINE  # without a worktree of its own, the agent may use the folder
         return SURE if exact or inner else DOUBTFUL
 
     def _in_home(self, verb: str, path: str, *, exact: bool) -> str:
@@ -157,7 +157,10 @@ class Bounds(Record):
 
 
 def bounds_of(home: Home, folder: str, directory: str, workspace: Workspace | None, env: Mapping[str, str]) -> Bounds:
-    """The bounds of a run of the task with this folder, in a directory that is its worktree or was named for it."""
+    """Return the bounds of a task's run in `directory`, which is its worktree or was named for it.
+
+    `folder` is the folder of the task.
+    """
     user = env.get("HOME", "")
     repository = _repository(directory, workspace)
     places = _outer(home, user, env)
@@ -193,12 +196,12 @@ def _outer(home: Home, user: str, env: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _elsewhere(home: Home, repository: Repository) -> list[str]:
-    """The worktrees of a repository that do not lie where fleet's own do: that folder is a place already."""
+    """Return the worktrees of a repository outside of fleet's own folder, which is a place already."""
     return [path for _, path in worktrees(repository) if path and not _holds(home.worktrees, path)]
 
 
 def _taken(repository: Repository, directory: str, branch: str) -> tuple[str, ...]:
-    """Branches that are checked out by others; what a run has checked out itself since it began is its own."""
+    """Return branches that others have checked out. Branches that the run itself checked out are its own."""
     own, taken = _real(directory), branches_checked_out(repository).items()
     return tuple(name for name, path in taken if name != branch and _real(path) != own)
 
@@ -213,17 +216,17 @@ def _repository(directory: str, workspace: Workspace | None) -> Repository | Non
 
 
 def _beside(directory: str, above: list[str]) -> list[tuple[str, str]]:
-    """What lies beside a worktree is a worktree too, where its folder holds nothing else."""
+    """Return the parent of a worktree as a place of worktrees, unless the folder contains something else."""
     parent = os.path.dirname(directory)
     shared = any(_holds(parent, _real(path)) or _holds(parent, path) for path in above if path)
     return [] if shared or len(parent) < 2 else [(parent, WORKTREE)]
 
 
 def _both(places: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
-    """Each place as it is called and as it is reached: an agent may name either."""
+    """Yield each place with its given path and its real path, because an agent may use either."""
     for path, owner in places:
         yield os.path.normpath(path), owner
-        if not path.startswith("/dev/"):  # some of those lead to whatever this process has open
+        if not path.startswith("/dev/"):  # some of those point to files that this process has open
             yield _real(path), owner
 
 

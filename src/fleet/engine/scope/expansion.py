@@ -1,6 +1,6 @@
-"""The words of a command as a shell would make them, as far as that can be told without running anything.
+"""Expand the words of a command as a shell would, as far as possible without running anything.
 
-What cannot be told stands in the text as a mark; so does what may be any name.
+A mark in the text stands for an unknown part, another for a part that can be any name.
 """
 
 # ruff: noqa: PTH118, PTH119, PTH120
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleet.engine.scope.bounds import Bounds
     from fleet.engine.scope.shell import Word
 
-#: Marks in a text: a variable that nothing tells about; a value that was set but is not known; any name.
+#: Marks in a text: a variable without a known value, a value that was set but is unknown, and any name.
 UNKNOWN, VAGUE, ANY = "\0", "\1", "\2"
 _OPEN, _COMMA, _CLOSE = "\3", "\4", "\5"
 _UNQUOTED = str.maketrans({"*": ANY, "?": ANY, "[": ANY, "{": _OPEN, ",": _COMMA, "}": _CLOSE})
@@ -25,41 +25,41 @@ _PLAIN = str.maketrans({_OPEN: "{", _COMMA: ",", _CLOSE: "}"})
 _MARKS = re.compile(f"[{UNKNOWN}{VAGUE}{ANY}]")
 _BRACES = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 _DEFAULT = re.compile(r"(\w+):?[-=](.*)", re.DOTALL)
-#: Names that one word may become, and how deep commands within commands are read.
+#: Maximum number of names from one word, and maximum depth of commands within commands.
 MOST_NAMES, DEEPEST = 32, 3
 #: Longer than any path.
 LONGEST_VALUE = 4096
 
 
 class State(Record):
-    """What a shell knows at one point of a line."""
+    """The state of a shell at one point of a command line."""
 
-    cwd: str | None  # none: it cannot be told
+    cwd: str | None  # None if unknown
     before: str | None = None  # the directory before this one
     variables: dict[str, str] = {}  # noqa: RUF012 - replaced, never changed
-    links: dict[str, str] = {}  # noqa: RUF012 - links that were made, and where they lead
-    unsure: bool = False  # it may be in another directory: a branch of the line that may not be taken led there
-    made: tuple[str, ...] = ()  # repositories that were made
+    links: dict[str, str] = {}  # noqa: RUF012 - replaced, never changed; links that were created, with their targets
+    unsure: bool = False  # a branch of the line that may not run changed the directory
+    made: tuple[str, ...] = ()  # repositories that were created
 
     def with_value(self, name: str, value: str) -> State:
-        """After an assignment."""
+        """Return the state after an assignment."""
         return self.replace(variables={**self.variables, name: value[:LONGEST_VALUE]})
 
     def gone_to(self, cwd: str | None) -> State:
-        """After a change of directory."""
+        """Return the state after a change of directory."""
         return self.replace(cwd=cwd, before=self.cwd)
 
 
 class Where(NamedTuple):
-    """Where a path leads: exactly there, or somewhere below."""
+    """The target of a path: exactly this path, or a path somewhere below."""
 
     path: str
     exact: bool
-    every: bool = False  # all that lies there, by `*`
+    every: bool = False  # everything in it, by `*`
 
 
 def expand(word: Word, state: State, bounds: Bounds, depth: int = 0) -> list[str]:
-    """What a word becomes: one text, or several where it has braces."""
+    """Return the expansion of a word: one text, or several if the word has braces."""
     parts = []
     for place, piece in enumerate(word):
         if piece.kind == TEXT:
@@ -77,7 +77,7 @@ def expand(word: Word, state: State, bounds: Bounds, depth: int = 0) -> list[str
 
 
 def value_of(name: str, state: State, bounds: Bounds) -> str:
-    """The value of a variable, as far as it is known; `${NAME:-other}` too."""
+    """Return the value of a variable as far as known, also for `${NAME:-other}`."""
     if name in state.variables:
         return state.variables[name]
     if name == "PWD":
@@ -97,7 +97,7 @@ def value_of(name: str, state: State, bounds: Bounds) -> str:
 
 
 def resolve(text: str, state: State) -> Where | None:
-    """Where a path leads; none where nothing tells."""
+    """Return the target of a path. Return None if it is unknown."""
     if not text or text[0] in (UNKNOWN, VAGUE) or (not text.startswith("/") and state.cwd is None):
         return None
     path = [] if text.startswith("/") else [part for part in (state.cwd or "").split("/") if part]
@@ -131,7 +131,7 @@ def _from_home(text: str, bounds: Bounds) -> str:
 
 
 def _without_braces(text: str) -> list[str]:
-    """`a{b,c}` as two words; the rest of very many is left out."""
+    """Expand braces: `a{b,c}` becomes two words. At most MOST_NAMES words are expanded."""
     done: list[str] = []
     waiting = [text]
     while waiting and len(done) + len(waiting) <= MOST_NAMES:
@@ -145,7 +145,7 @@ def _without_braces(text: str) -> list[str]:
 
 
 def _output(text: str, state: State, bounds: Bounds, depth: int) -> str:
-    """What a command prints, of the few that only tell of paths."""
+    """Return the output of a command, for the few commands that only print paths."""
     commands = [each for each in parse(text) if isinstance(each, Simple)] if depth < DEEPEST else []
     if len(commands) != 1 or not commands[0].words:
         return VAGUE

@@ -1,4 +1,4 @@
-"""What a git command does beyond the worktree it is called in: other checkouts, shared settings, others' branches."""
+"""Effects of a git command outside of its worktree: on other checkouts, shared settings and other branches."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fleet.engine.scope.programs import Effect, arguments
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-#: Options of git itself that have a value.
+#: Options of git itself that take a value.
 _VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
-#: What changes the checkout or the branch that is checked out.
+#: Commands that change the checkout or its branch.
 CHANGING = (
     *("add", "am", "apply", "bisect", "checkout", "checkout-index", "cherry-pick", "clean", "commit", "filter-branch"),
     *("filter-repo", "init", "merge", "mv", "pull", "read-tree", "rebase", "reset", "restore", "revert", "rm", "stash"),
     *("switch", "symbolic-ref", "update-index", "update-ref"),
 )
-#: Those of them that only show, with this first.
+#: First arguments with which such a command only shows something.
 _SHOWING = {"stash": ("list", "show"), "bisect": ("log", "view"), "symbolic-ref": ()}
-#: Settings by which git runs programs or goes elsewhere.
+#: Settings with which git runs programs or uses other places.
 _RUNNING = re.compile(
     r"core\.(hookspath|fsmonitor|sshcommand|pager|editor|askpass|gitproxy|attributesfile|worktree)|alias\..*"
     r"|include(if)?\..*|credential\..*|.*\.(program|helper|command|cmd|driver|textconv|clean|smudge|process|insteadof"
@@ -32,24 +32,24 @@ _MAIN = ("main", "master", "trunk", "develop")
 
 
 class Called(NamedTuple):
-    """A git command taken apart."""
+    """The parts of a git command."""
 
     command: str
     words: list[str]
-    folders: list[str]  # what `-C` says, one after the other
+    folders: list[str]  # the values of `-C` in order
     git_dir: str
     work_tree: str
 
 
 class Told(NamedTuple):
-    """Something that a git command does, in words, and how sure it is out of bounds."""
+    """An effect of a git command in words, and how certain it is out of bounds."""
 
     sure: str
     words: str
 
 
 def called(words: list[str], env: dict[str, str]) -> Called:
-    """The parts of a git command; git listens to its environment too."""
+    """Return the parts of a git command. Variables of its environment count too."""
     folders, git_dir, work_tree = [], env.get("GIT_DIR", ""), env.get("GIT_WORK_TREE", "")
     rest = list(words)
     while rest and rest[0].startswith("-"):
@@ -64,7 +64,7 @@ def called(words: list[str], env: dict[str, str]) -> Called:
 
 
 def changes_checkout(call: Called) -> bool:
-    """Whether it changes the checkout it is called in, or the branch that is checked out there."""
+    """Return True if a command changes its checkout or the branch checked out there."""
     if call.command not in CHANGING:
         return False
     showing = _SHOWING.get(call.command)
@@ -74,7 +74,7 @@ def changes_checkout(call: Called) -> bool:
 
 
 def effects(call: Called) -> list[Effect]:
-    """The files that it writes or deletes by name, outside of any checkout too."""
+    """Return the files that a command writes or deletes by name, including files outside of any checkout."""
     told = arguments(call.words, ("-b", "-B", "-o", "--output", "--output-directory", "-j", "--depth", "--branch"))
     operands = told.operands
     if call.command in ("clone", "init") and len(operands) > (call.command == "clone"):
@@ -91,7 +91,7 @@ def effects(call: Called) -> list[Effect]:
 
 
 def shared(call: Called, branch: str, others: Collection[str], *, own_repository: bool) -> list[Told]:
-    """What it does to what all checkouts of a repository share, or to what lies elsewhere."""
+    """Return the effects of a command on parts that all checkouts of a repository share, or on other places."""
     reader = _SHARED.get(call.command)
     return reader(call, branch, others, own_repository) if reader else []
 
@@ -151,7 +151,7 @@ def _push(call: Called, branch: str, others: Collection[str], own: bool) -> list
 
 
 def _worktree(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
-    """Git takes the last part of a worktree's path for its name too."""
+    """Git also accepts the last part of a worktree's path as its name."""
     verb, *names = [*arguments(call.words).operands, ""]
     return [Told(SURE, f"removes the worktree {name}") for name in names if verb == "remove" and name in others]
 

@@ -1,4 +1,5 @@
-"""A command line followed from its start: where each command works, what it does, and what of that is out of bounds."""
+"""Follow a command line from its start: the directory and effects of each command, and which effects are out of
+bounds."""
 
 # ruff: noqa: PTH119
 from __future__ import annotations
@@ -20,27 +21,27 @@ if TYPE_CHECKING:
     from fleet.engine.scope.bounds import Bounds
     from fleet.engine.scope.shell import Redirect, Word
 
-#: Commands of one line that are looked at, and sentences about it.
+#: Maximum number of commands of a line to examine, and of sentences about the line.
 MOST_COMMANDS, MOST_TOLD = 1000, 10
 SHELLS = ("sh", "bash", "zsh", "dash", "ksh", "ash", "su")
 _OPENING = ("if", "while", "until", "for", "select", "case")
 _BETWEEN = ("then", "do", "else", "elif", "!", "{", "}", "time", "coproc", "fi", "done", "esac", "function")
 _CLOSING = ("fi", "done", "esac")
 _SETTING = ("export", "local", "declare", "typeset", "readonly")
-#: What lets the names pass that another command prints.
+#: Commands that pass on names that another command prints.
 _FILTERS = ("grep", "egrep", "sort", "uniq", "head", "tail", "tr", "cut", "sed", "awk", "cat", "tac")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 
 
 class Told(NamedTuple):
-    """Something out of bounds: how sure that is, and the sentence about it."""
+    """An action out of bounds, with a sentence about it and how certain it is."""
 
     sure: str
     words: str
 
 
 class Line:
-    """Follows one line. `told` is what was found, `state` where a shell would be after it."""
+    """Follows a line. `told` holds the findings, `state` the shell's state after the line."""
 
     def __init__(self, bounds: Bounds, state: State, depth: int = 0) -> None:
         self.told: list[Told] = []
@@ -48,8 +49,8 @@ class Line:
         self._bounds = bounds
         self._depth = depth
         self._piped: list[str] = []  # paths that the command before a `|` prints
-        self._text = ""  # or what it prints
-        self._outer: list[State] = []  # what a bracket or a branch of the line began with
+        self._text = ""  # the text that the command prints
+        self._outer: list[State] = []  # the states at the start of open brackets and branches
         self._env: dict[str, str] = {}
         self._raw = ""
 
@@ -82,13 +83,13 @@ class Line:
         self._run(told, command)
 
     def _words(self, word: Word) -> list[str]:
-        """What a word becomes; the value of a variable that is not in quotes may be several."""
+        """Return the expansion of a word. An unquoted variable may become several words."""
         made = expand(word, self.state, self._bounds)
         bare = len(word) == 1 and word[0].kind == VARIABLE and not word[0].quoted
         return made[0].split() if bare and made else made
 
     def _past_keywords(self, words: list[Word]) -> list[Word]:
-        """The words of a command behind `then`, `do` and the like."""
+        """Return the words of a command after `then`, `do` and similar keywords."""
         while words and (word := _literal(words[0])) in (*_OPENING, *_BETWEEN):
             words = words[1:]
             if word in _OPENING:
@@ -114,7 +115,7 @@ class Line:
         return []
 
     def _assigned(self, words: list[Word], before: str) -> tuple[list[Word], dict[str, str]]:
-        """The command behind its assignments, and those; without a command they hold from here on."""
+        """Return the command after its assignments, and the assignments. Without a command they persist."""
         found = {}
         if words and _literal(words[0]) in _SETTING:
             words = [word for word in words[1:] if not _raw(word).startswith("-")]
@@ -161,7 +162,7 @@ class Line:
         self._text = fed(program, rest, document, self._text)
 
     def _shell(self, words: list[str], document: str, command: Simple) -> None:
-        """A shell that is given a line: as an argument, in a here-document, or by what the command before prints."""
+        """Follow the input of a shell: an argument, a here-document, or the output of the previous command."""
         at = next((n for n, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), None)
         if at is not None:
             self._nested(words[at + 1] if at + 1 < len(words) else "")
@@ -243,7 +244,7 @@ class Line:
             self.state = self.state.replace(made=(*self.state.made, made.path)[-50:] if made else self.state.made)
 
     def _target(self, call: git_line.Called, state: State) -> str | None:
-        """The checkout that a git command is about."""
+        """Return the checkout that a git command works on."""
         if call.work_tree and (found := resolve(call.work_tree, state)):
             return found.path
         if not call.git_dir:
@@ -252,14 +253,14 @@ class Line:
         return found.path if found else None
 
     def _is_made(self, path: str) -> bool:
-        """Whether a repository is one that the agent made, or lies where nobody's work does."""
+        """Return True if the agent created a repository, or the repository is outside of all protected places."""
         bounds = self._bounds
         ours = (path + "/").startswith(bounds.workspace + "/") or bounds.whose(path) in (CHECKOUT, GIT)
         ours = ours or (not bounds.admin and path == bounds.common) or (bool(bounds.admin) and path == bounds.admin)
         return not ours or any((path + "/").startswith(made + "/") for made in self.state.made)
 
     def _links(self, program: str, words: list[str]) -> None:
-        """Links that a line makes: what is written through them is written elsewhere."""
+        """Note links that a command creates: a write through a link goes to its target."""
         operands = [word for word in words if not word.startswith("-")]
         if program == "ln" and len(operands) == 2:
             target, link = resolve(operands[0], self.state), resolve(operands[1], self.state)
@@ -275,7 +276,7 @@ class Line:
         self._say(sure, words, raw)
 
     def _judged(self, effect: Effect, state: State | None = None) -> tuple[str, str]:
-        """How sure an effect is out of bounds, and what it is in words."""
+        """Return how certain it is that an effect is out of bounds, and the effect in words."""
         state = state or self.state
         found = resolve(effect.path, state)
         if found is None:
@@ -304,7 +305,7 @@ _HANDLERS = {
 
 
 def _strings(command: Simple) -> list[Word]:
-    """The texts that a command reads in place of a file: `<<< text`."""
+    """Return the texts that a command reads from `<<< text`."""
     return [each.target for each in command.redirects if each.operator == "<<<"]
 
 
@@ -313,6 +314,6 @@ def _literal(word: Word) -> str:
 
 
 def _raw(word: Word) -> str:
-    """A word about as it was written."""
+    """Return a word approximately as written."""
     marks = {VARIABLE: "$", OUTPUT: "$("}
     return "".join(marks.get(each.kind, "") + each.text + (")" if each.kind == OUTPUT else "") for each in word)

@@ -1,4 +1,4 @@
-"""The lookout: reads what an agent's tools are asked to do, and says what of it is outside of its bounds."""
+"""The lookout: read the calls of an agent's tools, and report which actions are out of the agent's bounds."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from fleet.core.event import Event
     from fleet.engine.scope.bounds import Bounds
 
-#: Calls whose result is waited for.
+#: Maximum number of calls that wait for a result.
 MOST_OPEN = 100
-#: How much of command lines is read at one look: others wait meanwhile.
+#: Maximum length of command lines read in one look, because other work waits meanwhile.
 MOST_READ = 4 * LONGEST
 UNREAD = "its tools were asked to do more at once than fleet reads"
-#: How a coder, its sandbox or the system says that something was not done.
+#: Texts with which a coder, its sandbox or the system reports that a call was refused.
 _REFUSED = re.compile(
     r"permission|denied|not allowed|not permitted|blocked|declined|rejected|refused|approv|sandbox|read-only"
     r"|doesn't want",
     re.IGNORECASE,
 )
-#: How much of a result is looked at for that.
+#: How much of a result is searched for such a text.
 HEAD = 1000
-#: A command that ended badly may have done what it was to do before.
+#: A command that ran and failed may still have had its effect.
 _RAN = re.compile(r"\s*(?:exit code|process exited)", re.IGNORECASE)
 
 
 class Seen(NamedTuple):
-    """What was seen: what is surely out of bounds, what may be, and what was said before and was not allowed."""
+    """The findings: surely out of bounds, possibly out of bounds, and earlier findings whose call was refused."""
 
     strayed: list[str]
     doubts: list[str]
@@ -45,19 +45,19 @@ class Seen(NamedTuple):
 
 
 class Lookout:
-    """Looks at one run. What it says follows from the events alone; no file is read and nothing is run."""
+    """Observes one run. Its findings follow from the events alone: it reads no file and runs nothing."""
 
     def __init__(self, bounds: Bounds, clean: Callable[[str], str] = str, directory: str = "") -> None:
         self._bounds = bounds
         self._clean = clean
         self._state = State(cwd=bounds.workspace)
-        #: Where its shell is, of those that stay where a line went.
+        #: The shell's directory, for coders whose shell keeps it between lines.
         self.directory = directory or bounds.workspace
         self._open: dict[str, list[str]] = {}
         self._room = MOST_READ
 
     def look(self, events: Iterable[Event]) -> Seen:
-        """What these events show, each sentence once."""
+        """Return the findings in these events, each sentence once."""
         strayed: dict[str, None] = {}
         doubts: dict[str, None] = {}
         undone: dict[str, None] = {}
@@ -89,7 +89,7 @@ class Lookout:
         for line in call.lines:
             self._room -= min(len(line), LONGEST)
             found += self._of_line(line, call.directory) if self._room >= 0 else [Told(DOUBTFUL, UNREAD)]
-        if event.tool.startswith("mcp__"):  # of another program's tool nobody knows on which machine it works
+        if event.tool.startswith("mcp__"):  # the tool of another program may work on another machine
             found = [each._replace(sure=DOUBTFUL) for each in found]
         return [Told(each.sure, self._clean(each.words)) for each in dict.fromkeys(found[:MOST_TOLD])]
 
@@ -104,20 +104,21 @@ class Lookout:
         return found
 
     def _of_line(self, line: str, directory: str) -> list[Told]:
-        """What a line does. Some shells stay where the line before went: the better of both readings counts."""
+        """Return the findings in a line. Some shells keep the previous line's directory: the milder of both readings
+        counts."""
         named = resolve(directory, self._state) if directory else None
         starts = [named.path] if named else list(dict.fromkeys((self._bounds.workspace, self.directory)))
         began = self._state
         read = [_followed(line, self._bounds, began.replace(cwd=start)) for start in starts]
         best = min(read, key=lambda each: len(each.told))
-        # Those that did change the directory tell where it is now; links and repositories stay too.
+        # The shells that keep it show the current directory. Links and repositories are kept too.
         self._state = self._state.replace(links=best.state.links, made=best.state.made)
         last = read[-1].state.cwd
         kept = not named and last is not None and self._bounds.whose(last) == OWN
         self.directory = last if kept and last else self._bounds.workspace
         if not best.told:
             return []
-        # Without its secrets, before a sentence cuts one in two.
+        # Redact secrets before a sentence cuts one in two.
         start = starts[read.index(best)]
         return _followed(self._clean(line[:LONGEST]), self._bounds, began.replace(cwd=start)).told
 

@@ -1,7 +1,7 @@
-"""What the lookout saw, kept with the run: what is sure among its notes, what is doubtful among its flags.
+"""Keep the lookout's findings with the run: certain findings among its notes, doubtful ones among its flags.
 
-strayed   sentences for what its tools surely did outside of its bounds
-shell     the directory its shell stayed in, where that is not the workspace
+strayed   sentences about certain actions of its tools out of its bounds
+shell     the directory of its shell, if that is not the workspace
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.engine.scope.lookout import Seen
 
-#: Sentences that are kept; half of the flags stay free for what else there is to say.
+#: Maximum number of sentences kept. Half of the flags remain free for other remarks.
 MOST_STRAYED, MOST_FLAGS = 20, 10
 
 
 def noted(run: Run, seen: Seen, directory: str) -> Run:
-    """The run with what was seen of it; what was kept before stays, but for what turned out not to be done."""
+    """Return the run with its findings added. Earlier findings stay, except for refused calls."""
     notes = run.notes
     before = [each for each in strayed_in(run) if each not in seen.undone]
     strayed = list(dict.fromkeys([*before, *seen.strayed]))[:MOST_STRAYED]
@@ -34,6 +34,6 @@ def noted(run: Run, seen: Seen, directory: str) -> Run:
 
 
 def strayed_in(run: Run) -> list[str]:
-    """The sentences that a run keeps about what it did outside of its bounds."""
+    """Return the sentences that a run keeps about its actions out of bounds."""
     kept = run.notes.get("strayed")
     return [str(each) for each in kept] if isinstance(kept, list) else []

@@ -1,4 +1,4 @@
-"""The files that a patch in the form of coders touches."""
+"""The files that a patch in the coders' format changes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 
 from fleet.engine.scope.bounds import DELETES, WRITES
 
-#: Longer patches are not read to their end.
+#: Longer patches are read only up to this length.
 LONGEST = 1024 * 1024
 _FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.{1,4096})$|^\*\*\* Move to: (.{1,4096})$", re.MULTILINE)
 
 
 def patched(text: str) -> list[tuple[str, str]]:
-    """What a patch does to which file."""
+    """Return the action of a patch on each file."""
     found = []
     for match in _FILE.finditer(text, 0, LONGEST):
         path = (match[2] or match[3]).strip()

@@ -1,4 +1,4 @@
-"""Changed files against the globs of what a task may change."""
+"""Compare changed files with the globs of files that a task may change."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fleet.engine.scope.words import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: More sentences than this help nobody.
+#: Maximum number of sentences. More would not help.
 MOST = 10
 
 
 def strays(changed: Iterable[str], *, allow: Sequence[str], protect: Sequence[str]) -> tuple[str, ...]:
-    """A sentence for each changed file that is protected, or not among what may be changed; none allowed means any."""
+    """Return a sentence for each changed file that is protected or not allowed. An empty `allow` allows all files."""
     found = [said for path in changed if (said := _about(path, allow, protect))]
     more = len(found) - MOST
     return (*found[:MOST], f"and {more} more of its changes are out of bounds") if more > 0 else tuple(found)

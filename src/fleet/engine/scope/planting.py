@@ -1,8 +1,8 @@
-"""What an agent could plant in a repository's git folder: refs that are not its own, and files that others obey.
+"""Changes that an agent could plant in a repository's git folder: foreign refs, and files that git obeys.
 
-Read before and after a run. Who changed a thing cannot be told in general, so most of it is a remark. Left out is what
-ordinary work leaves: commits in any checkout, new branches, fetches, stashes, submodules that are set up.
-One thing no ordinary work leaves: the branch of the main checkout moved, and the checkout not. That is put back.
+The folder is read before and after a run. The author of a change is usually unknown, so most findings are remarks. The
+results of ordinary work are left out: commits in any checkout, new branches, fetches, stashes, new submodules. One
+change is never ordinary work: the branch of the main checkout moved without the checkout. That change is undone.
 """
 
 # ruff: noqa: PTH112, PTH118, PTH208
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.workspaces.view import View
 
-#: Refs that are named, the branches first, and other things that are looked at.
+#: Maximum number of refs to record, branches first, and limits for other entries.
 MOST_REFS, MOST_FOLDERS, MOST_ENTRIES, MOST_BYTES, MOST_INDEX = 300, 200, 2_000, 1 << 20, 1 << 30
-#: As much of an object's name as tells it from others.
+#: Length of an abbreviated object name.
 SHORT = 16
 KINDS = ("refs/heads/", "refs/replace/", "refs/tags/", "refs/remotes/")
-#: Beside the settings and hooks, which `trust` knows: what changes which files and commits git sees.
+#: Files besides settings and hooks, which `trust` handles, that change which files and commits git sees.
 FILES = ("info/exclude", "info/grafts", "objects/info/alternates", "commondir", "gitdir")
 #: Keys of a submodule's settings that git writes itself and that run nothing.
 _PLAIN = re.compile(
@@ -47,21 +47,24 @@ _PLAIN = re.compile(
     re.IGNORECASE,
 )
 _HEADER = re.compile(rb"\s*\[[^\]]*\]\s*")
-#: How git's own commands begin the words in a log of a remote's branch.
+#: First words of git's own commands in a log of a remote's branch.
 _FETCHED = ("fetch", "pull", "clone", "push", "update by push", "remote")
-#: The end of a log that is read.
+#: How much of the end of a log is read.
 LOG_BYTES = 8192
 KEPT = "refs/fleet/planted"
-#: How git's logs name fleet.
+#: fleet's identity in git's logs.
 FLEET = "<fleet@localhost>"
-#: A longer mark is nobody's.
+#: Longer marks are not from fleet.
 MOST_MARK = 1 << 22
-#: How a mark begins. One without it was made by an older fleet, in base 85, which takes Python ten times as long.
+#: Prefix of a mark. A mark without it is from an older fleet and in base 85, which takes Python ten times as long.
 PACKED = "64:"
 
 
 def mark(view: View) -> str:
-    """What tells later what was planted, packed: it is written with each look at a run. Raises FleetError, OSError."""
+    """Return a packed mark of the folder's state for a later comparison. Raises FleetError, OSError.
+
+    The mark is packed because it is written with each look at a run.
+    """
     told = encode({"refs": _refs(view), "inside": dict(_inside(view))})
     return PACKED + b64encode(zlib.compress(told.encode("utf-8", "surrogatepass"))).decode()
 
@@ -78,7 +81,8 @@ def _unpacked(mark: object) -> dict[str, Any]:
 
 
 def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> list[str]:
-    """What was planted between two marks, in sentences; `branch` is the run's own. Raises FleetError, OSError."""
+    """Return sentences about planted changes between two marks. `branch` is the run's own. Raises FleetError,
+    OSError."""
     old, new = map(_unpacked, marks)
     if "refs" not in old or "refs" not in new:
         return []
@@ -96,7 +100,7 @@ def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> 
 
 
 class _Judge:
-    """Tells moves of refs that ordinary work makes from others."""
+    """Distinguishes ordinary moves of refs from others."""
 
     def __init__(self, home: Home, view: View, branch: str, moved: Sequence[str]) -> None:
         self._home, self._view, self._own = home, view, f"refs/heads/{branch}"
@@ -105,21 +109,21 @@ class _Judge:
 
     @functools.cached_property
     def _tips(self) -> dict[str, str]:
-        """The commit of each branch that moved, all found by one process."""
+        """The commit of each moved branch, all found by one process."""
         branches = [name for name in self._moved if name.startswith("refs/heads/")]
         tips = self._view.resolve_each(branches)
         return {name: tip for name, tip in zip(branches, tips, strict=True) if tip}
 
     @functools.cached_property
     def _logs(self) -> dict[str, list[str]]:
-        """The log of HEAD in each checkout, by the branch that is checked out."""
+        """The logs of HEAD in all checkouts, by the branch that is checked out."""
         found: dict[str, list[str]] = {}
         for admin in self._admins():
             found.setdefault(head_of(admin)[0] or "", []).append(os.path.join(admin, "logs", "HEAD"))
         return found
 
     def moved(self, name: str, old: str, new: str) -> list[str]:
-        """What there is to say of a ref that is not where it was; nothing if its move is an ordinary one."""
+        """Return sentences about a changed ref. Return an empty list if its move is ordinary."""
         if name.endswith("/HEAD") and name.startswith("refs/remotes/"):
             return []
         if new.startswith("->"):
@@ -142,7 +146,7 @@ class _Judge:
             return True
         repository = self._view.repository
         if any(entry.new == tip for entry in entries(self._home, repository, branch)):
-            return True  # fleet is about to note it
+            return True  # fleet is about to record it
         since = [self._whole(old), *(_last(path)[0] for path in logs)]
         if any(commit and moved_by_fleet(self._home, repository, commit, tip) for commit in since):
             return True
@@ -151,7 +155,7 @@ class _Judge:
         return not main and commit == tip and bool(said) and (not logs or FLEET in who)
 
     def _is_logged(self, name: str, tip: str) -> bool:
-        """Return True if git's logs tell how a branch came to a commit: fleet took it there, or its checkout did."""
+        """Return True if git's logs show how a branch came to a commit: through fleet or through its checkout."""
         branch = name.removeprefix("refs/heads/")
         if not tip:
             return False
@@ -169,9 +173,10 @@ class _Judge:
         return not new or (commit.startswith(new) and said.startswith(_FETCHED))
 
     def _restored(self, name: str, old: str, new: str) -> str:
-        """Put the branch of the main checkout back to where the checkout is; what was done, in words.
+        """Move the branch of the main checkout back to the checkout's commit. Return a description of it, or "".
 
-        Only if the checkout's log and its index agree on a commit: whatever a person did shows in one of them.
+        This happens only if the checkout's log and its index agree on a commit. A user's own move appears in one of
+        them.
         """
         repository, branch = self._view.repository, name.removeprefix("refs/heads/")
         if repository.top == repository.common or head_of(repository.common)[0] != branch:
@@ -190,14 +195,14 @@ class _Judge:
                     kept = f"{KEPT}/{branch}/{planted[:SHORT]}"
                     self._view.git("update-ref", kept, planted)
                 self._view.git("update-ref", "-m", "fleet: put back", name, known, planted or "0" * len(known))
-            except FleetError:  # somebody moved it just now, or it is no commit
+            except FleetError:  # the branch moved just now, or the commit does not exist
                 return ""
         where = f"; {planted[:10]} is kept at {shown(kept)}" if planted else ""
         how = "moved" if planted else "deleted"
         return f"{shown(name)} was {how} without the main checkout while it ran, and is back at {known[:10]}{where}"
 
     def _is_staged(self, commit: str) -> bool:
-        """Whether the index of the main checkout holds this commit, and nothing else."""
+        """Return True if the index of the main checkout equals this commit."""
         with tempfile.TemporaryDirectory(prefix="planting-", dir=self._view.path) as folder:
             index = os.path.join(folder, "index")
             with open(index, "wb") as file:  # noqa: PTH123
@@ -206,7 +211,7 @@ class _Judge:
             return not self._view.git(*words, index=index)
 
     def _is_between(self, old: str, known: str) -> bool:
-        """Whether the checkout's own log leads from one commit to another."""
+        """Return True if the checkout's own log leads from one commit to another."""
         text = read_plain(os.path.join(self._common, "logs", "HEAD"), MOST_BYTES)
         return any(old.encode() in line[: 2 * len(known) + 1] for line in text.splitlines())
 
@@ -214,7 +219,7 @@ class _Judge:
         return self._view.commit_of(short) or short
 
     def _is_held(self, name: str) -> bool:
-        """Whether a branch that is not an agent's, or a ref of fleet's own, has a commit."""
+        """Return True if a commit is in a ref of fleet or in a branch that is not the run's own."""
         form = ("for-each-ref", "--contains", name, "--format=%(refname)", "refs/heads", "refs/remotes", "refs/fleet")
         try:
             holders = self._view.text(*form).splitlines()
@@ -237,14 +242,14 @@ def _refs(view: View) -> dict[str, str]:
 
 
 def _inside(view: View) -> Iterator[tuple[str, str]]:
-    """Yield the name of each file that others obey, and a hash of its text."""
+    """Yield the name of each file that git obeys, and a hash of its text."""
     common, home = view.repository.common, os.fsencode(os.path.realpath(view.home))
     for name in FILES:
         yield name, _hash(_read(os.path.join(common, name)))
     repository = _Folder(common)
     for admin in repository.below("worktrees"):
         for name in ("gitdir", "commondir"):
-            # A home that moves takes its worktrees along.
+            # The worktrees move with their home.
             text = _read(os.path.join(admin, name)).removeprefix(home)
             yield f"worktrees/{os.path.basename(admin)}/{name}", _hash(text)  # noqa: PTH119
     for folder in repository.modules():
@@ -257,13 +262,13 @@ def _inside(view: View) -> Iterator[tuple[str, str]]:
 
 
 class _Folder:
-    """What lies in a git folder, up to a bound; no link is followed."""
+    """The content of a git folder, up to a limit. Links are not followed."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def below(self, name: str) -> list[str]:
-        """The folders in a folder."""
+        """Return the folders in a folder."""
         folder = os.path.join(self._path, name)
         if not os.path.isdir(folder) or os.path.islink(folder):  # noqa: PTH114
             return []
@@ -271,7 +276,7 @@ class _Folder:
             return sorted(each.path for each in entries if each.is_dir(follow_symlinks=False))[:MOST_FOLDERS]
 
     def files(self, name: str) -> list[str]:
-        """The files in a folder that are no samples, each with its size and times."""
+        """Return the files in a folder, except samples, each with its mode, size and time."""
         folder = os.path.join(self._path, name)
         if not os.path.isdir(folder):
             return []
@@ -280,7 +285,7 @@ class _Folder:
         return [f"{each} {stat.st_mode:o} {stat.st_size} {stat.st_mtime_ns}" for each, stat in seen]
 
     def modules(self) -> list[str]:
-        """The git folders of submodules, those of submodules in them too."""
+        """Return the git folders of submodules, including nested submodules."""
         waiting, looked = [os.path.join(self._path, "modules")], 0
         found: list[str] = []
         while waiting and looked < MOST_ENTRIES and len(found) < MOST_FOLDERS:
@@ -295,7 +300,8 @@ class _Folder:
 
 
 def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The files that differ. Worktrees come and go; and a submodule that is set up brings nothing that runs."""
+    """Return the files that differ. New or removed worktrees are left out, and so are new submodules with plain
+    settings."""
     before, after = _part(old, "inside"), _part(new, "inside")
     names = {*before, *after}
     empty = _hash(b"")
@@ -314,7 +320,7 @@ def _read(path: str) -> bytes:
     if len(data) <= MOST_BYTES:
         return data
     seen = os.lstat(path)
-    return f"{seen.st_size} {seen.st_mtime_ns}".encode()  # too long for what it should be
+    return f"{seen.st_size} {seen.st_mtime_ns}".encode()  # too long for such a file
 
 
 def _hash(data: bytes) -> str:
@@ -322,7 +328,7 @@ def _hash(data: bytes) -> str:
 
 
 def _last(path: str) -> tuple[str, str, str]:
-    """The last commit in a ref's log, the words about how it came there, and who moved it."""
+    """Return the last commit in a ref's log, the reason of its move, and its author."""
     lines = read_plain(path, LOG_BYTES).splitlines()
     told, _, said = (lines[-1] if lines else b"").decode("utf-8", "replace").partition("\t")
     parts = told.split(" ", 2)

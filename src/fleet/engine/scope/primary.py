@@ -1,6 +1,6 @@
-"""The user's own checkout before and after a run: what became different in it while an agent worked elsewhere.
+"""The user's own checkout before and after a run: differences that appeared while an agent worked elsewhere.
 
-Nobody can tell who changed it: the user works there. So what is found is worth a remark and proves nothing.
+Nothing shows who made them, because the user works there too. So the findings are remarks and prove nothing.
 """
 
 # ruff: noqa: PTH118, PTH208
@@ -31,26 +31,27 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.workspaces.view import View
 
-#: Files of a dirty checkout that a mark names; the others are in one sum.
+#: Maximum number of files of a dirty checkout that a mark names. One sum covers the others.
 MOST_FILES = 300
-#: Hooks that are looked at, and how much of a settings file is.
+#: Maximum number of hooks to examine, and maximum length of a settings file.
 MOST_HOOKS, MOST_CONFIG = 200, 1 << 20
-#: What `git push -u` and `git branch` note about a branch: it runs nothing.
+#: Notes of `git push -u` and `git branch` about a branch, which run nothing.
 _BRANCH = re.compile(rb'\s*\[branch "[^"\\]*"\]\s*')
 _OF_BRANCH = re.compile(rb'\s*(?:remote|merge|rebase|pushRemote|vscode-merge-base)\s*=[^"\\]*', re.IGNORECASE)
 
 
 _marks: Shared[str] = Shared()
-#: Of each repository the index and commit that were compared last, and in which files they differ.
+#: For each repository the index and commit of the last comparison, and the files that differed.
 MOST_COMPARED = 16
 _compared: dict[str, tuple[tuple[str, str] | None, list[tuple[bytes, str]]]] = {}
 
 
 def mark(view: View) -> str:
-    """What tells later whether the main checkout, its settings or its hooks changed; empty where nothing can be told.
+    """Return a mark of the main checkout, its settings and its hooks for a later comparison. Return "" if they are
+    unreadable.
 
-    Read through fleet's view with a copy of the index: nothing that lies in the repository is obeyed or written.
-    Agents that begin or end together share one look.
+    The checkout is read through fleet's view with a copy of the index. Nothing in the repository is obeyed or written.
+    Agents that begin or end together share a look.
     """
     return _marks.look(view.repository.common, lambda: _mark(view))
 
@@ -65,7 +66,7 @@ def _mark(view: View) -> str:
 
 
 def since(home: Home, view: View, before: str, branch: str) -> list[str]:
-    """What became different since a mark was made, in sentences; what fleet itself merged does not count.
+    """Return sentences about differences since a mark was made. Merges by fleet do not count.
 
     `branch` is the run's own.
     """
@@ -85,7 +86,7 @@ def since(home: Home, view: View, before: str, branch: str) -> list[str]:
 
 
 def strays(before: str, now: str) -> list[str]:
-    """What differs between two marks, in sentences; nothing where one of them is missing."""
+    """Return sentences about differences between two marks. Return an empty list if a mark is missing."""
     old, new = _read(before), _read(now)
     if not old or not new:
         return []
@@ -104,7 +105,7 @@ def strays(before: str, now: str) -> list[str]:
 
 
 def changed(before: str, now: str) -> list[str]:
-    """The files of the main checkout that differ between two marks, as far as the marks name them."""
+    """Return the files of the main checkout that differ between two marks, as far as the marks name them."""
     old, new = _read(before), _read(now)
     return _different(old.get("files"), new.get("files")) if old and new else []
 
@@ -112,7 +113,7 @@ def changed(before: str, now: str) -> list[str]:
 def _checkout(view: View) -> dict[str, Any]:
     repository = view.repository
     if repository.top == repository.common:
-        return {"head": ["", ""], "files": {}}  # bare: there is none
+        return {"head": ["", ""], "files": {}}  # a bare repository has no checkout
     view.make()
     branch, commit = head_of(repository.common)
     at = view.tip_of(branch) if branch else view.commit_of(commit) if commit else None
@@ -129,23 +130,25 @@ def _checkout(view: View) -> dict[str, Any]:
 
 
 def _copy(index: str, copy: str) -> None:
-    """A copy of the user's index with its times, by which git knows what it need not read; none of what is no file."""
+    """Copy the user's index with its times, which tell git what it need not read. Skip an index that is not a plain
+    file."""
     if os.path.lexists(index) and stat.S_ISREG(os.lstat(index).st_mode):
         shutil.copy2(index, copy, follow_symlinks=False)
 
 
 def _worked_on(view: View, index: str) -> Iterator[tuple[bytes, str]]:
-    """The files that differ from the index, each with what tells one state of it from another."""
+    """Yield the files that differ from the index, each with a text that identifies its state."""
     top = view.repository.top
     there = Directories(top)
     for _, path in listed(view.git(*LIST, tree=top, index=index)):
-        if not path.endswith(b"/"):  # else a repository inside: its own affair
+        if not path.endswith(b"/"):  # a nested repository is skipped
             seen = there.lstat(path)
             yield path, _state(seen) if seen else "gone"
 
 
 def _staged(view: View, index: str, commit: str | None) -> list[tuple[bytes, str]]:
-    """Return the files in which an index differs from a commit. The same index is not compared with it again."""
+    """Return the files in which an index differs from a commit. Reuse the last result for an unchanged index and
+    commit."""
     if commit is None:
         return []
     key = _digest(index), commit
@@ -173,7 +176,7 @@ def _state(seen: os.stat_result) -> str:
 
 
 def _config(common: str) -> str:
-    """The repository's settings but for what git itself notes about branches."""
+    """Return a hash of the repository's settings, without git's own notes about branches."""
     kept, in_branch = [], False
     for line in read_plain(os.path.join(common, "config"), MOST_CONFIG).split(b"\n"):
         if line.lstrip().startswith(b"["):
@@ -185,7 +188,7 @@ def _config(common: str) -> str:
 
 
 def _hooks(common: str) -> dict[str, str]:
-    """Each hook that git would run, with its size and time; the samples are none."""
+    """Return each hook that git would run, with its size and time. Samples are skipped."""
     folder, found = os.path.join(common, "hooks"), {}
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []  # noqa: PTH112
     for name in [each for each in names if not each.endswith(".sample")][:MOST_HOOKS]:
