@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from contract.store_builders import a_workspace
 from fleet.core.task import Status
 from live_runs import Records, records
 from program import Program
+from repositories import commit, make_repository, run_git
 from situations import SAID, SITUATIONS, Scene, blocked, closed
 
 __all__ = ["records"]
@@ -168,3 +170,17 @@ def test_a_list_leaves_out_columns_and_cuts_no_name_and_no_result(width: int, re
     assert "Title" in heads and "Cost" in heads
     everything = records.fleet.ok(*words, "--wide", COLUMNS=str(width)).splitlines()[0].split()
     assert {"Title", "Cost", "CPU", "Memory", "Batch"} <= {*everything}
+
+
+def test_what_was_merged_with_git_is_not_ready_to_merge(records: Records, scene: Scene) -> None:
+    scene.serve()
+    repo = make_repository(records.fleet.user / "repo")
+    for branch in ("merged", "waits"):
+        run_git(repo, "checkout", "--quiet", "-b", branch, "main")
+        commit(repo, f"{branch}.txt", "work")
+        key = scene.end(branch, closed("verified"), {"repo": str(repo)})
+        place = {"repo": str(repo), "common": str(repo / ".git"), "base_commit": "a" * 40}
+        scene.store.workspaces.lease(a_workspace(key, branch=branch, **place))
+    run_git(repo, "checkout", "--quiet", "main")
+    run_git(repo, "merge", "--quiet", "--no-edit", "merged")
+    assert [each["name"] for each in told(records)["needs_you"]] == ["waits"]

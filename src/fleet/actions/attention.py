@@ -5,23 +5,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control import why_stopped
+from fleet.actions.elsewhere import here
 from fleet.actions.hosts import is_served
 from fleet.actions.listing import Row, rows_of
 from fleet.actions.outlook import passed_over
 from fleet.actions.strays import fact, strays
 from fleet.core.accounts import account_slots, is_parked, is_slowed
 from fleet.core.clock import EPOCH
+from fleet.core.errors import FleetError
 from fleet.core.filter import READY, Filter
 from fleet.core.task import FANOUT, MERGE, PICK, Status
 from fleet.core.task_status import QUESTION, ResultWord, TaskPhase, is_asked
 from fleet.engine.hosting import owner_of, settings_here
 from fleet.engine.single import holder
 from fleet.launchers.lock import is_locked
+from fleet.workspaces.admin import head_of
+from fleet.workspaces.repository import Repository
+from fleet.workspaces.view import BRANCHES, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,6 +97,7 @@ class Picture(NamedTuple):
     login: Sequence[Account] = ()  # that somebody has to log in to
     parked: Sequence[Account] = ()  # for which tasks wait
     open_batches: frozenset[str] = frozenset()  # of fan-outs, some of whose tasks have not ended
+    landed: frozenset[str] = frozenset()  # the tasks whose branches somebody merged with git
     strays: Mapping[str, str] = {}
 
 
@@ -119,8 +126,9 @@ def look(fleet: Fleet, *, since: datetime | None = None) -> Picture:
         unserved = _unserved(fleet, rows, served=served)
         fanned = {row.task.batch for row in rows.values() if row.task.origin == FANOUT and _is_mergeable(row)}
         going = frozenset(batch for batch in fanned if store.tasks.count(UNFINISHED.replace(batch=batch))[""])
+    landed = _landed(fleet, [row for row in rows.values() if _is_mergeable(row)])
     unlisted = {each.task_id: fact(each) for each in strays(fleet)} if note is None else {}
-    return Picture(now, rows, questions, recent, unserved, login, parked, going, unlisted)
+    return Picture(now, rows, questions, recent, unserved, login, parked, going, landed, unlisted)
 
 
 def rank_items(seen: Picture, scope: Scope) -> list[Item]:
@@ -213,19 +221,19 @@ def _conflicts(seen: Picture) -> Iterator[Item]:
 def _merges(seen: Picture, spelled: Names) -> Iterator[Item]:
     """Yield verified work that was not merged. Of tasks that do the same one is picked, once all have ended."""
     batches: dict[tuple[str, str], list[Row]] = {}
-    for row in seen.rows.values():
+    for key, row in seen.rows.items():
         if row.task.origin == FANOUT and row.task.batch:
             batches.setdefault((row.task.repo, row.task.batch), []).append(row)
-        elif _is_mergeable(row):
+        elif _is_mergeable(row) and key not in seen.landed:
             since = row.run.ended_at if row.run else None
             command = f"fleet merge {spelled.spell(row.task)}"
             what = "verified, not merged"
-            yield Item(Kind.MERGE, row.name, row.task.title, what, since, (command,), (row.task.id,))
+            yield Item(Kind.MERGE, row.name, row.task.title, what, since, (command,), (key,))
     for (_, batch), rows in batches.items():
         able = [row for row in rows if _is_mergeable(row)]
         if not able or batch in seen.open_batches or any(row.is_live for row in rows):
             continue
-        if any(row.derived.result == ResultWord.MERGED for row in rows):
+        if any(row.derived.result == ResultWord.MERGED or row.task.id in seen.landed for row in rows):
             continue
         since = max((row.run.ended_at for row in able if row.run and row.run.ended_at), default=None)
         what = f"{len(able)} of {len(rows)} verified, none merged"
@@ -239,6 +247,21 @@ def _is_mergeable(row: Row) -> bool:
     if space is None or space.is_gone or space.removing_at is not None or not task.branch or row.is_live:
         return False
     return row.derived.result == ResultWord.VERIFIED and not task.workflow and task.origin not in (PICK, MERGE)
+
+
+def _landed(fleet: Fleet, rows: Sequence[Row]) -> frozenset[str]:
+    """Return the tasks whose branches are in what the main checkout of their repository has. One git for each."""
+    spaces = here(fleet, [row.workspace for row in rows if row.workspace is not None])
+    found = set()
+    for common in {space.common for space in spaces}:
+        ours = [space for space in spaces if space.common == common]
+        keys = {f"{BRANCHES}{space.branch}": space.task_id for space in ours}
+        view = View(fleet.home, Repository(top=ours[0].repo, common=common))
+        with contextlib.suppress(FleetError, OSError):  # the repository may be gone: its work was not merged then
+            head = view.commit_of(f"{BRANCHES}{head_of(common)[0]}")
+            names = view.text("for-each-ref", "--merged", head, "--format=%(refname)", *keys) if head else ""
+            found |= {keys[name] for name in names.splitlines() if name in keys}
+    return frozenset(found)
 
 
 def _are_rivals(one: Task, other: Task) -> bool:

@@ -72,6 +72,8 @@ def status(as_json: bool) -> None:
     width = columns.screen() or WIDEST
     for line in _lines(found, now, width):
         click.echo(line)
+    if not (found.needs or found.working or found.done or found.ahead.ready):
+        click.echo("nothing to do; `fleet create BRANCH -p PROMPT` starts an agent", err=True)
     if not is_agents(home.root):
         note_look(home, now)
 
