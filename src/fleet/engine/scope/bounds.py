@@ -1,6 +1,7 @@
 """Bounds: where a run may write, who owns other places, and how serious a write there is."""
 
 # Paths of agents and of git are plain text.
+# ruff: noqa: PTH118, PTH120
 from __future__ import annotations
 
 import os

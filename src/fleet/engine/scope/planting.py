@@ -88,7 +88,7 @@ def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> 
         return []
     words = [f"{shown(name)} in the repository's git folder changed while it ran" for name in _files(old, new)]
     before, after = _part(old, "refs"), _part(new, "refs")
-    if len(before) >= MOST_REFS or len(after) >= MOST_REFS:  # the ones that are named may be others
+    if len(before) >= MOST_REFS or len(after) >= MOST_REFS:  # each side may name other refs
         common = {*before} & {*after}
         before, after = ({name: refs[name] for name in common} for refs in (before, after))
     moved = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
@@ -305,7 +305,7 @@ def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     before, after = _part(old, "inside"), _part(new, "inside")
     names = {*before, *after}
     empty = _hash(b"")
-    known = {name for name in before if before[name] != empty and name in after}  # one just being made is empty
+    known = {name for name in before if before[name] != empty and name in after}  # a new one is empty
     names -= {name for name in names if name.startswith("worktrees/")} - known
     return sorted(name for name in names if before.get(name, empty) != after.get(name, empty))
 
