@@ -1,4 +1,4 @@
-"""E6: what an agent says it did, held against what can be seen. In doubt it is believed: a false alarm costs trust."""
+"""E6: an agent's claims compared with the evidence. In doubt a claim is believed, because a false alarm costs trust."""
 
 # Paths are text with any byte in it, as git has them.
 # ruff: noqa: PTH111, PTH117, PTH118
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from fleet.engine.result_file import ResultFile
 
-#: How many claims of a kind are looked at; what is beyond proves nothing.
+#: Maximum number of claims of a kind to examine. Further claims prove nothing.
 MOST_CLAIMS = 1_000
 MOST_SHOWN = 20
 LONGEST_CLAIM = 500
 COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
-#: What ends the path in "src/a.py (new)", "src/a.py: the parser", "old.py -> new.py".
+#: The end of the path in "src/a.py (new)", "src/a.py: the parser", "old.py -> new.py".
 _NOTE = re.compile(r"\s+\(|:\s|\s+[-–—]+>?\s|\s*(?:->|=>|→)\s*|\s+#|,\s")
-#: Programs that are tests or checks, by which a claim is known to be a command and no sentence.
+#: Test and check programs. Their names show that a claim is a command and not a sentence.
 RUNNERS = frozenset(
     (
         *("pytest", "py.test", "unittest", "nose2", "tox", "nox", "coverage", "npm", "yarn", "pnpm", "bun"),
@@ -37,7 +37,7 @@ RUNNERS = frozenset(
         *("lein", "stack", "cabal", "zig", "dart", "flutter", "just", "pre-commit", "hatch", "uv", "poetry"),
     )
 )
-#: Of these one does not see what they run in turn.
+#: Programs whose child processes are not visible.
 OPAQUE = frozenset(
     (
         *("make", "gmake", "just", "task", "rake", "tox", "nox", "npm", "yarn", "pnpm", "bun", "npx", "ninja"),
@@ -51,13 +51,13 @@ _BEFORE = frozenset(
         *("zsh", "run", "-m", "-c", "-lc", "-u", "-x"),
     )
 )
-#: How a sentence ends; a command may end with a dot too, which stands alone: `ruff check .`
+#: The end of a sentence. A command can also end with a dot, after a space: `ruff check .`
 _SENTENCE = re.compile(r"\w[.!?]$")
 _WORD = re.compile(r"[A-Za-z0-9_.+/-]+")
-#: A line's commands, roughly; and those of them that name programs and start none.
+#: Separators of commands in a line, approximately, and commands that only mention the names of programs.
 _PARTS = re.compile(r"[\n;&|]+|\$\(|`")
 _ONLY_SAID = re.compile(r"\s*(?:echo|printf|:|true|false|grep|rg|cat|ls|which|type|head|tail|#)(?:\s|$)")
-#: A script or a program of the project's own in the place of a command.
+#: A script or a program of the project in the position of a command.
 _SCRIPT = re.compile(
     r"(?:^|[;&|(\n]|\b(?:python3?|py|sh|bash|zsh|node|ruby|perl|source|exec|time|env|sudo)\s)\s*"
     r"(?:\./[^\s;&|)]+|/[^\s;&|)]+/[^\s;&|)]+|[^\s;&|)]+\.(?:sh|py|js|ts|rb|pl|bash))(?=[\s;&|)]|$)"
@@ -65,9 +65,9 @@ _SCRIPT = re.compile(
 
 
 class Ground(Record):
-    """What claims are held against."""
+    """The facts with which claims are compared."""
 
-    top: str  # the directory it worked in
+    top: str  # the working directory of the run
     artifacts: str
     started: float  # seconds since 1970
     is_git: bool = True
@@ -77,20 +77,20 @@ class Ground(Record):
 
 
 class Claims(Record):
-    """What an agent claims, and what of it is not so."""
+    """An agent's claims, and those that are false."""
 
     status: str = ""
     summary: str = ""
     files_changed: int = 0
     absent: tuple[str, ...] = ()
-    absent_artifact: bool = False  # one of them is among its artifacts
-    vanished: tuple[str, ...] = ()  # files that are not there, and that its tools named: it may have removed them
+    absent_artifact: bool = False  # an absent file would be among its artifacts
+    vanished: tuple[str, ...] = ()  # missing files that its tools named: the agent may have removed them
     untouched: tuple[str, ...] = ()
     unknown_commits: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
 
     def piece(self) -> dict[str, Any]:
-        """The same for the receipt."""
+        """Return the claims as a part of the receipt."""
         told = self.as_dict()
         return {name: list(value[:MOST_SHOWN]) if isinstance(value, tuple) else value for name, value in told.items()}
 
@@ -102,12 +102,15 @@ def claims_of(
     tracked: Callable[[], set[str]],
     unknown: Callable[[list[str]], list[str]],
 ) -> Claims:
-    """What of an agent's result.json is not so; `tracked` tells the files there are, `unknown` what commits are not."""
+    """Return the false claims in an agent's result.json.
+
+    `tracked` returns the existing files. `unknown` returns those of some commit ids that do not exist.
+    """
     if result is None:
         return Claims()
     absent, untouched = _files(result.files_changed, ground, tracked)
     vanished: list[str] = []
-    if not ground.is_git:  # the times of a file tell whether it may have been changed
+    if not ground.is_git:  # the times of a file show whether it may have changed
         vanished = [claim for claim in untouched if not _places(claim, ground) and _was_used(claim, ground)]
         untouched = [claim for claim in untouched if _is_surely_old(claim, ground)]
     ids = [match[0] for each in result.commits[:MOST_CLAIMS] if (match := COMMIT.match(each.strip()))]
@@ -125,7 +128,7 @@ def claims_of(
 
 
 def _files(claimed: Iterable[str], ground: Ground, tracked: Callable[[], set[str]]) -> tuple[list[str], list[str]]:
-    """The claimed files that are not there, and those that are as they were."""
+    """Return the claimed files that do not exist, and those that are unchanged."""
     changed = {path.lower() for path in ground.changed}
     absent: list[str] = []
     untouched: list[str] = []
@@ -145,7 +148,7 @@ def _files(claimed: Iterable[str], ground: Ground, tracked: Callable[[], set[str
 
 
 def _forms(claim: str, ground: Ground) -> Iterator[str]:
-    """A claimed path as git would name it: below the directory it worked in, without what was added to explain it."""
+    """Yield a claimed path as git would name it: relative to the working directory, without explanations."""
     texts = [claim.strip().strip("`'\""), *(part.strip().strip("`'\"") for part in _NOTE.split(claim))]
     for text in texts:
         path = text
@@ -165,7 +168,7 @@ def _tops(top: str) -> tuple[str, ...]:
 
 
 def _is_among(form: str, paths: set[str]) -> bool:
-    """Whether a path, a folder, a glob, or the end or a longer form of a path is among these."""
+    """Return True if a path, folder, glob, or the end or a longer form of a path matches one of these paths."""
     form = form.lower()
     if form in paths:
         return True
@@ -180,7 +183,8 @@ def _is_among(form: str, paths: set[str]) -> bool:
 
 
 def _is_elsewhere(claim: str, ground: Ground) -> bool:
-    """Whether a claim is about what git does not tell of: an artifact, a path outside, a file written since."""
+    """Return True if git cannot show the file of a claim: an artifact, an outside path, or a file written since the
+    start."""
     text = claim.strip().strip("`'\"")
     path = os.path.expanduser(text)
     if os.path.isabs(path) and not any(path.startswith(os.path.join(top, "")) for top in _tops(ground.top)):
@@ -207,7 +211,7 @@ def _is_on_disk(form: str, ground: Ground) -> bool:
 
 
 def _places(claim: str, ground: Ground) -> list[str]:
-    """Return the forms of a claimed path that are on the disk."""
+    """Return the forms of a claimed path that exist on the disk."""
     return [form for form in _forms(claim, ground) if _is_on_disk(form, ground)]
 
 
@@ -231,14 +235,14 @@ def _is_old_file(path: str, ground: Ground) -> bool:
 
 
 def _was_used(claim: str, ground: Ground) -> bool:
-    """Whether a tool was told of it: a file can come and go within a run."""
+    """Return True if a tool's input named the file: a file can be created and deleted within a run."""
     name = _NOTE.split(claim.strip().strip("`'\""))[0]
     name = os.path.basename(name.rstrip("/"))  # noqa: PTH119
     return not name or ground.stream.mentions(name)
 
 
 def _unseen(tests: Iterable[dict[str, str]], ground: Ground) -> Iterator[str]:
-    """The commands that are said to have passed and were never run, where every command is told."""
+    """Yield commands that are claimed to have passed but were never run, if the stream shows every command."""
     stream = ground.stream
     if not (ground.tells_tools and stream.told and stream.whole) or stream.delegates:
         return
@@ -252,7 +256,7 @@ def _unseen(tests: Iterable[dict[str, str]], ground: Ground) -> Iterator[str]:
 
 
 def _runner(command: str) -> str:
-    """The program that a claimed command is; empty where it is a sentence rather."""
+    """Return the program of a claimed command. Return "" if the claim looks like a sentence."""
     if len(command.split()) > 15 or _SENTENCE.search(command) or "\n" in command:
         return ""
     for word in command.split():
@@ -264,7 +268,7 @@ def _runner(command: str) -> str:
 
 
 def _started(command: str) -> list[str]:
-    """The words of a command line, but for those that are only printed or looked for."""
+    """Return the words of a command line, without commands that only print or search for names."""
     parts = (part for part in _PARTS.split(command) if not _ONLY_SAID.match(part))
     return [name for part in parts for name in _names(part)]
 

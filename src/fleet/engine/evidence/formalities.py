@@ -1,4 +1,4 @@
-"""Tool calls that hand in, talk about the task or plan, and are no work: a run of nothing else did nothing."""
+"""Tool calls that only hand in, discuss the task or plan. They are no work: a run with nothing else did nothing."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ if TYPE_CHECKING:
 
     from fleet.engine.scope.shell import Word
 
-#: Where a tool is told what to run.
+#: Keys of a tool's input for the command to run.
 COMMAND_KEYS = ("command", "cmd", "script", "argv", "code", "commands")
-#: What an agent writes there is its claim, no sign of what it did: of a tool that names it, what comes before counts.
+#: The content of this file is the agent's claim and no evidence. Of a tool's input only the text before the name
+#: counts.
 RESULT = "result.json"
-#: Tools that keep the agent's own plan.
+#: Tools for the agent's own plan.
 _PLANNING = frozenset(("todowrite", "todo_write", "write_todos", "update_plan", "updateplan", "think"))
-#: Verbs of bd about a task that exists; `create`, `dep` and the like are the work of an agent that plans.
+#: Verbs of bd about an existing task. `create`, `dep` and similar verbs are the work of an agent that plans.
 _VERBS = frozenset(
     (
         *("close", "done", "update", "show", "view", "list", "ready", "comment", "comments", "note", "tag", "label"),
         *("prime", "info", "where", "status", "stats", "count", "search", "version", "help", "assign", "priority"),
     )
 )
-#: Programs that change and learn nothing.
+#: Programs that change nothing and reveal nothing.
 _IDLE = frozenset(
     ("echo", "printf", "true", "false", ":", "cd", "sleep", "exit", "export", "set", "date", "pwd", "wait")
 )
@@ -38,7 +39,7 @@ DEEPEST = 4
 
 
 def is_formality(tool: str, data: dict[str, Any], task_id: str) -> bool:
-    """Return True if a tool call surely does no more than hand in, talk about the task or plan."""
+    """Return True if a tool call certainly does no more than hand in, discuss the task or plan."""
     if tool.lower() in _PLANNING:
         return True
     commands = [found for key in COMMAND_KEYS if (found := data.get(key))]
@@ -57,7 +58,7 @@ def _is_formal(command: object, task_id: str) -> bool:
 
 
 def _is_idle(line: str, task_id: str, depth: int) -> bool:
-    """Return True if each command of a shell line is a formality. A line that cannot be understood is none."""
+    """Return True if each command of a shell line is a formality. An unclear line is not a formality."""
     if depth == 0:
         return False
     for each in parse(line):
@@ -80,7 +81,7 @@ def _is_idle(line: str, task_id: str, depth: int) -> bool:
 
 
 def _is_simple(words: list[str], task_id: str, depth: int) -> bool:
-    """Return True if one command is a formality."""
+    """Return True if a command is a formality."""
     name, rest = posixpath.basename(words[0]) if words else "", words[1:]
     if name in _SHELLS:
         code = next((rest[at + 1] for at, word in enumerate(rest[:-1]) if re.fullmatch(r"-[a-z]*c", word)), None)
@@ -94,7 +95,7 @@ def _is_simple(words: list[str], task_id: str, depth: int) -> bool:
 
 
 def _is_nowhere(target: Word, task_id: str) -> bool:
-    """Return True if what is redirected there changes no file but the agent's result."""
+    """Return True if a redirection to `target` changes no file other than the agent's result."""
     path = _text(target)
     return path in ("/dev/null", "/dev/stderr", "/dev/stdout") or path.isdigit() or _is_result(path, task_id)
 

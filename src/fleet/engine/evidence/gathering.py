@@ -1,4 +1,4 @@
-"""All that is known of a run when it has ended, as evidence for its finding and as pieces for its receipt."""
+"""Everything known about an ended run, as evidence for its finding and as parts of its receipt."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ if TYPE_CHECKING:
     from fleet.engine.result_file import ResultFile
 
 MOST_TRACKED = 200_000
-#: A longer transcript is not read again: it was looked at while the agent worked.
+#: A longer transcript is not read again: it was read while the agent worked.
 LARGEST_TRANSCRIPT = 4 << 20
 MOST_TRANSCRIPTS = 8
 NO_CHANGES, BLOCKED = "completed_no_changes", "blocked"
-#: How much of what it says of its trouble is told with the finding.
+#: Maximum length of an agent's reason for being blocked, as shown with the finding.
 LONGEST_TROUBLE = 200
 
 
 class Gathered(Record):
-    """What was gathered about a run; how its task stands, and so how it ended, is only known when it is settled."""
+    """The data gathered about a run. The state of its task, and so its outcome, is known only when it is settled."""
 
     result: ResultFile | None = None
-    refused: str = ""  # what is wrong with the result that it left, where it is not used
+    refused: str = ""  # why the result that it left is not used
     artifact: bool = False
     tells_tools: bool = True
     stream: Stream = Stream()
     transcript: dict[str, Any] = {}  # noqa: RUF012
     tree: Tree = Tree()
-    compared: bool = False  # its files were compared with what there was before
+    compared: bool = False  # True if its files were compared with their state before the run
     claims: Claims = Claims()
     allow: tuple[str, ...] = ()
     protect: tuple[str, ...] = ()
-    strayed: tuple[str, ...] = ()  # what it did outside of its scope, in words
+    strayed: tuple[str, ...] = ()  # sentences about its actions out of scope
     verification: Verification | None = None
     not_verified: str = ""
-    missing: str = ""  # that its worktree or branch is gone, in words
-    gone: str = ""  # that its repository is, in words: nothing it did can be judged
+    missing: str = ""  # a sentence if its worktree or branch is gone
+    gone: str = ""  # a sentence if its repository is gone: none of its work can be judged
 
     def evidence(self, outcome: Outcome, task: Task) -> Evidence:
-        """What the finding follows from, for a run that ended so."""
-        # The transcript lies where the agent writes: it tells of tools only where the stream does not tell all.
+        """Return the evidence for the finding about a run with this outcome."""
+        # Agents can write the transcript. It counts for tool calls only if the stream is incomplete.
         told = 0 if self.stream.whole else self.transcript.get("tool_calls") or 0
         return Evidence(
             ending=outcome.ending,
@@ -94,7 +94,7 @@ class Gathered(Record):
         )
 
     def pieces(self, run: Run, exit: Exit | None) -> dict[str, Any]:
-        """The same for the receipt."""
+        """Return the parts of the receipt."""
         made = self.verification
         verify: dict[str, Any] = made.as_dict() if made else {"not_verified": self.not_verified}
         rules = [change.path for change in self.tree.files or () if is_project_file(change.path)]
@@ -114,7 +114,7 @@ class Gathered(Record):
 
 
 def _blocked(result: ResultFile | None) -> str:
-    """That an agent hands in that it cannot go on, with the first line of why; empty where it does not."""
+    """Return that an agent reported it is blocked, with the first line of its reason. Return "" if it did not."""
     if result is None or result.status != BLOCKED:
         return ""
     why = result.summary.strip().partition("\n")[0].strip()
@@ -123,7 +123,7 @@ def _blocked(result: ResultFile | None) -> str:
 
 
 def process(run: Run, exit: Exit | None) -> dict[str, Any]:
-    """E4: how its processes ended, and what they took."""
+    """E4: how the run's processes ended, and what they used."""
     return {
         "exit_status": exit.status if exit else None,
         "exit_signal": exit.signal if exit else None,
@@ -135,7 +135,7 @@ def process(run: Run, exit: Exit | None) -> dict[str, Any]:
 
 
 def look(live: Live) -> Gathered:
-    """What an ended agent said and left, its files apart. Reads what is on the disk."""
+    """Return what an ended agent reported and left, without its files. Reads from the disk."""
     run, folder = live.run, live.folder
     lines, whole = folder.events_since(int(spawn_of(run).get("events_at") or 0), live.began_here)
     told, refused = folder.result_left(since=live.began_here)
@@ -144,7 +144,7 @@ def look(live: Live) -> Gathered:
         result=handed_in or told,
         refused="" if handed_in else refused,
         artifact=folder.has_artifacts(live.began_here),
-        # A person may have done in a terminal what its session does not tell.
+        # A user may have acted in the terminal without a trace in the session.
         tells_tools=live.coder.tells_tools and not live.interactive,
         stream=stream_of(lines, whole=whole, task_id=run.task_id),
         transcript=_transcript(live.coder, run, live.env),
@@ -153,7 +153,7 @@ def look(live: Live) -> Gathered:
 
 
 def _transcript(coder: Coder, run: Run, env: Mapping[str, str]) -> dict[str, Any]:
-    """E3: what is told of a run's session elsewhere than in its stream; a count of none where it is not known."""
+    """E3: what files other than stdout show of a run's session. The count is None if unknown."""
     told: dict[str, Any] = {"found": False, "session": run.session, "tool_calls": None}
     pattern = coder.transcript(run.session, run.workspace, env) if run.session else ""
     for path in islice(files_of(pattern), MOST_TRANSCRIPTS):
@@ -170,16 +170,16 @@ def _tool_calls(coder: Coder, path: str) -> int | None:
 
 
 def _handed_in(run: Run) -> ResultFile | None:
-    """What its coder, held to a schema, handed in by its last word."""
+    """Return the result that a coder with an output schema returned at its end."""
     told = run.notes.get("handed_in")
     try:
         return result_in(told) if told is not None else None
-    except ValueError:  # as it is with a file: what is not in shape is not used
+    except ValueError:  # as with a file, an invalid result is not used
         return None
 
 
 def compared(found: Gathered, live: Live, task: Task, tree: Tree) -> Gathered:
-    """The same with what became of the files, and what it claims held against them. Raises FleetError, OSError."""
+    """Return the data with the tree and the claims compared with it. Raises FleetError, OSError."""
     rules, scope = rules_of(task), live.settings.scope
     allow, protect = rules.allow or scope.allow, (*scope.protect, *rules.protect)
     changed = tuple(change.path for change in tree.files or ())
@@ -192,7 +192,7 @@ def compared(found: Gathered, live: Live, task: Task, tree: Tree) -> Gathered:
         stream=found.stream,
         tells_tools=found.tells_tools,
     )
-    # Whose changes are whose cannot be told where others worked too.
+    # If others worked in the directory too, the author of a change is unknown.
     own = () if tree.kind != WORKTREE and tree.others else changed
     return found.replace(
         tree=tree,
@@ -212,7 +212,7 @@ def _files_below(top: str) -> set[str]:
 
 def _claims(found: Gathered, tree: Tree, ground: Ground) -> Claims:
     view = tree.view
-    if view is None:  # not git: nothing tells what was there before
+    if view is None:  # without git nothing shows the earlier state
         return claims_of(found.result, ground, tracked=lambda: _files_below(ground.top), unknown=lambda _ids: [])
     at = tree.tip or tree.base
     return claims_of(

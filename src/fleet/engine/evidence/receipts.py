@@ -1,4 +1,4 @@
-"""The receipt of a run: its finding and pieces, kept in the history and, for people, in the run's folder."""
+"""The receipt of a run: its finding and parts, kept in the store and, for users, in the run's folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def keep(store: Store, folder: TaskFolder, run: Run, judgement: Judgement, pieces: Mapping[str, Any]) -> Receipt:
-    """Append a run's receipt to those of its owner, within the caller's transaction. May be repeated."""
+    """Append a run's receipt to those of its owner. Call this within a transaction. Repeating it does no harm."""
     receipt = store.receipts.keep(
         Receipt(
             run_id=run.id,
@@ -31,13 +31,13 @@ def keep(store: Store, folder: TaskFolder, run: Run, judgement: Judgement, piece
             body=drafted(judgement.finding, judgement.shown, pieces),
         )
     )
-    with contextlib.suppress(OSError):  # the readable copy; a full disk costs that, not the run
+    with contextlib.suppress(OSError):  # a full disk costs the readable copy, not the run
         folder.write_receipt(run.number, file_of(receipt))
     return receipt
 
 
 def file_of(receipt: Receipt) -> dict[str, Any]:
-    """A receipt as people and other hosts read it."""
+    """Return a receipt in the form for users and other hosts."""
     named = ("run_id", "task_id", "owner", "coder", "model", "previous", "hash")
     return {
         **{name: getattr(receipt, name) for name in named},

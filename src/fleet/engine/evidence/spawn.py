@@ -1,4 +1,4 @@
-"""E1: what was started, and what there was before: kept with the run from its start, for its receipt."""
+"""E1: what was started, and the state before, kept with the run from its start for its receipt."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fleet.launchers.base import LaunchSpec
 
 CHUNK = 1 << 20
-#: A larger program is known by its path alone.
+#: A larger program is identified only by its path.
 LARGEST_PROGRAM = 1 << 30
-#: What is compared at the end, and of no use to whoever reads the receipt.
+#: Keys that are compared at the end and do not help a reader of the receipt.
 MARKS = ("primary", "reach", "events_at", "others", "coder_files")
 
 _hashes: dict[tuple[str, int, int, int, int], str] = {}
@@ -34,7 +34,7 @@ _hashes: dict[tuple[str, int, int, int, int], str] = {}
 def spawned(
     home: Home, run: Run, spec: LaunchSpec, *, repository: Repository | None, mark: str, reach: str, others: int
 ) -> str:
-    """What is on record of a start, as JSON, with the repository of its directory and the mark of its main checkout.
+    """Return the record of a start as JSON, with the repository of its directory and the mark of its main checkout.
 
     `reach` is the mark of what its verify command can reach.
     """
@@ -59,13 +59,14 @@ def spawned(
 
 
 def marked(home: Home, cwd: str, repository: Repository | None) -> tuple[Repository | None, str]:
-    """The repository of a directory, or the one that is known, and what tells later whether its checkout changed."""
+    """Return the repository of a directory, or the given one, with a mark of its main checkout for a later
+    comparison."""
     found = repository or directory_repository(home, cwd)
     return found, primary.mark(View(home, found)) if found is not None else ""
 
 
 def spawn_of(run: Run) -> dict[str, Any]:
-    """What is on record of a run's start; nothing for one that began before there was such a record."""
+    """Return the record of a run's start. Return an empty dict for a run of an old fleet without such a record."""
     try:
         told = decode(run.spawn) if run.spawn else {}
     except ValueError:
@@ -74,17 +75,17 @@ def spawn_of(run: Run) -> dict[str, Any]:
 
 
 def begun_now(home: Home, run: Run) -> str:
-    """The same as JSON for a run whose events are noted from here on."""
+    """Return the record of a run's start as JSON, with the events of the run counted from now on."""
     return encode(spawn_of(run) | {"events_at": size_of(_events(home, run))})
 
 
 def piece(run: Run) -> dict[str, Any]:
-    """The same for the receipt."""
+    """Return the record of a run's start as a part of the receipt."""
     return {name: value for name, value in spawn_of(run).items() if name not in MARKS}
 
 
 def program_hash(path: str) -> str:
-    """The hash of a program's file; one that is the same file as before is not read again."""
+    """Return the hash of a program's file. An unchanged file is not read again. Return "" if it cannot be read."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             found = os.fstat(file.fileno())
@@ -100,7 +101,7 @@ def program_hash(path: str) -> str:
 
 
 def size_of(path: str) -> int:
-    """How long a file is; 0 where there is none."""
+    """Return the size of a file. Return 0 if the file does not exist."""
     try:
         return os.lstat(path).st_size
     except OSError:
@@ -112,20 +113,21 @@ def _events(home: Home, run: Run) -> str:
 
 
 def directory_repository(home: Home, cwd: str) -> Repository | None:
-    """The repository whose main checkout a plain directory lies in; none: there is nothing to compare it with."""
+    """Return the repository whose main checkout contains a plain directory. Return None if there is nothing to
+    compare."""
     if home.contains(cwd):
         return None
     try:
         found = find_repository(cwd)
     except (FleetError, OSError):
         return None
-    # In a worktree of the user's own, or a bare repository, the main checkout tells nothing.
+    # For a user's own worktree or a bare repository, the main checkout is irrelevant.
     inside = os.path.join(os.path.realpath(cwd), "").startswith(os.path.join(found.top, ""))  # noqa: PTH118
     return found if inside and found.top != found.common and not _is_elsewhere(cwd, found.top) else None
 
 
 def _is_elsewhere(cwd: str, top: str) -> bool:
-    """Whether another checkout lies between a directory and the top of the repository that was found for it."""
+    """Return True if another checkout is between a directory and the top of its repository."""
     folder = os.path.realpath(cwd)
     while folder != top:
         if os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118

@@ -1,4 +1,4 @@
-"""E2: what an agent's stream showed, from the events that were kept of it. Bounded, and read once."""
+"""E2: what an agent's stream showed, from its recorded events. Limited in size and read once."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ if TYPE_CHECKING:
 
     from fleet.core.run import Run
 
-#: The first words of a line of events.jsonl, by the kind of its event.
+#: The start of a line of events.jsonl, before the kind of its event.
 _KIND = b'{"kind": "'
 MOST_COMMANDS, LONGEST_COMMAND = 5_000, 4_000
 MOST_MENTIONED = 8 << 20
-#: Tools whose own tools a stream need not show.
+#: Tools that use further tools which the stream may not show.
 DELEGATES = ("task", "agent", "subagent", "delegate", "spawn", "dispatch", "mcp")
-#: Said without being an answer: a result that nothing but these follows is the last word.
+#: Events that are no answer. A result followed only by such events is the last word.
 _AFTERTHOUGHTS = ("usage", "rate_limit", "session_ended", "error", "delivered", "denied")
 
 
 class Stream(Record):
-    """What the events of one run show."""
+    """What the events of a run show."""
 
     events: int = 0
     uses: int = 0
     results: int = 0
-    errors: int = 0  # complaints, and tools that went wrong
+    errors: int = 0  # error messages and failed tools
     last: str = ""  # the kind of the last event
-    dangling: str = ""  # the tool that was begun last and never ended, where nothing but a last word came after
-    whole: bool = True  # whether all of its events are there
-    told: bool = False  # whether each tool's input is told
-    delegates: bool = False  # whether it had others do something that the stream need not show
+    dangling: str = ""  # the last tool that began, if it never ended and no answer followed
+    whole: bool = True  # True if all events are present
+    told: bool = False  # True if the input of each tool is shown
+    delegates: bool = False  # True if others did work for it that the stream may not show
     commands: tuple[str, ...] = ()
-    mentioned: bytes = b""  # the input of every tool that did more than hand in, as text
+    mentioned: bytes = b""  # the input of every tool that was no formality, as text
 
     def mentions(self, words: str) -> bool:
-        """Whether any tool's input has these words in it."""
+        """Return True if the input of a tool contains a text."""
         quoted = json.dumps(words, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
         return quoted in self.mentioned or words.encode("utf-8", "replace") in self.mentioned
 
 
 def stream_of(lines: Iterable[bytes], *, whole: bool = True, task_id: str = "") -> Stream:
-    """What these lines of events.jsonl show."""
+    """Return what these lines of events.jsonl show."""
     reading = _Reading(task_id)
     for line in lines:
         reading.take(line)
@@ -59,9 +59,9 @@ class _Reading:
         self._counts: dict[str, int] = {}
         self._failed = self._untold = self._size = 0
         self._last = ""
-        self._open: dict[str, str] = {}  # tools that were begun and have not ended, by their id
-        self._begun = ""  # the id of the last one
-        self._spoke = False  # something was said after it
+        self._open: dict[str, str] = {}  # tools that began and have not ended, by their id
+        self._begun = ""  # the id of the tool that began last
+        self._spoke = False  # an answer followed it
         self._delegates = False
         self._commands: list[str] = []
         self._mentioned: list[bytes] = []
@@ -119,7 +119,7 @@ class _Reading:
 
 
 def piece(run: Run, stream: Stream) -> dict[str, Any]:
-    """The stream for the receipt."""
+    """Return the stream as a part of the receipt."""
     notes = run.notes
     return {
         "events": run.events,

@@ -1,4 +1,4 @@
-"""E5: what became of the files, as git shows it: read through fleet's view, never with an agent's hooks or settings."""
+"""E5: the changes of files as git shows them, read through fleet's view and never with an agent's hooks or settings."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ MOST_FILES = 500
 
 
 class Tree(Record):
-    """What differs, and between what."""
+    """The changed files and commits, and the states that were compared."""
 
     kind: str = DIRECTORY
     view: View | None = None
     branch: str = ""
     base: str = ""
-    tip: str = ""  # a commit, or a tree where nothing was committed
-    count: int = 0  # of commits
+    tip: str = ""  # a commit, or a tree if nothing was committed
+    count: int = 0  # the number of commits
     commits: tuple[Commit, ...] = ()
-    files: tuple[FileChange, ...] | None = None  # none: nothing to compare with
+    files: tuple[FileChange, ...] | None = None  # None if nothing can be compared
     blank: bool = False
     leftover: str = ""
-    others: int = 0  # runs in the same directory at its start
+    others: int = 0  # other runs in the same directory at its start
 
     @property
     def changed(self) -> int | None:
-        """How many files differ."""
+        """Return the number of changed files. Return None if nothing can be compared."""
         return None if self.files is None else len(self.files)
 
     def piece(self) -> dict[str, Any]:
-        """The same for the receipt."""
+        """Return the tree as a part of the receipt."""
         files = self.files or ()
         return {
             "workspace": self.kind,
@@ -74,7 +74,7 @@ class Tree(Record):
 
 
 def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
-    """What differs between a worktree's base and its branch; the folder itself where nothing is `committed` yet.
+    """Return the changes between a worktree's base and its branch. Without `committed` compare the working files.
 
     Raises FleetError, OSError.
     """
@@ -99,7 +99,7 @@ def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
 
 
 def _main_at_start(run: Run) -> str:
-    """The commit that the main checkout was at when a run began; empty: not known."""
+    """Return the commit of the main checkout when a run began. Return "" if unknown."""
     try:
         head = decode(spawn_of(run).get("primary") or "{}").get("head")
     except (ValueError, AttributeError):
@@ -108,16 +108,16 @@ def _main_at_start(run: Run) -> str:
 
 
 def size_of(work: Work, tree: Tree) -> DiffSize:
-    """How much a worktree differs from its base, a renamed file counted once. Raises GitFault."""
+    """Return the size of a worktree's changes. A renamed file counts once. Raises GitFault."""
     files = tree.files or ()
-    if {"A", "D"} <= {change.status for change in files}:  # there may be renames among them
+    if {"A", "D"} <= {change.status for change in files}:  # there may be renames
         return shortstat(work.view, tree.base, tree.tip)
     added, removed = sum(change.added or 0 for change in files), sum(change.removed or 0 for change in files)
     return DiffSize(files=len(files), added=added, removed=removed)
 
 
 def of_directory(home: Home, run: Run) -> Tree:
-    """What differs in a plain directory between the start of a run and now; nothing known where it is not git."""
+    """Return the changes in a plain directory since the start of a run. Without git the files are unknown."""
     before = spawn_of(run)
     made = Tree(others=int(before.get("others") or 0))
     repository = directory_repository(home, run.workspace) if before.get("primary") else None
@@ -138,7 +138,7 @@ def of_directory(home: Home, run: Run) -> Tree:
     known = {change.path for change in moved}
     dirty = [FileChange(path=path, status="M") for path in primary.changed(old, new) if path not in known]
     if not moved and not dirty and decode(old).get("more") != decode(new).get("more"):
-        return made.replace(count=count, commits=named)  # what differs is among the files that a mark does not name
+        return made.replace(count=count, commits=named)  # the changed files are among those that a mark does not name
     return made.replace(count=count, commits=named, files=(*moved, *dirty))
 
 

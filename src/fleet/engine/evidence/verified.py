@@ -1,4 +1,4 @@
-"""E7 and E8: fleet's own look at what a run left on its branch, where a command for that was named."""
+"""E7 and E8: verification of what a run left on its branch, if a verify command is set."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMAND = "verify.command: "
 
 
 async def verified(context: Context, task: Task, live: Live, work: Work, found: Gathered) -> Gathered:
-    """What was gathered, with how its verify command ended, or why none was run. Raises FleetError, OSError."""
+    """Return the data with the result of the verify command, or why none ran. Raises FleetError, OSError."""
     wanted = wanted_by(live.settings, task)
     if wanted is None:
         return _without_command(live, found)
@@ -50,7 +50,7 @@ async def verified(context: Context, task: Task, live: Live, work: Work, found: 
 
 
 async def verified_in_place(context: Context, task: Task, live: Live, found: Gathered) -> Gathered:
-    """Run the verify command of a task that worked in a plain directory, in the directory. Raises FleetError, OSError.
+    """Run the verify command of a task that worked in a plain directory in that directory. Raises FleetError, OSError.
 
     Others may work there too, so the result is marked with a doubt.
     """
@@ -63,19 +63,19 @@ async def verified_in_place(context: Context, task: Task, live: Live, found: Gat
 
 
 def _doubted(made: Verification, settings: Settings, task: Task) -> Verification:
-    """A verification, in doubt if the only command was chosen by an agent."""
+    """Return a verification, with a doubt if an agent chose its only command."""
     if not (task.made_by and task.verify) or settings.verify.command:
         return made
     return made.replace(doubts=(*made.doubts, f"an agent of {task.made_by} chose the verify command"))
 
 
 def _path(task: Task) -> str:
-    """Where a verify command finds programs: as a person's task says, else where the supervisor does."""
+    """Return the PATH for a verify command if a user created the task. Return "" for the supervisor's PATH."""
     return "" if task.made_by else path_of(task, os.environ)
 
 
 def _without_command(live: Live, found: Gathered) -> Gathered:
-    """Return what was gathered, with a note if the project file has a verify command that is not trusted."""
+    """Return the data, with a note if the project file has a verify command that is not trusted."""
     untrusted = [line.removeprefix(COMMAND) for line in live.settings.untrusted if line.startswith(COMMAND)]
     return (
         _not(live, found, f"not verified: {untrusted[0]!r} of the project file is not trusted") if untrusted else found
@@ -83,7 +83,7 @@ def _without_command(live: Live, found: Gathered) -> Gathered:
 
 
 def reach_mark(home: Home, settings: Settings, task: Task, repository: Repository | None, directory: str) -> str:
-    """What tells later whether anything that a task's verify command can reach was changed; empty: it has none."""
+    """Return a mark of what a task's verify command can reach, for a later comparison. Return "" without a command."""
     wanted = wanted_by(settings, task)
     if wanted is None or not directory:
         return ""
@@ -97,11 +97,11 @@ def _asked(home: Home, wanted: Wanted, path: str, directory: str, view: View | N
 
 
 def _compared(live: Live, task: Task, directory: str, wanted: Wanted, view: View | None) -> tuple[Room, reach.Changed]:
-    """Where the verification is made, and what it can reach that is not as it was before the run."""
+    """Return the room of a verification, and how what it can reach differs from before the run."""
     room, home = _room(live.folder.home, live, task), live.folder.home
     asked = _asked(home, wanted, room.env["PATH"], directory, view)._replace(in_place=live.workspace is None)
     unlike = reach.changed(asked, str(spawn_of(live.run).get("reach") or ""), live.began_here.timestamp())
-    if unlike.bytecode:  # Python compiles anew, and takes nothing that somebody else may have compiled
+    if unlike.bytecode:  # Python must compile again instead of using bytecode that others may have written
         room = room._replace(env={**room.env, "PYTHONPYCACHEPREFIX": os.path.join(room.env["TMPDIR"], "bytecode")})  # noqa: PTH118
     return room, unlike
 

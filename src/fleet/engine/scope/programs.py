@@ -1,4 +1,4 @@
-"""What well-known programs do to files, by their arguments: which they delete, write or make. Nothing is run."""
+"""Effects of well-known programs on files, by their arguments: what they delete, write or create. Nothing is run."""
 
 from __future__ import annotations
 
@@ -14,36 +14,39 @@ if TYPE_CHECKING:
 
 #: Programs that run scripts in other languages.
 INTERPRETERS = ("python", "node", "ruby", "perl", "deno", "bun", "php")
-#: Command lines of one script that are looked at.
+#: Maximum number of command lines of a script to examine.
 MOST_STARTED = 50
 
 
 class Effect(NamedTuple):
-    """Something done to a path, which is as the command names it."""
+    """An action on a path, which is as the command names it."""
 
     verb: str
     path: str
-    whole: bool = False  # and to all below it
+    whole: bool = False  # True if everything below the path is included
 
 
 class Arguments(NamedTuple):
-    """The arguments of a program: its options with their values, and the others."""
+    """The arguments of a program: its options with their values, and its operands."""
 
     options: list[tuple[str, str]]
     operands: list[str]
 
     def value(self, *names: str) -> str | None:
-        """The last value of an option by any of its names; none where it is not there."""
+        """Return the last value of an option under any of its names. Return None if the option is not set."""
         return next((value for name, value in reversed(self.options) if name in names), None)
 
     def has(self, *names: str) -> bool:
-        """Whether one of these options is there; short ones may stand together."""
+        """Return True if one of these options is set. Short options may be combined."""
         letters = {name[1] for name in names if len(name) == 2}
         return any(name in names or (name[:2] != "--" and letters.intersection(name[1:])) for name, _ in self.options)
 
 
 def arguments(words: Iterable[str], valued: Collection[str] = ()) -> Arguments:
-    """Arguments sorted out; an option among `valued` has the next one for its value, or the rest of its own."""
+    """Return the arguments sorted into options and operands.
+
+    An option in `valued` takes the next word as its value, or the rest of its own word.
+    """
     found = Arguments([], [])
     rest = iter(words)
     for word in rest:
@@ -64,7 +67,7 @@ def arguments(words: Iterable[str], valued: Collection[str] = ()) -> Arguments:
 
 
 def effects(program: str, words: list[str]) -> list[Effect]:
-    """What a program does with these arguments, as far as it is known."""
+    """Return the effects of a program with these arguments, as far as known."""
     known = _PROGRAMS.get(program)
     return known(words) if known else []
 
@@ -99,7 +102,7 @@ def _chmod(words: list[str]) -> list[Effect]:
 
 
 def _destination(words: list[str]) -> tuple[Arguments, list[str], str]:
-    """The arguments of a copying program: its sources, and where they go."""
+    """Return the arguments of a copying program, its sources and its target."""
     told = arguments(words, ("-t", "--target-directory", "-S", "--suffix", "-m", "-o", "-g", "--mode", "--owner"))
     target = told.value("-t", "--target-directory")
     if target is not None:
@@ -218,7 +221,7 @@ def _sqlite(words: list[str]) -> list[Effect]:
 
 
 def code_in(program: str, words: list[str]) -> str:
-    """The script that an interpreter is given among its arguments."""
+    """Return the script among an interpreter's arguments."""
     if not program.startswith(INTERPRETERS):
         return ""
     at = next((n for n, word in enumerate(words) if word in ("-c", "-e", "-E", "--eval", "-p", "-pe")), None)
@@ -247,7 +250,7 @@ _ITEM = re.compile(r"""["']([^"'\n]*)["']""")
 
 
 def started(code: str) -> list[str]:
-    """The command lines that a script of another language starts, where they stand in it as they are."""
+    """Return the command lines that a script in another language starts with literal strings."""
     found = []
     for match in _STARTED.finditer(code):
         found.append(match[2] if match[2] else shlex.join(_ITEM.findall(match[3])))
@@ -255,7 +258,7 @@ def started(code: str) -> list[str]:
 
 
 def script(code: str) -> list[Effect]:
-    """The clear cases in a script of another language: a literal path that is deleted or written."""
+    """Return the clear effects of a script in another language: a literal path that is deleted or written."""
     found = [Effect(DELETES, match[1], whole=True) for match in _DELETING.finditer(code)]
     found += [Effect(WRITES, match[1]) for match in (*_OPENING.finditer(code), *_WRITING.finditer(code))]
     methods = {"unlink": DELETES, "rmdir": DELETES}

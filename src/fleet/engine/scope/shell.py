@@ -1,6 +1,6 @@
-"""Shell lines read as data: split into simple commands, never run. What cannot be understood is left out.
+"""Parse shell lines as data: split them into simple commands without running anything. Unclear parts are left out.
 
-Linear in the length of a line: every character is looked at once for each level of nesting, and those are few.
+The time is linear in the length of a line: each character is read once for each level of nesting, and levels are few.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 #: The rest of a longer line is not read.
 LONGEST = 64 * 1024
-#: Words and redirects of one command that are kept.
+#: Maximum number of words and of redirects of a command that are kept.
 MOST_WORDS = 500
-#: Kinds of pieces of a word: plain text, text in quotes, the value of a variable, what a command prints.
+#: Kinds of pieces of a word: plain text, text in quotes, the value of a variable, the output of a command.
 TEXT, QUOTED, VARIABLE, OUTPUT = "text", "quoted", "variable", "output"
-#: What redirects into a file, and what only reads.
+#: Operators that redirect into a file, and those that only read.
 WRITING = (">", ">>", ">|", "&>", "&>>", ">&", "<>")
 READING = ("<", "<<", "<<-", "<<<", "<&")
 
@@ -42,7 +42,7 @@ Word = tuple[Piece, ...]
 
 
 class Redirect(NamedTuple):
-    """Where a command's output goes or its input comes from; the text is that of a here-document."""
+    """The target of a command's output or the source of its input. `text` holds a here-document."""
 
     operator: str
     target: Word
@@ -50,7 +50,7 @@ class Redirect(NamedTuple):
 
 
 class Simple(NamedTuple):
-    """One command: its words and redirects, and the operator that stands before it."""
+    """A command: its words and redirects, and the operator before it."""
 
     words: tuple[Word, ...]
     redirects: tuple[Redirect, ...]
@@ -64,7 +64,7 @@ class Mark(NamedTuple):
 
 
 def parse(line: str) -> Iterator[Simple | Mark]:
-    """The commands of a line, in their order."""
+    """Yield the commands of a line in order."""
     reader = _Reader(_CONTROL.sub("", line[:LONGEST]))
     words: list[Word] = []
     redirects: list[Redirect] = []
@@ -86,12 +86,12 @@ def parse(line: str) -> Iterator[Simple | Mark]:
 
 
 class _Reader:
-    """Goes through a line once."""
+    """Reads a line once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._documents: tuple[int, int] | None = None  # the line's end that here-documents follow, and where they end
+        self._documents: tuple[int, int] | None = None  # end of the line with `<<`, and of its documents
 
     def tokens(self) -> Iterator[str | Word | Redirect]:
         while self._at < len(self._text):
@@ -139,7 +139,7 @@ class _Reader:
         return Redirect(match[0], target, self._document(end, stripped=match[0] == "<<-"))
 
     def _document(self, end: str, *, stripped: bool) -> str:
-        """The text of a here-document, which begins where this line or the document before it ends."""
+        """Return the text of a here-document, which starts after this line or after the previous here-document."""
         line_end = self._documents[0] if self._documents else self._text.find("\n", self._at)
         if line_end < 0:
             return ""
@@ -244,7 +244,7 @@ class _Reader:
         return _ANSI.sub(_letter, inner)
 
     def _until_bracket(self) -> str:
-        """What stands before the bracket that closes one just opened; all the rest where none does."""
+        """Return the text up to the matching closing bracket, or the rest if no such bracket exists."""
         start, depth = self._at, 1
         while self._at < len(self._text):
             char = self._text[self._at]

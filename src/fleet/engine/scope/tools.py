@@ -1,4 +1,4 @@
-"""What coders' tools are asked to do: the command lines and file names in a tool's input, whatever they are called."""
+"""The requested actions of coders' tools: the command lines and file names in a tool's input, under any key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRITERS = frozenset(
 DELETERS = frozenset(("deletefile", "removefile", "delete", "remove", "deletedirectory", "removedirectory"))
 MAKERS = frozenset(("createdirectory", "mkdir", "makedirectory"))
 PATCHERS = frozenset(("applypatch", "patch"))
-#: Where their inputs name a file, a line, a directory to work in, and a patch.
+#: Keys of their inputs for a file, a line, a working directory and a patch.
 FILES = (
     *("file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file", "filename", "file"),
     *("destination", "new_path", "source"),
@@ -33,22 +33,22 @@ FILES = (
 LINES = ("command", "cmd", "argv", "script", "chars", "commands")
 DIRECTORIES = ("workdir", "cwd", "dir_path", "directory", "working_directory")
 PATCHES = ("input", "patch", "patchText", "patch_text", "content")
-#: What an editing tool is told to do when it only looks.
+#: Commands with which an editing tool only reads.
 LOOKING = ("view", "undo_edit", "read")
-#: Entries of a list that are looked at.
+#: Maximum number of entries of a list to examine.
 MOST = 200
 
 
 class Call(NamedTuple):
-    """What one call of a tool is to do."""
+    """The requested actions of a tool call."""
 
     lines: tuple[str, ...] = ()
     directory: str = ""
-    files: tuple[tuple[str, str], ...] = ()  # what is done, and to which file
+    files: tuple[tuple[str, str], ...] = ()  # each action and its file
 
 
 def call_of(event: Event) -> Call:
-    """What a tool was asked to do; nothing where it is none that writes."""
+    """Return the requested actions of a tool call. Return an empty call for a tool that does not write."""
     name, data = plain_name(event.tool), event.data
     if name == "filechange":
         return Call(files=tuple(_changes(data)))
@@ -62,7 +62,7 @@ def call_of(event: Event) -> Call:
 
 
 def plain_name(tool: str) -> str:
-    """A tool's name as it is compared: without its server, case and joints."""
+    """Return a tool's name for comparison: without server, case and separators."""
     return tool[:500].rpartition("__")[2].lower().replace("_", "").replace("-", "")
 
 

@@ -1,10 +1,10 @@
-"""Commands that run other commands or hand paths to them: what is left when those are taken away."""
+"""Unwrap commands that run other commands or pass paths to them."""
 
 from __future__ import annotations
 
 import re
 
-#: What a wrapper takes before the command: its options that have a value, and how many words of its own.
+#: Arguments of a wrapper before the command: its options with a value, and the number of its own operands.
 _WRAPPERS: dict[str, tuple[tuple[str, ...], int]] = {
     "sudo": (("-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "--user", "--group", "--chdir"), 0),
     "doas": (("-u", "-C"), 0),
@@ -34,7 +34,7 @@ MOST = 12
 
 
 def unwrapped(words: list[str], piped: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
-    """The command within wrappers, the variables they set, and the paths that are handed to it besides."""
+    """Return the wrapped command, the variables that wrappers set, and the paths that wrappers append."""
     env: dict[str, str] = {}
     more: list[str] = []
     for _ in range(MOST):
@@ -54,7 +54,7 @@ def unwrapped(words: list[str], piped: list[str]) -> tuple[list[str], dict[str, 
 
 
 def _behind(words: list[str], env: dict[str, str]) -> tuple[list[str], str]:
-    """The words behind one wrapper, and the mark that stands for what it reads."""
+    """Return the words after one wrapper, and the mark that stands for its input."""
     valued, own = _WRAPPERS[words[0].rpartition("/")[2]]
     rest, mark = words[1:], ""
     while rest and (rest[0].startswith("-") or (own and not rest[0].startswith("-")) or _SETTING.match(rest[0])):
@@ -77,7 +77,7 @@ def _behind(words: list[str], env: dict[str, str]) -> tuple[list[str], str]:
 
 
 def searched(program: str, words: list[str]) -> list[str]:
-    """The paths at or below which lies what a program prints names of."""
+    """Return the paths that contain the names that a program prints."""
     if program in ("find", "fd"):
         rest = [word for word in words if word not in ("-L", "-H", "-P")]
         roots = rest[: next((n for n, word in enumerate(rest) if word[:1] in ("-", "(", "!")), len(rest))]
@@ -91,7 +91,7 @@ def searched(program: str, words: list[str]) -> list[str]:
 
 
 def fed(program: str, words: list[str], document: str, before: str) -> str:
-    """The text that a program prints, of those that print what they are given."""
+    """Return the output of a program that prints its arguments or its input."""
     if program in ("echo", "printf"):
         return " ".join(word for word in words if word not in ("-n", "-e", "-en", "%s", "%s\\n"))
     return document or before if program in ("cat", "tee") else ""

@@ -1,6 +1,6 @@
-"""What a verify command names of the repository: the scripts that judge, and the files its tools obey. Pure.
+"""Files of the repository that a verify command names: scripts that judge, and files that its tools obey. Pure.
 
-A program that the command only feeds to another (`./hello | grep hi`) is what is judged, not what judges.
+A program whose output the command pipes into another (`./hello | grep hi`) is judged and does not judge.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 import shlex
 from typing import NamedTuple
 
-#: What stands before the command that counts.
+#: Words that precede the actual command.
 _BEFORE = frozenset(("env", "exec", "time", "nice", "command", "sudo", "xvfb-run", "set", "!", "then", "do", "if"))
 _RUN = frozenset(("uv", "poetry", "pipenv", "hatch", "pdm", "rye", "bundle", "npx", "pnpx", "bunx"))
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 _INTERPRETERS = re.compile(r"python[\d.]*|pypy[\d.]*|node|deno|bun|ruby|perl|php|lua|tsx|ts-node|Rscript|julia")
-#: A tool's name, and the files that it obeys.
+#: Files that a tool obeys, by the tool's name.
 _OBEYED = {
     "make": ("Makefile", "makefile", "GNUmakefile", "*.mk"),
     "gmake": ("Makefile", "makefile", "GNUmakefile", "*.mk"),
@@ -41,23 +41,23 @@ _READERS = frozenset(("tee", "cat", "tail", "head", "ts"))
 
 
 class Named(NamedTuple):
-    """What a command names."""
+    """The names in a command."""
 
     scripts: frozenset[str] = frozenset()  # paths in the repository of programs that judge
     obeyed: frozenset[str] = frozenset()  # globs of files that its tools obey
-    modules: frozenset[str] = frozenset()  # Python's `-m`
-    folders: frozenset[str] = frozenset(("",))  # where Python looks for modules first
+    modules: frozenset[str] = frozenset()  # modules of Python's `-m`
+    folders: frozenset[str] = frozenset(("",))  # the folders where Python looks for modules first
 
 
 def named_by(command: str) -> Named:
-    """What a command line names; nothing where it cannot be read."""
+    """Return the names in a command line. Return empty names if the line cannot be parsed."""
     found: dict[str, set[str]] = {"scripts": set(), "obeyed": set(), "modules": set(), "folders": {""}}
     _read(command, found, depth=0)
     return Named(*(frozenset(found[name]) for name in Named._fields))
 
 
 def programs_in(command: str) -> list[str]:
-    """The programs that a command line starts, as it names them, those that only start others included."""
+    """Return the programs that a command line starts, as written, including wrappers."""
     found: dict[str, None] = {}
     _start(command, found, depth=0)
     return list(found)
@@ -102,7 +102,7 @@ def _note(words: list[str], folder: str, found: dict[str, set[str]], depth: int,
 
 
 def _script(words: list[str], found: dict[str, set[str]]) -> str:
-    """The file that an interpreter runs; the module goes to the modules."""
+    """Return the file that an interpreter runs. A module is added to the modules instead."""
     rest = iter(words[1:])
     for word in rest:
         if word == "-m":
@@ -128,7 +128,7 @@ def _add(word: str, folder: str, found: dict[str, set[str]], *, surely: bool) ->
 
 
 def _simple_commands(command: str) -> list[tuple[list[str], str]]:
-    """Each simple command, and `|` where something else reads what it prints."""
+    """Return each simple command, with `|` if another program reads its output."""
     lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
     lexer.commenters = ""
     lexer.whitespace_split = True

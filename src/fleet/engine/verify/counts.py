@@ -1,18 +1,18 @@
-"""What test runners say of how many tests passed, and when their end with 0 means less than it seems. Pure."""
+"""Test counts in the output of test runners, and reasons why exit code 0 proves less than it seems. Pure."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-#: What colours a terminal.
+#: Escape sequences that color a terminal.
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-#: The end of an output that is looked at.
+#: How much of the end of an output is examined.
 MOST_BYTES, MOST_LINES, LONGEST_LINE = 256 * 1024, 5_000, 300
 
 
 class Count(NamedTuple):
-    """Tests, as a runner told them."""
+    """Numbers of tests as a runner reported them."""
 
     passed: int = 0
     failed: int = 0
@@ -20,14 +20,14 @@ class Count(NamedTuple):
 
 
 class Runner(NamedTuple):
-    """One kind of test runner: how a command names it, how it says what it did, and that it is done."""
+    """A test runner: how a command names it, how it reports its counts, and how its output ends."""
 
     named: re.Pattern[str]
-    #: A line that tells; its groups `passed`, `failed`, `skipped` and `ran` count, where it has them.
+    #: Lines with counts, in the groups `passed`, `failed`, `skipped` and `ran`.
     tells: tuple[re.Pattern[str], ...]
-    #: What it says when it found nothing to run.
+    #: The runner's text if it found no tests.
     nothing: re.Pattern[str]
-    #: What it says at its end at least, whatever it was told to leave out.
+    #: The runner's text at its end, with any options.
     ends: re.Pattern[str]
 
 
@@ -130,19 +130,19 @@ RUNNERS = {
     ),
 }
 _GO_RAN = re.compile(r"^ok\s+\S+\s+(?!.*\[no tests to run\])", re.MULTILINE)
-#: What hides a runner's words from the log, or makes its end not the command's.
+#: Options that hide a runner's text from the log, or change whose exit code the command returns.
 _ELSEWHERE = re.compile(
     r"(?<![12])>|(?<!\|)\|(?!\|)|-qq\b|-q\s+-q\b|--silent|--quiet|--reporter|--format|--collect-only|--help|--version"
 )
 
 
 def counted(output: str) -> Count | None:
-    """The tests that the runners of an output say they ran, all together; none where no runner speaks."""
+    """Return the sum of the tests that all runners in an output report. Return None if no runner reports any."""
     return _counted(_readable(output))
 
 
 def _readable(output: str) -> str:
-    """What of an output can be a runner's: its last lines, none of them endless. Whoever prints it may be hostile."""
+    """Return the part of an output that can be a runner's: its last lines, each cut. The output may be hostile."""
     lines = COLOURS.sub("", output[-MOST_BYTES:]).splitlines()
     return "\n".join(line[:LONGEST_LINE] for line in lines[-MOST_LINES:] if line)
 
@@ -153,7 +153,7 @@ def _counted(text: str) -> Count | None:
 
 
 def doubts(command: str, output: str) -> tuple[str, ...]:
-    """Why an end with 0 of this command, which printed this, proves less than it seems."""
+    """Return why exit code 0 of this command with this output proves less than it seems."""
     text = _readable(output)
     found = _counted(text)
     named = [name for name, runner in RUNNERS.items() if runner.named.search(command)]
@@ -169,7 +169,7 @@ def doubts(command: str, output: str) -> tuple[str, ...]:
 
 
 def _unended(named: list[str], command: str, text: str) -> tuple[str, ...]:
-    """A runner that says nothing at its end did not get there."""
+    """Return a doubt if a named runner did not print its end."""
     if _ELSEWHERE.search(command):
         return ()
     silent = [name for name in named if not RUNNERS[name].ends.search(text)]
@@ -193,12 +193,12 @@ def _of(name: str, text: str) -> Count | None:
     return Count(passed, told["failed"], told["skipped"]) if seen else None
 
 
-#: The last line of pytest; nothing else that speaks of passing is its.
+#: The last line of pytest. Other lines with such words are not from pytest.
 _PYTEST_LINE = re.compile(r"^(?:=+ )?\d{1,9} [a-z]+(?:, \d{1,9} [a-z]+){0,9} in [\d.]+s(?: \([\d:]+\))?(?: =+)?$")
 
 
 def _of_go(runner: Runner, text: str) -> Count | None:
-    """Go names tests only when it is told to be verbose."""
+    """Return the count of go, which names tests only in verbose mode."""
     told = [len(pattern.findall(text)) for pattern in runner.tells]
     if any(told):
         return Count(*told)

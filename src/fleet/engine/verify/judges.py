@@ -1,8 +1,7 @@
-"""Which of a branch's changes are changes to what judges it: its verify script, its tests, what their runner obeys.
+"""Changes of a branch to the files that judge it: its verify script, its tests, and files that their runner obeys.
 
-Those that are protected are taken from the base. Those that are contested stay, and the command must end well with the
-tests of the base alone too: else its end with 0 is the agent's own word.
-Pure, but for the reader of files that is handed in.
+Protected files are taken from the base. Contested files stay, and the command must also succeed with the tests of the
+base alone. Otherwise its exit code 0 proves nothing beyond the agent's own claim. Pure, except for the `read` argument.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     Read = Callable[[Entry], bytes | None]
 
-#: What decides which tests are run and how, wherever it lies.
+#: Files that decide which tests run and how, in any folder.
 ALWAYS = (
     *(
         "conftest.py",
@@ -43,7 +42,7 @@ ALWAYS = (
     *(".mocharc.*", ".npmrc", ".yarnrc*", "node_modules/", ".cargo/", "phpunit.xml*", ".rspec", "spec_helper.rb"),
     *("babel.config.*", ".babelrc*", ".gitattributes", ".envrc", ".env", ".python-version", ".tool-versions"),
 )
-#: Modules that test runners import themselves; one of the same name beside the tests is run in their place.
+#: Modules that test runners import themselves. A module of the same name beside the tests replaces them.
 _SHADOWS = frozenset(sys.stdlib_module_names) | {
     "pytest",
     "_pytest",
@@ -53,33 +52,33 @@ _SHADOWS = frozenset(sys.stdlib_module_names) | {
     "nose2",
     "coverage",
 }
-#: Tables of settings files that are a test runner's.
+#: Prefixes of settings tables that belong to a test runner.
 _RUNNERS_TABLES = ("pytest", "coverage", "tox", "nox", "poe", "hatch", "pdm", "taskipy", "unittest", "nose")
 _PACKAGE_KEYS = ("scripts", "jest", "mocha", "ava", "vitest", "nyc", "c8", "tap", "babel", "bin", "config")
-#: What is code by its name, and what of it is a test by its name.
+#: Suffixes of code, and names of code that mark a test.
 CODE = (".py", ".pyc", ".so", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".go", ".rs", ".java", ".php", ".sh")
 _NAMED_AS_TEST = re.compile(r"test|spec", re.IGNORECASE)
-#: As much of a file, and of all together, as is looked into.
+#: How much of one file, and of all files together, is examined.
 MOST_BYTES, MOST_TOGETHER = 256 * 1024, 8 * 1024 * 1024
 
 
 class Judged(NamedTuple):
-    """What is to be made of a branch's changes; by path, the entry at the base."""
+    """A branch's changes sorted by their handling. By path, the entry at the base."""
 
     restored: dict[str, Entry | None]
     contested: dict[str, Entry | None]
-    tests: dict[str, Entry | None]  # tests that the branch has added or changed, as they are at its tip
-    added: dict[str, Entry | None]  # those of them that it added
+    tests: dict[str, Entry | None]  # tests that the branch added or changed, at its tip
+    added: dict[str, Entry | None]  # those tests that the branch added
     doubts: tuple[str, ...]
 
     @property
     def at_the_base(self) -> dict[str, Entry | None]:
-        """All that judges the branch, as it is at the base."""
+        """Return all files that judge the branch, as they are at the base."""
         return self.restored | self.contested | self.added
 
 
 class Wants(NamedTuple):
-    """What a branch is judged by."""
+    """The verify command, protected globs and test globs that judge a branch."""
 
     command: str
     protect: tuple[str, ...] = ()
@@ -87,7 +86,7 @@ class Wants(NamedTuple):
 
 
 def judged(wants: Wants, changes: Iterable[Change], read: Read) -> Judged:
-    """Tell the changes that judge from those that are judged."""
+    """Sort the changes into those that judge and those that are judged."""
     look = _Look(wants, read)
     found = Judged({}, {}, {}, {}, ())
     doubts: list[str] = []
@@ -113,13 +112,13 @@ class _Look:
         self._read = read
 
     def is_protected(self, change: Change) -> bool:
-        """Whether it is taken from the base: it was said so, or it is the script that judges."""
+        """Return True if a file is taken from the base: it is protected, or is the script that judges."""
         if fits_any(_plain(change.path), map(_plain, self._wants.protect)):
             return True
         return change.before is not None and change.path in self._named.scripts and not self.is_test(change.path)
 
     def is_contested(self, change: Change) -> bool:
-        """Whether it decides how the work is judged."""
+        """Return True if a change affects how the work is judged."""
         path = change.path
         if path in self._named.scripts or fits_any(path, (*ALWAYS, *self._named.obeyed)):
             return True
@@ -133,36 +132,36 @@ class _Look:
         return change.before is not None or self._decides(change)
 
     def is_test(self, path: str) -> bool:
-        """Whether it fits one of the globs of tests."""
+        """Return True if a path matches one of the globs of tests."""
         return fits_any(path, self._wants.tests)
 
     def doubts(self, change: Change) -> list[str]:
-        """What a change to other code could do to its tests."""
+        """Return how a change to other code could affect its tests."""
         if change.after is None or change.after.mode == "120000":
             return []
         before, after = self._text(change.before), self._text(change.after)
         return [f"{change.path} {words}" for words in tricks(before or "", after or "")]
 
     def _decides(self, change: Change) -> bool:
-        """Whether a test that the branch adds can decide about others: by its name, its kind or its text."""
+        """Return True if an added test may affect other tests: by its name, its kind or its text."""
         name = posixpath.basename(change.path)
         mine = [glob for glob in self._wants.tests if fits(change.path, glob)]
         if not any("test" in glob.lower() or "spec" in glob.lower() for glob in mine):
-            return True  # a runner's settings
+            return True  # settings of a runner
         if name.endswith(CODE) and not _NAMED_AS_TEST.search(name):
-            return True  # beside the tests: others may import it in place of what it is called like
+            return True  # beside the tests: others may import it in place of another module
         text = self._text(change.after)
         return text is None or may_cheat(text)
 
     def _is_link(self, change: Change) -> bool:
-        """A link in place of something, or something in place of a link, where tests or their folders are."""
+        """Return True if a link replaces a file or the reverse, among tests or where a file existed."""
         modes = {entry.mode for entry in (change.before, change.after) if entry}
         return bool(modes & {"120000", "160000"}) and (
             self.is_test(change.path) or self.is_test(f"{change.path}/x") or change.before is not None
         )
 
     def _shadows(self, change: Change) -> bool:
-        """Whether Python would take it for a module of its own or of the runner's."""
+        """Return True if Python would import a new file in place of a module of its own or of the runner."""
         if change.before is not None:
             return False
         for folder in self._named.folders | {posixpath.dirname(change.path)} & self._test_folders(change.path):
@@ -179,18 +178,18 @@ class _Look:
         return {posixpath.dirname(path)} if self.is_test(path) else set()
 
     def _text(self, entry: Entry | None) -> str | None:
-        """The text of a file, empty where there is none; none: it was too large to be looked into."""
+        """Return the text of a file, "" if the entry is None. Return None if the file is too large."""
         data = self._read(entry) if entry else b""
         return None if data is None else data.decode("utf-8", "replace")
 
 
 def _plain(path: str) -> str:
-    """A path as the file system tells names apart."""
+    """Return a path in a form that is equal for names that the file system treats as equal."""
     return path.casefold() if sys.platform == "darwin" else path
 
 
 def _toml_tables(text: str) -> object:
-    """Of pyproject.toml or Cargo.toml: what is a test runner's."""
+    """Return the test runner's parts of pyproject.toml or Cargo.toml."""
     try:
         told = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):

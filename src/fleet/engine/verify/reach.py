@@ -1,8 +1,8 @@
-"""What decides a verify command's end from outside of its checkout: programs, and files that git ignores.
+"""Programs and ignored files outside of the checkout that can change the result of a verify command.
 
-An agent can write there. The programs are named with their hashes; and what could be planted is compared, by size and
-times, with how it was before the run: the environments that programs belong to, the dependencies beside the
-repository's files, and settings in the folders above a checkout. Nothing is read but names, and no link is followed.
+An agent can write there. The programs are recorded with their hashes. Other files are compared with their state before
+the run by size and times: environments of the programs, dependencies beside the repository's files, and settings in the
+folders above a checkout. Only programs are read, and no link is followed.
 """
 
 # ruff: noqa: PTH111, PTH112, PTH115, PTH118, PTH120
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 MOST_FILES = 200_000
 MOST_PROGRAMS, MOST_NAMED = 20, 5
 SHELL = "/bin/sh"
-#: Where tools keep what a project depends on.
+#: Folders where tools keep a project's dependencies.
 DEPENDENCIES = (
     *("node_modules", ".venv", "venv", "env", ".tox", ".nox", "vendor", ".bundle", "bower_components", ".yarn"),
     *("Pods", "deps", "__pypackages__", ".pixi", ".direnv"),
 )
-#: What tools look for in all folders above the one they work in.
+#: Names that tools look for in all folders above their working directory.
 ABOVE = (
     *(
         "node_modules",
@@ -55,10 +55,10 @@ ABOVE = (
     *("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "babel.config.js", ".babelrc"),
     *("rust-toolchain", "rust-toolchain.toml", ".tool-versions", ".python-version", "mise.toml", ".mise.toml"),
 )
-#: Folders in which tools write whenever they run.
+#: Folders where tools write in every run.
 CACHES = frozenset((".cache", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".vite", ".vite-temp", ".git"))
 BYTECODE = "__pycache__"
-#: Folders of the system: an agent that writes there is the system's administrator.
+#: Folders of the system. An agent that can write there has administrator rights.
 THE_SYSTEMS = (
     "/bin",
     "/boot",
@@ -75,43 +75,43 @@ THE_SYSTEMS = (
     "/usr",
 )
 _PATH = re.compile(r"(?<![\w.~-])/[^\s:;,'\"`$&|<>()=]+")
-#: Python that heeds no variable, and so takes bytecode from where it lies.
+#: Options with which Python ignores environment variables, and so reads bytecode beside the sources.
 _HEEDLESS = re.compile(r"\s-[a-zA-Z]*[IE]")
 
-#: Where a command writes what it prints.
+#: Redirections of a command's output.
 _WRITTEN = re.compile(r"\d?>>?\s*[^\s;&|]+")
-#: Where everybody writes.
+#: Folders where every user can write.
 ANYBODYS = ("/", "/tmp", "/var/tmp")
 
 _looks: Shared[dict[str, Any]] = Shared()
 
 
 class Asked(NamedTuple):
-    """What a verification is made with."""
+    """The inputs of a verification."""
 
     command: str
-    path: str  # where programs are found
-    directory: str  # the repository's main checkout, or the directory that the run works in
-    checkout: str  # below which folder checkouts are made
+    path: str  # the PATH for programs
+    directory: str  # the repository's main checkout, or the run's working directory
+    checkout: str  # the folder below which checkouts are created
     view: View | None = None
-    in_place: bool = False  # whether it is run in the directory itself
+    in_place: bool = False  # True if the command runs in the directory itself
 
     @property
     def programs(self) -> dict[str, str]:
-        """The programs that the command names, and where each is."""
+        """Return the programs that the command names, with their paths."""
         return programs(self.command, self.path, self.directory if self.in_place else "")
 
 
 class Changed(NamedTuple):
-    """What is not as it was."""
+    """The differences that were found."""
 
     doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what could not be compared
-    bytecode: bool = False  # only what Python compiled
+    bytecode: bool = False  # True if only bytecode of Python changed
 
 
 def programs(command: str, path: str, directory: str = "") -> dict[str, str]:
-    """The programs that a command names, and where each is; with what runs those that are scripts."""
+    """Return the programs that a command names, with their paths, and the interpreters of those that are scripts."""
     found = {SHELL: SHELL}
     for name in programs_in(command)[:MOST_PROGRAMS]:
         place = os.path.join(directory, name) if directory and "/" in name else name
@@ -125,24 +125,25 @@ def programs(command: str, path: str, directory: str = "") -> dict[str, str]:
 
 
 def named(command: str, path: str, directory: str = "") -> tuple[str, ...]:
-    """The programs that judge, each with the hash of its file."""
+    """Return the programs that judge, each with the hash of its file."""
     found = programs(command, path, directory).values()
     where = {os.path.realpath(place): place for place in reversed(found)}
     return tuple(f"{place} sha256:{program_hash(place) or 'unknown'}" for place in reversed(where.values()))
 
 
 def mark(asked: Asked) -> str:
-    """What tells later whether anything a command can reach was changed; runs that begin together share one look."""
+    """Return a mark of everything that a command can reach, for a later comparison. Runs that begin together share a
+    look."""
     tops = list(_tops(asked))
     return encode(_looks.look("\0".join([asked.command, asked.path, *tops]), lambda: _mark(asked, tops)))
 
 
 def changed(asked: Asked, before: str, began: float) -> Changed:
-    """What is not as it was when a mark was made, in words. `began` is when the run did."""
+    """Return the differences since a mark was made. `began` is the time when the run began."""
     old: dict[str, Any] = decode(before) if before else {}
     if not old:
         return Changed(notes=("what the command can reach was not compared with its state before the run",))
-    asked = asked._replace(path=old["path"])  # a supervisor that came after may have another
+    asked = asked._replace(path=old["path"])  # a later supervisor may have another PATH
     new: dict[str, Any] = decode(mark(asked))
     doubts, notes, files, bytecode = [], [], [], False
     for name, (where, digest) in old["programs"].items():
@@ -180,7 +181,7 @@ def _mark(asked: Asked, tops: Iterable[str]) -> dict[str, Any]:
             count += 1
             if count > left:
                 break
-            # A file with several names has a new ctime whenever it gets another: installers share files so.
+            # A file with several names gets a new ctime with each further name: installers share files this way.
             changed_at = seen.st_ctime_ns if seen.st_nlink == 1 else 0
             told = f"{path}\0{seen.st_mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{changed_at}"
             number = int.from_bytes(blake2b(os.fsencode(told), digest_size=16).digest(), "big")
@@ -199,7 +200,7 @@ def _mark(asked: Asked, tops: Iterable[str]) -> dict[str, Any]:
 
 
 def _tops(asked: Asked) -> Iterator[str]:
-    """The files and folders that are compared, each once."""
+    """Yield the files and folders to compare, each once."""
     seen: set[str] = set()
     for path in chain(_above(asked.checkout), _environments(asked), _dependencies(asked)):
         real = os.path.realpath(path)
@@ -218,13 +219,13 @@ def _above(folder: str) -> Iterator[str]:
 
 
 def _environments(asked: Asked) -> Iterator[str]:
-    """The environments of the programs, and the folders that the command names."""
+    """Yield the environments of the programs, and the folders that the command names."""
     places = [os.path.dirname(place) for place in asked.programs.values()]
     for folder in (*places, *asked.path.split(":")):
         for each in dict.fromkeys((folder, os.path.realpath(folder))):
             above = os.path.dirname(each)
             is_one = os.path.lexists(os.path.join(above, "pyvenv.cfg")) or above.endswith("/node_modules")
-            if is_one and os.path.realpath(above) != os.path.realpath(sys.prefix):  # fleet's own: it would act itself
+            if is_one and os.path.realpath(above) != os.path.realpath(sys.prefix):  # not fleet's own environment
                 yield above
     kept = {os.path.realpath(asked.directory), os.path.realpath(os.path.expanduser("~"))}
     for path in _PATH.findall(_WRITTEN.sub(" ", asked.command)):
@@ -234,7 +235,7 @@ def _environments(asked: Asked) -> Iterator[str]:
 
 
 def _dependencies(asked: Asked) -> Iterator[str]:
-    """The folders beside the repository's files that hold what it depends on, and that git ignores."""
+    """Yield dependency folders beside the repository's files that git does not track."""
     there = [name for name in DEPENDENCIES if os.path.isdir(os.path.join(asked.directory, name))]
     if not there:
         return
@@ -251,7 +252,7 @@ def _head(view: View) -> str:
 
 
 def _files(top: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Each file below a folder, or the file itself; no link is followed, and no folder counts."""
+    """Yield each file below a folder, or the file itself. Links are not followed and folders are not yielded."""
     waiting = [top]
     while waiting:
         folder = waiting.pop()
@@ -265,12 +266,12 @@ def _files(top: str) -> Iterator[tuple[str, os.stat_result]]:
         except NotADirectoryError:
             with contextlib.suppress(OSError):
                 yield folder, os.lstat(folder)
-        except OSError:  # it is gone, or is not ours to read
+        except OSError:  # gone, or not readable
             continue
 
 
 def _newer(top: str, began: float) -> Iterator[str]:
-    """The files below a folder that changed since a moment."""
+    """Yield the files below a folder that changed since `began`."""
     for path, seen in _files(top):
         if (seen.st_ctime if seen.st_nlink == 1 else seen.st_mtime) >= began and not _is_bytecode(path):
             yield path
@@ -285,7 +286,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _programs_in(folder: str) -> str:
-    """What tells later whether any program in a folder is another: of a link, where it leads."""
+    """Return a sum over the programs in a folder, for a later comparison. A link counts with its target."""
     total = 0
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -296,7 +297,7 @@ def _programs_in(folder: str) -> str:
 
 
 def _shadows(path: str, began: float, changed: Collection[str]) -> list[str]:
-    """Programs that came into these folders since a moment, and that are run in place of others of that name."""
+    """Return programs added to these folders since `began` that run in place of others with the same name."""
     folders = _folders(path)
     found: list[str] = []
     for number, folder in enumerate(folders[:-1]):
@@ -307,7 +308,7 @@ def _shadows(path: str, began: float, changed: Collection[str]) -> list[str]:
                 new = [entry.name for entry in entries if entry.stat(follow_symlinks=False).st_ctime >= began]
         except OSError:
             continue
-        new = [name for name in new if name not in CODERS]  # they bring themselves up to date
+        new = [name for name in new if name not in CODERS]  # coders update themselves
         behind = folders[number + 1 :]
         found += [
             os.path.join(folder, name)
@@ -318,7 +319,7 @@ def _shadows(path: str, began: float, changed: Collection[str]) -> list[str]:
 
 
 def _runner(script: str) -> str:
-    """What runs a program that is a script, by its first line; empty: it is none."""
+    """Return the interpreter of a script from its first line. Return "" if the program is not a script."""
     try:
         with open(script, "rb") as file:  # noqa: PTH123
             line = file.readline(256)

@@ -1,4 +1,4 @@
-"""How a verify command is kept apart from agents, the user's files and the network, and how that is said in words."""
+"""The isolation of a verify command from agents, the user's files and the network, and its description in words."""
 
 # ruff: noqa: PTH118, PTH120
 from __future__ import annotations
@@ -11,14 +11,14 @@ from fleet.launchers.base import Apart
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-#: More at once than any test suite has.
+#: More processes than any test suite needs.
 MOST_PROCESSES = 4096
-#: Where others listen: desktops, containers, agents' terminals. Whoever reaches them can have things done elsewhere.
+#: Sockets of desktops, containers and agents' terminals. Through them a process can act outside of its isolation.
 SOCKETS = ("/run/user", "/run/dbus", "/run/docker.sock", "/run/podman", "/run/containerd", "/var/run/docker.sock")
-#: What only helps to reach others.
+#: Variables that only help to reach the network.
 PROXIES = frozenset(("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"))
 
-#: What the shim had, what that means, and what it means when it could not be had.
+#: The shim's name of a restriction, its description, and what the command can do without it.
 WORDS = (
     ("offline", "no network", "reach the network"),
     ("hidden", "no sight of fleet's own files", "see fleet's own files"),
@@ -29,7 +29,7 @@ WORDS = (
 def apart(
     home: str, places: Iterable[str], writable: tuple[str, ...], env: Mapping[str, str], *, network: bool
 ) -> Apart:
-    """Return what a command is kept from, which sees these places and writes to the writable folders."""
+    """Return the isolation of a command that sees these places and writes to the writable folders."""
     programs = [place for place in env.get("PATH", "").split(":") if place]
     return Apart(
         hidden=(home, *SOCKETS),
@@ -42,13 +42,14 @@ def apart(
 
 
 def secluded(env: Mapping[str, str], folder: str, *, network: bool) -> dict[str, str]:
-    """An environment whose home and temporary files lie in a folder."""
+    """Return an environment with its home and temporary files in `folder`."""
     kept = {name: value for name, value in env.items() if network or name.upper() not in PROXIES}
     return kept | {"HOME": os.path.join(folder, "home"), "TMPDIR": os.path.join(folder, "tmp")}
 
 
 def in_words(had: Iterable[str], containment: str, *, network: bool) -> str:
-    """What a command could not reach; what it could, where the system did not allow to keep it from it."""
+    """Return a description of what a command could not reach, and of what it could because the system lacks
+    isolation."""
     had = set(had)
     asked = [row for row in WORDS if not (network and row[0] == "offline")]
     kept = [words for name, words, _ in asked if name in had]
@@ -62,5 +63,5 @@ def in_words(had: Iterable[str], containment: str, *, network: bool) -> str:
 
 
 def _with_libraries(programs: Iterable[str]) -> list[str]:
-    """Folders of programs with what lies beside them: a program in `bin` needs its `lib`."""
+    """Return the programs' folders, with `bin` replaced by its parent: a program in `bin` needs its `lib`."""
     return [os.path.dirname(place.rstrip("/")) if place.rstrip("/").endswith("bin") else place for place in programs]
