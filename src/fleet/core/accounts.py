@@ -1,7 +1,7 @@
-"""Which account a run may use, and what a limit does to an account: pure decisions.
+"""The choice of accounts for runs, and the effect of limits on accounts: pure decisions.
 
-A limit of the plan, or a lost login, parks an account until its reset, and the next account takes over. Too many
-requests in a minute only slow an account down: runs move on to the next one only if that happens over and over.
+A limit of the plan or a lost login parks an account until its reset, and the next account takes over. Too many requests
+in a minute only slow an account down. Runs move on to the next account only if that happens repeatedly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Outcome
 
     class RateLimits(Protocol):
-        """How an account is slowed down, as the settings say."""
+        """The settings for slowing an account down."""
 
         @property
         def rate_limit_retries(self) -> int: ...
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         def start_interval_seconds(self) -> float: ...
 
     class SlotSettings(Protocol):
-        """What the choice of an account reads of the settings."""
+        """The settings that the choice of an account needs."""
 
         @property
         def accounts(self) -> Sequence[AccountTerms]: ...
@@ -53,23 +53,23 @@ if TYPE_CHECKING:
 
     Terms = TypeVar("Terms", bound=AccountTerms)
 
-WAIT_BASE, WAIT_CAP = timedelta(minutes=5), timedelta(hours=5)  # where a limit does not say when it ends
+WAIT_BASE, WAIT_CAP = timedelta(minutes=5), timedelta(hours=5)  # used if a limit does not report when it ends
 SHORTEST_PARK, LONGEST_PARK = timedelta(minutes=1), timedelta(days=8)
 SECOND = timedelta(seconds=1)
 UNLIMITED = 1_000_000
 PASSING = ("rate", "overload")
-#: Endings that show that the account works.
+#: Endings which show that the account works.
 WORKED = (Ending.FINISHED, Ending.INCOMPLETE, Ending.HUNG_AFTER_RESULT, Ending.BLOCKED, Ending.CONTEXT_FULL)
 
 
 class AccountSlot(Record):
     """An account of a coder, and how many more runs it may take now."""
 
-    account: str  # empty: the user's own login
+    account: str  # "" means the user's own login
     room: int
-    most: int | None = None  # how many agents it may have, on all hosts that share the queue
-    reason: str = ""  # why there is no room
-    opens_at: datetime | None = None  # when its next start may be, if only that is in the way
+    most: int | None = None  # maximum number of its agents on all hosts that share the queue
+    reason: str = ""  # why it has no room
+    opens_at: datetime | None = None  # when its next run may start, if only the pause between starts is in the way
 
 
 def accounts_of(accounts: Iterable[Terms], coder: str) -> tuple[Terms, ...]:
@@ -80,7 +80,10 @@ def accounts_of(accounts: Iterable[Terms], coder: str) -> tuple[Terms, ...]:
 def account_slots(
     settings: SlotSettings, coder: str, known: Sequence[Account], busy: Mapping[tuple[str, str], int], now: datetime
 ) -> list[AccountSlot]:
-    """Return the accounts of a coder in the order in which they are used. Those behind a slowed-down one wait too."""
+    """Return the accounts of a coder in the order in which they are used.
+
+    Accounts behind a slowed-down account wait too.
+    """
     states = {each.name: each for each in known if each.coder == coder}
     found: list[AccountSlot] = []
     slowed = ""
@@ -101,7 +104,10 @@ def account_slots(
 
 
 def _free_slot(state: Account, shown: str, left: int, pause: timedelta, now: datetime) -> AccountSlot:
-    """Return the slot of an account that is not parked. With a pause between starts it has room for one at a time."""
+    """Return the slot of an account that is not parked.
+
+    If its starts need a pause, it has room for one run at a time.
+    """
     if left <= 0:
         return AccountSlot(account=state.name, room=0, reason=f"{shown} has as many agents as it may have")
     if not pause:
@@ -119,17 +125,17 @@ def is_parked(account: Account, now: datetime) -> bool:
 
 
 def is_slowed(account: Account, limits: RateLimits) -> bool:
-    """Return True if the account only met too many requests at once, and not too often in a row."""
+    """Return True if the account was refused for too many requests, but not too often in a row."""
     return 0 < account.strikes <= limits.rate_limit_retries
 
 
 def after_run(
     account: Account, outcome: Outcome, *, started_at: datetime, now: datetime, limits: RateLimits
 ) -> Account:
-    """Return the account as it is after one of its runs ended with this outcome."""
+    """Return the account after one of its runs ended with this outcome."""
     if not outcome.limit:
         return account.replace(strikes=0) if outcome.ending in WORKED else account
-    # A run that was started before the last limit ended met the same limit again: that is no further strike.
+    # A run that started before the last limit ended met the same limit again, which is not another strike.
     same = account.parked_until is not None and started_at < account.parked_until
     strikes = max(account.strikes, 1) if same else account.strikes + 1
     if outcome.limit in PASSING and strikes <= limits.rate_limit_retries and not _is_long(outcome, now, limits):
@@ -144,7 +150,7 @@ def after_run(
 
 
 def slow_down(strikes: int, limits: RateLimits) -> timedelta:
-    """Return the pause after this many refusals in a row that did not say how long to wait."""
+    """Return the pause after this many refusals in a row, if the coder did not report how long to wait."""
     return timedelta(seconds=min(limits.rate_limit_base_seconds * 2 ** (strikes - 1), limits.rate_limit_max_seconds))
 
 
@@ -153,7 +159,7 @@ def _growing(times: int) -> timedelta:
 
 
 def _told(outcome: Outcome, now: datetime) -> datetime | None:
-    """Return the end of the limit that the coder reported, within reason."""
+    """Return the end of the limit as the coder reported it, within reasonable bounds, or None."""
     if outcome.resume_at is None:
         return None
     return min(max(outcome.resume_at, now + SHORTEST_PARK), now + LONGEST_PARK)

@@ -1,4 +1,4 @@
-"""How many agents may start now, and of which kinds: a pure decision, as lanes for the queue's claim."""
+"""How many agents of each kind may start now: a pure decision, given as lanes for the queue's claim."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         def max_interactive(self) -> int: ...
 
     class StartSettings(Protocol):
-        """How fast agents are started, and what the machine must have left."""
+        """How fast agents may start, and the minimum of free resources."""
 
         @property
         def start_interval_seconds(self) -> float: ...
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
         def min_free_memory_mb(self) -> int: ...
 
     class CoderCap(Protocol):
-        """What the settings of one coder say about its number of agents."""
+        """The maximum number of agents of one coder, from the settings."""
 
         @property
         def max_concurrent(self) -> int | None: ...
 
     class AdmissionSettings(SlotSettings, Protocol):
-        """What admission reads of the settings."""
+        """The settings that admission reads."""
 
         @property
         def max_concurrent(self) -> int: ...
@@ -54,20 +54,20 @@ if TYPE_CHECKING:
         def supervisor(self) -> StartSettings: ...
 
 
-#: How a task may spell its mode.
+#: The values of `Task.mode` for each mode.
 SPELLINGS = {HEADLESS: ("", HEADLESS), INTERACTIVE: (INTERACTIVE,), POOLED: ("", HEADLESS)}
-#: So many agents start at once; after them one per start interval.
+#: Maximum number of agents that start at once. Further agents start one per start interval.
 BURST = 25
 UNLIMITED = 1_000_000
 
 
 class Ramp(Record):
-    """How fast agents are started: a bucket that holds a burst of starts and gets one more per interval."""
+    """The rate of starts: a bucket that holds a burst of starts and gains one per interval."""
 
-    full_at: datetime | None = None  # when it will hold the whole burst again; none: it does
+    full_at: datetime | None = None  # when the bucket is full again; None: it is full
 
     def started(self, count: int, now: datetime, interval: float) -> Ramp:
-        """Return the ramp after this many agents were started now. A negative count gives starts back."""
+        """Return the ramp after `count` agents started now. A negative count gives starts back."""
         return Ramp(full_at=now + self._missing(now, interval) + count * timedelta(seconds=interval))
 
     def allowed(self, now: datetime, interval: float) -> int:
@@ -81,44 +81,47 @@ class Ramp(Record):
         return now + self._missing(now, interval) + (self.allowed(now, interval) + 1 - BURST) * step
 
     def _missing(self, now: datetime, interval: float) -> timedelta:
-        # No more than a burst can be missing: a clock that was turned back must not stop all starts.
+        # Cap the missing starts at one burst, because a clock that was turned back must not stop all starts.
         missing = self.full_at - now if self.full_at is not None else timedelta(0)
         return min(max(missing, timedelta(0)), BURST * timedelta(seconds=interval))
 
 
 class Situation(Record):
-    """What admission looks at."""
+    """The facts that admission considers."""
 
     now: datetime
-    default_coder: str  # whose the tasks are that name none
-    coders: Mapping[str, str]  # every coder a task may name, and why it cannot be used: empty when it can
-    running: Mapping[tuple[str, str], int] = {}  # agents that live, by coder and mode
-    accounts: Sequence[Account] = ()  # what is known of them
-    busy: Mapping[tuple[str, str], int] = {}  # agents that live, by coder and account
+    default_coder: str  # used by tasks that name no coder
+    coders: Mapping[str, str]  # each coder that a task may name, and why it cannot be used; "" if it can
+    running: Mapping[tuple[str, str], int] = {}  # live agents by coder and mode
+    accounts: Sequence[Account] = ()  # known states of accounts
+    busy: Mapping[tuple[str, str], int] = {}  # live agents by coder and account
     ramp: Ramp = Ramp()
-    free_disk_mb: float | None = None  # none: not known, and not held against anybody
+    free_disk_mb: float | None = None  # None if unknown, which stops no start
     free_memory_mb: float | None = None
     paused: bool = False
-    closed: Sequence[str] = ()  # why this host takes nothing at all
-    offers: tuple[str, ...] | None = None  # what tasks may require of this host; none: whatever they do
-    origins: tuple[str, ...] | None = None  # claim only tasks made in these ways
-    not_origins: tuple[str, ...] | None = None  # and none made in these
-    shared: bool = False  # whether other hosts take tasks from the same queue
-    at_once: int = USUAL  # how many agents of the pool may work
-    turn: int = 0  # must grow with each look: where accounts share a coder's last room, they take turns
+    closed: Sequence[str] = ()  # why this host takes no tasks at all
+    offers: tuple[str, ...] | None = None  # what tasks may require of this host; None: anything
+    origins: tuple[str, ...] | None = None  # claim only tasks with these origins
+    not_origins: tuple[str, ...] | None = None  # claim no tasks with these origins
+    shared: bool = False  # True if other hosts take tasks from the same queue
+    at_once: int = USUAL  # maximum number of working agents of the pool
+    turn: int = 0  # must grow with each call, so that accounts take turns at a coder's last room
 
 
 class Room(Record):
-    """What `Claims.acquire` may take now, and why not more."""
+    """What `Claims.acquire` may take now, and the reasons against more."""
 
     lanes: list[Lane]
     room: int
-    opens_at: datetime | None = None  # when an account is open again that tasks wait for
-    ramp_at: datetime | None = None  # when more may start, where only the pause between starts is in the way
+    opens_at: datetime | None = None  # when an account opens that tasks wait for
+    ramp_at: datetime | None = None  # when more may start, if only the start interval limits starts
     reasons: list[str]
 
     def again_at(self, taken: int) -> datetime | None:
-        """Return when to look again after this many were taken. A queue that had fewer than fit has no more."""
+        """Return when to call again after this many tasks were taken, or None.
+
+        If fewer tasks were taken than fit, the queue has no more and the ramp does not matter.
+        """
         soon = [at for at in (self.opens_at, self.ramp_at if taken >= self.room else None) if at is not None]
         return min(soon, default=None)
 
@@ -173,7 +176,7 @@ def _slots(settings: AdmissionSettings, situation: Situation, mode: str) -> int:
 
 
 def _running(situation: Situation, *, coder: str | None = None, mode: str | None = None) -> int:
-    """Return how many agents live, of one coder and mode or of any. An empty mode is headless."""
+    """Return the number of live agents, of one coder and mode or of any. An empty mode means headless."""
     return sum(
         count
         for (its_coder, its_mode), count in situation.running.items()
@@ -198,7 +201,10 @@ def _coder_room(
 
 
 def _lanes(situation: Situation, coder: str, mode: str, own: int, free: list[AccountSlot], room: int) -> list[Lane]:
-    """Return the lanes of one coder: one per account, for tasks that name the account and tasks that name none."""
+    """Return the lanes of one coder, one per account.
+
+    Each serves tasks that name the account and tasks that name none.
+    """
     names = ("", coder) if coder == situation.default_coder else (coder,)
     shares = _shares(own, len(free), situation.turn) if own < room else [room] * len(free)
     return [

@@ -1,4 +1,4 @@
-"""Tasks in bd's JSON: the names of its fields, and tasks, edges and comments as bd writes them, less empty fields."""
+"""Tasks, edges and comments in bd's JSON, without empty fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fleet.core.dependency import Edge
     from fleet.core.task import Comment, Task
 
-#: bd's name and ours, in bd's order; no name stands for what is made specially.
+#: bd's name and our name of each field, in bd's order. "" marks a field that is computed.
 FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "id"),
     ("title", "title"),
@@ -51,7 +51,7 @@ INSTANTS = ("created_at", "updated_at", "started_at", "closed_at", "due_at", "de
 FLAGS = ("ephemeral", "no_history", "pinned", "is_template")
 _OTHERS = ("id", "priority", "estimated_minutes", "claim_fence", "metadata", "labels")
 TEXTS = {name: field for name, field in FIELDS if name not in (*INSTANTS, *FLAGS, *_OTHERS)}
-#: What is worked out anew, is bd's own bookkeeping, or says who holds a task elsewhere.
+#: Fields that fleet recomputes, bd's own bookkeeping, and fields that another field already covers.
 DERIVED = (
     *("_type", "wisp", "dependencies", "comments", "dependency_count", "dependent_count", "comment_count", "parent"),
     *("revision", "schema_version", "lease_expires_at", "heartbeat_at"),
@@ -60,7 +60,7 @@ KNOWN = frozenset((*(name for name, _ in FIELDS), *DERIVED))
 
 
 def issue(task: Task, *, exact: bool = False) -> dict[str, Any]:
-    """A task as bd's JSON has it. Instants are in whole seconds, as bd reads them back, unless they must be exact."""
+    """Return a task in bd's JSON. Instants are in whole seconds, as bd reads them back, unless `exact`."""
     found: dict[str, Any] = {}
     for name, field in FIELDS:
         value: Any = getattr(task, field) if field else metadata(task)
@@ -75,13 +75,13 @@ def issue(task: Task, *, exact: bool = False) -> dict[str, Any]:
 
 
 def metadata(task: Task) -> dict[str, Any]:
-    """The user's metadata and fleet's own fields under `fleet.`."""
+    """Return the user's metadata and fleet's own fields under `fleet.`."""
     own = {f"fleet.{name}": value for name in SPEC_FIELDS if (value := getattr(task, name))}
     return {**task.metadata, **own} if own else task.metadata
 
 
 def instant(moment: datetime, *, exact: bool = False) -> str:
-    """RFC 3339 in UTC; with a fraction only where it must be exact and there is one."""
+    """Return an RFC 3339 time in UTC. The fraction of a second is included only if `exact`."""
     text = f"{moment:%Y-%m-%dT%H:%M:%S}"
     if exact and moment.microsecond:
         text += f".{moment.microsecond:06d}".rstrip("0")
@@ -89,7 +89,7 @@ def instant(moment: datetime, *, exact: bool = False) -> str:
 
 
 def edge(each: Edge, *, exact: bool = False) -> dict[str, Any]:
-    """A dependency as bd's JSON has it when it is not hydrated."""
+    """Return a dependency in bd's JSON, without details of the tasks."""
     found = {
         "issue_id": each.task,
         "depends_on_id": each.needs,
@@ -103,7 +103,7 @@ def edge(each: Edge, *, exact: bool = False) -> dict[str, Any]:
 
 
 def comment(each: Comment, *, exact: bool = False) -> dict[str, Any]:
-    """A comment as bd's JSON has it."""
+    """Return a comment in bd's JSON."""
     return {
         "id": each.id,
         "issue_id": each.task_id,

@@ -1,4 +1,4 @@
-"""What bd cannot hold of a task: it keeps each number as a double, and counts the bytes of a title."""
+"""Limits of bd: it stores each number as a double, and counts the bytes of a title."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
 
 LONGEST_TITLE = 500
-#: Whole numbers up to here it tells digit by digit; of larger ones only as many as make the same double.
+#: bd prints whole numbers up to this limit digit by digit. Of larger numbers it prints only as many digits as identify
+#: the double.
 LARGEST = 2**63
 AS_TEXT = 'write such a number as text, in quotes: {"ns": "1794994930026341016"}'
 SHORTER = "shorten the title, and put the rest into the description"
-#: So many tasks are named in one refusal, and so much of a number.
+#: Maximum number of tasks in one refusal, and of digits shown of a number.
 MOST_NAMED, MOST_DIGITS = 50, 40
 
 
 def faults(task: Task, before: Task | None = None) -> dict[str, str]:
-    """What of a task bd cannot hold, and what to do about each; nothing is said of what it has already (`before`)."""
+    """Return the parts of a task that bd cannot store, each with its remedy.
+
+    Parts that `before` already has are skipped.
+    """
     found = {}
     size = len(task.title.encode())
     if size > LONGEST_TITLE and (before is None or before.title != task.title):
@@ -34,12 +38,12 @@ def faults(task: Task, before: Task | None = None) -> dict[str, str]:
 
 
 def number_faults(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The numbers in metadata that bd would change, and what to do about them."""
+    """Return the numbers in metadata that bd would change, each with its remedy."""
     return {fact: AS_TEXT for key, value in metadata.items() for fact in _changed(f"metadata {key}", value)}
 
 
 def refusal(found: Mapping[str, Mapping[str, str]]) -> BadInput:
-    """The error that names everything that bd cannot hold, by whose it is."""
+    """Return the error that lists all parts that bd cannot store, by task."""
     told = [f"{name} ({', '.join(each)})" for name, each in found.items()]
     more = [f"{len(told) - MOST_NAMED} more"] if len(told) > MOST_NAMED else []
     remedies = dict.fromkeys(remedy for each in found.values() for remedy in each.values())
@@ -60,7 +64,7 @@ def _changed(where: str, value: Any) -> Iterator[str]:
 
 
 def _as_bd_tells(number: float) -> float:
-    """The number that bd tells once it was told one."""
+    """Return the number that bd prints after it was given `number`."""
     try:
         double = float(number)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Names of branches: which are allowed, which folder each gets, and how the names of a batch are spelled."""
+"""Branch names: which are allowed, the folder of each, and the names of a batch."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LONGEST = 100
-#: Nothing that a shell, a glob or tmux reads in the midst of a word; what is more special stands inside of a name only.
+#: Only characters that a shell, a glob or tmux does not interpret in the middle of a word.
 REFUSED = re.compile(r"[^A-Za-z0-9._/#@+-]")
 FIRST = re.compile(r"[A-Za-z0-9_]")
 HINT = (
     "use up to 100 letters, digits, '.', '_', '-', '/', '#', '@' and '+', beginning with a letter, digit or '_': "
     "fix/login-2."
 )
-#: What git means something else by: its own pointers (HEAD, ORIG_HEAD …) and names of commits.
+#: Names that git interprets otherwise: its own pointers (HEAD, ORIG_HEAD …) and commit ids.
 POINTER = re.compile(r"[A-Z_]*HEAD")
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: Folder names that could be another branch's name with its mark.
 MARKED = re.compile(r".*-[0-9a-f]{8}", re.DOTALL)
 PLAIN = re.compile(r"[a-z0-9._-]+")
-#: Of a session's name: longer ones fill tmux's own status line.
+#: Longest session name. Longer names fill tmux's status line.
 LONGEST_SESSION = 60
-#: More than any fanout makes.
+#: Highest number in an alias, more than any fanout creates.
 MOST = 100
 
 
 def check_branch(name: str) -> None:
-    """Raise BadInput unless this can be the name of a branch: git's own rules, and no option or trick of a ref."""
+    """Raise BadInput unless this can be the name of a branch.
+
+    The check covers git's own rules, and names that look like an option or a special ref.
+    """
     reason = _wrong_with(name)
     if reason:
         raise BadInput(f"{name[:120]!r} cannot be the name of a branch: {reason}", hint=HINT)
 
 
 def check_pattern(name: str, patterns: Sequence[str]) -> None:
-    """Raise BadInput when a project allows only some names and this is none of them."""
+    """Raise BadInput if the project restricts branch names and this one does not fit."""
     if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
         raise BadInput(
             f"branch {name!r} does not fit project.branch_pattern: {', '.join(patterns)}",
@@ -53,7 +56,10 @@ def fanout_names(prefix: str, count: int) -> list[str]:
 
 
 def aliases_of(name: str) -> tuple[str, ...]:
-    """Other spellings of a fanout's branch, to be tried when no branch is called so: x-B is x-A2, x-AA is x-A27."""
+    """Return another spelling of a fanout's branch, to try if no branch has this name.
+
+    For example, x-B is x-A2 and x-AA is x-A27.
+    """
     prefix, dash, letters = name.rpartition("-")
     if not (prefix and dash and re.fullmatch("[A-Z]{1,2}", letters)):
         return ()
@@ -64,10 +70,10 @@ def aliases_of(name: str) -> tuple[str, ...]:
 
 
 def folder_of(branch: str) -> str:
-    """The name of a branch's folder: readable, and different for each branch, also where upper case is lower case.
+    """Return the name of a branch's folder. It is readable and unique, even on a case-insensitive file system.
 
-    A name of lower-case letters, digits, '.', '_' and '-' is its own folder. Any other gets a mark of eight digits from
-    its hash (`a/b` is not `a-b`, `A` is not `a`), and so does a name that itself looks marked.
+    A name of lower-case letters, digits, '.', '_' and '-' is its own folder. Any other name gets a mark of eight digits
+    from its hash, because `a/b` is not `a-b` and `A` is not `a`. A name that itself looks marked gets a mark too.
     """
     if PLAIN.fullmatch(branch) and not MARKED.fullmatch(branch):
         return branch
@@ -91,7 +97,7 @@ def _wrong_with(name: str) -> str:
 
 
 def session_name(prefix: str, branch: str, key: str = "") -> str:
-    """What the terminal of a branch is called: readable, as tmux takes it, different for each branch and key."""
+    """Return the name of a branch's terminal. It is readable, valid for tmux, and unique for each branch and key."""
     whole = prefix + branch
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", whole)
     if plain == whole and len(plain) <= LONGEST_SESSION and not key:

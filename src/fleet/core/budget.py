@@ -1,4 +1,4 @@
-"""Budgets: what a task's limits say that its runs may spend, alone and with all that comes of them."""
+"""Budgets: the spending limits of a task's runs, alone and together with the tasks that they create."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 TOKENS, COST = "max_tokens", "max_cost_usd"
-#: The least that a limit can say of each.
+#: Minimum of each limit.
 LEAST: dict[str, float] = {TOKENS: 1, COST: 0.01}
 
 
 def limits_in(text: str) -> dict[str, Any]:
-    """The limits that a task carries. ValueError for what are none."""
+    """Return the limits that a task carries. Raises ValueError if they are invalid."""
     found = decode(text) if text else {}
     if not isinstance(found, dict):
         raise ValueError("limits are an object")
@@ -22,7 +22,7 @@ def limits_in(text: str) -> dict[str, Any]:
 
 
 def budgets_in(text: str) -> dict[str, float]:
-    """The budgets among a task's limits; none where they cannot be read."""
+    """Return the budgets among a task's limits. Empty if the limits cannot be read."""
     try:
         table = limits_in(text)
     except (ValueError, RecursionError):

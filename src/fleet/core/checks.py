@@ -1,4 +1,4 @@
-"""What a task's fields may hold; each refusal says what is wrong and what would be right."""
+"""Checks of a task's fields. Each refusal names the fault and a correct value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TYPE_ALIASES = {
 
 
 def title(text: str) -> str:
-    """A title: one line, 1 to 500 characters."""
+    """Return a title: one line of 1 to 500 characters. Raises BadInput."""
     if not text.strip():
         raise BadInput("title is required", hint='`bd create "what is to be done"`')
     if len(text) > LONGEST_TITLE:
@@ -41,7 +41,7 @@ def title(text: str) -> str:
 
 
 def line(what: str, text: str, *, longest: int = LONGEST_NAME) -> str:
-    """One line of printable text: a name, a label, a reference."""
+    """Return one line of printable text, such as a name, a label or a reference. Raises BadInput."""
     if len(text) > longest:
         raise BadInput(f"{what} must be {longest} characters or less (got {len(text)})", hint="shorten it.")
     for char in text:
@@ -53,7 +53,7 @@ def line(what: str, text: str, *, longest: int = LONGEST_NAME) -> str:
 
 
 def body(what: str, text: str) -> str:
-    """Free text of bounded size, without NUL."""
+    """Return free text of limited size without NUL. Raises BadInput."""
     if len(text) > LONGEST_TEXT:
         raise BadInput(
             f"{what} is longer than {LONGEST_TEXT // 2**20} MiB", hint="put it into a file and name the file."
@@ -64,7 +64,7 @@ def body(what: str, text: str) -> str:
 
 
 def priority(text: str) -> int:
-    """0 to 4, or P0 to P4."""
+    """Return the number of a priority, written as 0 to 4 or P0 to P4. Raises BadInput."""
     digits = text.strip().upper().removeprefix("P")
     if len(digits) == 1 and digits in "01234":
         return int(digits)
@@ -75,7 +75,7 @@ def priority(text: str) -> int:
 
 
 def task_type(text: str, config: Mapping[str, str]) -> str:
-    """A type bd knows, or one the queue's settings add."""
+    """Return a type that bd knows or that the queue's settings add. Raises BadInput."""
     name = TYPE_ALIASES.get(text.lower(), text.lower())
     allowed = (*TYPES, *custom_types(config))
     if name in allowed:
@@ -87,7 +87,7 @@ def task_type(text: str, config: Mapping[str, str]) -> str:
 
 
 def status(text: str, config: Mapping[str, str]) -> str:
-    """A status bd knows, or one the queue's settings add."""
+    """Return a status that bd knows or that the queue's settings add. Raises BadInput."""
     allowed = (*CATEGORIES, *custom_statuses(config))
     if text in allowed:
         return text
@@ -99,7 +99,7 @@ def custom_types(config: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def custom_statuses(config: Mapping[str, str]) -> dict[str, str]:
-    """The statuses that settings add, with their categories; none given means unspecified."""
+    """Return the statuses that the settings add, with their categories. The default category is "unspecified"."""
     found = {}
     for entry in config.get("status.custom", "").split(","):
         name, _, category = entry.strip().partition(":")
@@ -109,7 +109,7 @@ def custom_statuses(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def custom_status_setting(text: str) -> str:
-    """A value for `status.custom`: names with an optional category."""
+    """Return a value for `status.custom`: names with an optional category. Raises BadInput."""
     for name, category in custom_statuses({"status.custom": text}).items():
         plain = name.replace("_", "").replace("-", "")
         if not (plain.isascii() and plain.isalnum() and name == name.lower() and name[0].isalpha() and len(name) <= 50):
@@ -124,7 +124,7 @@ def custom_status_setting(text: str) -> str:
 
 
 def labels(names: list[str]) -> tuple[str, ...]:
-    """Labels, each once, in order."""
+    """Return the labels, sorted and each once. Raises BadInput."""
     wanted = {line("label", name.strip()) for name in names if name.strip()}
     return tuple(sorted(wanted))
 
@@ -137,7 +137,7 @@ def metadata_key(key: str) -> str:
 
 
 def task_id(text: str) -> str:
-    """An id somebody chose: prefix-name, safe as a folder's name."""
+    """Return an id that a user chose: prefix-name, safe as a folder name. Raises BadInput."""
     name = line("id", text, longest=128)
     plain = name.replace("-", "").replace("_", "").replace(".", "")
     if plain.isascii() and plain.isalnum() and "-" in name.strip("-.") and name[0].isalnum() and ".." not in name:

@@ -17,32 +17,35 @@ _OF_MACHINE = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now() -> datetime:
-    """This host's clock, in UTC."""
+    """Return this host's time in UTC."""
     return datetime.now(UTC)
 
 
 def machine_seconds() -> float:
-    """A clock of this machine that nobody sets, the same for all its processes; it goes on while the machine sleeps."""
+    """Return the time of a clock that nobody sets and that all processes of this machine share.
+
+    The clock runs while the machine sleeps.
+    """
     return time.clock_gettime(_OF_MACHINE)
 
 
 def shown_here(instant: datetime, queue_now: datetime) -> datetime:
-    """What this host's clock showed at an instant of the queue's: the times of files here can be compared with it."""
+    """Return this host's time at an instant of the queue's clock, to compare with times of files here."""
     return instant + (now() - queue_now)
 
 
 def growing_pauses(first: float, longest: float, factor: float = 2.0) -> Iterator[float]:
-    """Yield the seconds to wait between looks or tries, without end: each is longer than the one before."""
+    """Yield pauses between tries in seconds, without end. Each is longer than the previous one, up to `longest`."""
     while True:
         yield first
         first = min(first * factor, longest)
 
 
 def to_micros(instant: datetime) -> int:
-    """An instant as the database keeps it."""
+    """Return an instant in the form of the database."""
     return (instant - EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
-    """An instant as the database kept it."""
+    """Return the instant for a value of the database."""
     return EPOCH + timedelta(microseconds=micros)

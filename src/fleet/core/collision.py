@@ -1,4 +1,4 @@
-"""A collision: two live branches of one repository whose changes git could not merge."""
+"""Collisions: two live branches of one repository whose changes git could not merge."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class Collision(Record):
-    """Two tasks whose branches collide, and where. The one that began first is `task_id`."""
+    """Two tasks whose branches collide, and the files in conflict. `task_id` is the task that began first."""
 
-    common: str  # the git directory of the repository
+    common: str  # the repository's git directory
     task_id: str
     other_id: str
-    tip: str  # the commits that were held against each other
+    tip: str  # the commits that were compared
     other_tip: str
     files: tuple[str, ...]
     seen_at: datetime
-    told_at: datetime | None = None  # when the later agent was told of it
+    told_at: datetime | None = None  # when the later agent was told
 
     @property
     def pair(self) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Dependencies between tasks: which kinds there are, which of them hold work up, and how many a task has."""
+"""Dependencies between tasks: their types, which of them block work, and their counts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CONDITIONAL = "conditional-blocks"
 WAITS_FOR = "waits-for"
 PARENT_CHILD = "parent-child"
 
-#: The task waits until what it needs is resolved.
+#: The task waits until the needed task is resolved.
 HARD = (BLOCKS, CONDITIONAL)
-#: All that can hold a task up by itself.
+#: All types that can block a task by themselves.
 BLOCKING = (*HARD, WAITS_FOR)
-#: A circle of these would leave nothing in it ready: a blocked parent blocks its children.
+#: A cycle of these would never become ready, because a blocked parent blocks its children.
 SCHEDULING = (*HARD, PARENT_CHILD)
 
 WELL_KNOWN = (
@@ -44,12 +44,12 @@ WELL_KNOWN = (
 
 EXTERNAL = "external:"
 
-#: A waits-for dependency ends when every child of the target is resolved, or when one of them is.
+#: A waits-for dependency ends when all children of the target are resolved, or when any of them is.
 ALL_CHILDREN, ANY_CHILDREN = "all-children", "any-children"
 
 
 class Edge(Record):
-    """`task` waits for `needs`, or belongs to it: a child's edge points at its parent."""
+    """A dependency: `task` waits for `needs` or belongs to it. A child's edge points at its parent."""
 
     task: str
     needs: str
@@ -61,12 +61,12 @@ class Edge(Record):
 
     @property
     def gate(self) -> str:
-        """Which children a waits-for dependency waits for."""
+        """Return which children a waits-for dependency waits for."""
         return ANY_CHILDREN if ANY_CHILDREN in self.metadata else ALL_CHILDREN
 
 
 class Tally(Record):
-    """How many edges leave a task, how many reach it, how many of those hold work up, and how many comments it has."""
+    """The counts of a task's outgoing edges, incoming edges, blocking edges of both kinds, and comments."""
 
     dependencies: int = 0
     dependents: int = 0

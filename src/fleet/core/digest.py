@@ -1,9 +1,9 @@
-"""SHA-256 of bytes, without OpenSSL for those that need none."""
+"""SHA-256, with OpenSSL loaded only when needed."""
 
 from __future__ import annotations
 
 
 def sha256(data: bytes) -> str:
-    import hashlib  # loads OpenSSL, a quarter of what starting Python takes
+    import hashlib  # loads OpenSSL, which takes a quarter of Python's start-up time
 
     return hashlib.sha256(data).hexdigest()

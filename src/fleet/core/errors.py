@@ -1,11 +1,11 @@
-"""What can go wrong for a caller. Each error states a fact; its hint says what to do next."""
+"""The errors that callers can meet. Each states a fact, and its hint suggests what to do next."""
 
-#: What a user should hear about when a command is done, by the file it is about. A later look at the file replaces it.
+#: Warnings to show when a command ends, by the file that each concerns. A later check of the file replaces its warning.
 WARNINGS: dict[str, str] = {}
 
 
 class FleetError(Exception):
-    """The root: a face prints the message and the hint, and exits with `exit_code`."""
+    """The root of all errors. The command line prints the message and the hint, and exits with `exit_code`."""
 
     hint = ""
     exit_code = 1
@@ -17,7 +17,7 @@ class FleetError(Exception):
 
 
 class Usage(FleetError):
-    """The command line itself is wrong."""
+    """The command line itself is invalid."""
 
     exit_code = 2
 
@@ -39,7 +39,7 @@ class TaskNotFound(FleetError):
 
 
 class AmbiguousId(FleetError):
-    """Several tasks fit a shortened id."""
+    """Several tasks match a shortened id."""
 
     def __init__(self, part: str, candidates: list[str]) -> None:
         super().__init__(f"ambiguous id {part!r} fits {', '.join(candidates[:5])}{' …' if len(candidates) > 5 else ''}")
@@ -47,27 +47,27 @@ class AmbiguousId(FleetError):
 
 
 class TaskExists(FleetError):
-    """An id that was asked for is taken."""
+    """The requested id is taken."""
 
 
 class DependencyRefused(FleetError):
-    """A dependency that would be a cycle, a loop onto itself, or a second edge between two tasks."""
+    """A dependency that would be a cycle, a self-dependency, or a second edge between two tasks."""
 
 
 class CycleRefused(DependencyRefused):
-    """A dependency that would close a circle, so that nothing in it could ever start."""
+    """A dependency that would close a cycle, in which no task could ever start."""
 
 
 class AlreadyClaimed(FleetError):
-    """Somebody else holds the task."""
+    """Another owner holds the task."""
 
 
 class NotClaimable(FleetError):
-    """The task is in a status from which it cannot be claimed."""
+    """The task has a status from which it cannot be claimed."""
 
 
 class ClaimLost(FleetError):
-    """The epoch is no longer ours: somebody claimed, reaped or reopened the task since."""
+    """The epoch is no longer ours: the task was claimed, reaped or reopened since."""
 
     def __init__(self, task_id: str, epoch: int) -> None:
         super().__init__(f"the claim on {task_id} with epoch {epoch} is no longer held")
@@ -92,23 +92,23 @@ class WorkflowNotFound(FleetError):
 
 
 class AlreadyAnswered(FleetError):
-    """Somebody answered first."""
+    """The question was already answered."""
 
 
 class SupervisorRunning(FleetError):
-    """Another supervisor has this home."""
+    """Another supervisor uses this home."""
 
 
 class HostTaken(FleetError):
-    """Another machine is at work as the host that this one would be."""
+    """Another machine already works under the identity of this host."""
 
 
 class IllegalMove(FleetError):
-    """A move the state machine does not allow."""
+    """A move that the state machine does not allow."""
 
 
 class BranchTaken(IllegalMove):
-    """Another task works on that branch, or in that place."""
+    """Another task works on that branch or in that path."""
 
     def __init__(self, branch: str, task_id: str, *, path: str = "", hint: str = "") -> None:
         fact = f"{path} is the worktree of {task_id}" if path else f"branch {branch!r} belongs to {task_id}"
@@ -119,15 +119,15 @@ class BranchTaken(IllegalMove):
 
 
 class BranchInUse(FleetError):
-    """A branch is checked out somewhere, or is there already where a new one was wanted."""
+    """A branch is checked out elsewhere, or already exists although a new one was requested."""
 
 
 class RepositoryBusy(FleetError):
-    """Another git holds a lock of the repository."""
+    """Another git process holds a lock of the repository."""
 
 
 class WorkspaceNotFound(FleetError):
-    """The task has no worktree, or it is gone."""
+    """The task has no worktree, or its worktree is gone."""
 
     hint = "`fleet list --all` shows every agent and where it works."
 
@@ -137,23 +137,23 @@ class WorkspaceNotFound(FleetError):
 
 
 class HomeMissing(FleetError):
-    """There is no home yet, and a command that only reads will not make one."""
+    """No home exists, and a command that only reads does not create one."""
 
     hint = "`fleet init` makes it; so does the first `fleet bd create`."
 
 
 class HomeRefused(FleetError):
-    """The home cannot be trusted with work: others can write to it, or its file system cannot lock."""
+    """The home is not safe: others can write to it, or its file system cannot lock."""
 
 
 class HomeReplaced(FleetError):
-    """The path of a home leads to another folder than before, or to none."""
+    """The path of a home leads to a different folder than before, or to none."""
 
     hint = "put the home back or set FLEET_HOME to where it is, then `fleet run start`."
 
 
 class StoreFault(FleetError):
-    """The database could not do its work: full, locked for too long, damaged."""
+    """The database failed: it is full, locked for too long, or damaged."""
 
 
 class StoreHindered(StoreFault):
@@ -161,7 +161,7 @@ class StoreHindered(StoreFault):
 
 
 class DatabaseReplaced(StoreFault):
-    """The path of a database leads to another file than the one that is open, or to none."""
+    """The path of a database leads to a different file than the open one, or to none."""
 
     hint = "if that was not meant, put the right file back; `fleet restore FILE` restores a backup."
 
@@ -170,11 +170,11 @@ class DatabaseReplaced(StoreFault):
 
 
 class DatabaseRefused(StoreFault):
-    """A database that would be used beside the one that the home's runs or its supervisor know."""
+    """A database that would be used in addition to the one that the home's runs or its supervisor know."""
 
 
 class ForeignDatabase(StoreFault):
-    """A database that another program made."""
+    """A database that another program created."""
 
     def __init__(self, path: str, *, owner: str) -> None:
         hint = "set FLEET_HOME to a folder of fleet's own, such as ~/.fleet; nothing was changed."
@@ -182,11 +182,11 @@ class ForeignDatabase(StoreFault):
 
 
 class StoreAway(StoreFault):
-    """The database cannot be reached now: the connection is lost, its server starts, or it took too long."""
+    """The database is unreachable now: the connection is lost, its server is starting, or it took too long."""
 
 
 class QueueMoved(StoreFault):
-    """Everything in this queue was moved to another: it can be read, and takes nothing more."""
+    """The contents of this queue were moved to another one. It can be read but not written."""
 
     hint = (
         "call fleet again; if it stays so, `fleet init --home --queue …` names another queue for this home "
@@ -198,4 +198,4 @@ class QueueMoved(StoreFault):
 
 
 class SchemaMismatch(FleetError):
-    """The database was written by an older or newer fleet."""
+    """An older or newer fleet wrote the database."""

@@ -1,4 +1,4 @@
-"""Events: what an agent said or did, in fleet's words."""
+"""Events: what an agent said or did, independent of its coder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Kind:
-    """What an event is about."""
+    """The kinds of events."""
 
     SESSION_STARTED = "session_started"
     TEXT = "text"
@@ -20,18 +20,19 @@ class Kind:
     TOOL_RESULT = "tool_result"
     USAGE = "usage"
     LIMIT = "limit"
-    CONTEXT_FULL = "context_full"  # the coder cannot go on: nothing more fits into its context
-    DENIED = "denied"  # a tool was not allowed, and `tool` names it
+    CONTEXT_FULL = "context_full"  # the coder cannot continue because its context is full
+    DENIED = "denied"  # a tool was not allowed; `tool` names it
     DELIVERED = "delivered"  # a message written to its stdin has reached the model
-    ERROR = "error"  # the coder complains; the run may go on
-    RESULT = "result"  # the coder's own last word: `ok` says whether it is without error
+    ERROR = "error"  # the coder reports an error; the run may continue
+    RESULT = "result"  # the coder's final result; `ok` is True if it has no error
 
 
 class Usage(Record):
-    """Tokens of a run: to be added, or, with `total`, all so far; with `session` also those of its earlier runs.
+    """Tokens of a run: an increment, or with `total` the sum so far.
 
-    With `either`, versions of the coder differ in that, and the numbers show it; the cost beside them spans the same.
-    A coder that tells the usage of one message several times names the message: the last telling counts.
+    With `session`, the sum includes earlier runs of the session. With `either`, versions of the coder differ in this,
+    and the numbers show which it is; the cost of the same event covers the same span. A coder that reports the usage of
+    one message several times names the message, and the last report counts.
     """
 
     input: int = 0
@@ -41,45 +42,45 @@ class Usage(Record):
     total: bool = False
     session: bool = False
     either: bool = False
-    turn: int = 0  # of such a total: what its last turn alone sent to the main model, caches included
+    turn: int = 0  # for a total: tokens sent to the main model in the last turn, including caches
     message: str = ""
-    model: str = ""  # the one that used them, where that is told
+    model: str = ""  # the model that used them, if reported
 
 
 class Limit(Record):
-    """An account's limit, as the coder told it."""
+    """An account's limit, as the coder reported it."""
 
-    #: rate: too many requests just now; plan: the subscription is used up; overload: the other side is; auth: no login;
-    #: budget: it was told to cost no more, which is no limit of the account
-    #: warning: nearly used up, and nothing is refused yet
+    #: rate: too many requests just now; plan: the subscription is used up; overload: the service is overloaded; auth:
+    #: no login; budget: the cost limit of the run, which is no limit of the account; warning: nearly used up, but
+    #: nothing is refused yet
     kind: str
     resets_at: datetime | None = None
     text: str = ""
 
 
 class Gauge(Record):
-    """How much of one window of an account's quota is used, as the coder told it."""
+    """The used share of one window of an account's quota, as the coder reported it."""
 
-    window: str  # by its length: 5h, 7d; with what it is of, where it is not of everything
+    window: str  # its length, such as 5h or 7d, and its subject if it does not cover everything
     used_pct: float | None = None
     resets_at: datetime | None = None
 
 
 class Event(Record):
-    """One thing an agent said or did."""
+    """One thing that an agent said or did."""
 
     kind: str
     text: str = ""
-    delta: bool = False  # the text goes on where the text before it ended
+    delta: bool = False  # the text continues the previous text
     tool: str = ""
     tool_id: str = ""
     data: dict[str, Any] = {}  # noqa: RUF012 - a tool's input, or whatever else is worth keeping
     session: str = ""
     usage: Usage | None = None
-    cost_usd: float | None = None  # of the whole run so far
-    cost_added: float | None = None  # what this step alone cost, to be added
+    cost_usd: float | None = None  # total cost of the run so far
+    cost_added: float | None = None  # cost of this step only, to be added
     context: int | None = None  # tokens in the model's context now
-    window: int | None = None  # how many fit
+    window: int | None = None  # size of the context in tokens
     limit: Limit | None = None
     gauges: tuple[Gauge, ...] = ()
     ok: bool | None = None

@@ -1,17 +1,18 @@
-"""Text of somebody else's inside a prompt: marked as data, in a fence that the text itself cannot close."""
+"""Quoting of foreign text inside a prompt: marked as data, in a fence that the text cannot close."""
 
 from __future__ import annotations
 
 import hashlib
 
-#: What is longer is cut, and says so: one stage cannot fill the next one's context.
+#: Longer text is cut, with a note, so that one stage cannot fill the next one's context.
 LONGEST = 64 * 1024
 
 
 def fenced(text: str, label: str) -> str:
-    """The text between two lines that carry a mark which is not in it; the label says what it is and whose.
+    """Return the text between two lines with a mark that the text does not contain.
 
-    The same text has the same mark, so that a prompt made again after a restart is the same prompt.
+    The label describes the text and its source. The same text gets the same mark, so that a prompt rebuilt after a
+    restart does not change.
     """
     text = text.replace("\0", "")
     if len(text) > LONGEST:
@@ -23,7 +24,7 @@ def fenced(text: str, label: str) -> str:
 
 
 def _mark(text: str) -> str:
-    """A word that nobody could have put into this text: it depends on all of it."""
+    """Return a word that cannot occur in this text. It depends on the whole text."""
     data, number = text.encode("utf-8", "backslashreplace"), 0
     while (mark := hashlib.sha256(b"%d:%b" % (number, data)).hexdigest()[:12]) in text:
         number += 1

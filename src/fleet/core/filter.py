@@ -1,4 +1,7 @@
-"""Which tasks: one condition per field, all of which must hold. Stores turn it into SQL, or apply `core.matching`."""
+"""Filters for tasks: one condition per field, all of which must hold.
+
+Stores turn a filter into SQL or apply `core.matching`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-#: The orders a list can have, as (field, newest or largest first) steps; the id decides last.
-#: In the hybrid one what is younger than two days comes first, by priority, then the rest by age.
+#: The sort orders of a list, as (field, newest or largest first) steps. The id decides last. In the hybrid order, tasks
+#: younger than two days come first by priority, then the rest by age.
 SORTS: dict[str, tuple[tuple[str, bool], ...]] = {
     "priority": (("priority", False), ("created_at", True)),
     "oldest": (("created_at", False),),
@@ -30,15 +33,15 @@ SORTS: dict[str, tuple[tuple[str, bool], ...]] = {
 
 
 class Filter(Record):
-    """A question to the queue. None means: do not care."""
+    """Conditions on tasks. None means that any value fits."""
 
     ids: tuple[str, ...] | None = None
     id_has: str | None = None  # a part of the id after its prefix
-    id_after: str | None = None  # later in the order of ids: a long list is read in parts
+    id_after: str | None = None  # ids after this one, to read a long list in pages
     statuses: tuple[str, ...] | None = None
     not_statuses: tuple[str, ...] | None = None
     unfinished: bool | None = None
-    stopped: bool | None = None  # blocked since a person or its workflow stopped it
+    stopped: bool | None = None  # blocked because a person or its workflow stopped it
     priority: int | None = None
     priority_min: int | None = None
     priority_max: int | None = None
@@ -57,7 +60,7 @@ class Filter(Record):
     description_has: str | None = None
     notes_has: str | None = None
     undescribed: bool | None = None
-    spec: str | None = None  # how the spec id begins
+    spec: str | None = None  # prefix of the spec id
     external_ref: str | None = None
     parent: str | None = None  # direct children
     under: str | None = None  # descendants
@@ -79,23 +82,24 @@ class Filter(Record):
     ephemeral: bool | None = None
     metadata: Mapping[str, str] | None = None
     metadata_key: str | None = None
-    ready: bool | None = None  # open, unblocked, nothing that holds it up but time
-    due_to_start: bool | None = None  # not deferred, nor is its parent
-    work: bool | None = None  # a kind of task that can be worked on
-    claimable: bool | None = None  # ready, and nobody's
+    ready: bool | None = None  # open and unblocked; only its time may keep it from starting
+    due_to_start: bool | None = None  # neither the task nor its parent is deferred
+    work: bool | None = None  # a type that can be worked on
+    claimable: bool | None = None  # ready and unclaimed
     blocked: bool | None = None
     coder: str | None = None
-    coders: tuple[str, ...] | None = None  # one of these; "" stands for tasks that name none, here and below
+    # one of these; "" matches tasks without a coder; the same for accounts and modes
+    coders: tuple[str, ...] | None = None
     account: str | None = None
     accounts: tuple[str, ...] | None = None
     mode: str | None = None
     modes: tuple[str, ...] | None = None
     origins: tuple[str, ...] | None = None
     not_origins: tuple[str, ...] | None = None
-    offers: tuple[str, ...] | None = None  # all that the task requires of a host is among these words
-    requires: bool | None = None  # something of a host
+    offers: tuple[str, ...] | None = None  # the words include all requirements of the task
+    requires: bool | None = None  # the task has requirements for its host
     batch: str | None = None
-    made_by: str | None = None  # runs of this task
+    made_by: str | None = None  # created by runs of this task
     repo: str | None = None
     branch: str | None = None
     branches: tuple[str, ...] | None = None
@@ -103,9 +107,9 @@ class Filter(Record):
 
 
 class Lane(Record):
-    """Room for tasks of one kind: no more than `room` of those that fit `where`.
+    """Room for at most `room` tasks that fit `where`.
 
-    With a `limit`, no more than leaves the coder and account of its `seat` with so many agents, on all hosts together.
+    With a `limit`, the coder and account of `seat` may have at most that many agents on all hosts together.
     """
 
     room: int
@@ -118,14 +122,15 @@ READY = Filter(ready=True, due_to_start=True, work=True, ephemeral=False)
 
 
 def claimable_in(lane: Lane) -> Filter:
-    """What a supervisor may take in a lane: ready work that is nobody's."""
+    """Return the filter for tasks that a supervisor may claim in a lane: ready work without an owner."""
     return lane.where.replace(ready=True, due_to_start=True, work=True, claimable=True)
 
 
 def by_lane(where: Filter) -> list[Filter]:
-    """Filters of one coder, one account and one mode each that find the same together; alone if it does not name all.
+    """Return filters for one coder, account and mode each that together find the same tasks as `where`.
 
-    An index can give the tasks of one such lane in order, and not those of several.
+    An index can return one such lane in order, but not several. If `where` does not limit all three, it is returned
+    alone.
     """
     coders = _named(where.coder, where.coders)
     accounts = _named(where.account, where.accounts)

@@ -1,4 +1,4 @@
-"""The finding: what the evidence about a run amounts to. An agent's word is evidence, never state."""
+"""Findings: the conclusions from the evidence about a run. An agent's claim is evidence, never state."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 
 
 class Finding:
-    """The words for what a receipt shows."""
+    """The words for the conclusion of a receipt."""
 
-    VERIFIED = "verified"  # real work, and fleet's own look at it ended well
-    UNVERIFIED = "unverified"  # nothing has proven the work, or that there is any
+    VERIFIED = "verified"  # real work, and fleet's own verification passed
+    UNVERIFIED = "unverified"  # no proof of the work, or that any exists
     NO_CHANGES = "no_changes"
     FAILED_VERIFY = "failed_verify"
     INCOMPLETE = "incomplete"
-    FABRICATED = "fabricated"  # it claims what did not happen
-    OUT_OF_SCOPE = "out_of_scope"  # it touched what is not its to touch
-    INFRA_ERROR = "infra_error"  # nobody's fault: a limit, an outage, a lost agent
+    FABRICATED = "fabricated"  # it claims work that did not happen
+    OUT_OF_SCOPE = "out_of_scope"  # it touched files outside its scope
+    INFRA_ERROR = "infra_error"  # not the agent's fault: a limit, an outage, a lost agent
 
 
 FINDINGS = tuple(value for name, value in vars(Finding).items() if name.isupper())
 
-#: The endings whose run claims to be done.
+#: Endings of runs that claim to be done.
 DONE = (Ending.FINISHED, Ending.HUNG_AFTER_RESULT)
-#: The endings that are nobody's fault.
+#: Endings that are not the agent's fault.
 NOBODYS = (
     *(Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.NOT_LOGGED_IN, Ending.LOST, Ending.RELEASED, Ending.START_HANG),
 )
-#: How the reason of a blocked task begins that a person has to judge, by its finding.
+#: The start of the reason of a blocked task that a person must judge, by finding.
 NEEDS_PERSON = {
     Finding.UNVERIFIED: "nothing has proven its work",
     Finding.NO_CHANGES: "it says it is done, and changed nothing",
@@ -40,52 +40,54 @@ NEEDS_PERSON = {
     Finding.FAILED_VERIFY: "its work does not pass",
     Finding.FABRICATED: "what it claims is not so",
 }
-#: Why nothing in a plain directory is verified.
+#: Why work in a plain directory is never verified.
 IN_A_DIRECTORY = "it worked in a plain directory, where others work too"
-#: Handing in is not work.
+#: Handing in does not count as work.
 ONLY_HANDED_IN = "it handed in, and did nothing else"
-#: How much of what a verify command printed is shown with the finding.
+#: Amount of a verify command's output that is shown with the finding.
 LAST_LINES, LONGEST_LINES = 3, 300
 LAST_WORDS = "its last lines: "
 
 
 class Evidence(Record):
-    """What was seen of a run, boiled down to what the finding follows from. Nothing in it is only the agent's word,
-    but for what begins with `claimed_`."""
+    """The observations of a run that decide its finding.
+
+    Only the fields that begin with `claimed_` rely on the agent's word alone.
+    """
 
     ending: str
     reason: str = ""
     tool_calls: int = 0
-    formalities: int = 0  # of those, the ones that only hand in, talk about the task or plan
-    tells_tools: bool = True  # its coder tells of each tool
-    handed_in: bool = False  # `bd close` or result.json
-    artifact: bool = False  # it left a file besides the change: a report, a plan
+    formalities: int = 0  # those of the tool calls that only hand in, comment on the task or plan
+    tells_tools: bool = True  # its coder reports each tool use
+    handed_in: bool = False  # by `bd close` or result.json
+    artifact: bool = False  # it left another file, such as a report or a plan
     workspace: str = DIRECTORY
     commits: int = 0
-    changed: int | None = None  # files that differ from the base; none: nothing to compare with
-    blank: bool = False  # and only in their white space
-    missing: str = ""  # that its worktree or branch is gone, in words
+    changed: int | None = None  # files that differ from the base; None: no base to compare with
+    blank: bool = False  # the differences are only white space
+    missing: str = ""  # message if its worktree or branch is gone
     claimed_no_changes: bool = False  # its result.json says so
-    claimed_blocked: str = ""  # that its result.json says it cannot go on, and why, in words
-    absent: tuple[str, ...] = ()  # files it claims to have changed that are not there at all
-    absent_artifact: bool = False  # one of them is among its artifacts
-    untouched: tuple[str, ...] = ()  # files it claims to have changed that are as they were
-    unknown_commits: tuple[str, ...] = ()  # commits it claims that nobody has
-    unseen: tuple[str, ...] = ()  # commands it claims to have run that its stream does not show
-    strayed: tuple[str, ...] = ()  # what it did outside of its scope, in words
+    claimed_blocked: str = ""  # message if its result.json says that it cannot continue, with the reason
+    absent: tuple[str, ...] = ()  # files that it claims to have changed but that do not exist
+    absent_artifact: bool = False  # one of them is an artifact
+    untouched: tuple[str, ...] = ()  # files that it claims to have changed but that did not change
+    unknown_commits: tuple[str, ...] = ()  # commits that it claims but that do not exist
+    unseen: tuple[str, ...] = ()  # commands that it claims to have run but that its stream does not show
+    strayed: tuple[str, ...] = ()  # its actions outside its scope, in words
     verification: Verification | None = None
-    not_verified: str = ""  # why no verification was made though one was asked for
+    not_verified: str = ""  # why no verification was made although one was requested
 
 
 class Judgement(Record):
-    """A finding and the sentences that show it."""
+    """A finding and the sentences that explain it."""
 
     finding: str
     shown: tuple[str, ...] = ()
 
 
 def judge(seen: Evidence) -> Judgement:
-    """What the evidence amounts to; first match wins."""
+    """Return the conclusion from the evidence. The first match wins."""
     if seen.strayed:
         return Judgement(finding=Finding.OUT_OF_SCOPE, shown=seen.strayed)
     if seen.ending in NOBODYS:
@@ -115,7 +117,7 @@ def needs_verification(seen: Evidence) -> bool:
 
 
 def _lies(seen: Evidence) -> tuple[str, ...]:
-    """What it claims and did not do."""
+    """Return the agent's false claims."""
     found = []
     says_done = not seen.claimed_blocked
     if says_done and seen.tells_tools and _did_nothing(seen) and not (seen.handed_in and seen.changed is None):
@@ -132,14 +134,14 @@ def _lies(seen: Evidence) -> tuple[str, ...]:
 
 
 def _is_misnamed(seen: Evidence) -> bool:
-    """Return True if wrong file names stand beside at least as much real work on the branch: the receipt notes them."""
+    """Return True if the branch has at least as many changed files as wrong file names. The receipt notes the names."""
     if seen.workspace != WORKTREE or seen.blank or seen.absent_artifact:
         return False
     return len(seen.absent) <= (seen.changed or 0)
 
 
 def _unfinished(seen: Evidence) -> str:
-    """Why it is not done, though it ended as if it were."""
+    """Return why a run that ended normally is not done, or ""."""
     if seen.claimed_blocked:
         return seen.claimed_blocked
     nothing = not seen.tells_tools and not seen.handed_in and _did_nothing(seen)
@@ -156,7 +158,7 @@ def _changeless(seen: Evidence, verification: Verification | None) -> Judgement 
     if seen.changed is None or (seen.changed and not seen.blank):
         return None
     if seen.changed and verification is not None and verification.proves and verification.base_status:
-        return None  # white space that made a command pass
+        return None  # the white space made the command pass
     said = "only white space differs from its base" if seen.changed else "nothing differs from its base"
     if seen.workspace != WORKTREE and (seen.handed_in or seen.artifact):
         return None  # in a plain directory the work may be a report

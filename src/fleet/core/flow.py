@@ -1,5 +1,7 @@
-"""A workflow on record: a plan whose stages are tasks, and what each of them handed on. How far it is follows from the
-tasks; nothing of that is kept."""
+"""Workflows on record: a plan whose stages are tasks, and the results of the stages.
+
+Progress is derived from the tasks and not stored.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,26 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
 
 
-#: How the reason of a task begins that a person stopped.
+#: The start of the reason of a task that a person stopped.
 BY_HAND = "stopped by hand"
-#: How the reason of a stage's task begins that was stopped since another failed; `fleet retry` of that one opens it.
+#: The start of the reason of a stage that never began because another one failed. `fleet retry` of that other stage
+#: reopens it.
 NOT_BEGUN = "not begun, since stage"
-#: And of one that was at work.
+#: The same for a stage that was running.
 CUT_SHORT = "cancelled, since stage"
-#: And of one that was stopped with its workflow, by a person; `fleet retry` of one that it needs opens it.
+#: The same for a stage that a person stopped with its workflow. `fleet retry` of a stage that it needs reopens it.
 STOPPED_WITH_ALL = "stopped by hand: its workflow was cancelled"
-#: And of one that is over though it failed.
+#: The same for a stage that failed and was allowed to.
 MAY_FAIL = "failed, as this round may: "
 
 
 def was_stopped(task: Task) -> bool:
-    """Return True if a blocked task was stopped: by a person, or with the workflow it is a stage of."""
+    """Return True if a blocked task was stopped, by a person or with its workflow."""
     return task.reason.startswith((BY_HAND, NOT_BEGUN, CUT_SHORT))
 
 
 class Workflow(Record):
-    """A workflow that somebody had made of a plan."""
+    """A workflow that was created from a plan."""
 
     id: str
     name: str
@@ -41,8 +44,8 @@ class Workflow(Record):
     task_prompt: str = ""
     made_at: datetime
     made_by: str = ""
-    caller: str = ""  # the task of the run that made it; empty: a person
-    stopped_at: datetime | None = None  # when somebody first cancelled it: it may have gone on since
+    caller: str = ""  # the task of the run that created it; "" for a person
+    stopped_at: datetime | None = None  # when it was first cancelled; it may have continued since
     reason: str = ""  # why it was stopped
     cleaned_at: datetime | None = None
 
@@ -58,12 +61,12 @@ class StageOf(Record):
 
 
 class Result(Record):
-    """What a task handed on: its last result, held against what fleet saw."""
+    """The last result of a task, checked against fleet's own observations."""
 
     task_id: str
     run_id: str
     made_at: datetime
-    made_by: str = "agent"  # or fleet, where the agent left none
+    made_by: str = "agent"  # or "fleet" if the agent left none
     body: str = "{}"  # JSON: summary, files_changed, tests, commits, next_steps, status …
 
     @property

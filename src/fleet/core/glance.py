@@ -1,4 +1,4 @@
-"""What a supervisor goes by when it looks for work."""
+"""The data that a supervisor needs when it looks for work."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Glance(Record):
-    """What one look at the store shows, all of it of one moment."""
+    """The result of one query of the store, as a single snapshot."""
 
-    coders: Sequence[str] = ()  # that claimable tasks name; "" stands for those that name none
+    coders: Sequence[str] = ()  # coders that claimable tasks name; "" stands for tasks that name none
     accounts: Sequence[Account] = ()
-    setting: str | None = None  # the one of the queue's own that was asked for
-    host: Host | None = None  # what the host that looks has told of itself
+    setting: str | None = None  # the requested setting of the queue
+    host: Host | None = None  # the stored record of the host that asks

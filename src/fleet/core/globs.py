@@ -1,4 +1,7 @@
-"""Globs of paths in a repository: `*` and `?` stay within a folder, `**` crosses them; no `/` means any folder."""
+"""Globs for paths in a repository.
+
+`*` and `?` stay within a folder, `**` crosses folders, and a glob without `/` matches in any folder.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def fits(path: str, glob: str) -> bool:
-    """Whether a path fits a glob. One that ends in `/`, or names a folder, means all below it."""
+    """Return True if a path matches a glob. A glob that ends in `/` or names a folder also matches everything below."""
     return _pattern(glob).match(path) is not None
 
 

@@ -1,4 +1,4 @@
-"""Vital signs: what something says of its own health, each with its remedy."""
+"""Health checks, each with its remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fleet.core.record import Record
 
 
 class State:
-    """How a vital sign looks."""
+    """The results of a health check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -14,7 +14,7 @@ class State:
 
 
 class Vital(Record):
-    """One thing that was looked at; the remedy is empty where nothing has to be done."""
+    """The result of one health check. The remedy is empty if nothing has to be done."""
 
     name: str
     state: str

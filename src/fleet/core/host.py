@@ -1,4 +1,4 @@
-"""A host: a machine whose supervisor takes tasks from a queue, as it last told of itself."""
+"""Hosts: machines whose supervisors take tasks from a queue, as each last reported itself."""
 
 from __future__ import annotations
 
@@ -10,48 +10,51 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-#: How a task says that it must run on one host: by its name, or as the host of one home, whatever that is called.
+#: The prefix by which a task requires one host, either by its name or as the host of one home, whatever its name.
 PIN = "host:"
-#: What parts the name a home had when it got its identity from what tells it from all others; no name has it.
+#: Separates the first name of a home from its unique id. No host name contains it.
 MARK = "@"
-#: The queue's setting that holds the key by which hosts know one another: whoever may read the queue may ask them.
+#: The queue setting with the key by which hosts authenticate each other. Every reader of the queue may contact them.
 HOSTS_KEY = "fleet.hosts_key"
 
 
 class Host(Record):
-    """One supervisor's word about itself; whether it is drained is a person's."""
+    """A supervisor's report about itself. Only `drained_at` is set by a person."""
 
     id: str  # the owner of its claims
     name: str
-    labels: tuple[str, ...] = ()  # and the pin of its home
+    labels: tuple[str, ...] = ()  # includes the pin of its home
     slots: int = 0
     agents: int = 0
     load: float = 0.0
     version: str = ""
-    address: str = ""  # where its supervisor answers other hosts; empty: nowhere
-    machine: str = ""  # which machine told it, since its last start; empty: an older fleet
+    address: str = ""  # where its supervisor answers other hosts; "" if nowhere
+    machine: str = ""  # the machine that reported it since its last start; "" for an older fleet
     seen_at: datetime
     drained_at: datetime | None = None
 
     @property
     def offers(self) -> tuple[str, ...]:
-        """The words that tasks may require and find here."""
+        """Return the words that tasks may require and that this host fulfills."""
         return (*sorted(set(self.labels)), PIN + self.name)
 
     @property
     def shown_labels(self) -> tuple[str, ...]:
-        """What it offers to whoever wants more than a certain host."""
+        """Return its labels without pins, for display."""
         return tuple(word for word in self.labels if not word.startswith(PIN))
 
 
 def requiring(words: Iterable[str]) -> str:
-    """What a task keeps about the words that a host must offer."""
+    """Return the text of a task's requirements for the words that its host must offer."""
     wanted = sorted(set(words))
     return encode(wanted) if wanted else ""
 
 
 def required(requires: str) -> tuple[str, ...] | None:
-    """The words that a host must offer; none where the text is no list of words, which no host can offer."""
+    """Return the words that a host must offer, or None if the text is not a list of words.
+
+    No host can fulfill such a text.
+    """
     if not requires:
         return ()
     try:
@@ -62,17 +65,20 @@ def required(requires: str) -> tuple[str, ...] | None:
 
 
 def pin_of(requires: str) -> str:
-    """The word by which a task requires one host; empty: none."""
+    """Return the word by which a task requires one host, or ""."""
     return next((word for word in required(requires) or () if word.startswith(PIN)), "")
 
 
 def is_of_home(word: str) -> bool:
-    """Whether a word means the host of one home, whatever that is called."""
+    """Return True if a word means the host of one home, whatever its name."""
     return word.startswith(PIN) and MARK in word
 
 
 def named(word: str, hosts: Iterable[Host]) -> str:
-    """A word as people know it: for the host of a home its last name, or the home's first one if it never was one."""
+    """Return a word in the form that people know.
+
+    For the host of a home, this is its last name, or the home's first name if the host is unknown.
+    """
     if not is_of_home(word):
         return word
     known = [host for host in hosts if word in host.labels]
@@ -80,6 +86,6 @@ def named(word: str, hosts: Iterable[Host]) -> str:
 
 
 def without_pin(requires: str) -> str:
-    """What a task requires of whichever host; a text that is no list of words stays as it is."""
+    """Return a task's requirements without its host. Text that is not a list of words does not change."""
     words = required(requires)
     return requires if words is None else requiring(word for word in words if not word.startswith(PIN))

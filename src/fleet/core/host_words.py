@@ -1,4 +1,4 @@
-"""What tasks may require of a host, checked: labels, and the name of one host."""
+"""Checks of the requirements of tasks: labels, and the name of one host."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LONGEST_NAME, LONGEST_LABEL = 100, 64
-#: More would be a mistake, and each host looks at them with each claim.
+#: More words would be a mistake, and each host checks them on each claim.
 MOST_WORDS = 32
 
 
 def wanted(labels: Iterable[str], host: str = "") -> str:
-    """What a task keeps about the labels and the host that it requires; empty for none. Raises BadInput."""
+    """Return the requirements text for the labels and the host. Empty if none are given. Raises BadInput."""
     return _requiring(labels, name(host) if host else "")
 
 
 def checked(text: str) -> str:
-    """The same where somebody wrote it as JSON: `["gpu", "host:build7"]`. Raises BadInput."""
+    """Return the checked requirements text for user input in JSON: `["gpu", "host:build7"]`. Raises BadInput."""
     words = required(text)
     if words is None:
         raise BadInput(f"{text[:80]!r} is no list of what a host must offer", hint='write ["gpu", "host:build7"].')
@@ -31,7 +31,7 @@ def checked(text: str) -> str:
 
 
 def changed(text: str, labels: Iterable[str] | None, host: str | None) -> str:
-    """What a task keeps when its labels or its host are said anew; none leaves them as they are. Raises BadInput."""
+    """Return the requirements text with new labels or a new host. None keeps the old value. Raises BadInput."""
     words = required(text) or ()
     hosts = [word.removeprefix(PIN) for word in words if word.startswith(PIN)]
     kept = [word for word in words if not word.startswith(PIN)] if labels is None else labels
@@ -43,7 +43,7 @@ def plain(words: Iterable[str]) -> str:
 
 
 def label(text: str) -> str:
-    """One label of a host. Raises BadInput."""
+    """Return the label if it is valid. Raises BadInput."""
     if _is_word(text, "_.=+-", LONGEST_LABEL):
         return text
     hint = f"1 to {LONGEST_LABEL} letters, digits, _ . = + or -, a letter or digit first."
@@ -51,7 +51,7 @@ def label(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """The name of a host. Raises BadInput."""
+    """Return the host name if it is valid. Raises BadInput."""
     if _is_word(text, "_.-", LONGEST_NAME):
         return text
     hint = f"1 to {LONGEST_NAME} letters, digits, _ . or -, a letter or digit first."
@@ -67,7 +67,7 @@ def _requiring(labels: Iterable[str], host: str) -> str:
 
 
 def _name_or_home(text: str) -> str:
-    """What a task names its host by: the host's name, or the identity of its home. Raises BadInput."""
+    """Return the name by which a task pins its host: the host's name or its home's identity. Raises BadInput."""
     first, mark, rest = text.partition(MARK)
     if not mark or not rest.isalnum():
         return name(text)

@@ -1,4 +1,4 @@
-"""Task ids as bd makes them: a prefix and a base-36 name that grows with the queue."""
+"""Task ids in bd's form: a prefix and a base-36 name whose length grows with the queue."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from os import urandom
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 LONGEST = 8
-#: Up to how many tasks each length serves: the chance of a collision stays at a quarter or less.
+#: The number of tasks up to which each length serves, so that the chance of a collision stays at a quarter or less.
 ROOM = ((3, 164), (4, 984), (5, 5_899), (6, 35_390), (7, 212_340))
 
 
 def name_length(count: int) -> int:
-    """How long a new name is in a queue of `count` tasks."""
+    """Return the length of a new name in a queue of `count` tasks."""
     return next((length for length, room in ROOM if count < room), LONGEST)
 
 
 def new_id(prefix: str, length: int) -> str:
-    """A random id; the queue knows whether it is free."""
+    """Return a random id. The caller checks whether it is free."""
     return f"{prefix}-{base36(int.from_bytes(urandom(8), 'big'), length)}"
 
 
 def base36(number: int, length: int) -> str:
-    """The last `length` base-36 digits of a number, padded with zeros."""
+    """Return the last `length` base-36 digits of a number, padded with zeros."""
     text = ""
     while number and len(text) < length:
         number, digit = divmod(number, 36)

@@ -1,4 +1,7 @@
-"""JSON text, written without the json module, whose import is a third of a `bd` call; read with it where needed."""
+"""JSON text, written without the json module, whose import takes a third of a `bd` call.
+
+Reading imports the module only when needed.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +11,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: C1 controls, marks of direction, ends of lines, tags. JSON itself escapes C0; the rest only stands in strings.
+#: C1 controls, direction marks, line ends and tags. JSON itself escapes C0. These characters occur only in strings.
 _UNPRINTABLE = (*range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
 _ESCAPES = {code: f"\\u{code:04x}" for code in _UNPRINTABLE}
 _ESCAPES |= {0xE0000 + code: f"\\udb40\\u{0xDC00 + code:04x}" for code in range(0x80)}
 
 
 def encode(value: Any, indent: int | None = None) -> str:
-    """The JSON of plain data, in the order given; two-space style lines where an indent is asked for."""
+    """Return plain data as JSON, in the order given. With an indent, each item has its own line."""
     parts: list[str] = []
     _write(value, parts, "" if indent is None else "\n", indent)
     return "".join(parts)
 
 
 def encode_printable(value: Any, indent: int | None = None) -> str:
-    """Return the JSON of plain data for a terminal: no character of a text drives it or turns its words around."""
+    """Return plain data as JSON for a terminal, where no character can control it or reorder text."""
     return escape_unprintable(encode(value, indent))
 
 
 def escape_unprintable(text: str) -> str:
-    r"""Return JSON text with what drives a terminal or reorders words as \uXXXX; read back, it is equal."""
+    r"""Return JSON text with \uXXXX for characters that control a terminal or reorder text. Its value is equal."""
     return text if text.isascii() and "\x7f" not in text else text.translate(_ESCAPES)
 
 
 def decode(text: str) -> Any:
-    """What a JSON text says; ValueError when it is none. The empty object and list come without the parser."""
+    """Return the value of a JSON text. Raises ValueError. Empty objects and lists do not load the parser."""
     if text in ("{}", "[]"):
         return {} if text == "{}" else []
-    import json  # only where there is something to parse: see the module's first line
+    import json  # import only if needed: see the module's docstring
 
     return json.loads(text)
 

@@ -1,4 +1,4 @@
-"""Conditions of `core.filter` that Python judges: databases disagree about letters, patterns and numbers."""
+"""Conditions of `core.filter` that Python evaluates, because databases differ in letters, patterns and numbers."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 def effective(task: Task, key: str) -> Any:
-    """A metadata value by its key; fleet's own fields are found under `fleet.`."""
+    """Return a metadata value by its key. fleet's own fields have keys under `fleet.`."""
     if key.startswith("fleet.") and key[6:] in SPEC_FIELDS:
         return getattr(task, key[6:]) or None
     return task.metadata.get(key)
 
 
 def as_text(value: Any) -> str | None:
-    """A metadata value the way a person writes it in a filter; lists and objects have no such way."""
+    """Return a metadata value as a person writes it in a filter. None for lists and objects."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, str | int | float) else None
 
 
 def matches(task: Task, where: Filter) -> bool:
-    """Return True if a task meets every condition of a filter that is one of `JUDGED`."""
+    """Return True if a task meets all conditions of a filter that are in `JUDGED`."""
     asked = {name: wanted for name in JUDGED if (wanted := getattr(where, name)) is not None}
     return all(JUDGED[name](task, wanted) for name, wanted in asked.items())
 
 
 def folded(text: str) -> str:
-    """Text as a search compares it."""
+    """Return text in the form that a search compares."""
     return text.lower()
 
 

@@ -1,4 +1,4 @@
-"""How a run ended, worked out from what was seen: exit codes and cheerful words are not enough."""
+"""The outcome of a run, derived from observations, because exit codes and an agent's words are not enough."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Task
 
-#: A last word that is the service's and not the model's, though the coder calls it a success.
+#: A final message from the service instead of the model, which some coders report as a success.
 API_ERROR = re.compile(r"\s*\[?API Error\b")
-#: The ending of a run that met a limit, by the limit's kind.
+#: The ending of a run that met a limit, by the kind of limit.
 BY_LIMIT = {"auth": Ending.NOT_LOGGED_IN, "overload": Ending.OVERLOADED}
 
 
 class Exit(Record):
-    """How an agent's process ended, as its shim saw it."""
+    """How an agent's process ended, as its shim observed."""
 
-    status: int | None = None  # the exit code, where it ended by itself
-    signal: int | None = None  # the signal, where it was killed
-    error: str = ""  # why it could not be started at all
+    status: int | None = None  # the exit code, if it ended normally
+    signal: int | None = None  # the signal, if it was killed
+    error: str = ""  # why it could not be started
     survivors: int = 0  # descendants that had to be killed
     cpu_seconds: float = 0.0
     peak_rss_kb: int = 0
-    truncated: bool = False  # more was printed than is kept
-    crowded: bool = False  # it was killed for having more processes than it may have
-    apart: tuple[str, ...] = ()  # what it was kept from: offline, hidden, writes, temporary, ipc
+    truncated: bool = False  # the output was longer than what is kept
+    crowded: bool = False  # it was killed for too many processes
+    apart: tuple[str, ...] = ()  # sandbox restrictions: offline, hidden, writes, temporary, ipc
 
 
 class Seen(Record):
-    """Everything that was observed about a run's end."""
+    """All observations about a run's end."""
 
     run: Run
-    task: Task  # as the queue has it now
-    exit: Exit | None  # none: the shim vanished
+    task: Task  # as it is now in the queue
+    exit: Exit | None  # None: the shim vanished
     alarm: Outcome | None = None  # why fleet stopped it
-    result_file: bool = False  # a well-formed result.json of this run
+    result_file: bool = False  # a well-formed result.json of this run exists
     asked: tuple[str, ...] = ()  # questions that it left
-    unanswered: tuple[str, ...] = ()  # those of earlier runs that it found and left
-    dangling: str = ""  # the tool it was in the middle of when its stream ended
-    stderr: str = ""  # the end of what it complained
-    tells_result: bool = True  # whether its coder has a last word at all
-    result_needs_exit_0: bool = False  # whether that word alone is not enough
-    interactive: bool = False  # it had a terminal, and a person at the keyboard
+    unanswered: tuple[str, ...] = ()  # questions of earlier runs that it found and left open
+    dangling: str = ""  # the tool call that was unfinished when its stream ended
+    stderr: str = ""  # the end of its stderr
+    tells_result: bool = True  # its coder has a final result
+    result_needs_exit_0: bool = False  # that result counts only with exit code 0
+    interactive: bool = False  # it had a terminal with a person at the keyboard
 
 
 def outcome_of(seen: Seen) -> Outcome:
@@ -76,7 +76,10 @@ def outcome_of(seen: Seen) -> Outcome:
 
 
 def asked_last(seen: Seen) -> str:
-    """Return what a headless run asks the user in its last words, unless it handed in or has asked in another way."""
+    """Return the question that a headless run asks in its last message, or "".
+
+    Empty if the run handed in or asked in another way.
+    """
     words = seen.run.notes
     has_asked = seen.asked or seen.unanswered or seen.task.status == Status.BLOCKED
     if seen.interactive or has_asked or _handed_in(seen) or words.get("denied"):
@@ -89,12 +92,15 @@ def asked_last(seen: Seen) -> str:
 
 
 def denied_tools(run: Run) -> list[str]:
-    """The tools a run was not allowed to use."""
+    """Return the tools that a run was not allowed to use."""
     return list(run.notes.get("denied", ()))
 
 
 def _of_session(seen: Seen, exit: Exit) -> Outcome:
-    """A terminal's session that ended by itself: by what it leaves, since nobody waits for its coder's last word."""
+    """Return the outcome of a terminal session that ended by itself, judged by its results.
+
+    Nobody waits for the final result of its coder.
+    """
     if seen.task.handed_in_at is not None:
         return _ended(seen, Ending.FINISHED, seen.task.hand_in_reason or "done")
     if exit.status or exit.signal:
@@ -161,7 +167,7 @@ def _limited(seen: Seen, limit: dict[str, Any]) -> Outcome:
 
 
 def _tool_calls(seen: Seen) -> int:
-    """Of the whole session: who was interrupted after the work was done has only to say so."""
+    """Return the tool calls of the whole session. A run interrupted after the work needs none of its own."""
     return seen.run.tool_calls + int(seen.run.notes.get("before", {}).get("tool_calls", 0))
 
 

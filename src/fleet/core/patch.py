@@ -1,4 +1,4 @@
-"""A change to a task, said in parts and applied in one step."""
+"""Changes to a task, given in parts and applied in one step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLEET_KEY = "fleet."
 
 
 class Patch(Record):
-    """What to change. Plain fields by name; the rest by how they change."""
+    """A change. Plain fields are given by name, others by how they change."""
 
     fields: dict[str, Any] = {}  # noqa: RUF012
     status: str | None = None
@@ -57,7 +57,7 @@ class Patch(Record):
 
 
 def with_metadata(task: Task, merged: dict[str, Any], unset: tuple[str, ...] = ()) -> Task:
-    """The task with metadata merged in; `fleet.` keys of known fields go to those fields."""
+    """Return the task with metadata merged in. `fleet.` keys of known fields change those fields."""
     own = {**task.metadata, **{key: value for key, value in merged.items() if not is_fleet_key(key)}}
     fields = {key[len(FLEET_KEY) :]: field_text(key, value) for key, value in merged.items() if is_fleet_key(key)}
     for key in unset:
@@ -68,12 +68,12 @@ def with_metadata(task: Task, merged: dict[str, Any], unset: tuple[str, ...] = (
 
 
 def is_fleet_key(key: str) -> bool:
-    """Whether a metadata key stands for one of fleet's own fields."""
+    """Return True if a metadata key stands for one of fleet's own fields."""
     return key.startswith(FLEET_KEY) and key[len(FLEET_KEY) :] in SPEC_FIELDS
 
 
 def field_text(key: str, value: Any) -> str:
-    """A value for one of fleet's own fields."""
+    """Return a value for one of fleet's own fields. Raises BadInput if it is not text."""
     if not isinstance(value, str):
         raise BadInput(f"metadata {key} takes text, not {type(value).__name__}")
     return value

@@ -1,4 +1,4 @@
-"""What becomes of a task after a run: every way back to the queue is counted and bounded, so nothing loops for ever."""
+"""The policy for tasks after a run. Each way back to the queue is counted and limited, so no task loops forever."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
 
     class Limits(Protocol):
-        """How often a task may come back, as the settings say."""
+        """The settings for how often a task may come back."""
 
         @property
         def retry_limit(self) -> int: ...
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         def limit_waits(self) -> int: ...
 
     class Findings(Protocol):
-        """What follows from a finding, as the settings say; the other findings bear the names of their settings."""
+        """The settings for what follows from a finding. The other findings have settings of the same name."""
 
         @property
         def verify_retries(self) -> int: ...
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 BACKOFF_BASE, BACKOFF_CAP = timedelta(seconds=5), timedelta(seconds=300)
 
-#: A task without rules of its own.
+#: For tasks without rules.
 RULES = Rules()
 PERSON = "person"
 
 
 class Bounds(Record):
-    """How often one task may come back: the settings, and what its own rules say in their place."""
+    """Limits for how often one task may come back, from the settings and the task's own rules."""
 
     retry_limit: int
     continue_limit: int
@@ -71,7 +71,7 @@ def decide(
     findings: Findings,
     rules: Rules = RULES,
 ) -> Verdict:
-    """Where a task goes after a run; `jitter` is a random number from 0 to 1."""
+    """Return where a task goes after a run. `jitter` is a random number from 0 to 1."""
     if outcome.ending in DONE:
         verdict = _judged(task, outcome, limits, findings, rules)
     else:
@@ -81,13 +81,13 @@ def decide(
             verdict = _strayed(outcome, verdict)
     verdict = verdict.replace(finding=outcome.finding or verdict.finding)
     if task.mode == INTERACTIVE and verdict.status == Status.OPEN and outcome.ending != Ending.RELEASED:
-        # A person was at the keyboard: nothing is typed into a new session behind their back.
+        # A person was at the keyboard, so fleet types nothing into a new session without their consent.
         return verdict.replace(status=Status.BLOCKED)
     return verdict
 
 
 def bounds_for(limits: Limits, rules: Rules, ending: str) -> Bounds:
-    """Return the bounds of a task with these rules; after a silence the rules may say something else."""
+    """Return the bounds of a task with these rules. After a silence, the rules may set another bound."""
     again = rules.retries
     if ending in (Ending.STALLED, Ending.START_HANG) and rules.stale_restarts is not None:
         again = rules.stale_restarts
@@ -101,7 +101,10 @@ def bounds_for(limits: Limits, rules: Rules, ending: str) -> Bounds:
 
 
 def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdict:
-    """A task that met a limit and says how long it waits then: longer each time, up to a most."""
+    """Return the verdict with the wait that the task's rules set for limits.
+
+    Each wait is twice the previous one, up to a maximum.
+    """
     base = rules.rate_limit_base_seconds
     if base is None or verdict.status != Status.OPEN or not verdict.waits:
         return verdict
@@ -111,13 +114,13 @@ def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdi
 
 
 def bound(limits: Limits, findings: Findings) -> int:
-    """How many runs a task can have at most until a person has to do something."""
+    """Return the maximum number of runs of a task before a person must act."""
     back = limits.continue_limit + limits.context_limit + limits.lost_limit + limits.limit_waits
     return limits.retry_limit + back + findings.verify_retries + findings.fabricated_retries
 
 
 def backoff(failures: int, jitter: float) -> timedelta:
-    """The pause after so many earlier failures: anywhere from nothing to a growing, capped most."""
+    """Return the pause after this many failures: a random part of a growing, capped maximum."""
     return min(BACKOFF_CAP, BACKOFF_BASE * (1 << min(failures, 16))) * jitter
 
 
@@ -143,7 +146,7 @@ def _decide(task: Task, outcome: Outcome, now: datetime, limits: Bounds, jitter:
 def _no_failure(task: Task, ending: str, reason: str, limits: Bounds) -> Verdict:
     match ending:
         case Ending.RATE_LIMITED | Ending.OVERLOADED | Ending.NOT_LOGGED_IN:
-            # The account is parked, not the task: another account may take it at once.
+            # The account is parked, not the task, so another account may take the task at once.
             said = f"waited for account limits {_times(task.waits)}"
             return _again(task.waits, limits.limit_waits, said, reason).replace(waits=1)
         case Ending.CONTEXT_FULL:
@@ -159,14 +162,14 @@ def _no_failure(task: Task, ending: str, reason: str, limits: Bounds) -> Verdict
 
 
 def _judged(task: Task, outcome: Outcome, limits: Limits, findings: Findings, rules: Rules) -> Verdict:
-    """Of a run that claims to be done: what its receipt shows decides."""
+    """Return the verdict for a run that claims to be done. Its receipt decides."""
     shown = outcome.shown or outcome.reason or outcome.ending
     done = Verdict(
         status=Status.CLOSED,
         reason=task.hand_in_reason or outcome.reason or outcome.ending,
         finding=outcome.finding or Finding.UNVERIFIED,
     )
-    if outcome.says_blocked:  # whatever else would be closed or asked to go on: another try would meet the same
+    if outcome.says_blocked:  # even if it would be closed or continued: another run would meet the same obstacle
         done = done.replace(status=Status.BLOCKED, reason=outcome.says_blocked)
     match done.finding:
         case Finding.VERIFIED:
@@ -179,7 +182,7 @@ def _judged(task: Task, outcome: Outcome, limits: Limits, findings: Findings, ru
             return Verdict(status=Status.OPEN, reason=shown, fakes=1)
         case Finding.NO_CHANGES if rules.no_changes is not None:
             return done if rules.no_changes else _for_a_person(done.finding, shown, task)
-    # The settings of a finding bear its name.
+    # The settings of findings have the names of the findings.
     return done if getattr(findings, done.finding) != PERSON else _for_a_person(done.finding, shown, task)
 
 
@@ -192,7 +195,10 @@ def _for_a_person(finding: str, shown: str, task: Task) -> Verdict:
 
 
 def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
-    """A run that touched what is not its own is looked at before there is another; one that was given back too."""
+    """Return a verdict that blocks a task that would run again after it touched files outside its scope.
+
+    Also applies to tasks that were given back.
+    """
     if verdict.status != Status.OPEN:
         return verdict
     told = f"{NEEDS_PERSON[Finding.OUT_OF_SCOPE]}: {outcome.shown or outcome.reason}"
@@ -212,7 +218,7 @@ def _failed(task: Task, reason: str, again_at: datetime, limits: Bounds) -> Verd
 
 
 def _again(before: int, limit: int, said: str, reason: str) -> Verdict:
-    """Open again while the count is below its limit, else blocked with both reasons."""
+    """Return a verdict that reopens the task, or blocks it with both reasons once the count has reached its limit."""
     if before < limit:
         return Verdict(status=Status.OPEN, reason=reason)
     return Verdict(status=Status.BLOCKED, reason=f"{said}; the last time: {reason}")
@@ -220,7 +226,8 @@ def _again(before: int, limit: int, said: str, reason: str) -> Verdict:
 
 def _stopped_by_hand(reason: str) -> str:
     said = "stopped by hand"
-    if reason.startswith((said, CUT_SHORT)):  # which is nobody's hand
+    # A stage that was stopped because another failed was not stopped by a person.
+    if reason.startswith((said, CUT_SHORT)):
         return reason
     return said if reason == Ending.CANCELLED else f"{said}: {reason}"
 

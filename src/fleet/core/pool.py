@@ -1,7 +1,7 @@
 """How many agents of MCP workers and workflow stages may work at once: pure decisions.
 
-They take no slot of `max_concurrent`. Each task names its own limit, which is known only once the task is claimed.
-Tasks over the limit are given back.
+These agents take no slot of `max_concurrent`. Each task names its own limit, which is known only after the claim. Tasks
+over the limit are given back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Their mode in admission. The tasks themselves are headless.
 POOLED = "pooled"
 ORIGINS = ("mcp", "workflow")
-#: The limit of a task that names none.
+#: The limit of tasks that name none.
 USUAL = 50
 
 
@@ -29,7 +29,7 @@ def is_pooled(task: Task) -> bool:
 
 
 def room_of(tasks: Iterable[Task], *, otherwise: int) -> int:
-    """Return the highest limit among the tasks that are at work, or `otherwise` if none is."""
+    """Return the highest limit among the running tasks, or `otherwise` if there is none."""
     return max((_at_once(task) for task in tasks), default=otherwise)
 
 

@@ -1,4 +1,4 @@
-"""A receipt: what fleet itself saw of a run, piece by piece, each with its hash, chained to the receipt before it."""
+"""Receipts: fleet's own observations of a run in pieces, each with its hash, chained to the previous receipt."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-#: The pieces, in the order they are taken: the letters are those of the kinds of evidence.
+#: The pieces, in the order in which they are collected.
 PIECES = ("spawn", "stream", "transcript", "process", "git", "claims", "verify", "base", "scope")
 FORM = 1
 
 
 class Receipt(Record):
-    """A receipt as the history keeps it. One owner's are a chain: each names the hash of the one before."""
+    """A receipt as the history stores it. The receipts of one owner form a chain by their hashes."""
 
     run_id: str
     task_id: str
@@ -27,7 +27,7 @@ class Receipt(Record):
     model: str = ""
     finding: str
     made_at: datetime
-    previous: str = ""  # the hash of the receipt before it; empty: the first
+    previous: str = ""  # the hash of the previous receipt; "" for the first
     hash: str = ""
     body: str = "{}"  # JSON: form, finding, shown, pieces, hashes of the pieces
 
@@ -38,35 +38,35 @@ class Receipt(Record):
 
 
 class FindingCount(Record):
-    """What the ended runs of one coder and model came to."""
+    """Counts and sums of the ended runs of one coder and model with one finding."""
 
     coder: str
     model: str = ""
     finding: str = ""
     runs: int = 0
-    first_runs: int = 0  # of them, those that were their task's first
+    first_runs: int = 0  # those that were their task's first run
     cost_usd: float = 0.0
-    costed: int = 0  # how many of them have a known cost
-    computed: int = 0  # and of how many fleet computed it
-    seconds: float = 0.0  # from their start to their end, together
+    costed: int = 0  # how many have a known cost
+    computed: int = 0  # how many have a cost that fleet computed
+    seconds: float = 0.0  # sum of their durations
     tokens: int = 0
 
 
 def drafted(finding: str, shown: tuple[str, ...], pieces: Mapping[str, Any]) -> str:
-    """The body of a receipt: its pieces and the hash of each."""
+    """Return the body of a receipt: its pieces and the hash of each."""
     hashes = {name: hash_of(encode(piece)) for name, piece in pieces.items()}
     told = {"form": FORM, "finding": finding, "shown": list(shown), "pieces": dict(pieces), "hashes": hashes}
     return encode(told)
 
 
 def chained(receipt: Receipt, previous: str) -> Receipt:
-    """A receipt in its place of the chain."""
+    """Return a receipt linked to the previous one of its chain."""
     placed = receipt.replace(previous=previous)
     return placed.replace(hash=_hash(placed))
 
 
 def flaws(receipt: Receipt) -> list[str]:
-    """What does not fit together in a receipt, in words; none: it is as it was made."""
+    """Return the inconsistencies of a receipt, in words. Empty if it is unchanged."""
     found = []
     if _hash(receipt) != receipt.hash:
         found.append("its hash is not that of its words")
@@ -78,7 +78,7 @@ def flaws(receipt: Receipt) -> list[str]:
 
 
 def hash_of(text: str) -> str:
-    """What a text is known by."""
+    """Return the hash of a text."""
     return sha256(text.encode("utf-8", "surrogatepass"))
 
 

@@ -1,4 +1,4 @@
-"""Frozen records: what dataclasses give, without an import that costs more than starting Python."""
+"""Frozen records, like dataclasses but without that import, which takes longer than starting Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """What type checkers know about records; nothing at run time."""
+        """Return a decorator that does nothing. Type checkers use the real one."""
         return lambda cls: cls
 
 
@@ -18,12 +18,12 @@ _REQUIRED = object()
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class RecordType(type):
-    """Turns annotated names into slots and keeps their defaults."""
+    """A metaclass that turns annotated names into slots and keeps their defaults."""
 
     _fields: dict[str, Any]
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> RecordType:
-        """Make the class; a subclass has its bases' fields first."""
+        """Create the class. The fields of its bases come first."""
         own = namespace.get("__annotations__", {})
         fields = {key: default for base in bases for key, default in getattr(base, "_fields", {}).items()}
         fields |= {key: namespace.pop(key, _REQUIRED) for key in own}
@@ -33,7 +33,7 @@ class RecordType(type):
 
 
 class Record(metaclass=RecordType):
-    """A value: made whole by keywords, never changed, equal when all its fields are."""
+    """An immutable value, created with keyword arguments. Records are equal if all their fields are."""
 
     def __init__(self, **values: Any) -> None:
         put = object.__setattr__
@@ -47,7 +47,7 @@ class Record(metaclass=RecordType):
 
     @classmethod
     def from_values(cls, values: Iterable[Any]) -> Self:
-        """A record from all its values in the order they were declared, unchecked: for rows of a database."""
+        """Return a record from all its values in declaration order, unchecked, for database rows."""
         made = cls.__new__(cls)
         put = object.__setattr__
         for name, value in zip(cls._fields, values, strict=True):

@@ -1,4 +1,4 @@
-"""Takes secrets out of text before it is stored: values that are known first, then what looks like a key."""
+"""Removal of secrets from text before it is stored: known values first, then anything that looks like a key."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MARK = "[redacted]"
 SHORTEST = 8  # a shorter value is too likely to be an ordinary word
 DEEPEST = 64
 
-_START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"  # also behind a line's end as JSON writes it
-_DIGIT = r"(?=[A-Za-z._~+/=-]*\d)"  # a token has one somewhere; a word of prose or an identifier has none
+_START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"  # also after a line end in JSON
+_DIGIT = r"(?=[A-Za-z._~+/=-]*\d)"  # tokens contain a digit; words of prose and identifiers usually do not
 _PEM = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 
-# What a text must contain for the expression to be tried at all: looking for a word is a hundred times faster. `re`
-# compiles an expression when it is first tried: most commands try none.
+# Each expression is tried only if the text contains its word, because a word search is a hundred times faster. `re`
+# compiles an expression on first use, and most commands use none.
 _TOKENS = (
     ("sk-ant-", r"sk-ant-[\w-]{16,}"),
     ("sk-or-v1-", r"sk-or-v1-[A-Za-z0-9]{24,}"),
@@ -63,7 +63,7 @@ _KNOWN_FORMS = [(marker, f"(?a){_START}{token}", MARK) for marker, token in _TOK
     ("AccountKey=", r"(AccountKey=)[A-Za-z0-9+/]{32,}={0,2}", rf"\1{MARK}"),
 ]
 
-# Headers, in any case of letters.
+# Headers, case-insensitive.
 _HEADERS = (
     ("bearer", rf"(?i)\b(bearer\s{{1,4}}){_DIGIT}[A-Za-z0-9._~+/-]{{16,}}=*", rf"\1{MARK}"),
     (
@@ -83,21 +83,21 @@ _SECRET_NAME = r"(?:^|_)(?:\w*KEY|\w*TOKEN|\w*SECRET|PASS|\w*PASSWORD|PASSWD|CRE
 
 
 def secret_values(env: Mapping[str, str]) -> list[str]:
-    """The values of an environment that are secret by the names of their variables; paths are not."""
+    """Return the values of environment variables whose names mark them as secret, except paths."""
     named = (value for name, value in env.items() if re.search(_SECRET_NAME, name.upper()))
     return [value for value in named if len(value) >= SHORTEST and not value.startswith(("/", "~", "./"))]
 
 
 class Redactor:
-    """Replaces secrets by a mark. Pure; made once for a run and used for every text of it."""
+    """A pure replacer of secrets by a mark. Created once for a run and used for all of its text."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
-        # The longest first: a secret may begin with another one.
+        # Longest first, because a secret may begin with another one.
         self._exact = sorted(forms, key=lambda form: (-len(form), form))
 
     def redact(self, value: Any) -> Any:
-        """The same value with the secrets gone from its text, in keys and values at any depth."""
+        """Return the value without secrets in its text, in keys and values at any depth."""
         return self._walk(value, 0)
 
     def text(self, text: str) -> str:
@@ -131,10 +131,10 @@ class Redactor:
 
 
 def _forms(secret: str) -> set[str]:
-    """A secret as it is, as JSON and URLs write it, and what is left of it inside base64 whatever stands before it."""
+    """Return the forms of a secret: plain, in JSON, in URLs, and its recognizable part inside base64 at any offset."""
     raw = secret.encode("utf-8", "surrogateescape")
     percent = "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in raw)
     json_text = secret.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    # The first and last characters mix with the neighbours' bits: only those between are the secret's alone.
+    # The first and last characters share bits with their neighbors. Only those between belong to the secret alone.
     inner = {b64encode(b"\0" * pad + raw)[(0, 2, 3)[pad] :].decode().rstrip("=")[:-1] for pad in range(3)}
     return {secret, percent, json_text} | {core for core in inner if len(core) >= SHORTEST + 2}

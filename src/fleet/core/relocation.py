@@ -1,4 +1,4 @@
-"""A home that is at another path than before, or whose host has another id: what is on record of it follows. Pure."""
+"""Relocation of a home to another path or host id: pure updates of its records."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 class Relocation(Record):
-    """From where to where a home was moved, and which id its host has now."""
+    """The old and new path of a home, and the old and new id of its host."""
 
-    before: tuple[str, ...]  # as it was named, and with every link resolved
+    before: tuple[str, ...]  # as it was named, and with all links resolved
     after: str
     owner_before: str
     owner: str
 
     def path(self, path: str) -> str:
-        """Return where something of the home is now. A path outside of the home stays as it is."""
+        """Return the new path of a file of the home. A path outside the home does not change."""
         for before in self.before:
             if path == before or path.startswith(f"{before}/"):
                 return self.after + path[len(before) :]
         return path
 
     def workspace(self, space: Workspace) -> Workspace:
-        """Return a workspace as it is now. One on another host stays as it is."""
+        """Return a workspace with its new paths and host. A workspace on another host does not change."""
         if not space.lies_on(self.owner_before):
             return space
         notes = dict(space.made)
@@ -42,11 +42,14 @@ class Relocation(Record):
         )
 
     def run(self, run: Run) -> Run:
-        """Return a run of this home as it is now. Its directory stays: coders know their sessions by it."""
+        """Return a run with its new owner and home.
+
+        Its directory does not change, because coders find their sessions by it.
+        """
         return run.replace(owner=self.owner, home=self.path(run.home))
 
     def task(self, task: Task) -> Task:
-        """Return a task with its claim and its directory as they are now."""
+        """Return a task with its new claim and directory."""
         held = task.claim_owner == self.owner_before
         owner = self.owner if held else task.claim_owner
         assignee = self.owner if held and task.assignee == self.owner_before else task.assignee

@@ -1,4 +1,4 @@
-"""When a limit ends, read from the sentence a coder says about it: coders tell people, not programs."""
+"""Parsing the end of a limit from a coder's message, because coders report it only in prose."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 LONGEST_TEXT = 2_000
-LONGEST_WAIT = timedelta(days=40)  # what is further away was misread
-#: A clock time that has just passed means now, not tomorrow: coders round.
+LONGEST_WAIT = timedelta(days=40)  # a longer wait was misread
+#: A clock time that has just passed means now, not tomorrow, because coders round.
 JUST_PASSED = timedelta(minutes=2)
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -35,9 +35,9 @@ _AT = re.compile(
 
 
 def resets_at(text: str, now: datetime, *, local: tzinfo | None = None) -> datetime | None:
-    """The moment a limit ends as this text tells it, in UTC; none where it does not.
+    """Return when a limit ends according to this text, in UTC, or None.
 
-    A clock time without a day is the next such time after `now`, in the zone that the text names, else the local one.
+    A clock time without a day means the next such time after `now`. Its zone is the one in the text, or the local one.
     """
     text = text[:LONGEST_TEXT]
     found = _epoch(text) or _span(text, now) or _clock(text, now, local)

@@ -1,4 +1,4 @@
-"""The contract of what an agent hands in: result.json, or the last word of a coder that can be held to a schema."""
+"""The schema of what an agent hands in: result.json, or the final message of a coder that supports a schema."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 STATUSES = ("completed", "completed_no_changes", "blocked")
 TEST_STATUSES = ("passed", "failed", "not_run")
-#: The key of an event's data under which a last word has it.
+#: The key in an event's data that holds a final message in this schema.
 HANDED_IN = "handed_in"
-#: The ways of making tasks whose results go on to somebody.
+#: Origins of tasks whose results go to a caller or another stage.
 _HANDED_ON = ("mcp", "workflow")
 
 _TEXT = {"type": "string"}
@@ -20,7 +20,7 @@ _TEXTS = {"type": "array", "items": _TEXT}
 
 
 def _table(**properties: Any) -> dict[str, Any]:
-    # Whoever holds a model to a schema wants every property named as required, and no other allowed.
+    # Services that enforce a schema on a model want all properties required and no others allowed.
     return {
         "type": "object",
         "properties": properties,
@@ -43,10 +43,10 @@ SCHEMA = _table(
 
 
 def is_handed_on(task: Task) -> bool:
-    """Whether what a task hands in goes on to a caller or another stage, so that its coder is held to the contract."""
+    """Return True if a task's result goes to a caller or another stage, so that its coder must follow the schema."""
     return task.origin in _HANDED_ON
 
 
 def looks_handed_in(told: object) -> bool:
-    """Whether plain data could be a result: what else is in it is checked when it is used."""
+    """Return True if plain data could be a result. Other fields are checked when they are used."""
     return isinstance(told, dict) and isinstance(told.get("summary"), str) and told.get("status") in STATUSES

@@ -1,4 +1,4 @@
-"""The rules that one task's work is held to, as whoever made it said; the settings speak where a task does not."""
+"""Rules for one task's work, as given when the task was created. The settings apply if a rule is absent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LISTS = ("allow", "protect", "repos", "extra_args")
 _FLAGS = ("fail_to_pass", "no_changes")
 _WORDS = ("reasoning_effort",)
-#: How often a rule may let a task come back, as for the settings; and the longest wait that it may ask for.
+#: Maximum for how often a rule lets a task come back, as in the settings, and for a wait in seconds.
 MOST_TIMES, MOST_SECONDS = 500, 1_000_000
 _BOUNDS = {
     **dict.fromkeys(("retries", "stale_restarts", "rate_limit_retries"), MOST_TIMES),
@@ -23,31 +23,31 @@ _BOUNDS = {
 
 
 class Rules(Record):
-    """What a task allows and asks for; nothing said is none or empty."""
+    """A task's rules. Absent rules are None or empty."""
 
-    allow: tuple[str, ...] = ()  # globs of the files it may change; none: any
-    protect: tuple[str, ...] = ()  # globs of the files it must not change
+    allow: tuple[str, ...] = ()  # globs of files that it may change; empty: all
+    protect: tuple[str, ...] = ()  # globs of files that it must not change
     fail_to_pass: bool | None = None  # its verify command must fail at the base
     no_changes: bool | None = None  # it may end without a change
-    depth: int | None = None  # how many tasks deep its agents may make tasks
-    repos: tuple[str, ...] = ()  # in which repositories; none: any
-    at_once: int | None = None  # of all that were made this way, how many agents may work at once
-    retries: int | None = None  # in place of limits.retry_limit: failures that do not block it
-    stale_restarts: int | None = None  # how often it starts again after it fell silent
+    depth: int | None = None  # how many levels deep its agents may create tasks
+    repos: tuple[str, ...] = ()  # in which repositories; empty: all
+    at_once: int | None = None  # how many agents of all tasks with this origin may work at once
+    retries: int | None = None  # failures that do not block it, instead of limits.retry_limit
+    stale_restarts: int | None = None  # how often it restarts after a silence
     rate_limit_retries: int | None = None
     rate_limit_base_seconds: float | None = None
     rate_limit_max_seconds: float | None = None
     reasoning_effort: str = ""
-    extra_args: tuple[str, ...] = ()  # further options for its coder's program, each word by itself
+    extra_args: tuple[str, ...] = ()  # further options for its coder's program, one word each
 
     def text(self) -> str:
-        """As a task carries them: JSON of what was said; empty for nothing."""
+        """Return the given rules as JSON, as a task stores them. Empty if no rule is given."""
         said = {name: value for name, value in self.as_dict().items() if value not in ((), None, "")}
         return encode(said) if said else ""
 
 
 def rules_in(text: str) -> Rules:
-    """The rules that a task carries; a number beyond its bounds is the nearest within. ValueError for what is none."""
+    """Return the rules that a task carries. A number out of bounds becomes the nearest bound. Raises ValueError."""
     if not text:
         return Rules()
     told = decode(text)
@@ -57,7 +57,7 @@ def rules_in(text: str) -> Rules:
 
 
 def rules_of(task: Task) -> Rules:
-    """Return the rules that a task carries; none if they cannot be read."""
+    """Return the rules that a task carries, or empty rules if they cannot be read."""
     try:
         return rules_in(task.rules)
     except ValueError:
@@ -78,12 +78,12 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def is_within(name: str, value: Any) -> bool:
-    """Return True unless a rule has a bound, and its number is beyond it."""
+    """Return False if a rule has a bound and its number is out of bounds."""
     return name not in _BOUNDS or value is None or 0 <= value <= _BOUNDS[name]
 
 
 def beyond_bounds(text: str) -> str:
-    """What is wrong with the first number of some rules that is beyond its bounds; empty: nothing. ValueError."""
+    """Return an error message for the first number of some rules that is out of bounds, or "". Raises ValueError."""
     for name, value in decode(text).items():
         if not is_within(name, value):
             return f"{name} is {value}, and may be from 0 to {_BOUNDS[name]}"

@@ -1,7 +1,7 @@
-"""What a task's runs may spend together with the tasks that they made, and those that these made: pure decisions.
+"""Budgets for a task's runs together with the tasks that they created, directly or indirectly: pure decisions.
 
-A budget is what a task's own limits say (`max_tokens`, `max_cost_usd`). It holds for each of its runs, and for the last
-of them with all tasks that came of it.
+A budget is set in a task's own limits (`max_tokens`, `max_cost_usd`). It applies to each of its runs. It also applies
+to the last run together with all tasks that came from it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class Budget(Record):
-    """What one task may spend with all tasks that came of it."""
+    """The budget of one task together with all tasks that came from it."""
 
     task_id: str
     amounts: Mapping[str, float]
 
 
 class Spent(Record):
-    """What runs used so far, by the names of budgets; and one of their models whose price is unknown."""
+    """The consumption of runs so far, by budget name, and one of their models whose price is unknown."""
 
     amounts: Mapping[str, float]
     unpriced: str = ""
 
 
 def check_budgets(budgets: Iterable[tuple[Budget, Spent]]) -> Outcome | None:
-    """Return the outcome of a run that must be stopped because a budget is used up, else None."""
+    """Return the outcome of a run that must stop because a budget is used up, or None."""
     for budget, spent in budgets:
         if COST in budget.amounts and spent.unpriced:
             return Outcome(ending=Ending.OVER_BUDGET, reason=no_price(spent.unpriced))
@@ -46,7 +46,7 @@ def check_budgets(budgets: Iterable[tuple[Budget, Spent]]) -> Outcome | None:
 
 
 def left_in(budgets: Iterable[tuple[Budget, Spent]]) -> dict[str, float]:
-    """Return what is left by the tightest of several budgets, without names that no budget limits.
+    """Return the remainder of the tightest budget for each name. Names without a budget are left out.
 
     If a model has no known price, nothing is left of a dollar budget.
     """

@@ -1,4 +1,4 @@
-"""The task: one piece of work someone asked for, and the rules of its status."""
+"""Tasks: pieces of work that someone requested, and the rules of their status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Status:
-    """bd's words for where a task is. Plain strings: a queue may have statuses of its own besides."""
+    """bd's words for the status of a task. They are plain strings because a queue may add its own statuses."""
 
     OPEN = "open"
     IN_PROGRESS = "in_progress"
@@ -23,7 +23,7 @@ class Status:
     HOOKED = "hooked"
 
 
-#: Each built-in status and its category: active can start, wip is under way, done is over, frozen is set aside.
+#: Each built-in status and its category: active can start, wip is in progress, done is finished, frozen is set aside.
 CATEGORIES = {
     Status.OPEN: "active",
     Status.IN_PROGRESS: "wip",
@@ -34,7 +34,7 @@ CATEGORIES = {
     Status.HOOKED: "wip",
 }
 
-#: A dependency on a task in one of these no longer holds anything up.
+#: A dependency on a task in one of these no longer blocks.
 RESOLVED = (Status.CLOSED, Status.PINNED)
 
 TYPES = (
@@ -56,20 +56,20 @@ TYPES = (
 #: Types that hold or route work and are not work themselves.
 NOT_WORK = ("merge-request", "gate", "molecule", "message", "agent", "role", "rig")
 
-#: What `Task.workspace` and `Task.mode` can say; empty: a directory, headless.
+#: Values of `Task.workspace` and `Task.mode`. Empty means a directory, and headless.
 DIRECTORY, WORKTREE = "directory", "worktree"
 HEADLESS, INTERACTIVE = "headless", "interactive"
 
-#: The ways of making tasks for which a supervisor is started by itself; `Task.origin` says which it was.
+#: The values of `Task.origin` for which a supervisor starts automatically.
 CREATE, FANOUT, MULTI, PICK, MERGE = "create", "fanout", "multi", "pick", "merge"
 MADE_HERE = (CREATE, FANOUT, MULTI, PICK, MERGE, "workflow", "mcp")
 
-#: The key of a task's metadata under which its merge is noted.
+#: The metadata key of a task that records its merge.
 MERGED = "merged"
-#: And that of a task that resolves a conflict: of which task, at which commit.
+#: The metadata key of a task that resolves a conflict: the other task and the commit.
 RESOLVES = "resolves"
 
-#: Fleet's own fields of a task: columns in the database, `fleet.` keys of its metadata in bd's JSON.
+#: fleet's own fields of a task: columns in the database, `fleet.` keys of its metadata in bd's JSON.
 SPEC_FIELDS = (
     "cwd",
     "coder",
@@ -94,12 +94,12 @@ SPEC_FIELDS = (
     "reason",
 )
 
-#: How often a task came back, by why: `fleet retry` begins again at nothing.
+#: How often a task came back, by reason. `fleet retry` resets these counts to zero.
 COUNTS = ("failures", "continues", "fresh_starts", "losses", "waits", "disproofs", "fakes")
 
 
 class Task(Record):
-    """A task as the queue keeps it. Instants are UTC; empty text means not set."""
+    """A task as the queue stores it. Instants are in UTC; empty text means not set."""
 
     id: str
     title: str
@@ -112,7 +112,7 @@ class Task(Record):
     priority: int = 2  # 0 is the most urgent, 4 the least
     type: str = "task"
     assignee: str = ""
-    owner: str = ""  # the e-mail address of whoever made it
+    owner: str = ""  # the e-mail address of its creator
     estimated_minutes: int | None = None
     created_at: datetime
     created_by: str = ""
@@ -122,7 +122,7 @@ class Task(Record):
     close_reason: str = ""
     closed_by_session: str = ""
     due_at: datetime | None = None
-    defer_until: datetime | None = None  # not ready before; retries wait here too
+    defer_until: datetime | None = None  # not ready before; retries use it too
     external_ref: str = ""
     source_system: str = ""
     ephemeral: bool = False
@@ -132,7 +132,7 @@ class Task(Record):
     metadata: dict[str, Any] = {}  # noqa: RUF012 - never changed in place: records are frozen
     extra: dict[str, Any] = {}  # noqa: RUF012 - bd's rarer fields, kept so that nothing is lost in a round trip
     labels: tuple[str, ...] = ()
-    is_blocked: bool = False  # kept by the queue in the transaction that changes it
+    is_blocked: bool = False  # updated by the queue in the transaction that changes it
 
     cwd: str = ""
     coder: str = ""
@@ -145,43 +145,43 @@ class Task(Record):
     branch: str = ""
     mode: str = ""  # headless or interactive
     verify: str = ""
-    rules: str = ""  # what its work is held to: JSON, see `core.rules`
+    rules: str = ""  # rules for its work: JSON, see `core.rules`
     limits: str = ""
     requires: str = ""  # what a host must offer: JSON, see `core.host`
     batch: str = ""
     workflow: str = ""
     stage: str = ""
-    origin: str = ""  # the command that made it; none for plain `bd create`
-    made_by: str = ""  # the task of the run that made it
-    path: str = ""  # PATH of whoever made it
-    finding: str = ""  # what its last receipt shows
-    reason: str = ""  # why it is where it is
+    origin: str = ""  # the command that created it; "" for plain `bd create`
+    made_by: str = ""  # the task of the run that created it
+    path: str = ""  # PATH of its creator
+    finding: str = ""  # the conclusion of its last receipt
+    reason: str = ""  # why it has its status
 
     claim_owner: str = ""
-    epoch: int = 0  # grows with each claim; stands in every write about that claim
-    claim_expires_at: datetime | None = None  # none: held by hand until given back
+    epoch: int = 0  # grows with each claim; each write about the claim must name it
+    claim_expires_at: datetime | None = None  # None: a manual claim, held until given back
     run_id: str = ""
     cancel_requested_at: datetime | None = None
     cancel_reason: str = ""
     handed_in_at: datetime | None = None
     hand_in_reason: str = ""
-    # How often it came back, and why; each has a bound of its own.
+    # How often it came back, by reason. Each count has its own limit.
     failures: int = 0
     continues: int = 0  # its agent stopped before it had finished
     fresh_starts: int = 0  # its context was full
     losses: int = 0  # its agent vanished
     waits: int = 0  # for the limits of an account
     disproofs: int = 0  # its work did not pass the verify command
-    fakes: int = 0  # its agent claimed what it had not done
+    fakes: int = 0  # its agent claimed work that it had not done
 
     @property
     def is_claimed(self) -> bool:
-        """Whether somebody holds it, be it a supervisor or a person."""
+        """Return True if a supervisor or a person holds it."""
         return bool(self.claim_owner)
 
     @property
     def is_supervised(self) -> bool:
-        """Whether a supervisor holds it: only such a claim expires."""
+        """Return True if a supervisor holds it. Only such a claim expires."""
         return self.claim_expires_at is not None
 
     @property
@@ -191,17 +191,20 @@ class Task(Record):
 
     @property
     def is_at_rest(self) -> bool:
-        """Return True if it is over or needs a person, and no run of it is on record: an agent may end it before."""
+        """Return True if it is finished or needs a person, and no supervisor holds it.
+
+        An agent may set the status before its run ends.
+        """
         return self.status in (*RESOLVED, Status.BLOCKED) and not self.is_supervised
 
     def can_start(self, now: datetime) -> bool:
-        """Whether its status lets it start: open, or put off until a moment that has come."""
+        """Return True if its status lets it start: open, or deferred until a time that has come."""
         if self.status == Status.DEFERRED:
             return self.defer_until is not None and self.defer_until <= now
         return self.status == Status.OPEN
 
     def moved(self, status: str, now: datetime) -> Task:
-        """This task in another status, with the instants that follow from it."""
+        """Return this task in another status, with the resulting instants."""
         if status == self.status:
             return self
         changes: dict[str, Any] = {"status": status}
@@ -216,17 +219,23 @@ class Task(Record):
         return self.replace(**changes)
 
     def closed(self, reason: str, now: datetime, session: str = "") -> Task:
-        """This task done, with the reason given; closing twice changes nothing."""
+        """Return this task closed for the given reason. Closing it twice changes nothing."""
         if self.status == Status.CLOSED:
             return self
         return self.moved(Status.CLOSED, now).replace(close_reason=reason, closed_by_session=session, updated_at=now)
 
     def reopened(self, now: datetime) -> Task:
-        """This task open again; whoever held it before cannot write about it any more."""
+        """Return this task open again.
+
+        If it was closed, its epoch grows, so that earlier holders can no longer write about it.
+        """
         return self.moved(Status.OPEN, now).replace(defer_until=None, handed_in_at=None, updated_at=now)
 
     def taken(self, actor: str, now: datetime) -> Task:
-        """This task held by a person or an agent, until they give it back; taking it twice changes nothing."""
+        """Return this task held by a person or an agent until they give it back. Taking it twice changes nothing.
+
+        Raises AlreadyClaimed, NotClaimable.
+        """
         if self.status == Status.IN_PROGRESS and self.assignee == actor:
             return self
         if self.assignee not in ("", actor):
@@ -240,7 +249,7 @@ class Task(Record):
         )
 
     def claimed(self, owner: str, now: datetime, expires_at: datetime) -> Task:
-        """This task held by a supervisor until a moment, with nothing left over from an earlier run."""
+        """Return this task held by a supervisor until a moment, without leftovers of an earlier run."""
         return self.moved(Status.IN_PROGRESS, now).replace(
             claim_owner=owner,
             assignee=owner,
@@ -256,9 +265,10 @@ class Task(Record):
         )
 
     def adopted(self, owner: str, epoch: int, now: datetime, expires_at: datetime) -> Task:
-        """This task held on by a supervisor: its own after a restart, or another's once its claim has expired.
+        """Return this task with its claim continued by a supervisor.
 
-        Raises ClaimLost."""
+        The claim is its own after a restart, or another owner's that has expired. Raises ClaimLost.
+        """
         expired = self.claim_expires_at is not None and self.claim_expires_at < now
         if self.epoch != epoch or not (self.claim_owner == owner or (self.claim_owner and expired)):
             raise ClaimLost(self.id, epoch)
@@ -266,13 +276,14 @@ class Task(Record):
         return self.replace(claim_owner=owner, assignee=assignee, epoch=epoch + 1, claim_expires_at=expires_at)
 
     def handed_in(self, reason: str, now: datetime) -> Task:
-        """This task with its run's word that it is done; the status waits for the receipt."""
+        """Return this task with its agent's claim that it is done. The status waits for the receipt."""
         return self.replace(handed_in_at=now, hand_in_reason=reason, updated_at=now)
 
     def freed(self, now: datetime, *, status: str = "") -> Task:
-        """This task without its claim: where a verdict puts it, else back in the queue; what is closed stays closed.
+        """Return this task without its claim, in the status of the verdict or else back in the queue.
 
-        Without a verdict a status that was set meanwhile stays too: an agent that asked a question is still waiting.
+        A closed task stays closed. Without a verdict, a status that was set meanwhile stays too: an agent that asked a
+        question is still waiting.
         """
         unchanged = self.status == Status.CLOSED or (not status and self.status != Status.IN_PROGRESS)
         target = self.status if unchanged else status or Status.OPEN
@@ -288,7 +299,7 @@ class Verdict(Record):
     reason: str = ""
     not_before: datetime | None = None
     finding: str = ""
-    failures: int = 0  # how many to add to each count
+    failures: int = 0  # how much to add to each count
     continues: int = 0
     fresh_starts: int = 0
     losses: int = 0
@@ -297,7 +308,7 @@ class Verdict(Record):
     fakes: int = 0
 
     def on(self, task: Task, now: datetime) -> Task:
-        """The task after this verdict, its claim given back. What a person closed meanwhile stays closed."""
+        """Return the task after this verdict, without its claim. A task that was closed meanwhile stays closed."""
         freed = task.freed(now, status=self.status)
         return freed.replace(
             reason=self.reason,
@@ -317,15 +328,15 @@ class Claim(Record):
     owner: str
     epoch: int
     expires_at: datetime
-    seat: tuple[str, str] = ("", "")  # the coder and account of the lane it was taken in, where that names them
+    seat: tuple[str, str] = ("", "")  # the coder and account of its lane, if the lane names them
 
     def account_of(self, coder: str) -> str:
-        """The account of this coder that it was taken for; empty: any."""
+        """Return the account of this coder that it was taken for; "" for any."""
         return self.seat[1] if self.seat[0] == coder else ""
 
 
 class Comment(Record):
-    """What somebody said about a task."""
+    """A comment on a task."""
 
     id: str
     task_id: str
@@ -335,7 +346,7 @@ class Comment(Record):
 
 
 class Caller(Record):
-    """A live run, known by its token: what it may touch and how far it may go."""
+    """A live run, identified by its token: what it may access and how far it may go."""
 
     task_id: str
     run_id: str
@@ -346,12 +357,12 @@ class Caller(Record):
 
     @classmethod
     def over(cls) -> Caller:
-        """Whoever shows a token that is worth nothing: an agent whose run is over, with no task of its own."""
+        """Return the caller for a token that is no longer valid: an agent whose run has ended, without a task."""
         return cls(task_id="(a run that is over)", run_id="(a run that is over)", epoch=0)
 
     @classmethod
     def unknown(cls) -> Caller:
-        """Whoever is an agent for sure, of a run that nothing proves: it may do as little."""
+        """Return the caller for an agent whose run is not known. It has no more rights than after its run."""
         return cls(task_id="(a run that is not known)", run_id="(a run that is not known)", epoch=0)
 
     @property

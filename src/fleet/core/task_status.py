@@ -1,4 +1,4 @@
-"""The status of a task, derived from what is on record: where it is, the word for it, and why. Pure.
+"""The status of a task, derived from its records: its phase, its result, and the reason. Pure functions.
 
 A phase is one of a few words for scripts. A result is the word for people: results differ when the facts differ.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TaskPhase:
-    """The words for where a task is."""
+    """The words for the phase of a task."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -33,7 +33,7 @@ class TaskPhase:
 
 
 class ResultWord:
-    """The words for what a task amounts to; a task at work has its phase as its result."""
+    """The words for the result of a task. The result of a running task is its phase."""
 
     READY = "ready"
     PUT_OFF = "put off"
@@ -68,17 +68,17 @@ BY_FINDING = {
     Finding.OUT_OF_SCOPE: ResultWord.OUT_OF_SCOPE,
     Finding.INFRA_ERROR: ResultWord.INTERRUPTED,
 }
-#: What a terminal shows that waits for a choice, one that waits for a message, and one that works.
+#: What a terminal shows: a choice to make, an empty input, or an agent at work.
 QUESTION, READY, BUSY = "question", "ready", "busy"
-#: An agent that has printed nothing for so long, and uses no CPU, is idle.
+#: An agent that printed nothing for this long and uses no CPU is idle.
 IDLE_SECONDS = 60.0
 AT_REST_PCT = 2.0
-#: The note of a merge has whole seconds.
+#: The time in a merge note has whole seconds.
 _SECOND = timedelta(seconds=1)
 
 
 class TaskStatus(Record):
-    """Where a task is, in one word for scripts and one for people, and why."""
+    """The status of a task: one word for scripts, one for people, and the reason."""
 
     phase: str
     result: str
@@ -97,8 +97,8 @@ def derive_status(
 ) -> TaskStatus:
     """Return the status of a task whose last run is `run`.
 
-    `asks`: a question of the task is unanswered. `prompt`: how far an unread prompt has come. `is_lost`: the run is on
-    record as live, and its processes are gone. `held_up`: why a ready task does not start, PARKED or NO_SUPERVISOR.
+    `asks`: a question of the task is unanswered. `prompt`: the state of an unread prompt. `is_lost`: the run is
+    recorded as live, but its processes are gone. `held_up`: why a ready task does not start, PARKED or NO_SUPERVISOR.
     """
     if run is not None and run.is_live:
         return _live(task, run, now, asks, prompt, is_lost)
@@ -116,7 +116,7 @@ def derive_status(
 
 
 def is_asked(question: Question, task: Task) -> bool:
-    """Return True if a person should answer a question: its task waits for the answer, and was not stopped."""
+    """Return True if a person should answer a question: its task waits for the answer and was not stopped."""
     if question.answered_at is not None or task.status == Status.CLOSED:
         return False
     if task.status == Status.BLOCKED:
@@ -125,7 +125,7 @@ def is_asked(question: Question, task: Task) -> bool:
 
 
 def is_merged(task: Task, run: Run | None) -> bool:
-    """Return True if the work of a closed task was merged, and no run has worked on it since."""
+    """Return True if the work of a closed task was merged and no run has worked on it since."""
     told = task.metadata.get(MERGED)
     if task.status != Status.CLOSED or not isinstance(told, dict):
         return False
@@ -155,7 +155,7 @@ def _at_work(task: Task, run: Run, now: datetime, prompt: str) -> str:
 
 
 def _shows_ready(run: Run) -> bool:
-    """Return True if the screen waited for a message when it was last sampled, and nothing was printed since."""
+    """Return True if the screen waited for a message at the last sample and nothing was printed since."""
     return (
         run.screen == READY
         and run.sampled_at is not None
@@ -185,7 +185,7 @@ def _blocked(task: Task, asks: bool) -> TaskStatus:
 
 
 def _queued(task: Task, now: datetime) -> str:
-    """Return why a task that waits is not ready; empty if it is."""
+    """Return why a waiting task is not ready, or "" if it is."""
     if task.status not in (Status.OPEN, Status.DEFERRED):
         return ResultWord.SET_ASIDE
     if task.is_blocked:

@@ -1,4 +1,4 @@
-"""Identifiers nobody else makes."""
+"""Unique identifiers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from os import urandom
 
 
 def new_uuid() -> str:
-    """A random UUID, version 4, without the module that would cost each call its import."""
+    """Return a random UUID, version 4, without importing `uuid`, which would slow down each call."""
     raw = bytearray(urandom(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80

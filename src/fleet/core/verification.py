@@ -1,4 +1,4 @@
-"""A verification: what fleet's own look at a commit was asked for, and how it went."""
+"""Verifications: fleet's own checks of a commit, and their results."""
 
 from __future__ import annotations
 
@@ -11,46 +11,47 @@ if TYPE_CHECKING:
 
 
 class Wanted(Record):
-    """What a verification is asked for."""
+    """A requested verification."""
 
     command: str
-    also: str = ""  # a command of the agent that made the task, which must pass besides
+    also: str = ""  # another command that must pass, from the agent that created the task
     seconds: float = 600.0
-    protect: tuple[str, ...] = ()  # globs of files that are taken from the base, whatever the branch made of them
+    protect: tuple[str, ...] = ()  # globs of files that are taken from the base, whatever the branch changed
     fail_to_pass: bool = False  # it must fail at the base
-    network: bool = False  # whether the command may reach others
+    network: bool = False  # the command may use the network
 
 
 class Verification(Record):
-    """How a command ended at one commit, in a clean checkout of its own."""
+    """The result of a command at one commit, in a separate clean checkout."""
 
     command: str
     commit: str
     base: str = ""
-    status: int | None = None  # none: it did not end by itself, or was never begun
-    why: str = ""  # what kept it from ending by itself, or from being begun
+    status: int | None = None  # None: it did not exit by itself, or never started
+    why: str = ""  # why it did not exit or start
     seconds: float = 0.0
-    tail: str = ""  # the end of what it printed
-    passed: int | None = None  # tests, as the runner said; none: it did not
+    tail: str = ""  # the end of its output
+    passed: int | None = None  # number of tests as the runner reported; None: not reported
     failed: int | None = None
     skipped: int | None = None
-    restored: tuple[str, ...] = ()  # protected files that the branch had changed, and that were taken from the base
-    contested: tuple[str, ...] = ()  # tests of the base that the branch changed: what they show is the agent's own word
-    without_them: int | None = None  # how it ended with those as they are at the base; none: not run
-    base_status: int | None = None  # how it ended at the base; none: not run
+    restored: tuple[str, ...] = ()  # protected files that the branch had changed and that were restored from the base
+    # tests of the base that the branch changed, so their results rest on the agent's own work
+    contested: tuple[str, ...] = ()
+    without_them: int | None = None  # exit status with those tests as in the base; None: not run
+    base_status: int | None = None  # exit status at the base; None: not run
     containment: str = ""  # what the command could not reach, in words
-    programs: tuple[str, ...] = ()  # that judged, each with the hash of its file
-    notes: tuple[str, ...] = ()  # what was not looked at, in words
-    doubts: tuple[str, ...] = ()  # why an end with 0 proves less than it seems, in words
+    programs: tuple[str, ...] = ()  # programs that judged, each with the hash of its file
+    notes: tuple[str, ...] = ()  # what was not checked, in words
+    doubts: tuple[str, ...] = ()  # why exit code 0 proves less than it seems, in words
 
     @property
     def ok(self) -> bool:
-        """Whether the command ended well at the commit."""
+        """Return True if the command exited with 0 at the commit."""
         return self.status == 0 and not self.why
 
     @property
     def proves(self) -> bool:
-        """Whether that is proof: the agent's own changes to what judges it are not."""
+        """Return True if the result is proof. The agent's own changes to the tests prove nothing."""
         if not self.ok or self.doubts:
             return False
         return not self.contested or self.without_them == 0
@@ -64,7 +65,7 @@ class Verification(Record):
 
 
 def verification_in(text: str) -> Verification | None:
-    """The verification that a JSON text tells of; none where it is empty."""
+    """Return the verification in a JSON text, or None if it is empty."""
     if not text:
         return None
     told: dict[str, Any] = {name: value for name, value in decode(text).items() if name in Verification._fields}

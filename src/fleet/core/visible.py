@@ -1,10 +1,10 @@
-"""Text of somebody else's in one line: control characters are shown, not obeyed."""
+"""Display of foreign text on one line, with control characters made visible."""
 
 from __future__ import annotations
 
 
 def clean(text: str) -> str:
-    """Return a text without anything that drives a terminal or begins another line."""
+    """Return the text without characters that control a terminal or start a new line."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _shown(char) for char in text)

@@ -1,4 +1,4 @@
-"""When an agent must be stopped: pure rules over what was observed of it."""
+"""When an agent must be stopped: pure rules about its observed behavior."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-#: A silence is looked at so many times before it counts: CPU and transcript have to be asked for.
+#: Number of checks during a silence before it counts, because CPU use and transcript must be polled.
 LOOKS = 10
 MOST_OVERFLOWS = 2
 
 
 class Facts(Record):
-    """What was observed of a live agent; none: not seen yet, or not known."""
+    """The observations of a live agent. None means not seen yet or unknown."""
 
     started_at: datetime
     first_event_at: datetime | None = None
     last_output_at: datetime | None = None
     last_transcript_at: datetime | None = None
-    last_cpu_at: datetime | None = None  # when its tree was last seen to use CPU
-    limited_at: datetime | None = None  # since when the model only refuses
-    result_at: datetime | None = None  # when its result was in and it had nothing more to read
+    last_cpu_at: datetime | None = None  # when its process tree last used CPU
+    limited_at: datetime | None = None  # since when the model has only refused requests
+    result_at: datetime | None = None  # when its result was complete and all input was read
     tokens: int = 0
     cost_usd: float | None = None
-    unpriced: str = ""  # the model that it used, if nothing tells what that costs
+    unpriced: str = ""  # a model that it used and whose price is unknown
     context: int | None = None
     window: int | None = None
-    overflows: int = 0  # how often its context was too full for a request, with no work in between
+    overflows: int = 0  # how often its context was too full for a request, without work in between
     interactive: bool = False
 
 
 class Watchdog(Record):
-    """The limits of one run, of which a silence of 0 is none, and what of its task's own could not be used."""
+    """The limits of one run, and the task's own limits that could not be used. A silence of 0 means no limit."""
 
     first_event_seconds: float
     silence_seconds: float
@@ -63,9 +63,9 @@ class Deadline(Record):
 
 
 def check(facts: Facts, limits: Watchdog, now: datetime) -> Outcome | None:
-    """Why the agent must be stopped now, as the outcome of its run; none as long as it may go on."""
+    """Return the outcome with which the agent must be stopped now, or None."""
     if facts.overflows >= MOST_OVERFLOWS and not facts.interactive:
-        # Some coders make room and go on by themselves, and never notice that it does not help.
+        # Some coders compact their context and retry, and never notice that it does not help.
         return Outcome(ending=Ending.CONTEXT_FULL, reason="its context overflows again and again")
     if _has_result(facts):
         alarms = _overdue(facts, limits, now)
@@ -75,7 +75,7 @@ def check(facts: Facts, limits: Watchdog, now: datetime) -> Outcome | None:
 
 
 def next_check(facts: Facts, limits: Watchdog, now: datetime) -> float:
-    """In how many seconds to look again if nothing is heard till then; infinite when only news can change anything."""
+    """Return in how many seconds to check again without news. Infinite if only news can change anything."""
     deadlines = [deadline.at for deadline in _deadlines(facts, limits)]
     if not deadlines:
         return math.inf
@@ -84,7 +84,7 @@ def next_check(facts: Facts, limits: Watchdog, now: datetime) -> float:
 
 
 def _has_result(facts: Facts) -> bool:
-    # To an interactive agent a result is the end of one turn, no more.
+    # For an interactive agent, a result only ends one turn.
     return facts.result_at is not None and not facts.interactive
 
 
@@ -135,7 +135,7 @@ def _after(start: datetime, seconds: float, ending: str, words: str) -> Deadline
 
 
 def _has_begun(facts: Facts) -> bool:
-    # A resumed session has an old transcript: only one written by this run counts.
+    # A resumed session has an old transcript, so only one written by this run counts.
     transcript = facts.last_transcript_at
     return facts.first_event_at is not None or (transcript is not None and transcript > facts.started_at)
 

@@ -18,7 +18,7 @@ _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))? ?(am|pm)?")
 
 
 def parse(text: str, *, now: datetime) -> datetime:
-    """The instant meant, in UTC; days and clock times are in the zone of `now`. Raises BadInput."""
+    """Return the instant in UTC. Days and clock times are in the zone of `now`. Raises BadInput."""
     words = " ".join(text.lower().split())
     try:
         found = _compact(words, now) or _absolute(text.strip(), now) or _spoken(words, now)

@@ -1,4 +1,4 @@
-"""A workflow as it is run: a plan of plain stages with edges, loops and fans already unrolled."""
+"""Plans of workflows: plain stages with edges, with loops and fans already unrolled."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeVar
 
     T = TypeVar("T")
-    #: The rounds of one stage in their order; what is meant is the last of them that ran.
+    #: The rounds of one stage in their order. It refers to the last of them that ran.
     Chain = tuple[str, ...]
 
-#: What becomes of the other stages when one fails.
+#: What happens to the other stages when one fails.
 CONTINUE, STOP, CANCEL = "continue", "stop", "cancel"
 ON_FAILURE = (CONTINUE, STOP, CANCEL)
 
@@ -27,10 +27,10 @@ class Stage(Record):
     stage: str  # in the file: the same for all rounds and items
     index: int  # in the file, from 0
     prompt: str  # with its variables
-    item: str | None = None  # of the list that `each` goes over
-    items_of: str = ""  # the list of an earlier stage that it goes over instead
-    items_from: int = 0  # which item of that, from 1
-    has_the_rest: bool = False  # and all behind it
+    item: str | None = None  # of the list in `each`
+    items_of: str = ""  # or the list of an earlier stage that it iterates over
+    items_from: int = 0  # the index of its item in that list, from 1
+    has_the_rest: bool = False  # it also gets all later items
     round: int = 1
     coder: str = ""
     model: str = ""
@@ -40,33 +40,31 @@ class Stage(Record):
     timeout_seconds: float | None = None
     verify: str = ""
     retries: int | None = None
-    inherits: bool = False  # starts from the branch of the first thing it comes after
+    inherits: bool = False  # starts from the branch of the first stage in `after`
     no_changes: bool = False
     requires: str = ""  # what a host must offer: JSON, see `core.host`
-    after: tuple[Chain, ...] = ()  # what it depends on
-    goes_on_with: Chain = ()  # what an heir starts from, where that is not the first thing it comes after
-    origins: tuple[
-        Chain, ...
-    ] = ()  # what an heir starts from, in turn, where the first thing it comes after was skipped
+    after: tuple[Chain, ...] = ()  # its dependencies
+    goes_on_with: Chain = ()  # the base for `inherits`, if not the first stage in `after`
+    origins: tuple[Chain, ...] = ()  # further bases for `inherits`, in order, if the first stage in `after` was skipped
     reads: dict[str, tuple[Chain, ...]] = {}  # noqa: RUF012 - what its variables mean, by their first part
-    when: str = ""  # it runs only where this holds
-    unless: str = ""  # of a later round, as the file has it: it runs only where this does not hold for the one before
-    may_fail: bool = False  # its failing fails nothing else: the next round follows
-    on_failure: str = ""  # what its failing means to the others, as the plan has it; empty: ask the plan
+    when: str = ""  # it runs only if this condition holds
+    unless: str = ""  # for a later round, as in the file: it runs only if this does not hold for the previous round
+    may_fail: bool = False  # its failure fails no other stage: the next round follows
+    on_failure: str = ""  # what its failure means for the others; "": as the plan sets
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The stages of the plan that must be over before this one starts, each once."""
+        """Return the stages that must finish before this one starts, each once."""
         return tuple(dict.fromkeys(chain[-1] for chain in self.after if chain))
 
     @property
     def inherited(self) -> tuple[Chain, ...]:
-        """What it would start from as an heir: one chain, or none."""
+        """Return the base for `inherits`: one chain or none."""
         return (self.goes_on_with,) if self.goes_on_with else self.after[:1]
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The stages of the plan whose results its start looks at, each once."""
+        """Return the stages whose results its start reads, each once."""
         chains = (
             *self.after,
             self.goes_on_with,
@@ -76,7 +74,7 @@ class Stage(Record):
         return tuple(dict.fromkeys(name for chain in chains for name in chain))
 
     def text(self) -> str:
-        """The stage as one line of JSON; `stage_in` reads it."""
+        """Return the stage as one line of JSON; `stage_in` reads it."""
         return encode(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
@@ -92,18 +90,18 @@ class Stage(Record):
 
 
 class Plan(Record):
-    """A whole workflow. Each stage stands after those it needs."""
+    """A whole workflow. Each stage comes after the stages that it needs."""
 
     name: str
     stages: tuple[Stage, ...]
     description: str = ""
-    task_prompt: str = ""  # where the caller gives none
+    task_prompt: str = ""  # used if the caller gives none
     on_failure: str = CONTINUE
-    repo_hint: str = ""  # what the file says of its repository: where the caller is counts
+    repo_hint: str = ""  # the repository named in the file; the caller's repository takes precedence
     base: str = ""
 
     def stage(self, name: str) -> Stage:
-        """The stage of this name in the plan. Raises BadInput."""
+        """Return the stage of this name in the plan. Raises BadInput."""
         for found in self.stages:
             if found.name == name:
                 return found
@@ -113,17 +111,17 @@ class Plan(Record):
         return {**self.as_dict(), "stages": [stage.as_json() for stage in self.stages]}
 
     def text(self) -> str:
-        """The plan as one line of JSON; `plan_in` reads it."""
+        """Return the plan as one line of JSON; `plan_in` reads it."""
         return encode(self.as_json())
 
 
 def plan_in(text: str) -> Plan:
-    """The plan in this text. Raises BadInput where there is none."""
+    """Return the plan in this text. Raises BadInput if the text is invalid."""
     return _read(text, "plan", lambda told: Plan(**{**told, "stages": tuple(map(Stage.from_json, told["stages"]))}))
 
 
 def stage_in(text: str) -> Stage:
-    """The stage in this text. Raises BadInput where there is none."""
+    """Return the stage in this text. Raises BadInput if the text is invalid."""
     return _read(text, "stage", Stage.from_json)
 
 

@@ -1,4 +1,4 @@
-"""A workspace: the worktree that belongs to a task, for all its runs, until it is removed."""
+"""Workspaces: the worktree of a task, used by all its runs until it is removed."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-#: The keys of a worktree's notes: it is to go, why it stayed when it was, and where its branch's tip is.
+#: Keys of a worktree's notes: its requested removal, why it was kept then, and the ref that keeps its deleted branch.
 TO_GO, STAYS, BRANCH_KEPT = "to_go", "stays", "branch_kept"
-#: How far its work was sent.
+#: Keys for how far its work was pushed.
 SENT, SENT_TO, NOT_SENT = "sent", "sent_to", "not_sent"
 
 
 class Wish(Record):
-    """That a worktree is to go, as somebody said it on another host."""
+    """A request from another host to remove a worktree."""
 
-    epoch: int  # of its task: one that was worked on since has a worktree that is wanted
+    epoch: int  # of its task: if it grew since, the worktree is still in use
     with_branch: bool = False
     without_ignored: bool = False
 
 
 class Workspace(Record):
-    """One worktree, its branch and its ports, as the history keeps them. A task has at most one that is not gone."""
+    """A worktree with its branch and ports, as the history stores it. A task has at most one that is not gone."""
 
     task_id: str
-    repo: str  # the main checkout's directory
+    repo: str  # the directory of the main checkout
     common: str  # the git directory that all worktrees of the repository share
     path: str
     branch: str
-    base: str = ""  # as it was asked for
+    base: str = ""  # as requested
     base_commit: str = ""
-    made_branch: bool = False  # fleet made it: it was not there before
+    made_branch: bool = False  # fleet created the branch
     made_at: datetime
-    ready_at: datetime | None = None  # set up: an agent may start
+    ready_at: datetime | None = None  # when setup finished; an agent may start
     first_port: int = 0  # of the leased block; 0: none
     port_count: int = 0
-    removing_at: datetime | None = None  # its removal began, and must be brought to an end
+    removing_at: datetime | None = None  # when its removal began, which must then be completed
     removed_at: datetime | None = None
-    saved: str = "[]"  # the refs that keep what was in it: JSON
-    notes: str = "{}"  # what setup made, where it lies and whether it was sent on: JSON
+    saved: str = "[]"  # the refs that keep its contents, as JSON
+    notes: str = "{}"  # what setup created, its host, and whether it was pushed, as JSON
 
     @property
     def is_ready(self) -> bool:
@@ -50,7 +50,7 @@ class Workspace(Record):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was removed; its branch, path and ports are free again."""
+        """Return True if it was removed. Its branch, path and ports are then free again."""
         return self.removed_at is not None
 
     @property
@@ -64,7 +64,7 @@ class Workspace(Record):
 
     @property
     def host(self) -> str:
-        """The id of the host that it lies on; empty where there is only one."""
+        """Return the id of its host; "" if only one host exists."""
         return str(self.made.get("host") or "")
 
     def lies_on(self, host: str) -> bool:
@@ -72,12 +72,12 @@ class Workspace(Record):
 
     @property
     def remote(self) -> str:
-        """The remote that its branch is sent on to; empty: none."""
+        """Return the remote that its branch is pushed to, or ""."""
         return str(self.made.get("remote") or "")
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether it was made from a mirror of the remote, on a host where nobody looks for it."""
+        """Return True if it was made from a mirror of the remote, on a host where no person looks for it."""
         return bool(self.made.get("mirror"))
 
     @property
