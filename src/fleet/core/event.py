@@ -74,7 +74,7 @@ class Event(Record):
     delta: bool = False  # the text continues the previous text
     tool: str = ""
     tool_id: str = ""
-    data: dict[str, Any] = {}  # noqa: RUF012 - a tool's input, or whatever else is worth keeping
+    data: dict[str, Any] = {}  # noqa: RUF012 - a tool's input, or other data worth keeping
     session: str = ""
     usage: Usage | None = None
     cost_usd: float | None = None  # total cost of the run so far

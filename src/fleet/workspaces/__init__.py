@@ -1,1 +1,1 @@
-"""Where agents work: a git worktree of their own, made, kept, saved, removed. Nothing here trusts what agents wrote."""
+"""Git worktrees of agents: creating, keeping, saving and removing them. Nothing that an agent wrote is trusted here."""

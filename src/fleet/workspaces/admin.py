@@ -1,4 +1,4 @@
-"""What git keeps about worktrees, read as data: no git runs, and nothing an agent wrote there is obeyed."""
+"""Git's records about worktrees, read as data. Git does not run, and nothing that an agent wrote there is obeyed."""
 
 # ruff: noqa: PTH118, PTH120, PTH208
 from __future__ import annotations
@@ -14,11 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
 
-#: Longer than any of these files is; the rest of a longer one is not read.
+#: Longer than any of these files. The rest of a longer file is not read.
 LONGEST = 8192
 MOST_FOLDERS = 10_000
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-#: What git leaves in a worktree's folder while something is going on, and its name.
+#: Files that git keeps in a worktree's folder during an operation, and the operation's name.
 GOING_ON = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
@@ -30,19 +30,19 @@ GOING_ON = {
 
 
 class WorktreeState(Record):
-    """What is true of a worktree on disk."""
+    """The state of a worktree on disk."""
 
     path: str
-    exists: bool  # whether there is a folder at the path
-    admin: str | None  # git's folder about it; none when git knows of no worktree here
+    exists: bool  # a folder exists at the path
+    admin: str | None  # git's folder for it; None if git knows no worktree here
     branch: str | None = None  # the branch that is checked out
-    commit: str | None = None  # the commit, where no branch is
-    going_on: tuple[str, ...] = ()  # rebase, merge, cherry-pick, revert, bisect
-    tampered: tuple[str, ...] = ()  # what does not lead where git made it lead: .git, commondir, gitdir, HEAD, admin
+    commit: str | None = None  # the commit that is checked out, if no branch is
+    going_on: tuple[str, ...] = ()  # operations: rebase, merge, cherry-pick, revert, bisect
+    tampered: tuple[str, ...] = ()  # pointers that do not lead where git set them: .git, commondir, gitdir, HEAD, admin
 
 
 def state_of(repository: Repository, path: str, admin: str = "") -> WorktreeState:
-    """What is true of the worktree at a path. `admin` is git's folder about it, where it is known since it was made."""
+    """Return the state of the worktree at a path. `admin` is git's folder for it, if known from its creation."""
     path = real(path)
     admin = admin or admin_of(repository, path) or ""
     exists = os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114
@@ -62,13 +62,13 @@ def state_of(repository: Repository, path: str, admin: str = "") -> WorktreeStat
 
 
 def admin_of(repository: Repository, path: str) -> str | None:
-    """Git's folder about the worktree at a path, by what that folder says, not by what the worktree says."""
+    """Return git's folder for the worktree at a path. Only that folder's own record counts, not the worktree's."""
     place = real(path)
     return next((admin for admin, where in worktrees(repository) if where == place), None)
 
 
 def worktrees(repository: Repository) -> list[tuple[str, str]]:
-    """Git's folder and the path of each worktree; the path is empty where git's folder does not say."""
+    """Return git's folder and the path of each worktree. The path is "" if the folder does not name one."""
     folder = os.path.join(repository.common, "worktrees")
     if not _is_folder(folder):
         return []
@@ -81,7 +81,7 @@ def worktrees(repository: Repository) -> list[tuple[str, str]]:
 
 
 def branches_checked_out(repository: Repository) -> dict[str, str]:
-    """Each branch that is checked out or being rebased somewhere, and where: the main checkout and all worktrees."""
+    """Return each branch that is checked out or being rebased, and where, in the main checkout and all worktrees."""
     places = [] if repository.top == repository.common else [(repository.common, repository.top)]
     found: dict[str, str] = {}
     for admin, path in places + worktrees(repository):
@@ -93,7 +93,7 @@ def branches_checked_out(repository: Repository) -> dict[str, str]:
 
 
 def head_of(admin: str) -> tuple[str | None, str | None]:
-    """The branch or the commit that is checked out; neither when its HEAD makes no sense."""
+    """Return the branch or the commit that is checked out. Both are None if HEAD is invalid."""
     text = read(os.path.join(admin, "HEAD")).strip()
     if text.startswith("ref: refs/heads/"):
         return text.removeprefix("ref: refs/heads/"), None
@@ -101,12 +101,15 @@ def head_of(admin: str) -> tuple[str | None, str | None]:
 
 
 def read(path: str, limit: int = LONGEST) -> str:
-    """The beginning of a regular file as text, else nothing. Links are not followed, pipes not waited for."""
+    """Return the beginning of a regular file as text, or "". Links are not followed, and pipes do not block."""
     return os.fsdecode(read_start(path, limit))
 
 
 def real(path: str) -> str:
-    """The path as git writes it: links resolved up to the last name, which an agent could make a link itself."""
+    """Return the path as git writes it.
+
+    Links are resolved except in the last name, which an agent could make a link.
+    """
     folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
     return os.path.join(os.path.realpath(folder), name)
 
@@ -123,13 +126,13 @@ def _tampered(repository: Repository, path: str, admin: str) -> tuple[str, ...]:
 
 
 def place_of(admin: str) -> str:
-    """Return where git's folder about a worktree says that the worktree is; empty where it says nothing."""
+    """Return the worktree's path from git's folder for it, or "" if the folder names none."""
     text = read(os.path.join(admin, "gitdir")).removesuffix("\n")
     return os.path.dirname(leads(admin, text)) if text else ""
 
 
 def leads(folder: str, text: str) -> str:
-    """Return where the text of a pointer file in a folder leads."""
+    """Return the path that the text of a pointer file in a folder leads to."""
     return os.path.normpath(os.path.join(folder, text.removesuffix("\n"))).replace("\0", "")
 
 

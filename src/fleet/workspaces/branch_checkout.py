@@ -1,10 +1,10 @@
-"""The checkouts of a branch: where they are, what is changed in them, and git run there by fleet's settings.
+"""Checkouts of a branch: finding them, detecting changes in them, and running git there with fleet's settings.
 
-Git reads and writes the files and the index of the checkout. Its settings, hooks and attributes are the view's; `HEAD`
-and what git notes beside it are in a folder of fleet's own, so that looking leaves nothing in the user's git folder.
+Git reads and writes the files and the index of the checkout. Settings, hooks and attributes come from the view. `HEAD`
+and git's state files are in a separate folder of fleet, so that checks leave nothing in the user's git folder.
 """
 
-# The paths are git's: any bytes.
+# Git's paths may contain any bytes.
 # ruff: noqa: PTH108, PTH112, PTH114, PTH115, PTH118, PTH120
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 GITLINK, LINK = b"160000", b"120000"
-#: Where the view keeps HEAD for git in a checkout. The repository's lock is held around its use.
+#: The folder in the view with HEAD for git in a checkout. It is used only under the repository's lock.
 FOLDER = "moving"
-#: Git would put the other part of a split index into that folder.
+#: With a split index, git would write the other part of the index into that folder.
 WHOLE_INDEX = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.splitIndex", "GIT_CONFIG_VALUE_0": "false"}
-#: Attributes that decide which bytes a file has; what says so outside of the tree is not the view's to obey.
+#: Attributes that change the bytes of a file. The view must not obey those from files outside the tree.
 ABOUT_BYTES = re.compile(rb"\b(filter|eol|text|crlf|ident|working-tree-encoding)\b")
 IN_PROGRESS = GOING_ON | {"sequencer": "cherry-pick"}
-#: How `git status` marks a file in conflict.
+#: Status codes of files in conflict in `git status`.
 CONFLICTS = (b"DD", b"AU", b"UD", b"UA", b"DU", b"AA", b"UU")
 
 
@@ -47,17 +47,17 @@ class Step(Record):
     """A file that differs between two commits."""
 
     path: bytes
-    mode: bytes  # in the second; zeros: it is gone
-    is_new: bool  # whether the first does not have it
+    mode: bytes  # in the second commit; zeros if the file is gone
+    is_new: bool  # the first commit lacks it
 
     @property
     def is_gone(self) -> bool:
-        """Return True if the second commit does not have the file."""
+        """Return True if the second commit lacks the file."""
         return not self.mode.strip(b"0")
 
 
 class BranchCheckout:
-    """A checkout of a branch, looked at and changed while the repository's lock is held."""
+    """A checkout of a branch, inspected and changed under the repository's lock."""
 
     def __init__(self, view: View, branch: str, path: str, admin: str) -> None:
         self._view, self._branch, self._admin = view, branch, admin
@@ -70,13 +70,13 @@ class BranchCheckout:
         return f"{self._index}.lock"
 
     def git(self, *words: str, allow: tuple[int, ...] = (), inherit: tuple[int, ...] = ()) -> bytes:
-        """Return what git prints, run on the checkout's files and index. Raises GitFault."""
+        """Return git's output, run on the checkout's files and index. Raises GitFault."""
         env = {"GIT_DIR": self._folder, "GIT_WORK_TREE": self.path, "GIT_INDEX_FILE": self._index}
         env |= ALONE | WHOLE_INDEX | {"GIT_REFLOG_ACTION": "fleet merge"}
         return git(*words, cwd=self.path, env=env, allow=allow, inherit=inherit)
 
     def unfit(self) -> str:
-        """Return why git must not run in the checkout; empty if it may."""
+        """Return why git must not run in the checkout, or "" if it may."""
         if not os.path.isdir(self.path):
             return "its folder is not there"
         for name, word in IN_PROGRESS.items():
@@ -88,18 +88,18 @@ class BranchCheckout:
         return f"{tampered[0]} of that worktree was changed" if tampered else ""
 
     def why_not(self, old: str, new: str) -> str:
-        """Return why git must not take the checkout from one commit to another; empty if nothing speaks against it."""
+        """Return why git must not move the checkout from one commit to another, or "" if it may."""
         try:
             return next(filter(None, self._reasons(old, new)), "")
         except (GitFault, OSError) as error:
             return f"fleet cannot tell what is changed there: {error}"
 
     def is_written(self, new: str) -> bool:
-        """Return True if git has written all of a commit: the index, which it writes last, holds just its files."""
+        """Return True if git has written all of a commit: the index, which git writes last, matches the commit."""
         return not self.git("diff-index", "--cached", "--name-only", new)
 
     def touched(self, old: str, new: str) -> list[Step]:
-        """Return the files that differ between two commits and are not as in the first, in the index or on the disk."""
+        """Return the files that differ between two commits, and also from the first in the index or on disk."""
         names = _names(self.git("diff-index", "--cached", "--name-only", "-z", "--no-renames", old))
         names |= _names(self.git("ls-files", "-z", "-m"))
         steps, there = steps_between(self._view, old, new), Directories(self.path)
@@ -107,9 +107,9 @@ class BranchCheckout:
         return [step for step in found if step.mode != GITLINK]
 
     def take_back(self, old: str, new: str) -> bool:
-        """Remove the files that a killed git had begun to write, so that git can write them again.
+        """Remove the files that a killed git began to write, so that git can write them again.
 
-        Return False, and remove nothing, if a file holds anything but the beginning of what it is in `new`.
+        Return False and remove nothing if a file holds anything but the beginning of its content in `new`.
         """
         there, begun = Directories(self.path), []
         known, changed = _names(self.git("ls-files", "-z")), _names(self.git("ls-files", "-z", "-m"))
@@ -122,7 +122,7 @@ class BranchCheckout:
             begun.append(os.path.join(os.fsencode(self.path), step.path))
         for path in begun:
             os.unlink(path)
-            with contextlib.suppress(OSError):  # the folder has something else in it
+            with contextlib.suppress(OSError):  # the folder is not empty
                 os.removedirs(os.path.dirname(path))
         return True
 
@@ -146,7 +146,7 @@ class BranchCheckout:
         yield from self._unwritable(steps, new)
 
     def _changed(self) -> Iterator[str]:
-        """Yield what differs from the branch's commit. Git does not run in submodules."""
+        """Yield the differences from the branch's commit. Git does not run in submodules."""
         words = ("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty", "--no-renames")
         for row in self.git(*words).split(b"\0"):
             code, name = row[:2], os.fsdecode(row[3:])
@@ -156,13 +156,13 @@ class BranchCheckout:
                 yield f"{name} is changed there"
         for row in self.git("ls-files", "-v", "-s", "-z").split(b"\0"):
             head, _, path = row.partition(b"\t")
-            if head and not head.startswith(b"H "):  # sparse, or said to be unchanged
+            if head and not head.startswith(b"H "):  # sparse or marked as unchanged
                 yield f"git is told to overlook changes of {os.fsdecode(path)} there"
             if head[2:].startswith(GITLINK) and self._is_changed_inside(path, head.split(b" ")[2].decode()):
                 yield f"the submodule {os.fsdecode(path)} is changed there"
 
     def _is_changed_inside(self, path: bytes, commit: str) -> bool:
-        """Return True if a submodule has local changes. Git does not run by its settings."""
+        """Return True if a submodule has local changes. Git does not obey the submodule's settings."""
         folder = os.path.join(self.path, os.fsdecode(path))
         git_folder = git_folder_of(folder) if os.path.isdir(folder) else None
         if git_folder is None:
@@ -180,7 +180,7 @@ class BranchCheckout:
         return () if real(os.path.join(self.path, ".git")) == repository.common else (".git",)
 
     def _unwritable(self, steps: list[Step], new: str) -> Iterator[str]:
-        """Yield the files that only a program of the user's makes into what they are in a checkout."""
+        """Yield the reasons why fleet's git cannot write files as the user's settings and programs would."""
         for step in steps:
             if step.mode == GITLINK and os.path.lexists(os.path.join(os.fsencode(self.path), step.path)):
                 yield f"the submodule {os.fsdecode(step.path)} would change there"
@@ -200,12 +200,12 @@ class BranchCheckout:
 
 @contextlib.contextmanager
 def checkouts_of(view: View, branch: str) -> Iterator[list[BranchCheckout]]:
-    """Return each checkout that has a branch, or that is in the middle of rebasing it. Hold the repository's lock."""
+    """Yield the checkouts that have a branch or are in the middle of rebasing it. Hold the repository's lock."""
     repository, folder = view.repository, os.path.join(view.path, FOLDER)
     main = [] if repository.top == repository.common else [(repository.common, repository.top)]
     rebased = branches_checked_out(repository).get(branch)
     found = [each for each in main + worktrees(repository) if head_of(each[0])[0] == branch or each[1] == rebased]
-    shutil.rmtree(folder, ignore_errors=True)  # of a command that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # left by a command that was killed
     make_private(folder)
     try:
         for name, text in (("HEAD", f"ref: refs/heads/{branch}"), ("commondir", "..")):
@@ -216,7 +216,7 @@ def checkouts_of(view: View, branch: str) -> Iterator[list[BranchCheckout]]:
 
 
 def hidden_checkout(repository: Repository, branch: str) -> str:
-    """Return why a branch may be checked out where fleet cannot see it; empty if it is not."""
+    """Return why a branch may be checked out in a place that fleet cannot see, or ""."""
     if repository.top != repository.common or head_of(repository.common)[0] != branch:
         return ""
     told = git("config", "--type=bool", "--get", "core.bare", cwd="/", env={"GIT_DIR": repository.common}, allow=(1,))
@@ -244,7 +244,7 @@ def _filters(view: View) -> list[bytes]:
 
 
 def _other_attributes(repository: Repository) -> list[str]:
-    """Return the files with attributes that are in no tree: the repository's, and the user's for all repositories."""
+    """Return the attribute files outside of trees: the repository's, and the user's global one."""
     env = {"GIT_DIR": repository.common}
     told = git("config", "--type=path", "--get", "core.attributesFile", cwd="/", env=env, allow=(1,))
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")

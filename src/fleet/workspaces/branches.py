@@ -1,4 +1,4 @@
-"""Branches and the commits that names mean, through fleet's own view of the repository."""
+"""Branches, and the commits that names refer to, through fleet's view of the repository."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
-#: HEAD and what can follow it: HEAD~2, @^, HEAD^{tree}.
+#: HEAD with a suffix: HEAD~2, @^, HEAD^{tree}.
 HEAD = re.compile(r"(?:HEAD|@)(?![A-Za-z0-9_./{-])(?!@)")
 LONGEST = 300
 MOST_NAMES = 5000
 
 
 def resolve_base(repository: Repository, view: View, base: str = "", *, cwd: str = "") -> str:
-    """The commit that a worktree begins at: what `base` means, else what is checked out where the caller is.
+    """Return the commit that a worktree starts from: the one of `base`, or by default the caller's HEAD.
 
-    `cwd` says where that is; without it, it is the main checkout. Raises BadInput, which names what was perhaps meant.
+    `cwd` is the caller's directory; without it, the main checkout is used. Raises BadInput with similar names.
     """
     name = base_name(repository, base, cwd=cwd)
     return checked_base(repository, view, base, view.commit_of(name))
 
 
 def base_name(repository: Repository, base: str = "", *, cwd: str = "") -> str:
-    """What git is to be asked for: HEAD is that of the checkout where the caller is, read as data."""
+    """Return the name to ask git for. HEAD is replaced by the HEAD of the caller's checkout, which is read as data."""
     if base.startswith("-") or len(base) > LONGEST or not base.isprintable():
         raise BadInput(f"{base[:80]!r} is not a commit", hint="name a branch, a tag or a commit.")
     name = base or "HEAD"
@@ -45,7 +45,7 @@ def base_name(repository: Repository, base: str = "", *, cwd: str = "") -> str:
 
 
 def checked_base(repository: Repository, view: View, base: str, commit: str | None) -> str:
-    """The commit that git found for it. Raises BadInput where it found none."""
+    """Return the commit that git found for `base`. Raises BadInput if git found none."""
     if commit is None and not base:
         raise BadInput(f"{repository.top} has no commit yet", hint="make the first one: a worktree begins at a commit.")
     if commit is None:
@@ -54,9 +54,9 @@ def checked_base(repository: Repository, view: View, base: str, commit: str | No
 
 
 def delete_branch(view: View, branch: str) -> str:
-    """Delete a branch and keep its tip under a ref of fleet's, in one step; that ref. Raises BadInput, BranchInUse.
+    """Delete a branch and keep its tip under a ref of fleet, in one step. Return that ref.
 
-    Nothing happens when it is checked out anywhere, or when it moves meanwhile (GitFault).
+    Raises BadInput. Raises BranchInUse if the branch is checked out, and GitFault if it moves meanwhile.
     """
     check_branch(branch)
     where = branches_checked_out(view.repository).get(branch)
@@ -75,10 +75,10 @@ def delete_branch(view: View, branch: str) -> str:
 
 
 def restore_branch(view: View, branch: str, admin: str, known: Collection[str]) -> tuple[str, ...]:
-    """Make a branch again that was deleted below its worktree, at the newest commit that is known to have been on it.
+    """Recreate a branch that was deleted under its worktree, at the newest commit known for it.
 
-    That is what the worktree's own log or somebody else `known` says. Several, of which none holds the others: the
-    branch is not made. None: nothing is known.
+    Commits come from the worktree's log and from `known`. Return the newest of them. If several are unrelated, the
+    branch is not created. If none is known, the result is empty.
     """
     check_branch(branch)
     log = read_plain(os.path.join(admin, "logs", "HEAD"), LOG_BYTES).splitlines()  # noqa: PTH118
@@ -94,7 +94,7 @@ def restore_branch(view: View, branch: str, admin: str, known: Collection[str]) 
 def _admin_around(repository: Repository, cwd: str) -> str:
     place = os.path.realpath(cwd or repository.top)
     around = [(path, admin) for admin, path in worktrees(repository) if path and f"{place}/".startswith(f"{path}/")]
-    # A worktree inside of another: the inner one counts. Likewise a main checkout inside of a worktree.
+    # The innermost worktree counts, and a main checkout inside a worktree counts before that worktree.
     path, admin = max(around, key=lambda found: len(found[0]), default=("", repository.common))
     inner = f"{place}/".startswith(f"{repository.top}/") and len(repository.top) > len(path)
     return repository.common if inner else admin
@@ -103,7 +103,7 @@ def _admin_around(repository: Repository, cwd: str) -> str:
 def _near(view: View, name: str) -> str:
     words = ("for-each-ref", f"--count={MOST_NAMES}", "--format=%(refname:lstrip=2)")
     names = view.text(*words, "refs/heads", "refs/remotes", "refs/tags").splitlines()
-    from difflib import get_close_matches  # only to help with a typing error
+    from difflib import get_close_matches  # only needed for typing errors
 
     close = get_close_matches(name, names, n=4, cutoff=0.5)
     return f"perhaps {', '.join(close)}?" if close else "`git branch --all` lists the branches."

@@ -1,4 +1,4 @@
-"""Branches and refs of fleet's in one file of git's, for a backup; and back into a repository, replacing nothing."""
+"""Branches and fleet's refs in one git bundle for a backup, and restoring them without replacing any ref."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.workspaces.view import View
 
-#: Where refs of a backup are put that differ from those in the repository.
+#: Prefix for refs of a backup that differ from the repository's refs.
 RESTORED = "refs/fleet/restored/"
 OURS = ("refs/heads/", "refs/fleet/")
 _COMMIT = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 
 
 class Returned(Record):
-    """What became of the refs of a backup."""
+    """What happened to the refs of a backup."""
 
     made: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
-    beside: tuple[tuple[str, str], ...] = ()  # a ref that differs, and where the backup's is
-    missing: tuple[str, ...] = ()  # neither the backup nor the repository has its commits
+    beside: tuple[tuple[str, str], ...] = ()  # a ref that differs, and the new ref with the backup's commit
+    missing: tuple[str, ...] = ()  # refs whose commits are in neither the backup nor the repository
 
 
 def refs_to_keep(view: View, branches: Iterable[str]) -> dict[str, str]:
-    """The branches of tasks that exist, and all refs of fleet's, each with its commit."""
+    """Return the existing branches of tasks and all refs of fleet, each with its commit."""
     wanted = ["refs/fleet/", *(f"refs/heads/{branch}" for branch in sorted(set(branches)))]
     view.make()
     told = view.text("for-each-ref", "--format=%(objectname) %(refname)", *wanted)
@@ -41,7 +41,10 @@ def refs_to_keep(view: View, branches: Iterable[str]) -> dict[str, str]:
 
 
 def write_bundle(view: View, path: str, refs: Iterable[str]) -> bool:
-    """Write the commits of refs to a file, without what remotes have; whether there were any. Raises GitFault."""
+    """Write the commits of refs to a file, without commits that remotes have. Return False if no commits are left.
+
+    Raises GitFault.
+    """
     lines = "".join(f"{ref}\n" for ref in refs)
     try:
         view.git("bundle", "create", "--quiet", path, "--stdin", "--not", "--remotes", stdin=os.fsencode(lines))
@@ -53,9 +56,9 @@ def write_bundle(view: View, path: str, refs: Iterable[str]) -> bool:
 
 
 def take_back(home: Home, view: View, bundle: str, refs: Mapping[str, str], stamp: str) -> Returned:
-    """Make refs that are missing; one that differs stays, and the backup's is put beside. Raises GitFault.
+    """Create missing refs. If a ref differs, keep it and store the backup's commit under another ref. Raises GitFault.
 
-    Without a bundle the commits are expected in the repository.
+    Without a bundle, the commits must be in the repository.
     """
     found: dict[str, list[str]] = {"made": [], "same": [], "missing": []}
     beside = []
@@ -80,7 +83,7 @@ def take_back(home: Home, view: View, bundle: str, refs: Mapping[str, str], stam
 
 
 def _make(view: View, ref: str, commit: str) -> str:
-    """Make a ref that is not there; `made`, `missing` where nobody has its commit, empty where its name is taken."""
+    """Create a ref. Return "made", "missing" if its commit does not exist, or "" if its name is taken."""
     if view.commit_of(commit) is None:
         return "missing"
     try:

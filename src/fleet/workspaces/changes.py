@@ -1,4 +1,4 @@
-"""What differs between two commits, entry by entry, as git's trees have it; no rename is guessed, no filter is run."""
+"""Differences between two commits, entry by entry as in git's trees. Renames are not guessed and filters do not run."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One path that is not the same in both."""
+    """A path that differs."""
 
     path: str
-    before: Entry | None  # none: it was not there
-    after: Entry | None  # none: it is gone
+    before: Entry | None  # None: it did not exist
+    after: Entry | None  # None: it is gone
 
 
 def changes_between(view: View, base: str, commit: str) -> list[Change]:
-    """Every path in which a commit differs from its base. Raises FleetError."""
+    """Return each path in which a commit differs from its base. Raises FleetError."""
     told = view.git(
         *("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none"),
         *("--end-of-options", base, commit),
@@ -45,7 +45,7 @@ def changes_between(view: View, base: str, commit: str) -> list[Change]:
 
 
 def changed_rules(view: View, onto: str, tip: str) -> list[str]:
-    """The project files that a branch would change where it is merged: fleet judges work by them. Raises FleetError."""
+    """Return the project files that merging a branch would change. fleet judges work by them. Raises FleetError."""
     globs = [f":(glob,icase)**/{name}" for file in PROJECT_FILES for name in (file, file.split("/")[0])]
     told = view.git(
         *("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=none"),
@@ -61,12 +61,15 @@ def _change(row: str, path: str) -> Change:
 
 
 def is_special(entry: Entry) -> bool:
-    """Whether it is a link or a submodule, and no file."""
+    """Return True for a link or a submodule."""
     return entry.mode in (LINK, SUBMODULE)
 
 
 def contents(view: View, entries: Iterable[Entry], *, each: int, together: int) -> dict[str, bytes]:
-    """The bytes of files by their ids, in order, as long as there is room; none of a file with more than so many."""
+    """Return the content of files by their ids, in order.
+
+    Files with more than `each` bytes are left out, and so are files that exceed `together` bytes in total.
+    """
     ids = list(dict.fromkeys(entry.id for entry in entries if not is_special(entry)))
     told = view.git("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin="\n".join([*ids, ""]).encode())
     wanted = []
@@ -77,7 +80,7 @@ def contents(view: View, entries: Iterable[Entry], *, each: int, together: int) 
             wanted.append((name, size))
             together -= size
     data = view.git("cat-file", "--batch=", stdin="".join(f"{name}\n" for name, _ in wanted).encode())
-    found, at = {}, 1  # each is between two ends of lines, for the line about it is empty
+    found, at = {}, 1  # each content is between two line ends, because its header line is empty
     for name, size in wanted:
         found[name] = data[at : at + size]
         at += size + 2

@@ -1,8 +1,8 @@
-"""A clean checkout of a commit, for a command that fleet runs there: made fresh, removed whole.
+"""Clean checkouts of a commit, for commands that fleet runs: created from scratch and removed completely.
 
-It has a git folder of its own that borrows the repository's objects. So a test suite that calls `git config`, `git tag`
-or `git gc` there changes neither the user's repository nor the settings that fleet itself obeys, and no list of
-worktrees shows it.
+A checkout has a separate git folder that borrows the repository's objects. If a test suite calls `git config`, `git
+tag` or `git gc` there, neither the user's repository nor fleet's settings change. The checkout appears in no list of
+worktrees.
 """
 
 # ruff: noqa: PTH108, PTH118, PTH208
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from fleet.workspaces.changes import Entry
     from fleet.workspaces.view import View
 
-#: Where the view notes which checkouts there are; a note that nobody locks is about one that was left behind.
+#: The view's folder for notes about checkouts. An unlocked note belongs to a checkout that was left behind.
 NOTES = "checkouts"
 
 
 @contextlib.contextmanager
 def clean_folder(view: View, path: str) -> Iterator[None]:
-    """An empty folder where nothing is yet, for checkouts and what goes with them; gone when the block ends.
+    """Create an empty folder for checkouts and related files, and delete it when the block ends.
 
-    Raises FleetError.
+    Raises FleetError, also if the path exists.
     """
     if os.path.lexists(path):
         raise FleetError(f"{path} is in the way of a checkout", hint="remove it, then try again.")
@@ -48,7 +48,7 @@ def clean_folder(view: View, path: str) -> Iterator[None]:
 
 
 def sweep(view: View) -> list[str]:
-    """Remove the checkouts of processes that were killed; their paths."""
+    """Remove the checkouts of killed processes. Return their paths."""
     folder = os.path.join(view.path, NOTES)
     gone = []
     for name in sorted(os.listdir(folder)) if os.path.lexists(folder) else []:
@@ -69,7 +69,7 @@ def sweep(view: View) -> list[str]:
 
 @contextlib.contextmanager
 def _noted(view: View, path: str) -> Iterator[None]:
-    """Keep a note of a checkout, locked as long as this process is about it."""
+    """Keep a note of a checkout, locked while this process uses it."""
     folder = os.path.join(view.path, NOTES)
     make_private(folder)
     note, handle = _new_note(folder)
@@ -77,13 +77,16 @@ def _noted(view: View, path: str) -> Iterator[None]:
         write_all(handle, os.fsencode(os.path.abspath(path)))  # noqa: PTH100
         yield
     finally:
-        if not os.path.lexists(path):  # else it is to be swept
+        if not os.path.lexists(path):  # otherwise the checkout must be swept later
             os.unlink(note)
         os.close(handle)
 
 
 def _new_note(folder: str) -> tuple[str, int]:
-    """A new note, locked. Before it is, whoever sweeps may take it for one that was left behind: then another."""
+    """Return a new locked note.
+
+    Before it is locked, a sweep may remove it as left behind. Then another note is created.
+    """
     while True:
         note = os.path.join(folder, os.urandom(8).hex())
         handle = os.open(note, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -103,16 +106,16 @@ def _lock(note: str) -> int | None:
     except BlockingIOError:
         os.close(handle)
         return None
-    if not os.path.lexists(note):  # whoever held it was done with it
+    if not os.path.lexists(note):  # its holder has finished
         os.close(handle)
         return None
     return handle
 
 
 def fill(view: View, commit: str, path: str, lay: Mapping[str, Entry | None] | None = None) -> None:
-    """Put the files of a commit into a new folder, with other entries in place of some, and without those of none.
+    """Write the files of a commit into a new folder, with some entries replaced, and without those that are None.
 
-    Git puts these together as a tree, so that no link and no name of the commit leads anything astray.
+    Git builds a tree of these entries, so that no link or name in the commit can lead outside.
     """
     folder = os.path.join(path, ".git")
     make_private(os.path.join(folder, "objects", "info"))
@@ -130,10 +133,10 @@ def fill(view: View, commit: str, path: str, lay: Mapping[str, Entry | None] | N
 
 
 def _laid(commit: str, lay: Mapping[str, Entry | None], env: Mapping[str, str]) -> str:
-    """The tree of a commit with these entries instead."""
+    """Return the tree of a commit with these entries replaced."""
     apart = {**env, "GIT_INDEX_FILE": os.path.join(env["GIT_DIR"], "laid")}
     git("read-tree", commit, env=apart)
-    # First what goes: a file may take the place of a folder, and a folder that of a file.
+    # Removals come first, because a file may take the place of a folder, and a folder that of a file.
     rows = [f"0 {'0' * len(commit)}\t{path}\0" for path, entry in lay.items() if entry is None]
     rows += [f"{entry.mode} {entry.id}\t{path}\0" for path, entry in lay.items() if entry is not None]
     git("update-index", "-z", "--index-info", env=apart, stdin=os.fsencode("".join(rows)))
@@ -143,7 +146,7 @@ def _laid(commit: str, lay: Mapping[str, Entry | None], env: Mapping[str, str]) 
 
 
 def _refs(view: View) -> bytes:
-    """Branches and tags in the form of one file: programs that tell a version by the nearest tag find it."""
+    """Return branches and tags as a packed-refs file. Programs that derive a version from the nearest tag need them."""
     head = b"# pack-refs with: sorted \n"
     return head + view.git(
         "for-each-ref", "--sort=refname", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"

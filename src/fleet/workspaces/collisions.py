@@ -1,7 +1,7 @@
-"""Which branches of a repository git could not merge with each other: tried on their tips, before anybody merges.
+"""Collisions: branches of a repository that git could not merge with each other, tried on their tips in advance.
 
-Git tries in a store of objects of its own that is thrown away: the repository gets nothing of it. A pair is tried only
-where both change the same place, and once for each pair of tips. A look has an end: what it did not come to, it says.
+Git tries in a temporary object store, so that the repository does not change. A pair is tried only if both branches
+change the same place, and once for each pair of tips. Each check is limited in time and reports if it is incomplete.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
-#: How many pairs one look tries, how long it may take, and how long git may take for one of them.
+#: Maximum number of pairs per check, its time limit, and git's time limit for one pair.
 MOST_PAIRS, LOOK_SECONDS, PAIR_SECONDS = 200, 5.0, 10.0
-#: More changed files than a task has; of a branch with more it is not known which, and every pair with it is tried.
+#: More changed files than a task has. A branch with more is tried with each other branch, because its list is cut.
 MOST_CHANGED = 20_000
 MOST_BYTES = 4 * 1024 * 1024
-#: More files than anybody reads.
+#: Maximum number of files reported for one collision.
 MOST_FILES = 50
 LIST = ("diff-tree", "-r", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
-#: `--name-only`: the files in conflict, each once.
+#: With `--name-only`, git prints the files in conflict, each once.
 TRY = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
-#: What the store of one try is called, and when nobody is at it any more.
+#: Name prefix of temporary object stores, and the age from which one counts as abandoned.
 SCRATCH, ABANDONED_SECONDS = "radar-", 3600.0
-CONFLICT = 1  # the exit code of `merge-tree`
+CONFLICT = 1  # exit code of `merge-tree`
 
 
 class Branch(NamedTuple):
-    """A branch as it is now."""
+    """The current state of a branch."""
 
-    key: str  # what the caller knows it by
-    tip: str  # both are commits
-    base: str  # where it began
+    key: str  # the caller's key for it
+    tip: str  # the tip and the base are commits
+    base: str  # the commit where it started
 
 
 class Clash(NamedTuple):
-    """Two branches that git cannot merge, the earlier one first, and the files that both changed."""
+    """Two branches that git cannot merge, the earlier one first, and the files in conflict."""
 
     branch: Branch
     other: Branch
@@ -55,23 +55,23 @@ class Clash(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a look found."""
+    """The result of a check."""
 
     clashes: list[Clash]
-    is_complete: bool  # whether every pair was tried; else the next look goes on
+    is_complete: bool  # all pairs were tried; if False, the next check continues
 
 
 class Changes(NamedTuple):
-    """What a branch changed, as far as that tells whom it could collide with."""
+    """The changes of a branch, as far as they decide which branches it could collide with."""
 
     paths: frozenset[str]
-    folders: frozenset[str]  # above what it changed
-    left: frozenset[str]  # folders that it took something from: who adds there may have meant another place
-    entered: frozenset[str]  # folders that it added something to
-    is_all: bool = True  # else there are more
+    folders: frozenset[str]  # all folders above its changed files
+    left: frozenset[str]  # folders from which it deleted files; an added file there may collide with a moved folder
+    entered: frozenset[str]  # folders to which it added files
+    is_all: bool = True  # False if the list is cut
 
     def meets(self, other: Changes) -> bool:
-        """Whether git must be asked."""
+        """Return True if git must try the pair."""
         if not (self.is_all and other.is_all):
             return True
         return bool(
@@ -84,23 +84,26 @@ class Changes(NamedTuple):
 
 
 def tips(repository: Repository, names: Iterable[str]) -> dict[str, str]:
-    """The commit that each of these branches is at, read as data: no git runs. One that is not there is left out."""
+    """Return the tip of each existing branch, read as data without running git."""
     found = {name: branch_tip(repository, name) for name in names}
     return {name: commit for name, commit in found.items() if commit}
 
 
 class Collider:
-    """Looks at the branches of one repository again and again, and tries only what is new."""
+    """A repeated check of the branches of one repository, which tries only new pairs."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._is_swept = False
         self._changes: dict[tuple[str, str], Changes] = {}  # by base and tip
         self._tried: dict[tuple[Branch, Branch], tuple[str, ...]] = {}
-        self._last: dict[tuple[str, str], tuple[str, ...]] = {}  # by the keys of a pair, whatever their tips were
+        self._last: dict[tuple[str, str], tuple[str, ...]] = {}  # by the keys of a pair, whatever its tips
 
     def look(self, branches: Sequence[Branch], *, most: int = MOST_PAIRS, seconds: float = LOOK_SECONDS) -> Seen:
-        """Which of these collide; the earlier of two comes first among them. Raises FleetError, OSError."""
+        """Return the collisions among these branches, in each pair the earlier branch first.
+
+        Raises FleetError, OSError.
+        """
         self._forget(branches)
         self._sweep()
         deadline, left, is_complete = time.monotonic() + seconds, most, True
@@ -126,7 +129,7 @@ class Collider:
         self._changes = {pair: found for pair, found in self._changes.items() if pair in known}
 
     def _sweep(self) -> None:
-        """Once: delete the stores that killed looks left."""
+        """Delete the stores that killed checks left, once per process."""
         if self._is_swept:
             return
         self._is_swept = True
@@ -148,7 +151,7 @@ class Collider:
         return tuple(found[:MOST_FILES])
 
     def _is_theirs(self, path: str, branch: Branch, other: Branch) -> bool:
-        """Whether a conflict is between the two, and not between one of them and what the other began from."""
+        """Return True if a conflict is between the two branches, and not with the base of the other one."""
         if path not in self._changed(branch.base, other.base).paths:
             return True
         return all(path in self._changed(each.base, each.tip).paths for each in (branch, other))
@@ -174,18 +177,18 @@ def _changes(view: View, base: str, tip: str) -> Changes:
 
 
 def _conflicts(view: View, tip: str, other: str) -> list[str]:
-    """The files that git could not merge; none as well where it cannot even try, for want of a common beginning say."""
+    """Return the files that git could not merge. Empty if git cannot try, for example without a common ancestor."""
     with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=view.path) as scratch:
         env = {"GIT_OBJECT_DIRECTORY": scratch, "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(f"{view.path}/objects")}
         told, status = _git(view, *TRY, tip, other, env=env)
     if status != CONFLICT:
         return []
-    # After the tree that git made: the files.
+    # The files follow the tree that git wrote.
     return [os.fsdecode(path) for path in told.split(b"\0")[1:] if path]
 
 
 def _git(view: View, *words: str, env: Mapping[str, str] | None = None) -> tuple[bytes, int]:
-    """The beginning of what git prints, and how it ended; one that takes too long is ended."""
+    """Return the beginning of git's output and its exit code. Git is killed if it takes too long."""
     view.make()
     full = ALONE | {"GIT_DIR": view.path} | dict(env or {})
     return git_start(MOST_BYTES, *words, env=full, seconds=PAIR_SECONDS, gently=True)
@@ -202,5 +205,5 @@ def _folder(path: str) -> str:
 
 
 def _quoted(path: str) -> str:
-    """A path in a list that colons divide, as git reads it."""
+    """Return a path quoted as git expects it in a list separated by colons."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""Commits that are made without a worktree: who made them, what they say, which tree they hold."""
+"""Commits without a worktree: their authors, messages and trees."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
-#: More than an agent makes in a day; of a longer history the newest are read.
+#: More commits than an agent makes in a day. Of a longer history, the newest are read.
 MOST = 1000
 FORM = "%H%n%T%n%P%n%an%n%ae%n%ad%n%B"
 DATE = re.compile(r"\d{1,12} [+-]\d{4}")
-#: What git takes out of names by itself, or stumbles over.
+#: Characters that git removes from names or cannot handle.
 REFUSED = re.compile(r"[<>\x00-\x1f\x7f]+")
 LONGEST_NAME = 200
 
 
 class Person(Record):
-    """Who made a commit."""
+    """The author or committer of a commit."""
 
     name: str
     email: str
-    at: str = ""  # seconds and zone, as git writes them; empty: now
+    at: str = ""  # seconds and time zone in git's format; "": now
 
     def env(self, role: str) -> dict[str, str]:
-        """The same for git, as AUTHOR or COMMITTER."""
+        """Return git's environment variables for this person as AUTHOR or COMMITTER."""
         name = REFUSED.sub(" ", self.name).strip(" .,:;\"'\\")[:LONGEST_NAME] or "unknown"
         found = {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": REFUSED.sub("", self.email)[:LONGEST_NAME]}
         return found | ({f"GIT_{role}_DATE": f"@{self.at}"} if DATE.fullmatch(self.at) else {})
 
 
-#: Who commits where the user is nobody git knows.
+#: The committer if git knows no name for the user.
 FLEET = Person(name="fleet", email="fleet@localhost")
 
 
 class Commit(Record):
-    """One commit, as far as it is made anew elsewhere."""
+    """A commit, with the parts needed to recreate it elsewhere."""
 
     id: str
     tree: str
@@ -57,7 +57,7 @@ class Commit(Record):
 
 
 def commits_between(view: View, base: str, tip: str, *, merges: bool = True) -> list[Commit]:
-    """The commits of `tip` that `base` does not have, oldest first; of very many the newest."""
+    """Return the commits of `tip` that `base` lacks, oldest first. If there are very many, only the newest."""
     only = () if merges else ("--no-merges",)
     words = ("log", "-z", "--reverse", "--topo-order", f"--max-count={MOST}", "--date=raw", "--no-show-signature")
     told = view.git(*words, *only, f"--format={FORM}", "--end-of-options", tip, f"^{base}")
@@ -73,7 +73,7 @@ def make_commit(
     author: Person = FLEET,
     committer: Person = FLEET,
 ) -> str:
-    """Put a commit into the repository, that no ref names yet. Raises GitFault."""
+    """Write a commit that no ref names yet. Return its id. Raises GitFault."""
     words = [word for parent in parents for word in ("-p", parent)]
     env = author.env("AUTHOR") | committer.env("COMMITTER")
     text = message.replace("\0", "").encode("utf-8", "replace")
@@ -81,13 +81,13 @@ def make_commit(
 
 
 def merge_base(view: View, one: str, other: str) -> str | None:
-    """The newest commit that both have; none where their histories have nothing in common."""
+    """Return the best common ancestor of two commits, or None if their histories are unrelated."""
     found = view.git("merge-base", one, other, allow=(1,)).decode().split()
     return found[0] if found else None
 
 
 def is_ancestor(view: View, commit: str, of: str) -> bool:
-    """Whether a commit is in the history of another, or is it."""
+    """Return True if a commit is an ancestor of another or equals it."""
     return merge_base(view, commit, of) == commit
 
 
@@ -100,7 +100,7 @@ def tree_of(view: View, commit: str) -> str:
 
 
 def identity(repository: Repository) -> Person:
-    """The user, by the name that git would write into their commits there; else fleet. Git only lists here."""
+    """Return the user as git would name them in commits there, or FLEET. Git only lists its settings here."""
     listed = os.fsdecode(git("config", "--null", "--list", cwd="/", env={"GIT_DIR": repository.common}))
     entries = (entry.partition("\n") for entry in listed.split("\0") if entry)
     told: Mapping[str, str] = {key: value for key, _, value in entries}

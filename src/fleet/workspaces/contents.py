@@ -1,6 +1,6 @@
-"""Files put into a tree byte for byte: no attribute changes what is kept, and any name can be kept."""
+"""Adding files to a tree byte for byte. Attributes do not change the content, and any name can be stored."""
 
-# The paths are git's: any bytes.
+# Git's paths may contain any bytes.
 # ruff: noqa: PTH118
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from fleet.workspaces.view import View
 
-#: Names that git keeps in no tree, since they would be taken for a repository's own folder somewhere.
+#: Names that git accepts in no tree, because some system would treat them as a repository's own folder.
 REFUSED = re.compile(rb"(\.git|git~1)[ .]*(:.*)?", re.IGNORECASE | re.DOTALL)
-#: How many paths one call of git is given.
+#: Maximum number of paths in one call of git.
 AT_ONCE = 5000
 
 
 def put_files(view: View, root: str, index: str, files: Iterable[tuple[bytes, bytes]]) -> None:
-    """Put files as they are now into an index: pairs of where each lies, from `root`, and the name it gets."""
+    """Add files in their current state to an index: pairs of the path below `root` and the name in the index."""
     plain: list[tuple[bytes, bytes, bytes]] = []
     links: list[tuple[bytes, bytes]] = []
     for path, name in files:
@@ -49,7 +49,7 @@ def drop_files(view: View, root: str, index: str, names: Iterable[bytes]) -> Non
 
 
 def enter(view: View, index: str, entries: list[tuple[bytes, bytes, bytes]]) -> None:
-    """Put entries of mode, object and name into an index."""
+    """Add entries of mode, object and name to an index."""
     if not entries:
         return
     lines = b"".join(mode + b" " + made + b"\t" + name + b"\0" for mode, made, name in entries)
@@ -57,7 +57,7 @@ def enter(view: View, index: str, entries: list[tuple[bytes, bytes, bytes]]) -> 
 
 
 def storable(path: bytes) -> bytes:
-    """The path, or one like it that git takes: no part of it is a name of git's own."""
+    """Return the path, or a similar one without parts that git refuses."""
     parts = path.split(b"/")
     return b"/".join(
         part.replace(b":", b"_").rstrip(b" .") + b"-saved" if REFUSED.fullmatch(part) else part for part in parts
@@ -66,12 +66,12 @@ def storable(path: bytes) -> bytes:
 
 def _hashed(view: View, root: str, paths: list[bytes]) -> list[bytes]:
     asked = b"".join(_quoted(path) + b"\n" for path in paths)
-    # Git reads the names from the directory it is started in.
+    # Git resolves the names from its working directory.
     return view.git("hash-object", "-w", "--no-filters", "--stdin-paths", tree=root, stdin=asked).split()
 
 
 def _quoted(path: bytes) -> bytes:
-    """A path as git reads it from a line."""
+    """Return a path quoted as git reads it from a line."""
     return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'
 
 

@@ -1,6 +1,6 @@
-"""Deleting a folder that a stranger filled: no link is followed, no mount is entered, no depth and no mode stops it."""
+"""Deleting an untrusted folder: links are not followed, mounts are not entered, and depth and modes do not matter."""
 
-# Paths are relative to descriptors here, which pathlib does not know.
+# Paths are relative to descriptors here, which pathlib does not support.
 # ruff: noqa: PTH104, PTH118, PTH208
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fleet.core.errors import FleetError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: More levels than a file system holds; beyond it somebody is still writing there.
+#: More levels than a file system holds. Beyond that, a process is still writing there.
 MOST_ROUNDS = 200_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NotDeleted(FleetError):
-    """Something in a folder could not be deleted; what is left of it is still there."""
+    """Something in a folder could not be deleted, and the rest is still there."""
 
 
 def delete(path: str, *, wait: bool = True) -> None:
-    """Delete what is at a path; nothing there is fine. Raises NotDeleted.
+    """Delete a path. A missing path is fine. Raises NotDeleted.
 
-    Of two at once on one folder the second waits for the first, or leaves it to the first.
+    If another process deletes the same folder, wait for it, or with `wait` False leave the folder to it.
     """
     parent, name = os.path.split(path)
     try:
@@ -40,10 +40,10 @@ def delete(path: str, *, wait: bool = True) -> None:
                 with _opened(name, folder) as root:
                     _refuse_mount(folder, root, path)
                     fcntl.flock(root, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    # Whoever held it until now may have given it another name: then it is not what was asked for.
+                    # The previous holder of the lock may have renamed it, so that it is no longer the requested folder.
                     if os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(root)):
                         _empty(root, path)
-                        os.rmdir(name, dir_fd=folder)  # held until it is gone: whoever waits for it sees that
+                        os.rmdir(name, dir_fd=folder)  # still locked until it is gone, so that waiting processes notice
     except (FileNotFoundError, BlockingIOError):
         return
     except OSError as error:
@@ -51,7 +51,10 @@ def delete(path: str, *, wait: bool = True) -> None:
 
 
 def set_aside(path: str, folder: str, prefix: str) -> str | None:
-    """Move what is at a path out of the way in one step, to a new name in a folder of the same disk; none: missing."""
+    """Move a path to a new name in a folder on the same disk, in one step. Return the new path, or None if missing.
+
+    Raises NotDeleted.
+    """
     aside = os.path.join(folder, f"{prefix}{os.urandom(6).hex()}")
     try:
         os.rename(path, aside)
@@ -63,7 +66,7 @@ def set_aside(path: str, folder: str, prefix: str) -> str | None:
 
 
 def sweep(folder: str, prefix: str) -> None:
-    """Delete what was set aside in a folder, by us or by a process killed since; not what another one is deleting."""
+    """Delete what this or a killed process set aside in a folder, except what another process is deleting."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -72,15 +75,15 @@ def sweep(folder: str, prefix: str) -> None:
         if name.startswith(prefix):
             try:
                 delete(os.path.join(folder, name), wait=False)
-            except NotDeleted as error:  # it only takes room; whoever comes next tries again
+            except NotDeleted as error:  # it only takes up space; the next sweep tries again
                 import logging
 
                 logging.getLogger(__name__).warning("%s", error)
 
 
 def _empty(root: int, path: str) -> None:
-    # Each folder is moved up to the root before it is entered: depth costs neither descriptors nor recursion, and the
-    # kernel refuses to move a mount point, also one of the same disk.
+    # Each folder is moved up to the root before it is entered, so that depth needs neither descriptors nor recursion.
+    # The kernel refuses to move a mount point, even one of the same disk.
     fresh = (f".fleet-{os.getpid()}-{os.urandom(4).hex()}-{number}" for number in range(10**12))
     for _ in range(MOST_ROUNDS):
         names = os.listdir(root)
@@ -101,7 +104,7 @@ def _drop(root: int, name: str, fresh: Iterator[str]) -> None:
             with contextlib.suppress(FileNotFoundError):
                 if not _unlinked(folder, inner):
                     _moved(folder, inner, root, fresh)
-    # What came in meanwhile is seen in the next round.
+    # Entries that were added meanwhile are handled in the next round.
     with contextlib.suppress(OSError):
         os.rmdir(moved, dir_fd=root)
 
@@ -114,7 +117,7 @@ def _moved(folder: int, name: str, root: int, fresh: Iterator[str]) -> str:
 
 
 def _unlinked(folder: int, name: str) -> bool:
-    """Whether it is gone; a folder is not."""
+    """Unlink an entry. Return False if it is a folder."""
     try:
         os.unlink(name, dir_fd=folder)
     except (IsADirectoryError, PermissionError):
@@ -125,7 +128,7 @@ def _unlinked(folder: int, name: str) -> bool:
 
 
 def _loosen(folder: int, name: str) -> None:
-    """Give ourselves every right on a folder; a link that took its place is not followed."""
+    """Give the owner all rights on a folder. A link in its place is not followed."""
     if not hasattr(os, "O_PATH"):
         os.chmod(name, 0o700, dir_fd=folder, follow_symlinks=False)
         return
@@ -144,7 +147,7 @@ def _refuse_mount(folder: int, root: int, path: str) -> None:
 
 
 def _mount(handle: int) -> object:
-    """What tells mounts apart: also two of the same disk, where the kernel says so."""
+    """Return a value that identifies a mount, even among mounts of the same disk if the kernel reports them."""
     with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{handle}", "rb") as lines:  # noqa: PTH123
         return next((line for line in lines if line.startswith(b"mnt_id:")), None)
     return os.fstat(handle).st_dev
@@ -152,7 +155,7 @@ def _mount(handle: int) -> object:
 
 @contextlib.contextmanager
 def _opened(name: str, folder: int | None = None) -> Iterator[int]:
-    # The folder that holds everything may be reached through links: it is the user's. What lies in it may not.
+    # The parent folder belongs to the user and may be reached through links. Its contents may not.
     flags = _FOLDER if folder is not None else _FOLDER & ~os.O_NOFOLLOW
     handle = os.open(name, flags, dir_fd=folder)
     try:

@@ -1,4 +1,4 @@
-"""What changed between a commit and a tree: its size and its text, told by fleet's view, which obeys no agent."""
+"""Differences between a commit and a tree, as size and text, through fleet's view, which obeys no agent."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from fleet.workspaces.view import ALONE
 if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
-#: More than a person reads; what is longer is cut, and says so.
+#: More than a person reads. A longer difference is cut, with a note.
 MOST_BYTES = 32 * 1024 * 1024
-#: No external program, no text made of binaries, renames found as long as that is cheap. A large file counts as binary.
+#: No external programs, no text conversion of binaries, renames as long as detection is cheap. Large files count as
+#: binary.
 PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "-r", "-M", "-l1000", "--ignore-submodules=none")
 LARGE = ("-c", "core.bigFileThreshold=8m", "-c", "core.quotePath=false")
 CUT = b"\n(cut here: the difference is longer)\n"
@@ -22,7 +23,7 @@ COUNTS = re.compile(r"(\d+) (file|insertion|deletion)")
 
 
 class DiffSize(Record):
-    """How much a diff is."""
+    """The size of a difference."""
 
     files: int = 0
     added: int = 0
@@ -36,7 +37,7 @@ def shortstat(view: View, base: str, tree: str) -> DiffSize:
 
 
 def diff(view: View, base: str, tree: str, *, stat: bool = False, names: bool = False) -> bytes:
-    """The difference as git prints it, or only its sizes, or only the names. Binary files are named only."""
+    """Return the difference in git's format, or only its sizes, or only the names. Binary files are only named."""
     if names:
         return _diff(view, base, tree, "--name-only")
     if stat:
@@ -45,7 +46,7 @@ def diff(view: View, base: str, tree: str, *, stat: bool = False, names: bool = 
 
 
 def rows(view: View, base: str, tree: str, *form: str) -> bytes:
-    """The difference in a form of git's for programs, each field ended by NUL; a rename is two changes."""
+    """Return the difference in a machine format of git, with fields ended by NUL. A rename counts as two changes."""
     return _diff(view, base, tree, "--no-renames", "-z", *form)
 
 

@@ -1,10 +1,10 @@
-"""Files that git does not carry into a worktree: credentials and what `.worktreeinclude` names, copied with care.
+"""Copying files into a worktree that git does not put there: credentials and the files that `.worktreeinclude` names.
 
-Every step of every path is opened without following links, on both sides: nothing outside of the two directories is
-read or written. What is there already is left alone.
+Each part of each path is opened without following links, on both sides, so that nothing outside the two directories is
+read or written. Existing files are not changed.
 """
 
-# Paths are relative to descriptors here, which pathlib does not know.
+# Paths are relative to descriptors here, which pathlib does not support.
 # ruff: noqa: PTH117, PTH118, PTH207
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fleet.workspaces.git import git
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: The file that claude, codex and others read as well: lines as in .gitignore, naming ignored files to be copied.
+#: A file that claude, codex and others read too, with lines as in .gitignore that name ignored files to copy.
 INCLUDES = ".worktreeinclude"
 LONGEST_FILE = 100 * 1024 * 1024
 MOST_FILES = 50_000
@@ -32,23 +32,23 @@ _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Copied(Record):
-    """What became of the files."""
+    """What happened to the files."""
 
     copied: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()  # named by the settings and not there
-    refused: tuple[str, ...] = ()  # named by the settings and not copied, each with the reason
-    left_out: tuple[str, ...] = ()  # found by a pattern or in a directory and not copied, each with the reason
+    missing: tuple[str, ...] = ()  # named in the settings but missing
+    refused: tuple[str, ...] = ()  # named in the settings but not copied, each with the reason
+    left_out: tuple[str, ...] = ()  # found by a pattern or in a directory but not copied, each with the reason
 
 
 class _Refused(Exception):
-    """Why one file is not copied."""
+    """The reason why one file is not copied."""
 
 
 def copy_in(top: str, path: str, credential_files: Sequence[str]) -> Copied:
-    """Copy files from the main checkout to the same places in a worktree, readable by their owner alone.
+    """Copy files from the main checkout to the same paths in a worktree, readable only by their owner.
 
     `credential_files` are paths, directories or globs. The main checkout's `.worktreeinclude` has lines as in
-    .gitignore, of which only what git ignores is copied.
+    .gitignore, of which only files that git ignores are copied.
     """
     copying = _Copying(top, path)
     for wanted in credential_files:
@@ -59,7 +59,7 @@ def copy_in(top: str, path: str, credential_files: Sequence[str]) -> Copied:
 
 
 class _Copying:
-    """One worktree's copies as they come about."""
+    """The copies into one worktree in progress."""
 
     def __init__(self, top: str, path: str) -> None:
         self._top, self._path = top, path
@@ -111,7 +111,7 @@ class _Copying:
                 raise _Refused("too much was copied before it")
             size = _copy(self._top, self._path, name)
         except _Refused as reason:
-            # Much that is left out is told by its first names.
+            # A long list is cut to its first names.
             if len(otherwise) < 100:
                 otherwise.append(f"{name}: {reason}")
         except OSError as error:
@@ -123,7 +123,7 @@ class _Copying:
 
 
 def _copy(top: str, path: str, name: str) -> int | None:
-    """Copy one file; its size, or none when there is one already. Raises _Refused, OSError."""
+    """Copy one file. Return its size, or None if the file already exists. Raises _Refused, OSError."""
     *folders, last = name.split("/")
     if ".git" in (part.lower() for part in (*folders, last)):
         raise _Refused("git's own")
@@ -167,7 +167,7 @@ def _fill(source: int, folder: int, name: str) -> int | None:
 
 @contextlib.contextmanager
 def _walked(root: str, folders: Sequence[str], *, make: bool) -> Iterator[int]:
-    """The folder at the end of a way, no step of which is a link; made where it is missing."""
+    """Open the folder at the end of a path without links, and with `make` create missing folders."""
     handle = os.open(root, _FOLDER)
     try:
         for name in folders:
@@ -186,13 +186,13 @@ def _walked(root: str, folders: Sequence[str], *, make: bool) -> Iterator[int]:
 
 
 def _ignored(top: str, lines: Sequence[str]) -> list[str]:
-    """What lines as in .gitignore name of the files that git ignores."""
+    """Return the ignored files that lines as in .gitignore match."""
     patterns = [line for line in lines if line.strip() and not line.startswith("#")]
     if not patterns:
         return []
     words = [f"--exclude={line}" for line in patterns]
     named = git("ls-files", "-z", "--others", "--ignored", *words, cwd=top).split(b"\0")
-    # A name that begins with a colon would be taken for a pattern of git's.
+    # Git would treat a name that begins with a colon as a pattern.
     asked = b"".join(b"./" + name + b"\0" for name in named if name and not name.endswith(b"/"))
     told = git("check-ignore", "-z", "--stdin", cwd=top, stdin=asked, allow=(1,)) if asked else b""
     return [os.fsdecode(name.removeprefix(b"./")) for name in told.split(b"\0") if name]

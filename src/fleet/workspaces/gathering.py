@@ -1,4 +1,4 @@
-"""What a saved commit is made of: a worktree as it is, what was staged, and the commits that nobody else holds."""
+"""The parts of a saved commit: a worktree as it is, its staged changes, and commits that no other ref holds."""
 
 # ruff: noqa: PTH118, PTH123
 from __future__ import annotations
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
     from fleet.workspaces.survey import Survey
     from fleet.workspaces.view import View
 
-#: What the sides of a conflict are called beside the file they are about.
+#: Suffixes for the sides of a conflicting file.
 _SIDES = {b"1": b"~base", b"2": b"~ours", b"3": b"~theirs"}
 
 
 class Parts(Record):
-    """What a saved commit is made of."""
+    """The parts of a saved commit."""
 
     head: str | None
     tree: str
-    staged: str | None = None  # a commit of what was staged
+    staged: str | None = None  # a commit of the staged changes
     stashes: tuple[str, ...] = ()
-    loose: tuple[str, ...] = ()  # commits that nothing else holds
+    loose: tuple[str, ...] = ()  # commits that no ref holds
     nested: tuple[tuple[str, tuple[str, ...]], ...]  # a nested repository's path and its newest commits
     left_out: tuple[LeftOut, ...]
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """What the commit keeps, each once, HEAD first."""
+        """Return the parents of the saved commit, each once, HEAD first."""
         found = (self.head, self.staged, *self.stashes, *self.loose)
         return tuple(dict.fromkeys(parent for parent in found if parent))
 
 
 def gather(view: View, place: Place, folder: str, head: str | None, found: Survey, *, settled: bool) -> Parts:
-    """Put what a look through a worktree found into the repository. `folder` has the index of HEAD. Raises GitFault.
+    """Store the contents found by a survey in the repository. `folder` has the index of HEAD. Raises GitFault.
 
-    `settled`: git's own folder about the worktree is known to hold nothing, and is not looked through again.
+    If `settled`, git's folder for the worktree is known to hold nothing and is not searched.
     """
     index = os.path.join(folder, "index")
     nested, copied, notes = _kept_nested(view, folder, found.nested)
     sparse = sparse_paths(view, place, os.path.join(folder, "theirs")) if found.gone else set()
     gone = [path for path in found.gone if path not in sparse]
-    # The files of a submodule take the place of the link to its commit.
+    # The files of a submodule replace the link to its commit.
     drop_files(view, place.path, index, [*gone, *(os.fsencode(one.path) for one in found.nested if one.path)])
     filtered = unknown_filters(view, place, index, found.changed)
     as_git_has = filtered_by_them(view, place, os.path.join(folder, "theirs"), filtered)
@@ -71,7 +71,7 @@ def gather(view: View, place: Place, folder: str, head: str | None, found: Surve
 
 
 def _with_gits_own(view: View, place: Place, folder: str, parts: Parts) -> Parts:
-    """With what git's own folder about the worktree holds: staged, stashed, and let go of."""
+    """Return the parts with the contents of git's folder: staged changes, stashes and unreachable commits."""
     staged, why = _staged(view, place.read("index"), folder, parts.head)
     notes = [LeftOut(path="what is staged", why=why)] if why else []
     return parts.replace(
@@ -85,7 +85,10 @@ def _with_gits_own(view: View, place: Place, folder: str, parts: Parts) -> Parts
 def _kept_nested(
     view: View, folder: str, found: Collection[Nested]
 ) -> tuple[list[tuple[str, tuple[str, ...]]], list[tuple[bytes, bytes]], list[LeftOut]]:
-    """The newest commits of each nested repository; of those that cannot be packed the files of their git folder."""
+    """Return the newest commits of each nested repository.
+
+    If a repository cannot be packed, the files of its git folder are returned to be saved as plain files.
+    """
     kept, copied, notes = [], [], []
     for one in found:
         try:
@@ -121,7 +124,7 @@ def _copies(git_folder: str, where: str) -> list[tuple[bytes, bytes]]:
 def _staged(
     view: View, index: bytes, folder: str, head: str | None, env: Mapping[str, str] | None = None
 ) -> tuple[str | None, str]:
-    """A commit of what is staged, if it differs from HEAD; or why there is none."""
+    """Return a commit of the staged changes if they differ from HEAD, or why there is none."""
     if not index:
         return None, ""
     try:
@@ -136,7 +139,7 @@ def _staged(
 
 
 def _staged_tree(view: View, index: bytes, folder: str, env: Mapping[str, str] | None = None) -> str:
-    """The tree of an index; where it has conflicts their sides lie beside each other. Raises GitFault."""
+    """Return the tree of an index. For a conflict, it holds all sides as separate files. Raises GitFault."""
     theirs, ours = os.path.join(folder, "staged"), os.path.join(folder, "staged-whole")
     with open(theirs, "wb") as file:
         file.write(index)

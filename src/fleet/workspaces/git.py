@@ -1,4 +1,4 @@
-"""Calling git: argument lists only, an environment of our own, and no hook, filter or setting that an agent wrote."""
+"""Calls of git, with argument lists only, a clean environment, and no hook, filter or setting of an agent."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fleet.files import find_program
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-#: Longer than any call may take on a big repository and a busy machine.
+#: Longer than any call takes on a big repository and a busy machine.
 PATIENCE_SECONDS = 600.0
-#: Commands that read what agents wrote, and write nothing but objects and an index of fleet's own.
+#: Commands that read what agents wrote, and write only objects and fleet's own index.
 READING = frozenset(("update-index", "hash-object", "ls-files", "diff", "diff-tree", "diff-index", "status"))
-#: What git reads of our environment: how to find programs, the user's settings and their keys.
+#: Environment variables passed to git: to find programs, the user's settings and their keys.
 KEPT = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK", "LANG", "LC_ALL", "SUDO_UID")
-#: Beats whatever the files say: no hooks, no helper for status, no work in the background, no question at a terminal.
+#: These override all settings files: no hooks, no status helpers, no background work, no terminal prompts.
 SAFE = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "protocol.ext.allow=never"),
@@ -38,12 +38,12 @@ SAFE = (
 )
 
 
-#: The priority of what nobody waits for.
+#: The priority of processes that nothing waits for.
 LAST = 19
 
 
 class GitFault(FleetError):
-    """git refused or failed; the message has its own words."""
+    """git refused or failed. The message quotes git."""
 
     def __init__(self, words: Sequence[str], status: int, said: str) -> None:
         last = said.strip().splitlines()[-1] if said.strip() else "no reason given"
@@ -53,7 +53,7 @@ class GitFault(FleetError):
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Git's environment: nothing of ours that says which repository, index or settings to use."""
+    """Return git's environment, without our variables that select a repository, an index or settings."""
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     fixed = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_MESSAGES": "C", "GIT_NO_LAZY_FETCH": "1"}
     return env | fixed | dict(extra or {})
@@ -61,7 +61,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=8)
 def program(path: str) -> str:
-    """Where git is, by what PATH says: found once, instead of tried in each folder at every call."""
+    """Return the path of git on PATH. It is cached, so that calls need not search each folder."""
     return find_program("git", path) or "git"
 
 
@@ -75,10 +75,10 @@ def git(
     gently: bool = False,
     inherit: Sequence[int] = (),
 ) -> bytes:
-    """What git prints. Raises GitFault unless it ended with 0 or one of the codes to `allow`.
+    """Return git's output. Raises GitFault unless git exits with 0 or a code in `allow`.
 
-    `gently`: nobody waits for it, so that everybody else goes first. `inherit`: descriptors that git keeps open, so
-    that a lock on one of them lasts until git has ended, even if fleet is killed.
+    If `gently`, git runs with the lowest priority. Git keeps the descriptors in `inherit` open, so that a lock on one
+    of them lasts until git ends, even if fleet is killed.
     """
     try:
         done = _run(words, cwd, environment(env), stdin, seconds, gently=gently, inherit=inherit)
@@ -132,7 +132,7 @@ def _run(
 def git_start(
     most: int, *words: str, env: Mapping[str, str], seconds: float = PATIENCE_SECONDS, gently: bool = False
 ) -> tuple[bytes, int]:
-    """Return the first bytes that git prints, and its exit code; git is ended if it prints more or takes too long."""
+    """Return the first bytes of git's output and its exit code. Git is killed if it prints more or takes too long."""
     full = environment(env)
     with subprocess.Popen(
         [program(full.get("PATH", os.defpath)), *SAFE, *words],
@@ -156,7 +156,7 @@ def git_start(
 
 
 class Readings:
-    """The git processes of a supervisor that can be ended at any moment without harm."""
+    """The git processes of a supervisor that can be terminated at any time without harm."""
 
     def __init__(self) -> None:
         self._going: set[subprocess.Popen[bytes]] = set()
@@ -164,7 +164,7 @@ class Readings:
         self._ended = False
 
     def begin(self, process: subprocess.Popen[bytes]) -> None:
-        """Remember a process; end it where all were ended."""
+        """Add a process. If all were already terminated, terminate it too."""
         with self._lock:
             self._going.add(process)
             if self._ended:
@@ -175,7 +175,7 @@ class Readings:
             self._going.discard(process)
 
     def end(self) -> None:
-        """End all, and each that begins later: git then fails, and removes the locks it held."""
+        """Terminate all processes, and each that begins later. Git then fails and removes its locks."""
         with self._lock:
             self._ended = True
             for process in self._going:
@@ -187,7 +187,7 @@ _readings: Readings | None = None
 
 @contextlib.contextmanager
 def with_readings() -> Iterator[None]:
-    """While this lasts, `end_reading` ends what only reads files."""
+    """Let `end_reading` terminate git processes that only read files, until the block ends."""
     global _readings
     _readings = Readings()
     try:
@@ -197,17 +197,17 @@ def with_readings() -> Iterator[None]:
 
 
 def end_reading() -> None:
-    """End every git process that only reads files, for a supervisor that is about to exit: files may be huge."""
+    """Terminate all git processes that only read files, before a supervisor exits, because files may be huge."""
     if _readings is not None:
         _readings.end()
 
 
 def put_last(pid: int) -> None:
-    """Nobody waits for a process: have everybody else go first."""
+    """Give a process the lowest priority."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, LAST)
 
 
 def git_text(*words: str, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
-    """The same as text without the last line's end; names that are not UTF-8 stay what they are."""
+    """Return git's output as text without the last line end. Names that are not UTF-8 are preserved."""
     return os.fsdecode(git(*words, cwd=cwd, env=env)).removesuffix("\n")

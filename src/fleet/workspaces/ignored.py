@@ -1,4 +1,4 @@
-"""The files of a checkout that git ignores and nobody else has: a database, an `.env`. Not what tools make again."""
+"""Ignored files of a checkout that exist nowhere else, such as a database or an `.env`, without what tools recreate."""
 
 # ruff: noqa: PTH118
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 LIST = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
-#: Directories that tools make again; `target` only where a tool marked it as a cache.
+#: Directories that tools recreate. `target` counts only if a tool marked it as a cache.
 SKIPPED = (
     *("node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache"),
     *(".gradle", ".next", "target"),
@@ -26,12 +26,12 @@ SKIPPED = (
 class Ignored(Record):
     """The ignored files of one checkout."""
 
-    sizes: Mapping[str, int]  # those worth keeping, with their sizes
-    skipped: Collection[str]  # directories that were not looked into
+    sizes: Mapping[str, int]  # files worth keeping, with their sizes
+    skipped: Collection[str]  # directories that were not searched
 
 
 def find_ignored(view: View, root: str, index: str, skip: Collection[str], env: Mapping[str, str]) -> Ignored:
-    """The ignored files below a root, by what its index tracks; paths are from there."""
+    """Return the ignored files below a root, given its index. Paths are relative to the root."""
     told = view.git(*LIST, tree=root, index=index, env=env)
     sizes: dict[str, int] = {}
     skipped: set[str] = set()
@@ -44,7 +44,10 @@ def find_ignored(view: View, root: str, index: str, skip: Collection[str], env: 
 
 
 def made_again(root: str, path: str, skip: Collection[str]) -> bool:
-    """Whether a tool makes this directory again, by its name; a common word needs the tool's own mark in it."""
+    """Return True if a tool recreates this directory, judged by its name.
+
+    A common word also needs the tool's mark file.
+    """
     name = path.rpartition("/")[2]
     if name == "target":
         return "target" in skip and os.path.lexists(os.path.join(root, path, "CACHEDIR.TAG"))

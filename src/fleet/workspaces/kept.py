@@ -1,4 +1,4 @@
-"""Commits that only a worktree holds: detached, amended, stashed, half rebased. Found by reading its git folder."""
+"""Commits that only a worktree holds: detached, amended, stashed or half rebased. Found by reading its git folder."""
 
 # ruff: noqa: PTH118
 from __future__ import annotations
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from fleet.workspaces.place import Place
     from fleet.workspaces.view import View
 
-#: Where what was saved is kept.
+#: Prefix of the refs that keep saved work.
 SAVED = "refs/fleet/saved/"
-#: And the tips of branches that were deleted: the branch's name and the beginning of the commit's follow.
+#: Prefix of the refs that keep tips of deleted branches. The branch name and the start of the commit id follow.
 DELETED = "refs/fleet/deleted/"
-#: Files of a worktree's git folder that name commits.
+#: Files in a worktree's git folder that name commits.
 NAMING = (
     *("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD"),
     *("rebase-merge/orig-head", "rebase-merge/onto", "rebase-merge/autostash", "rebase-merge/stopped-sha"),
     *("rebase-merge/amend", "rebase-apply/orig-head", "rebase-apply/autostash"),
 )
-#: The newest part of a log that is read: some 20,000 entries.
+#: Only this newest part of a log is read: about 20,000 entries.
 LOG_BYTES = 4 * 1024 * 1024
 MOST_REFS = 10_000
 
 
 def named_commits(place: Place) -> list[bytes]:
-    """Ids that the worktree's git folder names: HEAD, what is in progress, its log, its own refs."""
+    """Return the ids in the worktree's git folder: HEAD, operations in progress, its log and its own refs."""
     if place.admin is None:
         return []
     return named_in(place.admin, NAMING)
 
 
 def named_in(git_folder: str, files: Iterable[str] = ("HEAD", "ORIG_HEAD", "packed-refs")) -> list[bytes]:
-    """Ids that a git folder names in these files, its refs and its logs, each once."""
+    """Return the ids in these files of a git folder, in its refs and in its logs, each once."""
     found: dict[bytes, None] = {}
     for name in files:
         found |= dict.fromkeys(COMMIT.findall(read_plain(os.path.join(git_folder, name), LOG_BYTES)))
@@ -54,7 +54,7 @@ def stashes_of(view: View, branch: str) -> list[str]:
 
 
 def stashed_on(view: View, branch: str) -> list[bytes]:
-    """The ids that the log of stashes has for a branch, newest first."""
+    """Return the ids in the stash log for a branch, newest first."""
     log = read_plain(os.path.join(view.repository.common, "logs", "refs", "stash"), LOG_BYTES)
     made_on = (f"WIP on {branch}:".encode(), f"On {branch}:".encode())
     entries = (line.partition(b"\t") for line in log.splitlines())
@@ -63,19 +63,19 @@ def stashed_on(view: View, branch: str) -> list[bytes]:
 
 
 def commits_among(view: View, ids: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[str]:
-    """Those that are commits of this repository, in the order they came."""
+    """Return those ids that are commits of this repository, in the same order."""
     found = view.kinds((made for made in ids if COMMIT.fullmatch(made)), env)
     return [made for made, kind in found if kind == "commit"]
 
 
 def refs_of(view: View, *prefixes: str) -> list[str]:
-    """The objects that refs hold; a ref to something that is not there holds nothing."""
+    """Return the existing objects that refs point to."""
     told = view.git("for-each-ref", "--format=%(objectname)", *prefixes)
     return [made for made, kind in view.kinds(told.splitlines()) if kind != "missing"]
 
 
 def unheld(view: View, commits: Iterable[str], held: Iterable[str], env: Mapping[str, str] | None = None) -> list[str]:
-    """The newest of these commits that are in no history of the held ones: together they hold all the others."""
+    """Return the newest of these commits that the held ones do not reach. Together they reach all the others."""
     commits = list(commits)
     if not commits:
         return []
@@ -87,7 +87,10 @@ def unheld(view: View, commits: Iterable[str], held: Iterable[str], env: Mapping
 
 
 def sound(view: View, commits: Iterable[str]) -> list[str]:
-    """Those whose whole history is there: git may have pruned a part of what only an old log names."""
+    """Return the commits whose whole history exists.
+
+    Git may have pruned parts of commits that only an old log names.
+    """
     commits = list(commits)
     return commits if _is_sound(view, commits) else [made for made in commits if _is_sound(view, [made])]
 

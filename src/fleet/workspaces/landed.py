@@ -1,4 +1,4 @@
-"""Whether the work of a branch is in another one already: as git knows, or as fleet noted when it squashed it."""
+"""Whether a branch's work is already in another branch, according to git or to fleet's note of a squash."""
 
 # ruff: noqa: PTH123
 from __future__ import annotations
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
-#: Where fleet notes which branches it moved itself; of a longer file the newest part is read.
+#: Of a longer journal of moves, only this newest part is read.
 LONGEST = 1 << 20
 
 
 def landed_in(view: View, branch: str, tip: str, merged: Mapping[str, Any] | None = None) -> str:
-    """The branch that has the work of another, whose tip this is; empty: none has.
+    """Return the branch that contains the work of another branch with this tip, or "".
 
-    `merged` is what its task's metadata says of its merge: a squashed branch is in no history, and its commit is.
+    `merged` is the merge note in the task's metadata. It is needed because a squashed branch is in no history, but the
+    squash commit is.
     """
     commits = [tip]
     if merged and merged.get("tip") == tip and isinstance(merged.get("commit"), str):
@@ -49,7 +50,7 @@ def _holders(view: View, commit: str) -> list[str]:
 
 
 def note_move(home: Home, entry: Entry) -> None:
-    """Note that it was fleet who moved a branch, and the checkouts that have it."""
+    """Record that fleet moved a branch and its checkouts."""
     told = {"common": entry.common, "branch": entry.branch, "old": entry.old, "new": entry.new}
     handle = os.open(home.moves, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(handle, "a", encoding="ascii") as file:
@@ -57,7 +58,7 @@ def note_move(home: Home, entry: Entry) -> None:
 
 
 def moved_by_fleet(home: Home, repository: Repository, old: str, new: str) -> bool:
-    """Whether it was fleet alone that took a branch of the repository from one commit to the other."""
+    """Return True if fleet alone moved branches of the repository from one commit to the other."""
     reached = {old}
     for _, before, after in _moves(home, repository):
         if before in reached:
@@ -66,19 +67,19 @@ def moved_by_fleet(home: Home, repository: Repository, old: str, new: str) -> bo
 
 
 def reached_by_fleet(home: Home, repository: Repository, branch: str, old: str) -> str:
-    """The commit to which fleet took a branch from another; that one if it did not."""
+    """Return the commit to which fleet moved a branch from another, or that commit if fleet did not move it."""
     for name, before, after in _moves(home, repository):
         old = after if name == branch and before == old else old
     return old
 
 
 def _moves(home: Home, repository: Repository) -> Iterator[tuple[str, str, str]]:
-    """The branches of a repository that fleet moved, from where and to where, the oldest first."""
+    """Yield fleet's moves of branches in a repository, oldest first: the branch, the old and the new commit."""
     text = read_plain(home.moves, LONGEST).decode("ascii", "replace")
     for line in text.splitlines():
         try:
             told = json.loads(line)
             if told["common"] == repository.common:
                 yield str(told["branch"]), str(told["old"]), str(told["new"])
-        except (ValueError, TypeError, KeyError):  # the first line of a part, or one that was cut short
+        except (ValueError, TypeError, KeyError):  # an incomplete line at the start of the part or after a crash
             continue

@@ -1,4 +1,4 @@
-"""What an agent left uncommitted becomes a commit on its branch: made by fleet, without hooks, nothing forced."""
+"""Committing uncommitted work of an agent to its branch, without hooks and without force."""
 
 # ruff: noqa: PTH118
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from fleet.workspaces.place import Place
     from fleet.workspaces.view import View
 
-#: What the log of a branch says of such a commit.
+#: The reflog message of such a commit.
 SAID = "fleet: what was left"
 
 
 class Leftover(Record):
-    """What became of the files that a run left uncommitted."""
+    """What happened to the files that a run left uncommitted."""
 
-    commit: str | None = None  # none when nothing was left, or when it could not be committed
+    commit: str | None = None  # None if nothing was left or nothing could be committed
     files: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    why_not: str = ""  # why what was left is not committed
+    why_not: str = ""  # why the files were not committed
 
 
 def commit_leftovers(home: Home, view: View, place: Place, index_file: str, message: str) -> Leftover:
-    """Commit to the branch what differs from its tip. Takes the repository's lock. Raises GitFault.
+    """Commit the differences from the branch's tip. Takes the repository's lock. Raises GitFault.
 
-    Nothing is committed while the worktree is on another branch or git is in the middle of something there: such a
-    state is the agent's to end, and `save` keeps it.
+    Nothing is committed while the worktree is on another branch or a git operation is in progress. The agent must
+    finish such a state, and `save` preserves it.
     """
     if why := _refusal(place):
         return Leftover(why_not=why)
@@ -66,7 +66,7 @@ def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_
         try:
             view.git("update-ref", "-m", SAID, f"refs/heads/{place.branch}", made, tip)
         except GitFault:
-            if view.tip_of(place.branch) == tip:  # it is where it was: something else is wrong
+            if view.tip_of(place.branch) == tip:  # the branch did not move, so something else is wrong
                 raise
             return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved meanwhile")
         _hand_index(view, place, index_file)
@@ -74,7 +74,7 @@ def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_
 
 
 def _hand_index(view: View, place: Place, index_file: str) -> None:
-    """Make the worktree's own index that of the new commit: the agent's next `git status` is clean."""
+    """Write the index of the new commit into the worktree, so that the agent's next `git status` is clean."""
     assert place.admin is not None
     sparse = set() if _has_all(place) else sparse_paths(view, place, index_file + ".theirs")
     if sparse:
@@ -88,12 +88,12 @@ def _hand_index(view: View, place: Place, index_file: str) -> None:
             stdin=b"\0".join(sparse),
         )
     theirs = os.path.join(os.path.realpath(place.admin), "index")
-    # What is no plain file is none of git's: nothing is written through a link or over a folder.
+    # If git's index is not a plain file, write nothing: not through a link and not over a folder.
     if not os.path.lexists(theirs) or stat.S_ISREG(os.lstat(theirs).st_mode):
         atomic_write(theirs, read_plain(index_file, LONGEST), 0o644)
 
 
 def _has_all(place: Place) -> bool:
-    """Return True if every file was checked out: the index is the one that git made, and nothing said which files."""
+    """Return True if all files were checked out: the index is the one that git made, and no sparse checkout is set."""
     assert place.admin is not None
     return place.nothing_staged() and not os.path.lexists(os.path.join(place.admin, "info", "sparse-checkout"))

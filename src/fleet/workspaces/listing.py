@@ -1,6 +1,6 @@
-"""What git lists of a worktree, and what is to be done with each path by what lies there now."""
+"""Git's list of a worktree's files, and how to handle each path by its state on disk."""
 
-# The paths are git's: any bytes.
+# Git's paths may contain any bytes.
 # ruff: noqa: PTH118, PTH120
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from fleet.core.record import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Changed, deleted and untracked files with their tags. A repository inside shows as one directory and is not entered.
+#: Changed, deleted and untracked files with their tags. A nested repository appears as one directory and is not
+#: entered.
 LIST = ("ls-files", "-z", "-t", "-o", "-m", "-d", "--exclude-standard")
 
-#: The same with what git ignores, each directory that has nothing else as one: mostly there is nothing of it.
+#: The same with ignored files. A directory with only such files appears as one entry, so the list is usually short.
 LIST_ALL = ("ls-files", "-z", "-t", "-o", "-m", "-d", "--directory")
 
 
 class LeftOut(Record):
-    """A file that is not in the tree, and why."""
+    """A file that is not in the tree, and the reason."""
 
     path: str
     why: str
 
 
 class Sorted(Record):
-    """What a listing amounts to, by what is to be done with it."""
+    """The paths of a listing, by how to handle them."""
 
     put: tuple[bytes, ...] = ()
     gone: tuple[bytes, ...] = ()
-    nested: tuple[bytes, ...] = ()  # directories that are repositories of their own
+    nested: tuple[bytes, ...] = ()  # directories that are separate repositories
     left_out: tuple[LeftOut, ...] = ()
 
 
 def sort_out(root: str, listing: bytes, *, largest: int | None, most_untracked: int | None) -> Sorted:
-    """What to do with each path of `ls-files -z -t`, by what lies there now."""
+    """Return how to handle each path of `ls-files -z -t`, by its state on disk."""
     put, gone, nested, left_out = [], [], [], []
     real, untracked = Directories(root), 0
     for tag, path in listed(listing):
@@ -58,14 +59,14 @@ def sort_out(root: str, listing: bytes, *, largest: int | None, most_untracked: 
 
 
 class Directories:
-    """Looks at files below a root without ever going through a link that lies on the way."""
+    """Access to files below a root that never passes through a link."""
 
     def __init__(self, root: str) -> None:
         self._root = os.fsencode(os.path.realpath(root))
         self._plain: dict[bytes, bool] = {b"": True}
 
     def lstat(self, path: bytes) -> os.stat_result | None:
-        """What lies there; none when nothing does, or when a link stands in for a directory on the way."""
+        """Return the stat result, or None if the path is missing or passes through a link."""
         if not self._is_plain(os.path.dirname(path)):
             return None
         try:
@@ -82,7 +83,7 @@ class Directories:
 
 
 def listed(listing: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The tag and path of each entry, each path once: git lists a deleted file as modified too."""
+    """Yield the tag and path of each entry, each path once. Git lists a deleted file as modified too."""
     seen: set[bytes] = set()
     for entry in listing.split(b"\0"):
         tag, _, path = entry.partition(b" ")

@@ -1,6 +1,7 @@
-"""Several branches on top of one another: those that fit are put there, proven together, and the bad ones found.
+"""Stacking several branches: put those that fit on top of each other, verify them together, and find the bad ones.
 
-As many proofs as halving needs: one where all are good, about log2(n) more for each bad one among n.
+The number of proofs is that of a binary search: one if all branches are good, and about log2(n) more for each bad one
+among n.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
     Prove = Callable[[str, tuple[Change, ...]], "Proof"]
 
-#: From so many bad ones on, more are expected.
+#: After this many bad branches, more are expected.
 MANY = 3
 TARGET_FAILS = "the target itself fails its verify command"
 
 
 class Proof(Record):
-    """Whether a commit is good, and how it showed."""
+    """The result of verifying a commit."""
 
     ok: bool
     words: str = ""
@@ -30,14 +31,14 @@ class Proof(Record):
 
 
 class Layer(Record):
-    """A branch that lies on those below it."""
+    """A branch on top of the ones below it."""
 
     change: Change
     commit: str
 
 
 class Refused(Record):
-    """A branch that is left out, and why."""
+    """A branch that is left out, and the reason."""
 
     change: Change
     why: str
@@ -46,7 +47,7 @@ class Refused(Record):
 
 
 class Pile(Record):
-    """Branches on top of a commit, in their order, and those that are left out."""
+    """Branches on top of a commit, in order, and the branches that are left out."""
 
     base: str
     layers: tuple[Layer, ...] = ()
@@ -57,7 +58,7 @@ class Pile(Record):
         return self.layers[-1].commit if self.layers else self.base
 
     def below(self, count: int) -> str:
-        """The commit that holds the first so many."""
+        """Return the commit that contains the first `count` layers."""
         return self.layers[count - 1].commit if count else self.base
 
     def upto(self, count: int) -> tuple[Change, ...]:
@@ -65,7 +66,7 @@ class Pile(Record):
 
 
 def pile_up(trials: Trials, base: str, changes: Sequence[Change]) -> Pile:
-    """Put branches on a commit, one after the other; one in conflict is left out. Raises GitFault."""
+    """Put branches on a commit, one on top of the other. Branches in conflict are left out. Raises GitFault."""
     layers: list[Layer] = []
     refused: list[Refused] = []
     onto = base
@@ -80,13 +81,14 @@ def pile_up(trials: Trials, base: str, changes: Sequence[Change]) -> Pile:
 
 
 def without_bad(trials: Trials, base: str, changes: Sequence[Change], prove: Prove) -> Pile:
-    """The branches that fit and are good together; the others are refused, each with what it failed by.
+    """Return the branches that fit and pass together. The others are refused, each with its failure.
 
-    `prove` is asked about a commit and the branches in it. Where the target fails by itself, nothing can be told.
+    `prove` gets a commit and the branches in it. If the target itself fails, all are refused.
     """
     pile, sound = pile_up(trials, base, changes), 0
     bad: list[Refused] = []
-    # Most are good: all at once. Where several were not, one after the other, and more as long as that goes well.
+    # Most branches are good, so all are tried at once. After several bad ones, they are tried one by one, then in
+    # growing steps while they pass.
     while failing := _failing(pile, sound, 1 if len(bad) >= MANY else len(pile.layers), prove):
         if not bad and not (alone := prove(base, ())).ok:
             return _all_refused(pile, alone)
@@ -99,7 +101,7 @@ def without_bad(trials: Trials, base: str, changes: Sequence[Change], prove: Pro
 
 
 class _Failing(NamedTuple):
-    """So many layers are good, and so many are not."""
+    """The numbers of layers up to which the pile is good, and up to which it fails."""
 
     good: int
     fails: int
@@ -107,7 +109,7 @@ class _Failing(NamedTuple):
 
 
 def _failing(pile: Pile, good: int, step: int, prove: Prove) -> _Failing | None:
-    """Where a pile fails, of which the first so many layers are good; none: nowhere."""
+    """Return where a pile fails, given that its first `good` layers pass, or None."""
     while good < len(pile.layers):
         upto = min(good + step, len(pile.layers))
         proof = prove(pile.below(upto), pile.upto(upto))
@@ -118,7 +120,7 @@ def _failing(pile: Pile, good: int, step: int, prove: Prove) -> _Failing | None:
 
 
 def _first_bad(pile: Pile, failing: _Failing, prove: Prove) -> tuple[int, Proof]:
-    """The lowest layer with which the pile fails, found by halves."""
+    """Return the lowest layer with which the pile fails, found by binary search."""
     good, fails, proof = failing
     while fails - good > 1:
         half = (good + fails) // 2
@@ -131,12 +133,15 @@ def _first_bad(pile: Pile, failing: _Failing, prove: Prove) -> tuple[int, Proof]
 
 
 def _without(trials: Trials, pile: Pile, changes: Sequence[Change], at: int) -> Pile:
-    """The pile without one branch: what lay above it is put on anew, with what had collided with it perhaps."""
+    """Return the pile without one branch.
+
+    The layers above it are put on again, and so are branches that may have conflicted only with it.
+    """
     kept, bad = pile.layers[:at], pile.layers[at].change
     order = {change.name: number for number, change in enumerate(changes)}
     below = tuple(each for each in pile.refused if order[each.change.name] < order[bad.name])
     again = [change for change in changes if order[change.name] > order[bad.name]]
-    # What an earlier proof found bad is in neither, and stays out.
+    # Branches that an earlier proof found bad are in neither and stay out.
     known = {layer.change.name for layer in pile.layers} | {each.change.name for each in pile.refused}
     upper = pile_up(trials, pile.below(at), [change for change in again if change.name in known])
     return Pile(base=pile.base, layers=(*kept, *upper.layers), refused=(*below, *upper.refused))

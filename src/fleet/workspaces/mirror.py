@@ -1,7 +1,7 @@
-"""Repositories of other hosts: a bare mirror of their remote, in which worktrees are made as in any repository.
+"""Repositories of other hosts: a bare mirror of their remote, which can have worktrees like any repository.
 
-What the remote has is below `refs/remotes/origin`; the branches are those of the tasks that ran here. An agent can
-write to a mirror as it can to any repository it works in: git talks to the remote through fleet's own view of it.
+The remote's branches are under `refs/remotes/origin`; local branches belong to tasks that ran here. An agent can write
+to a mirror like to any repository that it works in, so git talks to the remote through fleet's view of it.
 """
 
 # ruff: noqa: PTH105, PTH108, PTH112, PTH113, PTH114, PTH118
@@ -26,26 +26,26 @@ from fleet.workspaces.view import View
 if TYPE_CHECKING:
     from fleet.home import Home
 
-#: Where a mirror keeps what the remote's branches were when it was last asked.
+#: Where a mirror stores the state of the remote's branches at the last fetch.
 SEEN = "refs/remotes/origin"
-#: Where a repository of the user's keeps a branch that came back from another host.
+#: Where a user's repository stores a branch that came back from another host.
 ARRIVED = "refs/fleet/arrived"
-#: Where a base commit is put that no branch of the remote has.
+#: Where a base commit is stored that is on no branch of the remote.
 BASES = "refs/fleet/base"
 MOST_PROJECT = 1 << 20
-#: How git is had to fetch, before the remote and what is wanted of it.
+#: Git's words for fetching, before the remote and the refspecs.
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules")
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def mirror_of(home: Home, url: str) -> Repository:
-    """Where the mirror of a remote lies in a home, whether or not it is there yet."""
+    """Return the mirror of a remote in a home, whether or not it exists yet."""
     path = os.path.join(_folder(home), f"{_key(url)}-{mark_of(home)}.git")
     return Repository(top=path, common=path)
 
 
 def mark_of(home: Home) -> str:
-    """What tells this home, and its mirrors, from a home that lies at the same path of another host."""
+    """Return a mark that distinguishes this home and its mirrors from a home at the same path on another host."""
     path = os.path.join(_folder(home), "mark")
     if found := read(path).strip():
         return found
@@ -55,14 +55,17 @@ def mark_of(home: Home) -> str:
 
 
 def repository_at(home: Home, repo: str, url: str, base: str) -> Repository:
-    """The repository in which a task works here: the one that it names, where that is of this remote and has its base;
-    else the mirror, which may not be there yet. Nobody is asked over the network."""
+    """Return the repository in which a task works on this host, without using the network.
+
+    This is the task's repository if it exists here with this remote and the base. Otherwise it is the mirror, which may
+    not exist yet.
+    """
     try:
         found = find_repository(repo) if os.path.isdir(repo) else None
         if found is not None and _is_of(found, url) and (not base or View(home, found).resolve(base) != [None]):
             return found
     except FleetError:
-        pass  # whatever is wrong with it, the task can do without
+        pass  # the task can do without it, whatever is wrong
     return mirror_of(home, url)
 
 
@@ -72,15 +75,15 @@ def _is_of(repository: Repository, url: str) -> bool:
 
 
 def remote_for(repository: Repository, url: str) -> Remote:
-    """The remote of a task as this repository reaches it. Raises BadInput."""
+    """Return the remote of a task as this repository reaches it. Raises BadInput."""
     own = remote_of(repository) if os.path.isdir(repository.common) else None
     return own if own is not None and own.url == url else Remote(url=url, address=checked(url))
 
 
 def fetch_mirror(home: Home, url: str, base: str) -> Repository:
-    """Bring the mirror of a remote up to date, made first where there is none. Raises RemoteAway, BadInput.
+    """Update the mirror of a remote, creating it first if needed. Raises RemoteAway, BadInput.
 
-    Whether it has the base commit then is for the caller to see.
+    The caller must check whether the mirror has the base commit afterwards.
     """
     repository, remote = mirror_of(home, url), Remote(url=url, address=checked(url))
     with locked(home, repository):
@@ -89,7 +92,7 @@ def fetch_mirror(home: Home, url: str, base: str) -> Repository:
         _put_right(repository, url, sha256=len(base) == 64)
         view = View(home, repository)
         _fetch(view, remote, "--prune", f"+refs/heads/*:{SEEN}/*")
-        # A base that was never pushed to a branch has a ref of its own; a server may also give a commit by its name.
+        # A base that is on no branch has a separate ref. Some servers also send a commit by its id.
         for refspec in (f"+{BASES}/{base}:{BASES}/{base}", f"{base}:{BASES}/{base}") if _SHA.fullmatch(base) else ():
             if view.resolve(base) != [None]:
                 break
@@ -98,7 +101,7 @@ def fetch_mirror(home: Home, url: str, base: str) -> Repository:
 
 
 def bring(home: Home, repository: Repository, url: str, branch: str) -> str | None:
-    """Fetch one branch from a remote, beside the branches of a repository; its tip, none where the remote has none.
+    """Fetch one branch from a remote under a ref beside the local branches. Return its tip, or None if missing.
 
     Raises RemoteAway, BadInput.
     """
@@ -115,10 +118,10 @@ def bring(home: Home, repository: Repository, url: str, branch: str) -> str | No
 
 
 def catch_up(home: Home, repository: Repository, branch: str, tip: str | None, base: str) -> str:
-    """Put a branch that nobody has checked out where it got to on another host; what was done, in words.
+    """Move a branch that is not checked out to its tip on another host. Return a description of the change, or "".
 
-    A tip that does not come from the base is somebody else's and left alone. What only the branch here has is kept
-    under a ref of fleet's. Raises GitFault.
+    A tip that does not descend from the base belongs to someone else and is ignored. Commits that only the local branch
+    has are kept under a ref of fleet. Raises GitFault.
     """
     view = View(home, repository)
     with locked(home, repository):
@@ -139,14 +142,14 @@ def catch_up(home: Home, repository: Repository, branch: str, tip: str | None, b
 
 
 def project_folder(home: Home, url: str, base: str) -> str:
-    """Where the settings file of a project lies that works from a mirror, as it was at a base commit."""
+    """Return the folder with the settings file of a project that works from a mirror, as of a base commit."""
     return os.path.join(_folder(home), f"{_key(url)}.projects", base)
 
 
 def keep_project(home: Home, url: str, base: str, names: tuple[str, ...]) -> str:
-    """Put the first of these files of the base commit there, and an empty one where it has none; that folder.
+    """Store the first of these files of the base commit in that folder, or an empty file if it has none.
 
-    Raises GitFault, OSError.
+    Return the folder. Raises GitFault, OSError.
     """
     folder, view = project_folder(home, url, base), View(home, mirror_of(home, url))
     found = next((data for name in names if (data := _file_of(view, base, name)) is not None), b"")
@@ -177,13 +180,13 @@ def _away(remote: Remote, reason: str) -> RemoteAway:
 
 
 def _make(repository: Repository, url: str, *, sha256: bool) -> None:
-    """Make an empty mirror, whole or not at all."""
+    """Create an empty mirror, completely or not at all."""
     draft = f"{repository.common}.{os.urandom(6).hex()}"
     make_private(os.path.dirname(repository.common))  # noqa: PTH120
     form = ("--object-format=sha256",) if sha256 else ()
     try:
         git("init", "--quiet", "--bare", "--template=", "--initial-branch=fleet/none", *form, "--", draft)
-        shutil.rmtree(repository.common, ignore_errors=True)  # half of one, which has nothing in it
+        shutil.rmtree(repository.common, ignore_errors=True)  # an incomplete and empty one
         os.replace(draft, repository.common)
     except (GitFault, OSError) as error:
         shutil.rmtree(draft, ignore_errors=True)
@@ -191,7 +194,7 @@ def _make(repository: Repository, url: str, *, sha256: bool) -> None:
 
 
 def _put_right(repository: Repository, url: str, *, sha256: bool) -> None:
-    """Make the settings what fleet wrote: nobody else has any to make here, and agents could."""
+    """Rewrite the settings that fleet wrote, because only agents could have changed them."""
     quoted = url.replace("\\", "\\\\").replace('"', '\\"')
     lines = ["[core]", f"\trepositoryformatversion = {int(sha256)}", "\tfilemode = true", "\tbare = true"]
     lines += ["[extensions]", "\tobjectformat = sha256"] if sha256 else []

@@ -1,7 +1,7 @@
-"""Move a branch to a new commit, with its checkout. Otherwise leave everything as it is, and the commit at a ref.
+"""Moving a branch to a new commit with its checkout. If that is refused, nothing changes and a ref holds the commit.
 
-Git moves the checkout: `git merge --ff-only`. A checkout with local changes is not touched. Git writes files before the
-branch, so a journal says which move is under way; `finish` has git finish a move that was interrupted.
+Git moves the checkout with `git merge --ff-only`. A checkout with local changes is not touched. Git writes files before
+the branch, so a journal records the move in progress. `finish` lets git complete an interrupted move.
 """
 
 # ruff: noqa: PTH108, PTH118, PTH208
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
-#: Where results wait for whose branch is checked out and changed there.
+#: Prefix of refs where results wait while the branch is checked out with changes.
 WAITING = "refs/fleet/merged/"
 SAID = "fleet: merged"
-#: Git's words for a ref that is not where it was said to be.
+#: Git's messages for a ref that is not at the expected commit.
 DIFFERS = ("but expected", "already exists", "unable to resolve reference")
 LONGEST = 4 * 1024 * 1024
 #: How many files are named that git would not overwrite.
@@ -42,19 +42,19 @@ MOST_NAMED = 3
 
 
 class TargetMoved(FleetError):
-    """Somebody moved the branch meanwhile."""
+    """The branch moved meanwhile."""
 
     hint = "try again."
 
 
 class MoveInterrupted(FleetError):
-    """Git changed a checkout and did not move its branch."""
+    """Git changed a checkout but did not move its branch."""
 
     hint = "run `fleet list --repair` to have git finish it."
 
 
 class Entry(Record):
-    """A branch that is being moved, as the journal keeps it."""
+    """A move of a branch, as stored in the journal."""
 
     token: str
     common: str
@@ -62,15 +62,15 @@ class Entry(Record):
     branch: str
     old: str
     new: str
-    ref: str = ""  # what is moved: the branch, or where the result waits
-    landing: tuple[Mapping[str, Any], ...] = ()  # what it is that lands, as whoever moves it notes it
+    ref: str = ""  # the ref to move: the branch, or the ref where the result waits
+    landing: tuple[Mapping[str, Any], ...] = ()  # the changes that land, in the caller's form
 
 
 class Moved(Record):
-    """What became of a branch that was to be moved."""
+    """The result of a move."""
 
-    entry: Entry  # stays on record until it is dropped
-    why_not: str = ""  # why the branch is where it was, and the commit waits
+    entry: Entry  # stays in the journal until it is dropped
+    why_not: str = ""  # why the branch did not move and the commit waits
 
     @property
     def ref(self) -> str:
@@ -82,19 +82,19 @@ def waiting_at(branch: str) -> str:
 
 
 def keep(home: Home, entry: Entry) -> None:
-    """Put into the journal what is about to be done."""
+    """Write an entry into the journal."""
     make_private(home.merges)
     atomic_write(home.merge(entry.token), json.dumps(entry.as_dict()).encode(), 0o600)
 
 
 def drop(home: Home, entry: Entry) -> None:
-    """Take it out again: it is done, and what landed is noted."""
+    """Remove an entry from the journal, after the move is done and its changes are recorded."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(home.merge(entry.token))
 
 
 def entries(home: Home, repository: Repository | None = None, branch: str = "") -> list[Entry]:
-    """What the journal has, of one repository and branch or any: nobody took it out, so it may be half done."""
+    """Return the journal's entries, of one repository and branch or of any. Their moves may be incomplete."""
     try:
         names = sorted(os.listdir(home.merges))
     except OSError:
@@ -106,10 +106,10 @@ def entries(home: Home, repository: Repository | None = None, branch: str = "") 
 
 
 def move(home: Home, view: View, entry: Entry, *, in_use: Collection[str] = ()) -> Moved:
-    """Take a branch from `entry.old` to `entry.new`, with its checkout. `in_use` are the folders of live agents.
+    """Move a branch with its checkout from `entry.old` to `entry.new`. `in_use` are the folders of live agents.
 
-    Raises TargetMoved, and RepositoryBusy; then everything is as it was. Raises MoveInterrupted if git stopped halfway.
-    Afterwards the entry is dropped by whoever has noted what landed.
+    Raises TargetMoved or RepositoryBusy with nothing changed. Raises MoveInterrupted if git stopped halfway. The caller
+    must drop the entry after it has recorded what landed.
     """
     view.make()
     entry = entry.replace(ref=f"refs/heads/{entry.branch}")
@@ -125,19 +125,19 @@ def move(home: Home, view: View, entry: Entry, *, in_use: Collection[str] = ()) 
             if not checkouts:
                 _update(view, [f"update {entry.ref} {entry.new} {entry.old}"])
             return _landed(view, entry)
-        except (TargetMoved, RepositoryBusy):  # all is as it was; after anything else the journal is needed
+        except (TargetMoved, RepositoryBusy):  # nothing has changed; after other errors the journal is needed
             drop(home, entry)
             raise
 
 
 def finish(home: Home, view: View, entry: Entry) -> Moved | None:
-    """Have git finish a move that was interrupted. Call it with the queue of that branch held.
+    """Let git complete an interrupted move. Hold the queue of that branch.
 
-    Return None if nothing had been changed: then nothing is. The entry stays until it is dropped. Raises GitFault,
+    Return None if nothing had been changed; then nothing changes. The entry stays until it is dropped. Raises GitFault,
     RepositoryBusy, MoveInterrupted.
     """
     view.make()
-    # The lock is held by the git of the killed merge until that has ended.
+    # The git process of a killed merge holds the lock until it ends.
     with locked(home, view.repository) as lock, checkouts_of(view, entry.branch) as checkouts:
         tip = view.commit_of(entry.ref) if entry.ref else None
         if tip is not None and is_ancestor(view, entry.new, tip):
@@ -151,7 +151,7 @@ def finish(home: Home, view: View, entry: Entry) -> Moved | None:
 
 
 def _finish(view: View, entry: Entry, checkout: BranchCheckout, lock: int) -> str:
-    """Have git finish a move in a checkout. Return why it cannot; empty if it did."""
+    """Let git complete a move in a checkout. Return why it cannot, or ""."""
     if os.path.lexists(checkout.lock) and not clear_stale(view.repository, checkout.lock):
         raise busy(checkout.lock)
     if checkout.is_written(entry.new):
@@ -163,7 +163,7 @@ def _finish(view: View, entry: Entry, checkout: BranchCheckout, lock: int) -> st
 
 
 def _why_not(view: View, entry: Entry, checkouts: list[BranchCheckout], in_use: Collection[str]) -> str:
-    """Return why the checkouts of a branch must not be moved; empty if nothing speaks against it."""
+    """Return why the checkouts of a branch must not be moved, or ""."""
     if why := hidden_checkout(view.repository, entry.branch):
         return why
     if len(checkouts) > 1:
@@ -182,7 +182,7 @@ def _why_not(view: View, entry: Entry, checkouts: list[BranchCheckout], in_use: 
 
 
 def _fast_forward(view: View, entry: Entry, checkout: BranchCheckout, lock: int) -> str:
-    """Have git move a branch and its checkout. Return why git refuses; empty if it moved them.
+    """Let git move a branch and its checkout. Return why git refuses, or "".
 
     Raises TargetMoved, MoveInterrupted.
     """
@@ -190,7 +190,7 @@ def _fast_forward(view: View, entry: Entry, checkout: BranchCheckout, lock: int)
         checkout.git("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", entry.new, inherit=(lock,))
     except GitFault as fault:
         tip = view.commit_of(entry.ref)
-        if tip == entry.new:  # all is done, however git ended
+        if tip == entry.new:  # the move is complete, however git exited
             return ""
         if tip != entry.old:
             raise TargetMoved("the branch moved meanwhile") from fault
@@ -206,7 +206,7 @@ def _refusal(fault: GitFault) -> str:
 
 
 def _parked(home: Home, view: View, entry: Entry, why_not: str) -> Moved:
-    """Leave the branch where it is, and the commit at a ref."""
+    """Leave the branch where it is and store the commit at a ref."""
     entry = entry.replace(ref=waiting_at(entry.branch))
     keep(home, entry)
     found = view.commit_of(entry.ref)
@@ -216,10 +216,10 @@ def _parked(home: Home, view: View, entry: Entry, why_not: str) -> Moved:
 
 
 def _landed(view: View, entry: Entry) -> Moved:
-    """Drop what waited for the branch: it is in the branch now, or was passed over."""
+    """Delete the ref that waited for the branch. Its commit is in the branch now or was superseded."""
     waiting = waiting_at(entry.branch)
     if found := view.commit_of(waiting):
-        with contextlib.suppress(FleetError):  # the branch has moved, whatever becomes of the ref
+        with contextlib.suppress(FleetError):  # the branch has moved, so this ref does not matter
             _update(view, [f"delete {waiting} {found}"])
     return Moved(entry=entry)
 
@@ -246,7 +246,7 @@ def _update(view: View, lines: list[str]) -> None:
 def _read(path: str) -> Entry | None:
     try:
         told = json.loads(read_plain(path, LONGEST))
-        told.pop("seats", None)  # an entry of an older fleet
+        told.pop("seats", None)  # written by an older fleet
         return Entry(**told | {"landing": tuple(told["landing"])})
     except (ValueError, TypeError, KeyError, AttributeError):
-        return None  # never whole, so nothing was done yet
+        return None  # incomplete, so nothing was done yet

@@ -1,7 +1,7 @@
-"""Processes of `git cat-file --batch-check` that stay, one for each repository: what does a name mean?
+"""Long-lived `git cat-file --batch-check` processes, one for each repository, which resolve names.
 
-A supervisor asks this several times for each run, and starting git takes fifty times as long as the answer. A command
-asks once: it keeps no process. If a process does not answer, git is started for the question as without it.
+A supervisor resolves names several times for each run, and starting git takes fifty times as long as the answer.
+Commands ask once and keep no process. If a process does not answer, git is started for the question.
 """
 
 # ruff: noqa: PTH116, PTH118
@@ -20,23 +20,23 @@ from fleet.workspaces.git import PATIENCE_SECONDS, SAFE, environment, program
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-#: What git tells of each object.
+#: Git's output format for each object.
 FORM = "--batch-check=%(objectname) %(objecttype)"
-#: How many processes stay at most, and for how long one stays that is not asked.
+#: Maximum number of processes, and how long an unused process stays.
 MOST, IDLE_SECONDS = 8, 60.0
-#: How long a process may take to end once its input is closed.
+#: How long a process may take to end after its input is closed.
 END_SECONDS = 5.0
 CHUNK = 1 << 16
-#: How many names a process is asked at once, and how long each may be: a pipe holds them all, and their answers.
+#: Maximum number of names per request, and maximum length of each. Requests and answers of this size fit into a pipe.
 AT_ONCE, LONGEST_NAME = 16, 256
 
 
 class NoAnswer(Exception):
-    """A process that has ended or does not answer."""
+    """A process has ended or does not answer."""
 
 
 class NameReader:
-    """One process, asked by one thread at a time."""
+    """One process, used by one thread at a time."""
 
     def __init__(self, git_dir: str, env: Mapping[str, str]) -> None:
         full = environment({**env, "GIT_DIR": os.path.abspath(git_dir)})  # noqa: PTH100
@@ -54,7 +54,7 @@ class NameReader:
         self.asked_at = time.monotonic()
 
     def ask(self, names: Sequence[bytes]) -> list[bytes]:
-        """Return git's line for each name. Raises NoAnswer; then the process has ended."""
+        """Return git's line for each name. Raises NoAnswer; the process has then ended."""
         with self._lock:
             self.asked_at = time.monotonic()
             try:
@@ -84,7 +84,7 @@ class NameReader:
         return bytes(found).split(b"\n")[:-1]
 
     def end(self) -> None:
-        """End the process once nobody waits for its answer."""
+        """End the process after any pending answer."""
         with self._lock:
             self._end()
 
@@ -122,7 +122,7 @@ class NameReaders:
             raise
 
     def end_idle(self, seconds: float) -> None:
-        """End the processes that were not asked for so long."""
+        """End the processes that were not used for `seconds`."""
         before = time.monotonic() - seconds
         with self._lock:
             idle = [key for key, (reader, _) in self._readers.items() if reader.asked_at <= before]
@@ -139,7 +139,7 @@ class NameReaders:
                 ended.append(known[0])
                 known = None
             known = known or (NameReader(git_dir, env), state)
-            self._readers[git_dir] = known  # the last is the one that was asked last
+            self._readers[git_dir] = known  # the last entry is the most recently used
             while len(self._readers) > MOST:
                 ended.append(self._readers.pop(next(iter(self._readers)))[0])
         for reader in ended:
@@ -152,7 +152,7 @@ _readers: NameReaders | None = None
 
 @contextlib.contextmanager
 def keep_name_readers() -> Iterator[None]:
-    """While this lasts, the processes that answer `ask_reader` stay."""
+    """Keep the processes that answer `ask_reader`, until the block ends."""
     global _readers
     _readers = readers = NameReaders()
     try:
@@ -163,13 +163,13 @@ def keep_name_readers() -> Iterator[None]:
 
 
 def end_idle_readers() -> None:
-    """End the processes that were not asked for a while: they hold files of their repositories open."""
+    """End the processes that were not used for a while, because they keep files of their repositories open."""
     if _readers is not None:
         _readers.end_idle(IDLE_SECONDS)
 
 
 def ask_reader(git_dir: str, env: Mapping[str, str], names: Sequence[bytes]) -> list[bytes] | None:
-    """Return git's line for each name, or None if git has to be started to tell."""
+    """Return git's line for each name, or None if git must be started instead."""
     if _readers is None or any(len(name) >= LONGEST_NAME or b"\n" in name for name in names):
         return None
     with contextlib.suppress(NoAnswer, OSError):
@@ -178,6 +178,6 @@ def ask_reader(git_dir: str, env: Mapping[str, str], names: Sequence[bytes]) -> 
 
 
 def _state(git_dir: str) -> object:
-    """Return what a process has read and does not read again: settings, and which packs of objects there are."""
+    """Return the state that a process read only once: the settings and the list of packs."""
     seen = (os.stat(os.path.join(git_dir, name)) for name in ("config", "objects/pack"))
     return [(each.st_dev, each.st_ino, each.st_mtime_ns) for each in seen]

@@ -1,10 +1,10 @@
-"""Repositories inside a worktree, submodules too: found by looking, and kept without running git by their settings.
+"""Repositories inside a worktree, including submodules. They are preserved without running git with their settings.
 
-Fleet's view reads their objects as a second place to find objects, and packs what their refs and logs name. What cannot
-be packed so (a shallow or broken repository) is kept as the plain files of its git folder.
+fleet's view uses their objects as an additional object store and packs the commits that their refs and logs name. If a
+repository cannot be packed because it is shallow or broken, its git folder is kept as plain files.
 """
 
-# The paths are git's: any bytes.
+# Git's paths may contain any bytes.
 # ruff: noqa: PTH112, PTH114, PTH118
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 POINTER = b"gitdir: "
-#: As much of a list of refs as is read.
+#: Maximum size of a list of refs that is read.
 REFS_BYTES = 16 * 1024 * 1024
 
 
 class Nested(Record):
     """The git folder of a repository inside a worktree."""
 
-    path: str  # of its checkout from the worktree's top; empty for one that took the worktree's own place
+    path: str  # its checkout relative to the worktree; "" if it replaced the worktree's own `.git`
     git_folder: str
 
     @property
     def env(self) -> dict[str, str]:
-        """What lets git find its objects besides its own."""
+        """Return the environment in which git also finds this repository's objects."""
         objects = os.path.join(self.git_folder, "objects")
-        # Quoted, since git splits the list at colons.
+        # Quoted, because git splits the list at colons.
         found = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": '"' + objects.replace("\\", "\\\\").replace('"', '\\"') + '"'}
         return found | ({"GIT_SHALLOW_FILE": self._shallow} if os.path.lexists(self._shallow) else {})
 
@@ -47,7 +47,7 @@ class Nested(Record):
 
     @property
     def is_shallow(self) -> bool:
-        """Whether it has only the newest part of its history."""
+        """Return True if it has only the newest part of its history."""
         return os.path.lexists(self._shallow)
 
     def head(self, view: View) -> str | None:
@@ -68,7 +68,7 @@ class Nested(Record):
 
 
 def git_folder_of(checkout: str) -> str | None:
-    """Where a checkout's git folder is: `.git` itself, or where the file `.git` points; none when nothing is there."""
+    """Return the git folder of a checkout: `.git` itself or the target of the file `.git`. None if missing."""
     path = os.path.join(checkout, ".git")
     if os.path.islink(path) or os.path.isdir(path):
         found = os.path.realpath(path)
@@ -82,24 +82,24 @@ def git_folder_of(checkout: str) -> str | None:
 
 
 def lies_below(path: str, roots: Collection[str | None]) -> bool:
-    """Whether a real path lies below one of these directories."""
+    """Return True if a resolved path is below one of these directories."""
     return any(path.startswith(os.path.realpath(root) + os.sep) for root in roots if root)
 
 
 def is_upstream(view: View, nested: Nested) -> bool:
-    """Whether every commit it names came from where it was cloned from."""
+    """Return True if all commits that it names came from its remotes."""
     theirs = [made for name, made in nested.refs().items() if name.startswith((b"refs/remotes/", b"refs/tags/"))]
     env = nested.env
     tips = commits_among(view, named_in(nested.git_folder), env=env)
     try:
         return not unheld(view, tips, commits_among(view, theirs, env=env), env=env)
-    except GitFault:  # something is missing there: all of it is kept
+    except GitFault:  # something is missing there, so all of it is kept
         return False
 
 
 def pack_nested(view: View, nested: Nested, more: Collection[str] = ()) -> list[str]:
-    """Bring every commit that a nested repository names, and `more`, into ours; the newest of them. Raises GitFault."""
-    if nested.is_shallow:  # its commits would break the repository: their parents are missing
+    """Copy all commits that a nested repository names, and `more`, into ours. Return the newest. Raises GitFault."""
+    if nested.is_shallow:  # its commits would break our repository because their parents are missing
         raise GitFault(("pack-objects",), 1, "it is a shallow clone")
     env = nested.env
     tips = [*commits_among(view, named_in(nested.git_folder), env=env), *more]
@@ -109,9 +109,9 @@ def pack_nested(view: View, nested: Nested, more: Collection[str] = ()) -> list[
 
 
 def pack(view: View, commits: Collection[str], held: Collection[str], env: Mapping[str, str] | None = None) -> None:
-    """Write all that these commits need and the held ones lack into one pack, on disk before this returns.
+    """Write all objects that these commits need and the held ones lack into one pack, flushed to disk.
 
-    Fails when anything is missing, so what was packed is whole.
+    Raises GitFault if any object is missing, so that a pack is always complete.
     """
     if not commits:
         return

@@ -1,4 +1,4 @@
-"""Files that go with a branch, as a commit under a ref of fleet's: packed on one host, unpacked on another."""
+"""Artifacts that travel with a branch: a commit under a ref of fleet, packed on one host and unpacked on another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROW = re.compile(rb"100644 blob ([0-9a-f]+) +(\d+)\t([^\0]+)")
 
 
 def parcel(view: View, task_id: str, number: int, files: Mapping[str, bytes]) -> dict[str, str]:
-    """A commit of the files that a run of a task left, by the ref that it is for; nothing for none. Raises GitFault."""
+    """Return a commit of a run's artifacts, by its target ref. Empty if there are no files. Raises GitFault."""
     if not files:
         return {}
     ref = f"{PARCELS}/{part_of_ref(task_id)}/{number}"
@@ -33,7 +33,10 @@ def parcel(view: View, task_id: str, number: int, files: Mapping[str, bytes]) ->
 
 
 def not_taken(refused: Mapping[str, str]) -> dict[str, str]:
-    """Of what a remote refused, without parcels that it has: what a run left does not change, the first one counts."""
+    """Return the refused refs of a push, without artifacts that the remote already has.
+
+    A run's artifacts do not change, so the first push counts.
+    """
     there = ("already exists", "non-fast-forward")
     return {
         ref: why
@@ -43,7 +46,7 @@ def not_taken(refused: Mapping[str, str]) -> dict[str, str]:
 
 
 def fetch_parcel(home: Home, view: View, remote: Remote, task_id: str) -> dict[str, bytes]:
-    """What the last run of a task left, as far as the remote has it; nothing where it has none."""
+    """Return the artifacts of a task's last run that the remote has. Empty if it has none."""
     below = f"{PARCELS}/{part_of_ref(task_id)}"
     with locked(home, view.repository):
         words = (*FETCH, "--", remote.address, f"+{below}/*:{below}/*")
@@ -70,7 +73,7 @@ def _packed(view: View, files: Mapping[str, bytes], message: str) -> str:
 
 
 def _unpacked(view: View, ref: str) -> dict[str, bytes]:
-    """The plain files of a commit; what is anything else, or far too much, is left out."""
+    """Return the plain files of a commit, up to a total size. Other entries are left out."""
     found: dict[str, bytes] = {}
     left = MOST_BYTES
     for row in view.git("ls-tree", "-r", "-l", "-z", ref).split(b"\0")[:MOST_FILES]:

@@ -1,6 +1,6 @@
-"""Where an agent worked, and what its git folder holds: read as data, since the agent could write all of it."""
+"""An agent's worktree and the contents of its git folder, read as data because the agent could write all of it."""
 
-# The paths are git's: text with any byte in it.
+# Git's paths may contain any bytes.
 # ruff: noqa: PTH118, PTH123
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
     from fleet.workspaces.view import View
 
-#: An index is the longest file of a worktree's git folder: this one holds some five million files.
+#: The index is the largest file of a worktree's git folder. One of this size holds about five million files.
 LONGEST = 512 * 1024 * 1024
 COMMIT = re.compile(rb"\b([0-9a-f]{64}|[0-9a-f]{40})\b")
 
 
 class Place(Record):
-    """A worktree that fleet made."""
+    """A worktree that fleet created."""
 
     path: str
     branch: str
-    admin: str | None  # its folder below the repository's `worktrees`; none when the agent removed it
-    made: Mapping[str, tuple[int, int]] = MappingProxyType({})  # what setup put there: path to (size, mtime in ns)
-    known: str = ""  # an index of fleet's own from earlier looks: what did not change since need not be read again
-    index: tuple[int, int] | None = None  # size and mtime of git's own index when the worktree was made
+    admin: str | None  # its folder in the repository's `worktrees`; None if the agent removed it
+    made: Mapping[str, tuple[int, int]] = MappingProxyType({})  # files that setup created: path to (size, mtime in ns)
+    known: str = ""  # an index of fleet from earlier snapshots, so that unchanged files need not be read again
+    index: tuple[int, int] | None = None  # size and mtime of git's own index when the worktree was created
 
     def head(self, view: View) -> str | None:
-        """The commit its HEAD is at; the branch's where that cannot be told."""
+        """Return the commit of its HEAD, or of the branch if HEAD is unreadable, or None."""
         branch, commit = head_of(self.admin) if self.admin else (None, None)
         named = f"refs/heads/{branch}" if branch else commit
         names = [name for name in dict.fromkeys((named, f"refs/heads/{self.branch}")) if name and "\n" not in name]
         return next(filter(None, map(view.commit_of, names)), None)
 
     def on_branch(self) -> bool:
-        """Whether its HEAD is the branch that fleet gave it."""
+        """Return True if its HEAD is the branch that fleet gave it."""
         return self.admin is not None and head_of(self.admin)[0] == self.branch
 
     def nothing_staged(self) -> bool:
-        """Whether git's index is the one that the worktree was made with: then nothing can be staged."""
+        """Return True if git's index did not change since the worktree was created, so that nothing can be staged."""
         if self.admin is None or self.index is None:
             return False
         try:
@@ -55,19 +55,22 @@ class Place(Record):
         return (found.st_size, found.st_mtime_ns) == tuple(self.index)
 
     def going_on(self) -> str:
-        """What git is in the middle of there, in a word; empty when it is not."""
+        """Return the git operation in progress there as a word, or ""."""
         if self.admin is None:
             return ""
         words = GOING_ON | {"sequencer": "cherry-pick"}
         return next((word for name, word in words.items() if os.path.lexists(os.path.join(self.admin, name))), "")
 
     def read(self, name: str) -> bytes:
-        """A plain file of its git folder; nothing when there is none."""
+        """Return the content of a plain file of its git folder, or nothing if missing."""
         return read_plain(os.path.join(self.admin, name), LONGEST) if self.admin else b""
 
 
 def read_plain(path: str, most: int) -> bytes:
-    """At most the last so many bytes of a plain file; nothing when there is none. Links and pipes are not followed."""
+    """Return the last `most` bytes of a plain file, or nothing if missing.
+
+    Links are not followed, pipes do not block.
+    """
     try:
         handle = open_plain(path)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Blocks of ports for agents: each its own, none that the system gives away by itself."""
+"""Blocks of ports for agents, each used by one agent and outside the range that the system assigns."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from fleet.core.errors import FleetError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-#: Linux gives outgoing connections ports from here on: a server there would be hit by chance.
+#: Linux assigns outgoing connections ports from here on, which could block a server there by chance.
 EPHEMERAL = 32768
 
 
 def free_block(first: int, count: int, taken: Collection[int]) -> int:
-    """The first port of a block of `count` that nobody has leased and on which nobody listens. Raises FleetError.
+    """Return the first port of a block of `count` that is neither leased nor in use. Raises FleetError.
 
-    Blocks lie side by side from `first` upwards, all below the ports that Linux gives to outgoing connections; where
-    `first` is itself above that, up to the last port there is.
+    Blocks follow each other from `first` upwards, below the ports that Linux assigns to outgoing connections. If
+    `first` is itself above that limit, blocks may go up to the last port.
     """
     return choose_block(first, count, taken, _is_free)
 
 
 def choose_block(first: int, count: int, taken: Collection[int], is_free: Callable[[int], bool]) -> int:
-    """The same, with the question whether a port is free put to somebody."""
+    """Return the same, with `is_free` deciding whether a port is free."""
     end = EPHEMERAL if first < EPHEMERAL else 65536
     leased = frozenset(taken)
     for start in range(first, end - count + 1, count):
@@ -39,7 +39,7 @@ def choose_block(first: int, count: int, taken: Collection[int], is_free: Callab
 
 def _is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # A port of which only old connections linger is free for a server.
+        # A port with only lingering old connections is free for a server.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

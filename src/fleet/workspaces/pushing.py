@@ -1,7 +1,7 @@
-"""Pushing a branch, as the user would: with the user's own settings, keys and helpers, but without any hook.
+"""Pushing a branch as the user would, with the user's settings, keys and helpers, but without hooks.
 
-Git obeys the repository's settings here, for they say where a remote is and how it is reached: only for a repository
-whose settings are as they were trusted.
+Git obeys the repository's settings here, because they define the remotes. So call it only for a repository whose
+settings have not changed since they were trusted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fleet.workspaces.repository import Repository
 
-#: What of the environment would have git work on something else than it is told to.
+#: Variables that would make git work on something other than requested.
 ELSEWHERE = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
     *("GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_PREFIX", "GIT_CEILING_DIRECTORIES"),
@@ -31,7 +31,7 @@ MOST_SAID = 20
 
 
 def choose_remote(repository: Repository, name: str = "") -> str:
-    """The remote of this name; without one, `origin` or the only one. Raises BadInput."""
+    """Return the remote of this name, or by default `origin` or the only one. Raises BadInput."""
     known = git_text("remote", cwd=repository.common, env={"GIT_DIR": repository.common}).splitlines()
     if not known:
         raise BadInput(f"{repository.top} has no remote", hint="`git remote add origin URL` names one.")
@@ -44,7 +44,7 @@ def choose_remote(repository: Repository, name: str = "") -> str:
 
 
 def push(repository: Repository, remote: str, commit: str, branch: str) -> list[str]:
-    """Put a commit on a branch of a remote; what the other side said. No commit there is overwritten.
+    """Push a commit to a branch of a remote, without overwriting commits there. Return the remote's messages.
 
     Raises FleetError.
     """
@@ -67,7 +67,7 @@ def push(repository: Repository, remote: str, commit: str, branch: str) -> list[
 
 
 def users_environment() -> dict[str, str]:
-    """The environment of whoever calls, but for what would have git work elsewhere."""
+    """Return the caller's environment without variables that redirect git."""
     env: Mapping[str, str] = os.environ
     return {name: value for name, value in env.items() if name not in ELSEWHERE}
 

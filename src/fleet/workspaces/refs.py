@@ -1,4 +1,4 @@
-"""Where branches are, read without a process: what git keeps about them is a line in a file."""
+"""Branch tips, read from git's files without a process."""
 
 # ruff: noqa: PTH113, PTH118
 from __future__ import annotations
@@ -17,12 +17,12 @@ MOST_PACKED = 64 * 1024 * 1024
 
 
 def branch_tip(repository: Repository, branch: str) -> str | None:
-    """Return the commit that a branch is at, if it exists. Git is asked only about what is no plain ref."""
+    """Return the commit of a branch, or None if missing. Git runs only for a ref that is not a plain commit."""
     name = f"refs/heads/{branch}"
     loose = read(os.path.join(repository.common, name)).strip()
     if COMMIT.fullmatch(loose):
         return loose
-    if loose:  # another name for a branch, or nonsense
+    if loose:  # a symbolic ref or invalid content
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         told = git(*words, cwd=repository.common, env={"GIT_DIR": repository.common}, allow=(1, 128))
         return told.decode().strip() or None
@@ -32,7 +32,10 @@ def branch_tip(repository: Repository, branch: str) -> str | None:
 
 
 def in_the_way(repository: Repository, branch: str) -> str:
-    """A branch whose name is a folder of this one's, or lies below it: git cannot keep both. Empty: there is none."""
+    """Return an existing branch that git cannot keep beside this one, or "".
+
+    Git cannot keep two branches if the name of one is a folder of the other.
+    """
     heads = os.path.join(repository.common, "refs", "heads")
     if found := next((each for each in _above(branch) if os.path.isfile(os.path.join(heads, each))), ""):
         return found
@@ -48,7 +51,7 @@ def _above(branch: str) -> list[str]:
 
 
 def _packed(repository: Repository, names: list[str], folder: str) -> str:
-    """A packed branch that has one of these names, or lies below a folder."""
+    """Return a packed branch that has one of these names or is below a folder."""
     packed = read(os.path.join(repository.common, "packed-refs"), MOST_PACKED)
     if " refs/heads/" not in packed:
         return ""

@@ -1,7 +1,7 @@
-"""A remote of a repository: which addresses are taken, what of them may be stored, and talking to one.
+"""Remotes of a repository: allowed addresses, hiding secrets in them, and running git against them.
 
-An address is somebody's word: of the ways that git knows to reach a repository only those are taken that run nothing
-but git itself and ssh. What is stored of it, shared with other hosts and shown holds no secret.
+An address is untrusted input. Only transports are allowed that run nothing but git itself and ssh. The form that is
+stored, shared with other hosts and displayed holds no secret.
 """
 
 # ruff: noqa: PTH117, PTH118
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
     from fleet.workspaces.view import View
 
-#: The ways to a remote that are taken.
+#: Allowed URL schemes.
 SCHEMES = ("ssh", "https", "git", "file")
 LONGEST = 2000
-#: How long one talk may take: a mirror of a large repository comes once.
+#: Time limits of one call. A mirror of a large repository is fetched only once.
 FETCH_SECONDS, PUSH_SECONDS, ASK_SECONDS = 600.0, 120.0, 30.0
-#: A remote may say what it likes, but not for ever.
+#: Maximum amount kept of a remote's output.
 MOST_SAID = 1 << 20
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?:(?P<who>[^/@\s]*)@)?(?P<rest>[^\s]*)")
@@ -42,12 +42,12 @@ _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]
 _LIKE_SCP = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):[^-\s:][^\s]*"
 )
-#: What of our environment git needs besides to reach a remote as the user does.
+#: Further environment variables that git needs to reach a remote as the user does.
 _KEPT = (
     *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "SSL_CERT_FILE", "SSL_CERT_DIR", "USER"),
     *("HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "https_proxy", "no_proxy", "all_proxy", "LOGNAME", "XDG_RUNTIME_DIR"),
 )
-#: Beats the user's own settings: nothing is fetched, signed or sent besides what is asked for, and nobody is asked.
+#: These override the user's settings: git fetches, signs and sends only what is requested, and prompts no one.
 _PLAIN = (
     *("-c", "credential.interactive=false", "-c", "core.askPass=", "-c", "transfer.bundleURI=false"),
     *("-c", "fetch.recurseSubmodules=false", "-c", "push.recurseSubmodules=no", "-c", "push.followTags=false"),
@@ -57,7 +57,7 @@ _PLAIN = (
 
 
 class Talks:
-    """Talks that can be ended together; after that none of them begins any more. Safe to use from any thread."""
+    """Git calls to remotes that can be ended together. No call begins after that. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._processes: set[subprocess.Popen[bytes]] = set()
@@ -77,39 +77,39 @@ class Talks:
                 self._processes.discard(process)
 
     def end(self, *, for_good: bool = True) -> None:
-        """End those that go on; unless it is for good, others may begin."""
+        """End the running calls. Unless `for_good`, others may begin later."""
         with self._lock:
             self.is_over = for_good
             for process in self._processes:
                 _signal(process)
 
 
-#: Every talk of this process, and those of the errand that a thread or an asyncio task is on.
+#: All calls of this process, and those of the errand that a thread or an asyncio task belongs to.
 _ALL = Talks()
 _ERRAND: contextvars.ContextVar[Talks | None] = contextvars.ContextVar("errand", default=None)
 
 
 class RemoteAway(FleetError):
-    """A remote cannot be reached now, or does not let us in."""
+    """A remote is unreachable now or refuses access."""
 
 
 class Remote(Record):
     """A remote as a repository of this host knows it."""
 
-    url: str  # as it may be stored and shown
-    address: str  # as git has to be told; it may hold a secret
+    url: str  # safe to store and show
+    address: str  # the address for git; may hold a secret
 
 
 class Told(NamedTuple):
-    """What git said of a talk."""
+    """Git's answer."""
 
     status: int
     out: str
-    said: str  # of stderr, without secrets
+    said: str  # stderr without secrets
 
 
 def checked(url: str, *, top: str = "") -> str:
-    """The address of a remote, where it is one that is taken; a relative path means one from `top`. Raises BadInput."""
+    """Return the address of a remote if it is allowed. A relative path is resolved from `top`. Raises BadInput."""
     why = _wrong_with(url)
     if not why and not _is_elsewhere(url) and not os.path.isabs(url):
         url = os.path.normpath(os.path.join(top, url)) if top else url
@@ -122,7 +122,10 @@ def checked(url: str, *, top: str = "") -> str:
 
 
 def without_secret(url: str) -> str:
-    """The same address without a password; for https and git without the user too, which often is a token."""
+    """Return the address without a password.
+
+    For https and git, the user is removed too, because it is often a token.
+    """
     found = _URL.fullmatch(url)
     if found is None or found["who"] is None:
         return url
@@ -131,36 +134,37 @@ def without_secret(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """An address as it may be shown, whatever it is."""
+    """Return an address in a form that is safe to show."""
     return "".join(char if char.isprintable() else "?" for char in without_secret(url))[:200]
 
 
 def remote_of(repository: Repository) -> Remote | None:
-    """The remote of a repository that its tasks travel by: `origin`, or the only one; none where there is none.
+    """Return the remote that the repository's tasks use: `origin` or the only one. None if it has none.
 
-    Raises BadInput for one whose address is not taken.
+    Raises BadInput if its address is not allowed.
     """
     try:
         name = choose_remote(repository)
     except BadInput:
         return None
-    # Git only says what the name means, by the repository's and the user's own settings.
+    # Git only resolves the name here, with the repository's and the user's settings.
     env = {"GIT_DIR": repository.common}
     address = checked(git_text("remote", "get-url", "--", name, cwd=repository.common, env=env), top=repository.top)
     return Remote(url=without_secret(address).rstrip("/"), address=address)
 
 
 def tracked_by(repository: Repository) -> str:
-    """Below which refs a repository keeps what it last saw of that remote."""
+    """Return the prefix of the refs in which a repository keeps the last known state of that remote."""
     with contextlib.suppress(BadInput):
         return f"refs/remotes/{choose_remote(repository)}"
     return f"refs/remotes/{USUAL}"
 
 
 def talk(view: View, remote: Remote, *words: str, seconds: float) -> Told:
-    """Have git talk to a remote for a repository, by fleet's settings and the user's and none of the repository's.
+    """Run git against a remote for a repository, with the settings of fleet and the user but not the repository's.
 
-    `words` name the remote by its address. Raises RemoteAway where it takes too long, FleetError without git.
+    `words` contain the remote's address. Raises RemoteAway if the call takes too long, and FleetError if git is
+    missing.
     """
     talks = _ERRAND.get() or _ALL
     if talks.is_over:
@@ -177,7 +181,7 @@ def talk(view: View, remote: Remote, *words: str, seconds: float) -> Told:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # no terminal at which ssh could ask, and one group to end
+            start_new_session=True,  # no terminal where ssh could prompt, and one process group to end
         )
     except FileNotFoundError as error:
         raise FleetError("git is not there", hint="install git.") from error
@@ -188,13 +192,13 @@ def talk(view: View, remote: Remote, *words: str, seconds: float) -> Told:
 
 
 def end_talks() -> None:
-    """End every talk of this process that is still going on: whoever wanted it is leaving."""
+    """End all running calls of this process, because their caller is about to exit."""
     _ALL.end(for_good=False)
 
 
 @contextlib.contextmanager
 def errand() -> Iterator[Talks]:
-    """Whatever is said to remotes inside, also by threads that take this context along, can be ended together."""
+    """Yield a handle that ends all calls to remotes inside the block, including those of threads with this context."""
     made = Talks()
     token = _ERRAND.set(made)
     try:
@@ -204,7 +208,7 @@ def errand() -> Iterator[Talks]:
 
 
 def why(told: Told) -> str:
-    """What went wrong, in one line of git's own words."""
+    """Return the cause of a failure in one line of git's own words."""
     lines = [line.strip() for line in told.said.splitlines() if line.strip() and not line.startswith("remote:")]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:"))]
     found = (fatal or lines or [f"git ended with {told.status}"])[0]
@@ -212,7 +216,7 @@ def why(told: Told) -> str:
 
 
 def _heard(process: subprocess.Popen[bytes], remote: Remote, word: str, seconds: float) -> tuple[bytes, bytes]:
-    """What a process prints, of much the beginning; it and what it started are ended after so long."""
+    """Return the beginning of a process's output. After the time limit, the process and its children are killed."""
     assert process.stdout is not None
     assert process.stderr is not None
     heard: list[bytes] = [b"", b""]

@@ -1,4 +1,4 @@
-"""A repository of the user's: where its parts lie, what names it, who owns it, and the lock around writes to it."""
+"""The user's repositories: their parts, name and owner, and the lock around fleet's writes to them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from fleet.home import Home
 
 
-#: How git tells that a repository is another user's.
+#: Git's messages about a repository of another user.
 FOREIGN = re.compile(r"dubious ownership|owned by someone else")
 
 
 class NoRepository(FleetError):
-    """Here is no git repository."""
+    """The directory is not in a git repository."""
 
     hint = "go into one, or `git init` makes one; `fleet bd create --cwd DIR` needs none."
 
 
 class NotOwned(FleetError):
-    """A repository that belongs to another user: git obeys its settings only where the user says so."""
+    """A repository belongs to another user. Git obeys its settings only if the user allows it."""
 
     def __init__(self, place: str, why: str) -> None:
         named = place if re.fullmatch(r"[\w./+@:-]+", place) else quoted(place)
@@ -40,7 +40,7 @@ class NotOwned(FleetError):
 
 
 class RepositoryGone(FleetError):
-    """A repository that fleet knows is not at its place: moved, deleted, or on a disk that is not mounted."""
+    """A known repository is missing: moved, deleted, or on a disk that is not mounted."""
 
     def __init__(self, place: str) -> None:
         hint = "move it back, or mount its disk; `fleet retry` then continues its tasks."
@@ -48,9 +48,9 @@ class RepositoryGone(FleetError):
 
 
 class Repository(Record):
-    """One repository, whichever of its worktrees it was found from."""
+    """A repository, the same for all of its worktrees."""
 
-    top: str  # the main checkout's directory; of a bare repository the repository itself
+    top: str  # the main checkout's directory; for a bare repository, the repository itself
     common: str  # the git directory that all worktrees share
 
     @property
@@ -59,23 +59,23 @@ class Repository(Record):
 
     @property
     def key(self) -> str:
-        """A name for a folder that no other repository on this machine has."""
+        """Return a folder name that is unique to this repository on this machine."""
         return f"{_plain(self.name)}-{sha256(os.fsencode(self.common))[:8]}"
 
 
 def is_gone(place: str) -> bool:
-    """Whether neither a main checkout nor a git directory is at a place any more."""
+    """Return True if neither a main checkout nor a git directory exists at a path."""
     return not any(os.path.exists(os.path.join(place, name)) for name in ("HEAD", ".git/HEAD"))  # noqa: PTH110, PTH118
 
 
 def refuse_gone(place: str) -> None:
-    """Raise RepositoryGone unless a main checkout or a git directory is still at a place."""
+    """Raise RepositoryGone unless a main checkout or a git directory exists at a path."""
     if is_gone(place):
         raise RepositoryGone(place)
 
 
 def find_repository(directory: str) -> Repository:
-    """The repository a directory belongs to, be it the main checkout or a worktree. Raises NoRepository, NotOwned."""
+    """Return the repository of a directory in its main checkout or a worktree. Raises NoRepository, NotOwned."""
     found = common_of(directory)
     common = os.path.realpath(found or _told(directory))
     top = os.path.dirname(common) if os.path.basename(common) == ".git" else common  # noqa: PTH119, PTH120
@@ -89,14 +89,14 @@ def find_repository(directory: str) -> Repository:
 
 
 def refuse_foreign_parts(repository: Repository) -> None:
-    """Raise NotOwned if a repository belongs to another user, and git is not told that it may be used all the same."""
+    """Raise NotOwned if a repository belongs to another user and git's settings do not allow it."""
     refuse_foreign(repository.top, repository.common)
 
 
 def refuse_foreign(place: str, *parts: str) -> None:
-    """Raise NotOwned if a checkout or a part of it is another user's, and git would refuse the checkout.
+    """Raise NotOwned if a checkout or a part of it belongs to another user, and git would refuse the checkout.
 
-    Git asks this only where it finds a repository by itself: not where it is told GIT_DIR, as it is by fleet.
+    Git checks ownership only if it discovers a repository itself, not if fleet sets GIT_DIR.
     """
     foreign = next((part for part in (place, *parts) if not _is_own(part)), None)
     if foreign is None:
@@ -104,14 +104,14 @@ def refuse_foreign(place: str, *parts: str) -> None:
     from fleet.workspaces.git import GitFault
 
     try:
-        _ask(place)  # git knows safe.directory, of whichever settings
+        _ask(place)  # git knows safe.directory from all settings
     except GitFault as error:
         why = f"{foreign} belongs to another user (uid {os.lstat(foreign).st_uid})"
         raise NotOwned(place, why) from error
 
 
 def _is_own(path: str) -> bool:
-    """Return True unless a file is another user's, by git's rule; of one that is missing there is nothing to obey."""
+    """Return True unless a file belongs to another user, by git's rule. A missing file has nothing to obey."""
     try:
         owner = os.lstat(path).st_uid
     except OSError:
@@ -132,7 +132,7 @@ def _told(directory: str) -> str:
 
 
 def _ask(directory: str) -> str:
-    """Have git find the repository around a directory, by all settings of the user. Raises GitFault."""
+    """Let git find the repository around a directory, with all settings of the user. Raises GitFault."""
     from fleet.workspaces.git import git_text
 
     settings = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG")}
@@ -142,9 +142,9 @@ def _ask(directory: str) -> str:
 
 @contextlib.contextmanager
 def locked(home: Home, repository: Repository) -> Iterator[int]:
-    """Alone among fleet's processes in writing to this repository: git itself does not take turns.
+    """Hold fleet's lock for writes to this repository, because git itself does not serialize them.
 
-    Yield the descriptor of the lock. A child that inherits it holds the lock until it has ended, too.
+    Yield the descriptor of the lock. A child process that inherits the descriptor holds the lock until it ends.
     """
     make_private(home.locks)
     handle = os.open(home.lock(repository.key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,7 +1,8 @@
-"""Before a worktree goes: everything in it that git does not hold safely goes under `refs/fleet/saved/`, byte for byte.
+"""Saving a worktree before its removal: everything that git does not hold safely goes under `refs/fleet/saved/`.
 
-One commit holds it all. Its tree is the worktree as it was, ignored files and nested repositories' files included; its
-first parent is where HEAD was; its other parents are what was staged, the stashes, and the commits nobody else holds.
+One commit holds it all, byte for byte. Its tree is the worktree as it was, with ignored files and the files of nested
+repositories. Its first parent is HEAD. The other parents are the staged changes, the stashes, and commits that no ref
+holds.
 """
 
 # ruff: noqa: PTH118, PTH119, PTH120
@@ -35,28 +36,28 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
-#: More attempts at a free name than a run is ever saved.
+#: Maximum number of attempts at a free name, more than a run is ever saved.
 MOST_NAMES = 1000
 STILL = "stop what still writes there, then try again; nothing was removed."
-#: How many files are named when there is too much.
+#: Number of files that are named if the ignored files are too large.
 NAMED = 5
 
 
 class Saved(Record):
-    """What was saved of a worktree, and how to get it back."""
+    """What was saved of a worktree, and how to restore it."""
 
-    ref: str | None = None  # none when git already holds everything
+    ref: str | None = None  # None if git already holds everything
     commit: str | None = None
-    commands: tuple[str, ...] = ()  # for a shell; each brings a part back
-    refs: tuple[str, ...] = ()  # every ref that was written, those of nested repositories too
-    left_out: tuple[LeftOut, ...] = ()  # what has no content to save, or stays where it is
+    commands: tuple[str, ...] = ()  # shell commands; each restores a part
+    refs: tuple[str, ...] = ()  # all refs that were written, including those of nested repositories
+    left_out: tuple[LeftOut, ...] = ()  # files without content to save, or that stay where they are
     too_large: tuple[
         str, ...
-    ] = ()  # the largest ignored files: more than may be saved, so nothing was and nothing may go
+    ] = ()  # the largest ignored files if they exceed the limit; then nothing was saved and nothing may be removed
 
 
 class SavedRef(Record):
-    """Something that was saved."""
+    """A saved worktree."""
 
     ref: str
     task: str
@@ -76,10 +77,11 @@ def save(  # noqa: PLR0913
     max_ignored_mb: int = 64,
     with_ignored: bool = True,
 ) -> Saved:
-    """Save what only this worktree holds. Takes the repository's lock. Raises FleetError: then nothing may be removed.
+    """Save everything that only this worktree holds. Takes the repository's lock.
 
-    Where the ignored files are more than may be saved, nothing is saved and `too_large` names the largest; without them
-    the rest is saved and they go with the worktree.
+    If the ignored files exceed the limit, nothing is saved and `too_large` names the largest. If `with_ignored` is
+    False, the rest is saved and the ignored files are lost with the worktree. Raises FleetError; then nothing may be
+    removed.
     """
     if not PLAIN.fullmatch(task_id) or task_id.endswith(".lock"):
         raise FleetError(f"{task_id!r} cannot be part of a ref's name")
@@ -90,7 +92,7 @@ def save(  # noqa: PLR0913
         if os.path.isdir(place.path):  # noqa: PTH112
             open_up(place.path)
             found = survey(view, place, index, folder, skip_ignored)
-        else:  # somebody deleted it: what git itself noted about it is all that is left
+        else:  # the folder was deleted, so only git's own records are left
             place, found = place.replace(path=folder), Survey(ignored={})
         if not with_ignored:
             found = found.replace(ignored={})
@@ -107,12 +109,12 @@ def save(  # noqa: PLR0913
 
 
 def _read_head(view: View, place: Place, head: str | None, index: str) -> None:
-    """Make an index of HEAD: from the one of earlier looks, which knows what did not change, where there is one."""
+    """Fill an index from HEAD, based on fleet's known index if possible, which knows the unchanged files."""
     if head and place.known:
         try:
             shutil.copyfile(place.known, index)
             view.git("read-tree", "-m", head, tree=place.path, index=index)
-        except (OSError, FleetError):  # there is none, it was cut short, or the worktree is gone
+        except (OSError, FleetError):  # the known index is missing or incomplete, or the worktree is gone
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(index)  # noqa: PTH108
         else:
@@ -121,9 +123,9 @@ def _read_head(view: View, place: Place, head: str | None, index: str) -> None:
 
 
 def _holds_nothing(view: View, place: Place, head: str | None) -> bool:
-    """Whether git's folder about a worktree holds nothing of its own: nothing staged, stashed, under way or let go of.
+    """Return True if git's folder for a worktree holds nothing staged, stashed, in progress or unreachable.
 
-    Only what can be told without asking git: most worktrees are as they should be, and many may go at once.
+    This uses only checks without git, because most worktrees are clean and many may be removed at once.
     """
     named = {commit.decode() for commit in named_commits(place) if commit.strip(b"0")}
     settled = place.nothing_staged() and place.on_branch() and not place.going_on()
@@ -131,7 +133,7 @@ def _holds_nothing(view: View, place: Place, head: str | None) -> bool:
 
 
 def saved_refs(view: View) -> list[SavedRef]:
-    """What was saved of this repository's worktrees, the oldest first."""
+    """Return what was saved of this repository's worktrees, oldest first."""
     form = "%(refname) %(objectname) %(committerdate:unix)"
     told = view.text("for-each-ref", "--sort=committerdate", f"--format={form}", SAVED)
     found = []
@@ -145,13 +147,13 @@ def saved_refs(view: View) -> list[SavedRef]:
 
 
 def deleted_refs(view: View) -> list[tuple[str, str]]:
-    """The refs that keep the tips of deleted branches, each with its branch's name."""
+    """Return the refs that keep the tips of deleted branches, each with its branch name."""
     told = view.text("for-each-ref", "--format=%(refname)", DELETED)
     return [(ref, ref.removeprefix(DELETED).rpartition("/")[0]) for ref in told.splitlines()]
 
 
 def forget(view: View, ref: str) -> None:
-    """Let go of something that was saved, with what was saved of nested repositories beside it."""
+    """Delete a saved ref and the refs of its nested repositories."""
     if not ref.startswith((SAVED, DELETED)):
         raise FleetError(f"{ref} is nothing that fleet saved", hint="`fleet gc --dry-run` lists what is saved.")
     told = view.text("for-each-ref", "--format=%(refname)", ref, f"{ref}-nested/")
@@ -197,7 +199,7 @@ def _free(view: View, name: str) -> str:
 
 
 def _commands(view: View, ref: str, parts: Parts) -> tuple[str, ...]:
-    """What brings each part back, beside the repository: each is one line for a shell."""
+    """Return shell commands that restore each part beside the repository, one line each."""
     top = view.repository.top
     git = f"git -C {quoted(top)}"
     beside = os.path.join(os.path.dirname(top), f"{os.path.basename(top)}-{ref.removeprefix(SAVED).replace('/', '-')}")

@@ -1,6 +1,6 @@
-"""Putting what was done here onto a remote: a branch, the receipts of its runs, a commit that others begin at.
+"""Pushing results to a remote: a branch, the receipts of its runs, and base commits for other hosts.
 
-Nothing there is ever overwritten, and sending the same again changes nothing.
+Nothing on the remote is overwritten, and pushing the same again changes nothing.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from fleet.workspaces.remote import Remote
     from fleet.workspaces.view import View
 
-#: Where a branch goes that is taken by something else over there.
+#: Prefix of refs for branches whose name is taken by other commits on the remote.
 RUNS = "refs/fleet/runs"
 RECEIPTS = "refs/fleet/receipts"
 FILE = "receipt.json"
 _PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 _LINE = re.compile(r"(?P<flag>.)\t[^\t]*:(?P<ref>refs/[^\t]+)\t(?P<words>.*)")
-#: What cannot be part of a ref's name.
+#: Characters and forms that a ref name must not contain.
 _ODD = re.compile(r"[^A-Za-z0-9._-]+|\.\.+|^\.|\.lock$|\.$")
 
 
 class Sent(Record):
-    """What became of the refs that were sent."""
+    """The result for each pushed ref."""
 
     arrived: tuple[str, ...] = ()
-    refused: dict[str, str] = {}  # noqa: RUF012 - why, by ref; never changed in place
+    refused: dict[str, str] = {}  # noqa: RUF012 - reasons by ref; never changed in place
 
 
 def send(view: View, remote: Remote, refs: Mapping[str, str], *, seconds: float = PUSH_SECONDS) -> Sent:
-    """Put each commit onto the ref that it is named for, unless that is taken. Raises RemoteAway."""
+    """Push each commit to its ref, unless the ref is taken. Raises RemoteAway."""
     pairs = [f"{commit}:{ref}" for ref, commit in refs.items()]
     told = talk(view, remote, *_PUSH, "--", remote.address, *pairs, seconds=seconds)
     found = [line for each in told.out.splitlines() if (line := _LINE.fullmatch(each))]
@@ -51,9 +51,9 @@ def send(view: View, remote: Remote, refs: Mapping[str, str], *, seconds: float 
 
 
 def send_branch(view: View, remote: Remote, branch: str, tip: str, run_id: str) -> str:
-    """Put the tip of a branch onto the remote's branch; where that has gone another way, onto a ref of the run's own.
+    """Push a tip to the remote's branch, or to a ref of the run if that branch has diverged. Return the ref.
 
-    That ref. Raises RemoteAway, FleetError where the remote takes neither.
+    Raises RemoteAway. Raises FleetError if the remote accepts neither.
     """
     ref, own = f"refs/heads/{branch}", _ref(RUNS, run_id)
     sent = send(view, remote, {ref: tip})
@@ -68,7 +68,7 @@ def send_branch(view: View, remote: Remote, branch: str, tip: str, run_id: str) 
 def send_receipts(
     view: View, remote: Remote, receipts: Mapping[str, Receipt], besides: Mapping[str, str] | None = None
 ) -> Sent:
-    """Put receipts onto the remote, each with what its file is to hold as the key, and commits onto refs besides.
+    """Push receipts to the remote, and commits to the refs in `besides`. The keys of `receipts` are the file contents.
 
     Raises RemoteAway, GitFault.
     """
@@ -78,7 +78,7 @@ def send_receipts(
 
 
 def send_base(view: View, remote: Remote, commit: str, *, seconds: float) -> None:
-    """Put a commit that others are to begin at where they find it. Raises RemoteAway, FleetError."""
+    """Push a base commit to a ref where other hosts find it. Raises RemoteAway, FleetError."""
     ref = f"{BASES}/{commit}"
     sent = send(view, remote, {ref: commit}, seconds=seconds)
     if sent.refused:
@@ -86,7 +86,7 @@ def send_base(view: View, remote: Remote, commit: str, *, seconds: float) -> Non
 
 
 def _commit(view: View, text: str, receipt: Receipt) -> str:
-    """A commit that holds a receipt; of the same receipt the same commit, whoever makes it."""
+    """Return a commit that holds a receipt. The same receipt always gives the same commit."""
     blob = view.git("hash-object", "-w", "--stdin", stdin=text.encode("utf-8", "replace")).decode().strip()
     tree = view.git("mktree", stdin=f"100644 blob {blob}\t{FILE}\n".encode()).decode().strip()
     person = Person(name="fleet", email="fleet@localhost", at=f"{int(receipt.made_at.timestamp())} +0000")
@@ -95,7 +95,7 @@ def _commit(view: View, text: str, receipt: Receipt) -> str:
 
 
 def part_of_ref(text: str) -> str:
-    """A text as one part of a ref's name."""
+    """Return a text in a form that is valid as one part of a ref name."""
     return _ODD.sub("-", text) or "-"
 
 

@@ -1,4 +1,4 @@
-"""One look for all who ask at the same time: each gets one that began after it asked."""
+"""Sharing the result of a call among threads: each thread gets a result whose call began after its request."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ T = TypeVar("T")
 
 
 class _Looks(Generic[T]):
-    """The looks at one thing, numbered as they begin."""
+    """The calls for one key, numbered as they begin."""
 
     def __init__(self) -> None:
         self.begun = self.asking = 0
         self.is_looking = False
-        self.found: tuple[int, T] | None = None  # the last look that found something, and what
+        self.found: tuple[int, T] | None = None  # the number and result of the last successful call
 
 
 class Shared(Generic[T]):
-    """Looks that threads share: while one looks, the others wait, and then one looks for all of them."""
+    """Calls shared by threads: while one thread runs a call, others wait, and then one runs a call for all of them."""
 
     def __init__(self) -> None:
         self._turn = threading.Condition()
         self._looks: dict[str, _Looks[T]] = {}
 
     def look(self, key: str, call: Callable[[], T]) -> T:
-        """Return what a call finds that begins from now on: ours, or that of somebody who asked meanwhile."""
+        """Return the result of a call that begins after this request, either ours or another thread's."""
         with self._turn:
             looks = self._looks.setdefault(key, _Looks())
             looks.asking += 1

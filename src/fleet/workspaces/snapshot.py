@@ -1,10 +1,10 @@
-"""The tree of a worktree as it is now: tracked, changed and untracked files, without running anything an agent wrote.
+"""Snapshots of a worktree: the tree of tracked, changed and untracked files, without running an agent's code.
 
-Git is run on fleet's view with an index of fleet's own. `git add` and `git status` would run git inside nested
-repositories, which obeys their settings; listing and adding by name never does.
+Git runs on fleet's view with an index of fleet. `git add` and `git status` would run git inside nested repositories
+with their settings; listing files and adding them by name never does.
 """
 
-# The paths are git's: any bytes.
+# Git's paths may contain any bytes.
 # ruff: noqa: PTH108, PTH120
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from fleet.workspaces.place import Place
     from fleet.workspaces.view import View
 
-#: A larger file is not put into a commit that nobody asked for.
+#: Larger files are not put into a commit that fleet makes on its own initiative.
 LARGEST_BYTES = 100 * 1024 * 1024
-#: More untracked files than this are a mistake (a forgotten `node_modules`), not work.
+#: More untracked files than this are a mistake, such as a forgotten `node_modules`, and not work.
 MOST_UNTRACKED = 200_000
-#: Files come and go while an agent works: so often is a listing made anew.
+#: How often a snapshot is tried, because files come and go while an agent works.
 ATTEMPTS = 3
 
 
@@ -39,12 +39,12 @@ class Taken(Record):
     """The tree of a worktree."""
 
     tree: str
-    changed: tuple[str, ...] = ()  # the paths in which it differs from the commit it was compared with
+    changed: tuple[str, ...] = ()  # paths that differ from the base commit
     left_out: tuple[LeftOut, ...] = ()
 
 
 class Snapshot:
-    """Looks at one worktree, again and again: what did not change since the last look is not read again."""
+    """Repeated snapshots of one worktree, which do not read unchanged files again."""
 
     def __init__(self, view: View, place: Place, index_file: str) -> None:
         self._view = view
@@ -52,13 +52,13 @@ class Snapshot:
         self._index = index_file
 
     def tree(self, base: str) -> str:
-        """The id of the tree as it is now. Ignored files are not in it."""
+        """Return the id of the current tree, without ignored files."""
         return self.take(base, again=True).tree
 
     def take(self, base: str, *, again: bool = False) -> Taken:
-        """The tree as it is now, and what differs from the commit `base`; `again`: this is not the last look.
+        """Return the current tree and its differences from the commit `base`. Raises GitFault.
 
-        Raises GitFault.
+        Pass `again` if more snapshots follow.
         """
         make_private(os.path.dirname(self._index))
         with _alone(self._index):
@@ -80,7 +80,7 @@ class Snapshot:
         gone = [path for path in found.gone if path not in sparse]
         drop_files(self._view, self._place.path, self._index, gone)
         enter(self._view, self._index, list(by_them.values()))
-        # Removes what went since it was listed; a file may have taken a folder's place, or a folder a file's.
+        # Handles files that vanished since the listing, and a file in the place of a folder or the reverse.
         if put:
             self._git("update-index", "-z", "--add", "--replace", "--remove", "--stdin", stdin=b"\0".join(put))
         is_changed = put or gone or by_them
@@ -88,7 +88,7 @@ class Snapshot:
         notes = [_filter_note(path, name) for path, name in filtered.items() if path not in by_them]
         notes += [LeftOut(path=os.fsdecode(path), why="a repository of its own") for path in found.nested]
         changed = tuple(os.fsdecode(path) for path in sorted({*put, *gone}))
-        if by_them:  # of those, what is entered may be what was there
+        if by_them:  # some of these entries may equal those in the base
             told = self._git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree)
             changed = tuple(os.fsdecode(path) for path in told.split(b"\0") if path)
         return Taken(tree=tree, changed=changed, left_out=(*found.left_out, *notes))
@@ -96,11 +96,11 @@ class Snapshot:
     def _read(self, base: str, *, again: bool) -> None:
         try:
             self._git("read-tree", "-m", base)
-        except GitFault:  # no index yet, or one that was cut short
+        except GitFault:  # no index yet, or an incomplete one
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._index)
             self._git("read-tree", base)
-        if again:  # keeps the times of what is unchanged, so that it need not be read at the next look
+        if again:  # stores the times of unchanged files, so that the next snapshot need not read them
             self._git("update-index", "-q", "--ignore-submodules", "--refresh", allow=(1,))
 
     def _git(self, *words: str, stdin: bytes = b"", allow: tuple[int, ...] = ()) -> bytes:
@@ -113,7 +113,7 @@ def _filter_note(path: bytes, name: str) -> LeftOut:
 
 @contextlib.contextmanager
 def _alone(index: str) -> Iterator[None]:
-    """Alone with this index: so a lock that git left on it is nobody's."""
+    """Hold the lock of this index, so that any lock of git on it is stale and can be removed."""
     handle = os.open(index + ".use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

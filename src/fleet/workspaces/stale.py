@@ -1,4 +1,4 @@
-"""Locks that a killed git left behind: taken away when nobody can own them any more."""
+"""Stale locks of killed git processes, and removing them if no live process can own them."""
 
 # ruff: noqa: PTH108, PTH115, PTH120, PTH123, PTH208
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from fleet.workspaces.git import GitFault
     from fleet.workspaces.repository import Repository
 
-#: Git holds a lock for moments, on a slow disk for some seconds.
+#: Git holds a lock for moments, or for some seconds on a slow disk.
 STALE_SECONDS = 10.0
 NAMED = re.compile(r"'([^'\n]+\.lock)'")
 
 
 def lock_named(fault: GitFault) -> str | None:
-    """The lock that git found taken, by its own words."""
+    """Return the lock that git found taken, according to its message, or None."""
     if "File exists" not in fault.said:
         return None
     found = NAMED.search(fault.said)
@@ -31,7 +31,7 @@ def lock_named(fault: GitFault) -> str | None:
 
 
 def clear_stale(repository: Repository, lock: str, *, seconds: float = STALE_SECONDS) -> bool:
-    """Take away a lock of the repository that is older than that and that no living git can own. Whether it is gone."""
+    """Remove a lock of the repository if it is old and no live git can own it. Return True if the lock is gone."""
     folder = os.path.realpath(os.path.dirname(lock))
     if folder != repository.common and not folder.startswith(repository.common + os.sep):
         return False
@@ -47,14 +47,14 @@ def clear_stale(repository: Repository, lock: str, *, seconds: float = STALE_SEC
 
 
 def busy(lock: str) -> RepositoryBusy:
-    """What to tell somebody who is held up by a lock."""
+    """Return the error for a repository that is locked."""
     return RepositoryBusy(
         f"the repository is locked by {lock}", hint="wait for the git that runs there; if none does, delete that file."
     )
 
 
 def git_lives(repository: Repository) -> bool:
-    """Whether any git process is at work on this repository, as far as can be seen; where nothing can, it might be."""
+    """Return True if a git process may be working on this repository. True if processes cannot be listed."""
     places = [repository.top, repository.common, *(path for _, path in worktrees(repository) if path)]
     try:
         pids = [name for name in os.listdir("/proc") if name.isdigit()]
@@ -70,10 +70,10 @@ def _works_there(pid: str, places: list[str], repository: Repository) -> bool:
         cwd = os.readlink(f"/proc/{pid}/cwd")
     except FileNotFoundError:  # it has ended
         return False
-    except OSError:  # somebody else's: it might
+    except OSError:  # another user's process, which might
         return True
     words = _read(pid, "cmdline") + _read(pid, "environ")
-    # Fleet's own view of a repository has its key in its path.
+    # The path of fleet's view of a repository contains its key.
     names = (os.fsencode(repository.common), os.fsencode(repository.key))
     return any(cwd == place or cwd.startswith(place + os.sep) for place in places) or any(n in words for n in names)
 

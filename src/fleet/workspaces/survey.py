@@ -1,4 +1,4 @@
-"""What a worktree holds besides what git holds of it: a look through it and the repositories inside it."""
+"""Surveys of a worktree and of the repositories inside it, to find what git does not hold."""
 
 # ruff: noqa: PTH118
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from fleet.workspaces.place import Place
     from fleet.workspaces.view import View
 
-#: Repositories within repositories within …: no deeper than this is believed.
+#: Maximum nesting depth of repositories that is believed.
 DEEPEST = 20
 
 
 class Survey(Record):
-    """What is to be saved. All paths are from the worktree's top."""
+    """The contents to be saved. All paths are relative to the worktree."""
 
-    changed: tuple[bytes, ...] = ()  # files that differ from HEAD, untracked ones too
+    changed: tuple[bytes, ...] = ()  # files that differ from HEAD, including untracked ones
     gone: tuple[bytes, ...] = ()
     ignored: Mapping[str, int]  # ignored files with their sizes
-    inside: tuple[bytes, ...] = ()  # every file of the repositories inside
-    nested: tuple[Nested, ...] = ()  # those that go with the worktree
+    inside: tuple[bytes, ...] = ()  # all files of the repositories inside
+    nested: tuple[Nested, ...] = ()  # repositories that would be removed with the worktree
     left_out: tuple[LeftOut, ...] = ()
 
     @property
@@ -40,7 +40,7 @@ class Survey(Record):
 
 
 def survey(view: View, place: Place, index: str, folder: str, skip: Collection[str]) -> Survey:
-    """Look through a worktree, compared with the index given. Raises FleetError."""
+    """Survey a worktree, compared with the given index. Raises FleetError."""
     found, ignored = _look(view, place.path, index, skip, {})
     checkouts, no_files = _besides(place.path, "", ignored)
     inner = [_inside(view, place, path, folder, skip, 1) for path in checkouts]
@@ -51,7 +51,7 @@ def survey(view: View, place: Place, index: str, folder: str, skip: Collection[s
 
 
 def _inside(view: View, place: Place, path: str, folder: str, skip: Collection[str], depth: int) -> Survey:
-    """The same of one repository inside; nothing where all of it came from elsewhere and is unchanged."""
+    """Survey one repository inside. The result is empty if it is unchanged and all of it came from upstream."""
     if depth > DEEPEST:
         raise FleetError(f"{path} lies {depth} repositories deep", hint="move it elsewhere, then try again.")
     root, index = os.path.join(place.path, path), os.path.join(folder, f"nested-{depth}")
@@ -75,7 +75,7 @@ def _inside(view: View, place: Place, path: str, folder: str, skip: Collection[s
 
 def _look(view: View, root: str, index: str, skip: Collection[str], env: Mapping[str, str]) -> tuple[Sorted, Ignored]:
     everything = view.git(*LIST_ALL, tree=root, index=index, env=env)
-    if not any(tag == b"?" for tag, _ in listed(everything)):  # then nothing is ignored either
+    if not any(tag == b"?" for tag, _ in listed(everything)):  # then no file is ignored either
         return sort_out(root, everything, largest=None, most_untracked=None), Ignored(sizes={}, skipped=())
     listing = view.git(*LIST, tree=root, index=index, env=env)
     found = sort_out(root, listing, largest=None, most_untracked=None)
@@ -86,13 +86,14 @@ def _all_files(view: View, root: str, index: str, env: Mapping[str, str]) -> Sor
     told = view.git("ls-files", "-z", "-c", "-o", "--exclude-standard", tree=root, index=index, env=env)
     names = [name for name in told.split(b"\0") if name]
     if git_folder_of(root) is None:
-        names.append(b".git")  # no pointer that leads anywhere: so it may be anything
+        names.append(b".git")  # the pointer leads nowhere, so it may be any file
     return sort_out(root, b"".join(b"? " + name + b"\0" for name in names), largest=None, most_untracked=None)
 
 
 def _besides(root: str, path: str, ignored: Ignored) -> tuple[list[str], list[LeftOut]]:
-    """Of what git does not tell: the repositories inside, one level down, by their paths from the worktree's top; and
-    pipes, sockets and devices.
+    """Return what git does not list: the paths of repositories one level down, and pipes, sockets and devices.
+
+    Paths are relative to the worktree.
     """
     checkouts, no_files = [], []
     for folder, entries in walk(root, "", lambda inner: inner not in ignored.skipped):
@@ -106,7 +107,7 @@ def _besides(root: str, path: str, ignored: Ignored) -> tuple[list[str], list[Le
 
 
 def _goes_with(place: Place, path: str) -> Nested | None:
-    """The repository of a checkout, if its git folder goes when the worktree goes."""
+    """Return the repository of a checkout if its git folder would be removed with the worktree, or None."""
     git_folder = git_folder_of(os.path.join(place.path, path))
     if git_folder is None or not lies_below(git_folder, (place.path, place.admin)):
         return None
@@ -114,7 +115,7 @@ def _goes_with(place: Place, path: str) -> Nested | None:
 
 
 def _without_checkout(view: View, place: Place, known: Collection[Nested]) -> list[Nested]:
-    """Git folders that go with the worktree and have no checkout of their own in it."""
+    """Return git folders that would be removed with the worktree and have no checkout in it."""
     found = [own] if (own := _goes_with(place, "")) else []
     modules = os.path.join(place.admin, "modules") if place.admin else ""
     for folder, inner, files in os.walk(modules) if modules else ():
@@ -127,7 +128,7 @@ def _without_checkout(view: View, place: Place, known: Collection[Nested]) -> li
 
 
 def _read_head(view: View, nested: Nested | None, index: str) -> str | None:
-    """Fill an index with what a repository inside has at its HEAD; the commit, if there is one that can be read."""
+    """Fill an index from the HEAD of a repository inside. Return the commit, or None if it cannot be read."""
     head = nested.head(view) if nested else None
     try:
         view.git("read-tree", *([head] if head else ["--empty"]), index=index, env=nested.env if nested else {})
@@ -138,7 +139,7 @@ def _read_head(view: View, nested: Nested | None, index: str) -> str | None:
 
 
 def _linked(view: View, place: Place, path: str) -> str | None:
-    """The commit at which the worktree's own HEAD has a submodule."""
+    """Return the commit that the worktree's HEAD records for a submodule, or None."""
     head = place.head(view)
     told = view.git("ls-tree", "-z", head, "--", path) if head else b""
     mode, _, rest = told.partition(b" ")

@@ -1,6 +1,6 @@
-"""The worktree's own index, read as data: what was never checked out, and what a filter of the agent's made.
+"""The worktree's own index, read as data: files that were never checked out, and results of the agent's filters.
 
-It is a copy of what the agent could write; git reads it on fleet's view and obeys no setting of the agent's.
+Git reads a copy of it on fleet's view and obeys no setting of the agent.
 """
 
 # ruff: noqa: PTH108, PTH123
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from fleet.workspaces.place import Place
     from fleet.workspaces.view import View
 
-#: git's exit code when an index makes no sense: then it says nothing.
+#: Git's exit code for an invalid index, which then counts as empty.
 BROKEN = (128,)
 
 
 def unknown_filters(view: View, place: Place, index: str, paths: Iterable[bytes]) -> dict[bytes, str]:
-    """Files that a program fleet does not run makes into what git holds: git-crypt's would go in as plain text."""
+    """Return the files with a filter that fleet does not run, by path.
+
+    For example, files of git-crypt would otherwise be stored as plain text.
+    """
     wanted = list(paths)
     if not wanted:
         return {}
@@ -39,7 +42,10 @@ def unknown_filters(view: View, place: Place, index: str, paths: Iterable[bytes]
 def filtered_by_them(
     view: View, place: Place, copy: str, filtered: Mapping[bytes, str]
 ) -> dict[bytes, tuple[bytes, bytes, bytes]]:
-    """Of these files the entries of the worktree's index that are up to date: there their filter did run."""
+    """Return the entries of these files in the worktree's index that are up to date.
+
+    For these, the agent's filter did run.
+    """
     if not filtered:
         return {}
     with _their_index(place, copy) as theirs:
@@ -56,7 +62,7 @@ def filtered_by_them(
 
 
 def sparse_paths(view: View, place: Place, copy: str) -> set[bytes]:
-    """What the worktree's own index says was never checked out there: missing, but not deleted."""
+    """Return the paths that were never checked out according to the worktree's index: missing but not deleted."""
     with _their_index(place, copy) as theirs:
         listing = view.git("ls-files", "-z", "-t", index=theirs, allow=BROKEN) if theirs else b""
     return {path for tag, path in listed(listing) if tag in (b"S", b"s")}
@@ -64,7 +70,7 @@ def sparse_paths(view: View, place: Place, copy: str) -> set[bytes]:
 
 @contextlib.contextmanager
 def _their_index(place: Place, copy: str) -> Iterator[str]:
-    """A copy of the worktree's own index, to be read; nothing when there is none."""
+    """Yield the path of a copy of the worktree's index, or "" if it has none."""
     data = place.read("index")
     if not data:
         yield ""
@@ -78,6 +84,6 @@ def _their_index(place: Place, copy: str) -> Iterator[str]:
 
 
 def _known_filters(view: View) -> set[str]:
-    """The filters that fleet's own settings run."""
+    """Return the filters that fleet's settings run."""
     told = view.git("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$", allow=(1,))
     return {line.removeprefix("filter.").rpartition(".")[0] for line in told.decode(errors="replace").splitlines()}

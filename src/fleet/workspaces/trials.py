@@ -1,4 +1,4 @@
-"""Trying out what a branch would be on top of another commit: in git's object store alone, with no worktree."""
+"""Trial merges: a branch put on top of another commit in git's object store, without a worktree."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 SQUASH, MERGE, REBASE = "squash", "merge", "rebase"
-#: More files in conflict than anybody reads the names of.
+#: Maximum number of files in conflict that are reported.
 MOST_FILES = 200
 MOST_ATTRIBUTES = 1 << 20
-#: A file's line that git takes for an end of a message, which only fleet may write.
+#: Prefix of trailer lines that only fleet may write.
 OURS = "fleet-"
 IN_CONFLICT = 1
 NOTHING_NEW = "it changes nothing that the target does not have already"
 
 
 class Change(Record):
-    """A branch that is to be merged, as it was when that began."""
+    """A branch to merge, as it was when the merge began."""
 
     name: str
     tip: str
-    message: str  # for the one commit that is made of it
-    trailers: tuple[str, ...] = ()  # for each commit that is made anew
+    message: str  # for the single commit that is made of it
+    trailers: tuple[str, ...] = ()  # for each commit that is recreated
     author: Person = FLEET
-    merged: str = ""  # a commit of the branch up to which it was merged already, though git does not know
+    merged: str = ""  # a commit of the branch up to which it was already merged, though git does not know
 
 
 class Trial(Record):
-    """What came of one try."""
+    """The result of one trial."""
 
-    commit: str = ""  # the branch's work on top of the other commit; empty: it cannot be
-    why: str = ""  # why not
-    files: tuple[str, ...] = ()  # those in conflict
+    commit: str = ""  # the branch's work on top of the other commit; "" if impossible
+    why: str = ""  # why it is impossible
+    files: tuple[str, ...] = ()  # the files in conflict
 
 
 class Trials:
-    """Tries branches out on one repository, in one way."""
+    """Trial merges in one repository with one strategy."""
 
     def __init__(self, view: View, strategy: str, committer: Person = FLEET) -> None:
         self._view = view
@@ -52,7 +52,10 @@ class Trials:
         self._committer = committer
 
     def put(self, change: Change, onto: str) -> Trial:
-        """The work of a branch on top of a commit. Raises GitFault, for what is no conflict."""
+        """Return the result of putting a branch on top of a commit.
+
+        Raises GitFault for failures other than conflicts.
+        """
         base = merge_base(self._view, onto, change.tip)
         if base is None:
             return Trial(why="it has no commit in common with the target")
@@ -61,10 +64,10 @@ class Trials:
         return self._replayed(change, onto, base) if self._strategy == REBASE else self._joined(change, onto)
 
     def _joined(self, change: Change, onto: str) -> Trial:
-        """One commit that holds all of the branch."""
+        """Put the branch on the commit as one commit."""
         ours, own = onto, tree_of(self._view, onto)
         if change.merged and is_ancestor(self._view, change.merged, change.tip):
-            # Squashed before: git is told what it cannot know, so that the same lines do not collide with themselves.
+            # An earlier squash: give git the missing parent, so that the same lines do not conflict with themselves.
             ours = make_commit(self._view, own, (onto, change.merged), "as merged before")
         tree, files = self._merged(ours, change.tip, onto)
         if files:
@@ -75,7 +78,7 @@ class Trials:
         return Trial(commit=self._made(tree, parents, change.message, change.author))
 
     def _replayed(self, change: Change, onto: str, base: str) -> Trial:
-        """Its commits, one after the other."""
+        """Put the branch's commits on the commit one by one."""
         first, own = onto, tree_of(self._view, onto)
         since = change.merged if change.merged and is_ancestor(self._view, change.merged, change.tip) else base
         for commit in commits_between(self._view, since, change.tip, merges=False):
@@ -89,7 +92,10 @@ class Trials:
         return Trial(commit=onto) if onto != first else Trial(why=NOTHING_NEW)
 
     def _picked(self, commit: Commit, onto: str, own: str) -> tuple[str, tuple[str, ...]]:
-        """What one commit changed, on top of another. Git 2.39 cannot be told what to compare with: it is shown."""
+        """Return the tree and conflicts of one commit's changes on top of another commit.
+
+        Git 2.39 has no option for the merge base, so a temporary commit defines it.
+        """
         if not commit.parents:
             return self._merged(onto, commit.id, onto)
         ours = make_commit(self._view, own, commit.parents[:1], "where it is put")
@@ -110,9 +116,9 @@ class Trials:
 
 
 class _Attributes:
-    """What the target itself says of merging its files (`merge=union`, `binary`): a view has no attributes of its own.
+    """The merge attributes of the target (`merge=union`, `binary`), because a view has no attributes.
 
-    A driver that would run a program is none of the view's, so git merges such files as text.
+    A view runs no merge drivers, so git merges files with a driver as text.
     """
 
     def __init__(self, view: View, onto: str) -> None:
@@ -133,6 +139,6 @@ class _Attributes:
 
 
 def _with_trailers(message: str, trailers: tuple[str, ...]) -> str:
-    """A message with fleet's last lines, and without such lines of anybody else's."""
+    """Return a message with fleet's trailers, and without such lines by others."""
     kept = "\n".join(line for line in message.splitlines() if not line.lower().startswith(OURS)).strip("\n")
     return "\n\n".join(part for part in (kept, "\n".join(trailers)) if part) + "\n"

@@ -1,9 +1,10 @@
-"""What of a repository could make git run something: looked at as data, so that a change can be told and refused.
+"""The parts of a repository that could make git run programs, read as data, so that changes can be detected.
 
-Counted are the settings of the repository, with those of files they include; its hooks; and `info/attributes`. Left out
-is what ordinary work changes and what runs nothing (HARMLESS); a setting that is not known to be harmless counts.
-The hooks of another directory (core.hooksPath) are files of the project, change with its branches, and are never run
-by fleet: the setting counts, the files do not. What lies in the user's own home is not the repository's.
+These are the settings of the repository and of files that they include, its hooks, and `info/attributes`. Settings are
+left out if ordinary work changes them and they run nothing (HARMLESS); all unknown settings count.
+
+The hooks of another directory (core.hooksPath) are project files that change with branches. fleet never runs them: the
+setting counts, the files do not. Files in the user's home do not belong to the repository.
 """
 
 # ruff: noqa: PTH113, PTH115, PTH118, PTH208
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from fleet.workspaces.repository import Repository
 
-#: Of a longer file the beginning and the length count.
+#: Of a longer file, the beginning and the length count.
 LONGEST = 1 << 20
 MOST_HOOKS = 500
-#: Keys that people, agents and git itself change all the time and that decide nothing about what runs.
+#: Keys that people, agents and git itself change all the time and that cannot run programs.
 HARMLESS = re.compile(
     r"branch\..*|remote\..*\.(fetch|push|prune|prunetags|tagopt|mirror|skipdefaultupdate|skipfetchall|promisor"
     r"|partialclonefilter|gh-resolved)|user\.(name|email)|submodule\..*\.(url|active|branch)|submodule\.active"
@@ -38,7 +39,7 @@ HARMLESS = re.compile(
 
 
 def snapshot(repository: Repository) -> dict[str, str]:
-    """Each thing that counts, by a name a person understands, and the hash of what it is."""
+    """Return the hash of each relevant part, by a name that people understand."""
     common = repository.common
     found: dict[str, str] = {}
     for name in ("config", "config.worktree"):
@@ -49,9 +50,9 @@ def snapshot(repository: Repository) -> dict[str, str]:
 
 
 def stamp(repository: Repository) -> str | None:
-    """A hash of the bytes that a snapshot is made from: while it stays, the snapshot does, and git need not be asked.
+    """Return a hash of the bytes behind a snapshot. While it does not change, the snapshot does not either.
 
-    None where settings include other files, or are not plain files.
+    Return None if settings include other files or are not plain files, so that git must be asked.
     """
     common = repository.common
     parts = [_plain_bytes(os.path.join(common, name)) for name in ("config", "config.worktree", "info/attributes")]
@@ -73,7 +74,7 @@ def fingerprint(repository: Repository) -> str:
 
 
 def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """In words, what two snapshots differ in; empty when in nothing."""
+    """Return the differences of two snapshots, in words. Empty if there are none."""
     words = []
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):
@@ -84,11 +85,11 @@ def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[st
 
 def _settings(common: str, name: str) -> dict[str, str]:
     path = os.path.join(common, name)
-    # Git would wait for a pipe; and it reads the first of the two with the second.
+    # Git would block on a pipe. It reads the first file whenever it reads the second.
     if not (os.path.isfile(path) and os.path.isfile(os.path.join(common, "config"))):
         return {name: _of_file(path)} if os.path.lexists(path) else {}
     try:
-        # Git reads this one file and what it includes, and lists; it obeys none of it.
+        # Git only lists this file and its includes here, and obeys none of it.
         listed = git("config", "--file", path, "--includes", "--null", "--list", cwd="/", env={"GIT_DIR": common})
     except GitFault:
         return {name: _of_file(path)}
@@ -106,7 +107,7 @@ def _hooks(folder: str) -> dict[str, str]:
         names = sorted(os.listdir(folder))
     except OSError:
         return {}
-    # Git runs no sample.
+    # Git does not run samples.
     real = [name for name in names if not name.endswith(".sample")]
     found = {f"hook {name}": _of_file(os.path.join(folder, name)) for name in real[:MOST_HOOKS]}
     rest = json.dumps(real[MOST_HOOKS:]).encode()
@@ -114,7 +115,10 @@ def _hooks(folder: str) -> dict[str, str]:
 
 
 def _of_file(path: str) -> str:
-    """The hash of what a path is: a file with its right to be run, a link with its target, anything else its kind."""
+    """Return a hash of a path:
+
+    for a file with its executable bit, for a link with its target, otherwise of its type.
+    """
     try:
         mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
@@ -127,7 +131,7 @@ def _of_file(path: str) -> str:
 
 
 def _beginning(path: str) -> bytes:
-    # A pipe is not waited for.
+    # Do not block on a pipe.
     try:
         handle = open_plain(path, links=True)
     except OSError:

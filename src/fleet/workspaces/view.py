@@ -1,11 +1,11 @@
-"""Fleet's own view of a repository: its objects and refs, with settings, hooks and attributes that are fleet's.
+"""fleet's view of a repository: its objects and refs, with fleet's own settings, hooks and attributes.
 
-An agent can write to its repository's `.git`: settings, hooks, filters, the pointers of its worktree. Git run there
-would obey. A view is a git directory in fleet's home whose `objects` and `refs` are those of the repository, and whose
-`config` fleet wrote: what reads or writes objects and refs on fleet's behalf goes through it, and obeys nobody else.
+An agent can write to its repository's `.git`, including settings, hooks, filters and worktree pointers. Git run there
+would obey them. A view is a git directory in fleet's home. Its `objects` and `refs` are those of the repository, and
+fleet wrote its `config`. fleet reads and writes objects and refs only through the view, which obeys no one else.
 
-Of the repository's settings it takes over, when it is first made and when the repository is trusted anew, those that
-decide about bytes and paths and run nothing (`view_config`).
+When a view is first made and whenever the repository is trusted again, it takes over some of the repository's settings:
+those that affect bytes and paths and run nothing (`view_config`).
 """
 
 # ruff: noqa: PTH103, PTH104, PTH105, PTH112, PTH114, PTH115, PTH118
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from fleet.home import Home
     from fleet.workspaces.repository import Repository
 
-#: Parts of the repository that are the view's too, by their place in both.
+#: Parts that the view shares with the repository, at the same path in both.
 SHARED = ("objects", "refs", "packed-refs", "shallow", "logs/refs", "info/exclude")
-#: What git would obey in a view, and fleet never puts there; and where it goes when it is found.
+#: Files that git would obey in a view and that fleet never creates. If found, they are moved to PLANTED.
 FOREIGN = (
     *("commondir", "config.worktree", "gitdir", "hooks", "modules", "worktrees"),
     *("info/attributes", "info/grafts", "info/sparse-checkout"),
 )
 PLANTED = "planted"
 HEAD = "ref: refs/heads/fleet/none\n"
-#: The whole name of a branch in which nothing means anything more to git.
+#: Full branch names without characters that git interprets.
 BRANCHES = "refs/heads/"
 PLAIN = re.compile(rf"{BRANCHES}[A-Za-z0-9_][A-Za-z0-9_-]*(?:[/.][A-Za-z0-9_-]+)*")
-#: Nobody's settings but the view's own; and no object shown in place of another, which an agent could arrange.
+#: Only the view's own settings count, and no object may replace another one, which an agent could arrange.
 ALONE = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",  # what an agent said should be shown in place of an object is not
+    "GIT_NO_REPLACE_OBJECTS": "1",  # ignores replacement objects that an agent may have set
 }
 
 
 class View:
-    """Git on a repository's objects and refs, obeying fleet's settings alone."""
+    """Git on a repository's objects and refs, with only fleet's settings."""
 
     def __init__(self, home: Home, repository: Repository) -> None:
         self.repository, self.home = repository, home.root
@@ -64,13 +64,13 @@ class View:
     def git(
         self,
         *words: str,
-        tree: str | None = None,  # the directory that is the work tree
+        tree: str | None = None,  # the directory of the work tree
         index: str | None = None,
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         allow: tuple[int, ...] = (),
     ) -> bytes:
-        """What git prints. Raises GitFault."""
+        """Return git's output. Raises GitFault."""
         self.make()
         more = ALONE | {"GIT_DIR": self.path}
         more |= {"GIT_WORK_TREE": tree} if tree else {}
@@ -84,44 +84,47 @@ class View:
         return os.fsdecode(self.git(*words)).removesuffix("\n")
 
     def commit_of(self, name: str) -> str | None:
-        """The commit that a name means; none when there is none. The name is never taken for an option."""
+        """Return the commit that a name refers to, or None. The name is never treated as an option."""
         found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", allow=(1, 128))
         commit = found.decode().strip()
         return commit if commit.isalnum() else None  # a range gives two
 
     def tip_of(self, branch: str) -> str | None:
-        """Return the commit that a branch is at, or None if there is none."""
+        """Return the commit of a branch, or None if missing."""
         with contextlib.suppress(GitFault):  # git cannot read the repository
             (commit,) = self.resolve_each([f"{BRANCHES}{branch}"]) if "\n" not in branch else (None,)
             return commit
         return None
 
     def resolve(self, *names: str) -> list[str | None]:
-        """The commit that each name means, in one call; none where there is none. What a branch is at is a commit."""
+        """Return the commit that each name refers to, or None, in at most one call of git.
+
+        A branch ref holds a commit.
+        """
         if all(map(PLAIN.fullmatch, names)):
             return [branch_tip(self.repository, name.removeprefix(BRANCHES)) for name in names]
         return self.resolve_each(names)
 
     def resolve_each(self, names: Sequence[str]) -> list[str | None]:
-        """Return the commit that each name means to git, in one call, or None if there is none."""
+        """Return the commit that each name refers to, or None, according to git in one call."""
         rows = self.known_kinds([os.fsencode(f"{name}^{{commit}}") for name in names]) if names else []
         if len(rows) != len(names) or any("\n" in name for name in names):
             raise FleetError("git did not say what each name means", hint="a name with a line's end is none.")
         return [made if kind == "commit" and made.isalnum() else None for made, kind in rows]
 
     def kinds(self, names: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
-        """The id and the kind of each object that is named; the name and `missing` where there is none."""
+        """Return the id and type of each named object, or the name and "missing"."""
         asked = b"".join(name + b"\n" for name in names)
         return _rows(self.git("cat-file", FORM, env=env, stdin=asked).split(b"\n")[:-1])
 
     def known_kinds(self, names: Sequence[bytes]) -> list[tuple[str, str]]:
-        """Return the same for names that are whole: a supervisor asks a git process that stays."""
+        """Return the same for names that are complete. In a supervisor, a long-lived git process answers."""
         self.make()
         told = ask_reader(self.path, ALONE, names)
         return self.kinds(names) if told is None else _rows(told)
 
     def make(self) -> None:
-        """Make what is missing of it; what is there is made to be what it must be. Raises RepositoryGone, NotOwned."""
+        """Create missing parts of the view and repair the others. Raises RepositoryGone, NotOwned."""
         if self._made:
             return
         refuse_gone(self.repository.common)
@@ -136,7 +139,7 @@ class View:
         self._write(config if own else self._taken_over())
 
     def planted(self, since: float) -> list[str]:
-        """What others put into the view since a moment, and fleet put aside."""
+        """Return the files that others put into the view since a moment and that fleet moved aside."""
         self.make()
         folder, found = os.path.join(self.path, PLANTED), []
         with contextlib.suppress(OSError):
@@ -145,7 +148,7 @@ class View:
         return sorted(found)[: len(FOREIGN)]
 
     def _put_aside(self, names: Iterable[str]) -> None:
-        """Take what others put there out of git's sight; the newest is kept, for who wants to see it."""
+        """Move files of others out of the view. The newest version of each is kept for inspection."""
         folder = os.path.join(self.path, PLANTED)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         import logging
@@ -160,11 +163,11 @@ class View:
                 os.rename(os.path.join(self.path, name), kept)
 
     def adopt(self) -> None:
-        """Take over the repository's settings as they are now: for when it has just been trusted."""
+        """Take over the repository's current settings, after it has been trusted."""
         self._write(self._taken_over())
 
     def _taken_over(self) -> str:
-        # Git only lists here; nothing that it lists is obeyed.
+        # Git only lists here and obeys none of it.
         listed = git("config", "--null", "--list", cwd="/", env={"GIT_DIR": self.repository.common})
         return config_text(os.fsdecode(listed), top=self.repository.top)
 
@@ -172,7 +175,7 @@ class View:
         common = self.repository.common
         for folder in ("logs", "info"):
             make_private(os.path.join(self.path, folder))
-        # Git makes files through a link that leads nowhere, but no folders.
+        # Git creates files through a dangling link, but not folders.
         shared = (*SHARED, "lfs") if NEEDS_LFS in config else SHARED
         for name in {"logs/refs", "lfs"} & set(shared):
             os.makedirs(os.path.join(common, name), exist_ok=True)
@@ -197,7 +200,7 @@ def _rows(lines: Iterable[bytes]) -> list[tuple[str, str]]:
 
 
 def _keep_private(index: str) -> None:
-    """Git makes an index by the umask."""
+    """Make an index private, because git creates it with the umask."""
     with contextlib.suppress(OSError):
         if os.stat(index).st_mode & 0o077:  # noqa: PTH116
             os.chmod(index, 0o600)  # noqa: PTH101
@@ -206,7 +209,7 @@ def _keep_private(index: str) -> None:
 def _link(target: str, path: str) -> None:
     if os.path.islink(path) and os.readlink(path) == target:
         return
-    # Renamed into its place: several processes may be at it.
+    # Renamed into place, because several processes may do this at once.
     draft = f"{path}.{os.urandom(6).hex()}"
     os.symlink(target, draft)  # noqa: PTH211
     os.replace(draft, path)

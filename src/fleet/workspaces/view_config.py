@@ -1,4 +1,4 @@
-"""The settings of fleet's view of a repository: fleet's own, and of the user's those that run nothing."""
+"""The settings of fleet's view of a repository: fleet's own, and those of the user that run nothing."""
 
 # ruff: noqa: PTH111, PTH117
 from __future__ import annotations
@@ -23,7 +23,7 @@ OWN = {
     "user.email": "fleet@localhost",
     "commit.gpgSign": "false",
 }
-#: Settings that decide about bytes and paths, and what they may be.
+#: Settings that affect bytes and paths, and their allowed values.
 BOOLEAN = ("true", "false")
 TAKEN_OVER = {
     "core.ignorecase": BOOLEAN,
@@ -33,23 +33,23 @@ TAKEN_OVER = {
     "core.autocrlf": (*BOOLEAN, "input"),
     "core.eol": ("lf", "crlf", "native"),
 }
-#: Git's words for yes and no.
+#: Git's spellings of true and false.
 SPELLINGS = {"yes": "true", "on": "true", "1": "true", "": "true", "no": "false", "off": "false", "0": "false"}
-#: What `git lfs install` writes, the second with --skip-smudge. A filter of this name that is anything else is not LFS.
+#: The settings that `git lfs install` writes, the second with --skip-smudge. Other filters of this name are not LFS.
 LFS = {
     "filter.lfs.clean": ("git-lfs clean -- %f",),
     "filter.lfs.smudge": ("git-lfs smudge -- %f", "git-lfs smudge --skip -- %f"),
     "filter.lfs.process": ("git-lfs filter-process", "git-lfs filter-process --skip"),
 }
 _FORMATS = {"core.repositoryFormatVersion": ("0", "1"), "extensions.objectFormat": ("sha256",)}
-#: A setting as `_lines` writes it.
+#: A setting in the format of `_lines`.
 _WRITTEN = re.compile(r'\[([a-z]+)(?: "([a-z]+)")?\]\n\t([A-Za-z]+) = "((?:[^"\\\n]|\\["\\])*)"\n')
-#: The line of a view's settings by which LFS needs its store there.
+#: A line in a view's settings that means that LFS needs its store there.
 NEEDS_LFS = '[filter "lfs"]'
 
 
 def config_text(listed: str, *, top: str) -> str:
-    """The view's settings, from what `git config --null --list` says of the repository. Raises FleetError."""
+    """Return the view's settings for the output of `git config --null --list` in the repository. Raises FleetError."""
     theirs = _settings(listed)
     if theirs.get("extensions.refstorage", "files") != "files":
         raise FleetError(
@@ -65,7 +65,7 @@ def config_text(listed: str, *, top: str) -> str:
 
 
 def is_fleets(text: str) -> bool:
-    """Return True if settings of a view are such as fleet writes: nobody else added, changed or removed any."""
+    """Return True if the settings of a view are exactly as fleet writes them, without changes by others."""
     if not text.startswith(HEADLINE):
         return False
     body = text[len(HEADLINE) :]

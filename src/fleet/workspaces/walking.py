@@ -1,4 +1,4 @@
-"""Walking through what an agent left: no link is followed, and what it locked is opened, since it is about to go."""
+"""Walking through an agent's folders: links are not followed, and locked folders are opened before their removal."""
 
 # ruff: noqa: PTH101, PTH118
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def walk(
     root: str, folder: str = "", enter: Callable[[str], bool] = lambda _: True
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """Each directory from `folder` down, by its path from the root, and what is in it but for its `.git`.
+    """Yield each directory from `folder` down, by its path from the root, and its entries except `.git`.
 
-    A directory that is the checkout of another repository is not entered; it is one of its parent's entries.
+    The checkout of another repository is not entered. It appears only as an entry of its parent.
     """
     todo = [folder]
     while todo:
@@ -28,7 +28,7 @@ def walk(
 
 
 def open_up(root: str) -> None:
-    """Give ourselves every right on each directory below a root: git passes over what it cannot list."""
+    """Give the owner all rights on each directory below a root, because git skips what it cannot list."""
     todo = [root]
     while todo:
         folder = todo.pop()
@@ -39,18 +39,18 @@ def open_up(root: str) -> None:
 
 
 def is_checkout(folder: str) -> bool:
-    """Whether a directory has a `.git`, of whatever kind."""
+    """Return True if a directory has a `.git` of any kind."""
     return os.path.lexists(os.path.join(folder, ".git"))
 
 
 def has_content(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is something that can be kept: no pipe, socket or device."""
+    """Return True if an entry has content to keep, unlike a pipe, socket or device."""
     mode = entry.stat(follow_symlinks=False).st_mode
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)
 
 
 def joined(*parts: str) -> str:
-    """A path from its parts, of which any may be empty."""
+    """Return a path of the given parts, of which any may be empty."""
     return "/".join(part for part in parts if part)
 
 

@@ -1,4 +1,4 @@
-"""What a branch did since its base: its commits and files, and whether more than white space. Read as data."""
+"""The work on a branch since its base: commits and files, and whether more than white space changed. Read as data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 MOST_COMMITS, LONGEST_WORDS = 50, 200
-#: Where the white space at the beginning of a line means something.
+#: Files in which leading white space has a meaning.
 INDENTED = (
     *(".py", ".pyi", ".pyx", ".yml", ".yaml", ".haml", ".pug", ".sass", ".coffee", ".nim", ".fs", ".hs", ".elm"),
     *("makefile", ".mk", ".md", ".rst", ".gd", ".star", ".bzl"),
@@ -23,18 +23,18 @@ INDENTED = (
 
 
 class FileChange(Record):
-    """One file that differs."""
+    """A file that differs."""
 
     path: str
     status: str  # A, M, D or T
-    added: int | None = None  # lines; none of a binary file
+    added: int | None = None  # in lines; None for a binary file
     removed: int | None = None
     mode: bool = False  # its mode differs
-    submodule: bool = False  # it is a submodule's commit: git has no file of it
+    submodule: bool = False  # it is a submodule's commit, of which git has no file
 
 
 class Commit(Record):
-    """One commit, its words cut to a length."""
+    """A commit, with texts cut to a maximum length."""
 
     id: str
     subject: str
@@ -43,7 +43,7 @@ class Commit(Record):
 
 
 def file_changes(view: View, base: str, tree: str) -> list[FileChange]:
-    """The files that differ between a commit and a tree or commit. Raises GitFault."""
+    """Return the files that differ between a commit and a tree or commit. Raises GitFault."""
     found: dict[bytes, FileChange] = {}
     fields = iter(rows(view, base, tree, "--raw", "--numstat").split(b"\0"))
     for field in fields:
@@ -60,7 +60,7 @@ def file_changes(view: View, base: str, tree: str) -> list[FileChange]:
 
 
 def only_blank(view: View, base: str, tree: str, found: Iterable[FileChange]) -> bool:
-    """Whether files that differ do so in white space alone, where that means nothing. Raises GitFault."""
+    """Return True if files differ only in white space that has no meaning. Raises GitFault."""
     files = list(found)
     if not files or any(each.status != "M" or each.mode or each.added is None for each in files):
         return False
@@ -72,7 +72,7 @@ def only_blank(view: View, base: str, tree: str, found: Iterable[FileChange]) ->
 
 
 def begun_at(view: View, base: str, tip: str, main: str) -> str:
-    """The commit that a branch's own work begins at: of the main branch as it was, what the branch took in since.
+    """Return the commit at which a branch's own work begins, leaving out what it merged from the main branch since.
 
     Raises GitFault.
     """
@@ -86,12 +86,12 @@ def begun_at(view: View, base: str, tip: str, main: str) -> str:
 
 
 def count_commits(view: View, base: str, tip: str) -> int:
-    """How many commits a branch has that its base has not. Raises GitFault."""
+    """Return how many commits a branch has that its base lacks. Raises GitFault."""
     return int(view.git("rev-list", "--count", "--end-of-options", f"{base}..{tip}").strip() or b"0")
 
 
 def newest_commits(view: View, base: str, tip: str) -> list[Commit]:
-    """The newest of them. Raises GitFault."""
+    """Return the newest commits of a branch that its base lacks. Raises GitFault."""
     cut = f"%<({LONGEST_WORDS},trunc)"
     form = f"--format=%H%x00{cut}%an%x00%aI%x00{cut}%s%x00"
     words = ("log", "--no-show-signature", f"--max-count={MOST_COMMITS}", form, "--end-of-options", f"{base}..{tip}")
@@ -99,14 +99,14 @@ def newest_commits(view: View, base: str, tip: str) -> list[Commit]:
 
 
 def unknown_commits(view: View, names: Iterable[str]) -> list[str]:
-    """Those of these ids, whole or cut short, that no object of the repository has. Raises GitFault."""
+    """Return the ids, full or abbreviated, that no object of the repository has. Raises GitFault."""
     asked = list(names)
     found = view.kinds(name.encode() for name in asked) if asked else []
     return [name for name, (_, kind) in zip(asked, found, strict=False) if kind == "missing"]
 
 
 def files_at(view: View, tree: str, most: int) -> set[str]:
-    """The files of a commit or tree, at most so many. Raises GitFault."""
+    """Return at most `most` files of a commit or tree. Raises GitFault."""
     told = view.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", "--end-of-options", tree)
     return {os.fsdecode(name) for name in told.split(b"\0")[:most] if name}
 

@@ -1,4 +1,4 @@
-"""Worktrees made and removed: a branch and a folder for one task, or nothing of either."""
+"""Creating and removing worktrees: both a branch and a folder for one task, or neither."""
 
 # ruff: noqa: PTH118, PTH119, PTH120, PTH208
 from __future__ import annotations
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
 __all__ = ["Added", "WorktreeState", "add", "branches_checked_out", "delete_branch", "follow", "is_free", "remove"]
 __all__ += ["resolve_base", "state_of", "sweep_away", "take_away", "undo"]
 
-#: What `git worktree list` shows, and what keeps another agent's `git worktree remove` from taking it.
+#: Shown by `git worktree list`. The lock keeps another agent's `git worktree remove` from removing the worktree.
 REASON = "an agent of fleet works here; `fleet kill` removes it"
-#: Where a removed folder waits for its deletion: beside its place, and in git's own folder.
+#: Prefixes under which a removed folder waits for deletion: beside its path, and in the git directory.
 ASIDE = ".gone-"
 ADMIN_ASIDE = "fleet-gone-"
-#: Another git may be in the middle of something: it gets that many moments to end.
+#: Pauses in which another git process may finish.
 MOMENTS_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 0.0)
-#: Words of git that tell of another git at work, not of a fault.
+#: Git's messages about another running git process rather than an error.
 RACE = re.compile(r"failed to read .*commondir|could not create directory of .*worktrees|\.lock': File exists")
-#: A partial clone fetches what it lacks when it is checked out.
+#: A partial clone fetches missing objects at checkout.
 FETCHING = {"GIT_NO_LAZY_FETCH": "0"}
 
 
 class Added(Record):
-    """A worktree that was made."""
+    """A worktree that was created."""
 
     path: str
     branch: str
-    commit: str  # what is checked out
-    admin: str  # git's folder about it, for `state_of` and `remove`
-    made: bool  # whether the branch was made for it
+    commit: str  # the commit that is checked out
+    admin: str  # git's folder for it, for `state_of` and `remove`
+    made: bool  # the branch was created for it
 
 
 def add(
@@ -70,10 +70,10 @@ def add(
     base_commit: str,
     made: bool,
 ) -> Added:
-    """Make a worktree: on a new branch from a commit (`made`), or on a branch that is there and free.
+    """Create a worktree, on a new branch from a commit if `made`, or else on an existing branch that is free.
 
-    Git obeys the repository's own settings and filters here, though no hooks: only for a repository that is trusted.
-    Whatever goes wrong, nothing of it stays. Raises BranchInUse, RepositoryBusy, GitFault, FleetError.
+    Git obeys the repository's settings and filters here, but no hooks. So call it only for a trusted repository. On
+    failure, nothing stays behind. Raises BranchInUse, RepositoryBusy, GitFault, FleetError.
     """
     check_branch(branch)
     _refuse_place(repository, path)
@@ -86,7 +86,7 @@ def add(
             _delete(asides, repository, path)
             raise
     try:
-        # Outside of the lock: this is what takes long, and each worktree has an index of its own.
+        # Outside the lock, because this step takes long and each worktree has its own index.
         git("reset", "--hard", "--quiet", "--no-recurse-submodules", cwd=path, env=FETCHING)
     except BaseException:
         undo(home, repository, path=path, branch=branch, base_commit=base_commit, made=made)
@@ -95,9 +95,9 @@ def add(
 
 
 def undo(home: Home, repository: Repository, *, path: str, branch: str, base_commit: str, made: bool) -> None:
-    """Take back an `add`, however far it got, also one that was killed; twice is fine.
+    """Undo an `add`, however far it got, even if it was killed. A second call does nothing.
 
-    A branch that it made goes only while it is still where it began.
+    A branch that it created is deleted only if it did not move.
     """
     with locked(home, repository):
         asides = _undo(repository, path, branch, base_commit if made else "", killed=True)
@@ -105,30 +105,31 @@ def undo(home: Home, repository: Repository, *, path: str, branch: str, base_com
 
 
 def take_away(home: Home, repository: Repository, path: str, admin: str = "") -> list[str]:
-    """Remove a worktree in one quick step: its place and branch are free at once. `sweep_away` deletes what it held.
+    """Remove a worktree in one quick step that frees its path and branch at once. `sweep_away` deletes the contents.
 
-    Nothing is saved here. Returns where it waits for its deletion. Raises NotDeleted when the path is no worktree, or
-    something is mounted there.
+    Nothing is saved here. Return the folders that wait for deletion. Raises NotDeleted if the path is not a worktree or
+    has a mount.
     """
     with locked(home, repository):
         return _take_away(repository, path, admin)
 
 
 def sweep_away(repository: Repository, path: str) -> None:
-    """Delete what was taken away from a path and its neighbours, also by a process that was killed meanwhile."""
+    """Delete what was removed from a path and its neighbors, even by a process that was killed."""
     sweep(os.path.dirname(path), ASIDE)
     sweep(repository.common, ADMIN_ASIDE)
 
 
 def remove(home: Home, repository: Repository, path: str, admin: str = "") -> None:
-    """Remove a worktree and all that is in it; again is fine, also after a kill midway. Its branch stays."""
+    """Remove a worktree with its contents. Calling it again is safe, even after a kill midway. Its branch stays."""
     _delete(take_away(home, repository, path, admin), repository, path)
 
 
 def follow(path: str, admin: str, *, before: str, admin_before: str) -> None:
-    """Have a worktree that was moved and git's folder about it lead to each other again. Raises FleetError.
+    """Repair the pointers between a moved worktree and git's folder for it. Raises FleetError.
 
-    `before` is where the worktree was, and `admin_before` where git's folder was. What an agent changed stays changed.
+    `before` is the old path of the worktree, and `admin_before` that of git's folder. Pointers that an agent changed
+    are not touched.
     """
     if place_of(admin) == before:
         atomic_write(os.path.join(admin, "gitdir"), os.fsencode(f"{real(path)}/.git\n"), 0o644)
@@ -138,20 +139,20 @@ def follow(path: str, admin: str, *, before: str, admin_before: str) -> None:
 
 
 def is_free(repository: Repository, branch: str) -> bool:
-    """Whether a branch is there and checked out nowhere, so that a worktree may have it."""
+    """Return True if a branch exists and is not checked out, so that a worktree may use it."""
     return branch_tip(repository, branch) is not None and branch not in branches_checked_out(repository)
 
 
 def _check_branch_free(repository: Repository, branch: str, base_commit: str, *, made: bool) -> str | None:
-    """Where the branch is; none when it has to be made. Raises BranchInUse, FleetError."""
+    """Return the tip of the branch, or None if it must be created. Raises BranchInUse, FleetError."""
     tip = branch_tip(repository, branch)
-    # Git's own rule: a branch that is not there yet is nobody's.
+    # By git's rule, a branch that does not exist yet belongs to no worktree.
     where = branches_checked_out(repository).get(branch) if tip is not None else None
     if where is not None:
         raise BranchInUse(
             f"branch {branch!r} is checked out at {where}", hint="choose another branch, or free that one."
         )
-    # A killed `add` may have left its branch where it began: that is the new branch.
+    # A killed `add` may have left its new branch at the base.
     if made and tip not in (None, base_commit):
         raise BranchInUse(
             f"branch {branch!r} is there already", hint="choose another name, or reuse it without --base."
@@ -176,7 +177,7 @@ def _begin(repository: Repository, path: str, branch: str, base_commit: str) -> 
     words = ["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", REASON]
     words += ["--no-track", "-b", branch, "--", path, base_commit] if base_commit else ["--", path, branch]
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
-    os.chmod(path, 0o700)  # noqa: PTH101 - git makes it by the umask
+    os.chmod(path, 0o700)  # noqa: PTH101 - git creates it with the umask
     admin = admin_of(repository, path)
     if admin is None:
         raise FleetError(f"git made no worktree at {path}")
@@ -197,12 +198,12 @@ def _was_killed(error: BaseException) -> bool:
 
 
 def _undo(repository: Repository, path: str, branch: str, made_from: str, *, killed: bool) -> list[str]:
-    """Take back what an `add` did; where what it did now waits for deletion."""
+    """Undo an `add`. Return the folders that now wait for deletion."""
     asides: list[str | None] = []
     if admin_of(repository, path) or not os.path.lexists(path) or _is_worktree(path):
         asides += _take_away(repository, path, "")
     for admin, place in worktrees(repository):
-        # Git makes its folder first and says in it later whose it is; in between it has only a name.
+        # Git creates its folder first and records the path in it later. Until then, only its name identifies it.
         if not place and re.fullmatch(re.escape(os.path.basename(path)) + r"\d*", os.path.basename(admin)):
             asides.append(set_aside(admin, repository.common, ADMIN_ASIDE))
     ref = f"refs/heads/{branch}"
@@ -232,7 +233,10 @@ def _take_away(repository: Repository, path: str, admin: str) -> list[str]:
 
 
 def _own_admin(repository: Repository, path: str, admin: str) -> str | None:
-    """Git's folder about the worktree at a path: the one it was made with, unless that is another worktree's by now."""
+    """Return git's folder for the worktree at a path:
+
+    the one it was created with, unless another worktree has it now.
+    """
     if not admin or os.path.dirname(admin) != os.path.join(repository.common, "worktrees"):
         return admin_of(repository, path)
     place = next((where for known, where in worktrees(repository) if known == admin), None)
@@ -249,7 +253,7 @@ def _refuse_place(repository: Repository, path: str) -> None:
 
 
 def _is_worktree(path: str) -> bool:
-    """Whether a path is an empty folder, a link, or a folder with git's pointer file."""
+    """Return True if a path is an empty folder, a link, or a folder with git's pointer file."""
     try:
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             return os.path.islink(path)  # noqa: PTH114
