@@ -1,21 +1,21 @@
-"""The program `fleet` (also `flt`, and `python -m fleet`)."""
+"""Entry point of the program `fleet` (also `flt`, and `python -m fleet`)."""
 
 import gc
 import sys
 
-#: How a supervisor in the background is started.
+#: Arguments that start a supervisor in the background.
 IN_BACKGROUND = ["run", "foreground", "--quiet"]
 
 
 def main() -> None:
-    """Run the command line of this process. `bd` has a way of its own: agents call it hundreds of times."""
+    """Run the command line of this process. `bd` has a separate path because agents call it hundreds of times."""
     args = sys.argv[1:]
     if args[:1] == ["bd"]:
         from fleet.cli.bd import main as bd
 
         sys.exit(bd(args[1:]))
 
-    gc.disable()  # imports make no garbage; the command turns it on again
+    gc.disable()  # imports create no garbage; the command enables collection again
     from fleet.cli.errors import debugging, run
 
     if args[:3] == IN_BACKGROUND and "--report" in args and not debugging():

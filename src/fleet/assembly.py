@@ -1,4 +1,4 @@
-"""Puts fleet together: opens the home's queue and hands it to the actions. The only module that names products."""
+"""Assembly of fleet: opening the home's queue for the actions. Only this module names products."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DRIVER = "install fleet-agents with its extra postgres: `uv tool install '.[post
 
 
 class Fleet:
-    """A home with its store open: what every action works on."""
+    """A home with its open store, on which all actions work."""
 
     def __init__(self, home: Home, store: Store) -> None:
         self.home = home
@@ -48,9 +48,9 @@ class Fleet:
 
 
 def open_fleet(home: Home, *, make: bool = False, migrate: bool = False, queue: str | None = None) -> Fleet:
-    """Open the queue of a home, or the one that is said. Raises HomeMissing, SchemaMismatch, StoreFault.
+    """Open the queue of a home, or `queue` if given. Raises HomeMissing, SchemaMismatch, StoreFault.
 
-    With `make` its folders and database are made where missing; with `migrate` an older database is brought up to date.
+    With `make`, missing folders and a missing database are created. With `migrate`, an older database is upgraded.
     """
     if make:
         refuse_foreign(home)
@@ -75,15 +75,15 @@ def require(home: Home) -> None:
 
 
 def refuse_foreign(home: Home) -> None:
-    """Raise ForeignDatabase for the folder of another program, before anything is made in it."""
-    if not os.path.isdir(home.tasks):  # noqa: PTH112 - else it is looked at once it is open
+    """Raise ForeignDatabase for the folder of another program, before anything is created in it."""
+    if not os.path.isdir(home.tasks):  # noqa: PTH112 - otherwise it is checked once it is open
         from fleet.store.sqlite_copy import check_owner
 
         check_owner(home.database)
 
 
 def refuse_new(home: Home) -> None:
-    """Raise DatabaseRefused if a new database would take the place of one that is lost."""
+    """Raise DatabaseRefused if a new database would replace one that is lost."""
     from fleet.home import has_runs, has_task_folders
 
     note, log = holder(home), f"{home.database}-wal"
@@ -111,36 +111,36 @@ def _is_shared(home: Home) -> bool:
 
 
 def way_back(home: Home) -> str:
-    """Say how a home gets its database back."""
+    """Return a hint on how to restore a home's database."""
     from fleet.home import quoted, rescued
 
     kept, path = rescued(home), home.database
-    logs = " ".join(quoted(path + end) for end in ("-wal", "-shm"))  # a log that stayed would be taken for the copy's
+    logs = " ".join(quoted(path + end) for end in ("-wal", "-shm"))  # SQLite would use a remaining log for the copy
     back = f"put it back: `rm -f {logs} && mv {quoted(kept[-1])} {quoted(path)}`" if kept else "put the file back"
     return f"{back}; or restore a backup: `fleet restore FILE`."
 
 
 def take_in_log(fleet: Fleet) -> bool:
-    """Write a log that was taken away into its database; True if that has all then."""
+    """Write a removed log into its database. Return True if no change is missing then."""
     file = _file_of(fleet)
     return file is not None and file.take_in_log()
 
 
 def rescue(fleet: Fleet, path: str) -> None:
-    """Copy a database whose path leads to another file by now. Raises StoreFault, OSError."""
+    """Copy a database whose path now leads to another file. Raises StoreFault, OSError."""
     file = _file_of(fleet)
     assert file is not None
     file.rescue(path)
 
 
 def file_of(fleet: Fleet) -> dict[str, str]:
-    """Return what tells the home's own file and its log from others; nothing if a server has the database."""
+    """Return the ids of the home's own file and its log. Empty if a server holds the database."""
     file = _file_of(fleet)
     return {"database": file.id, "log": file.log} if file is not None else {}
 
 
 def _file_of(fleet: Fleet) -> Connection | None:
-    found = getattr(fleet.store, "connection", None)  # beads has one too
+    found = getattr(fleet.store, "connection", None)  # the store for beads has one too
     return found if isinstance(found, Connection) else None
 
 
@@ -151,7 +151,7 @@ def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> F
 
 
 def _refuse_other(home: Home) -> None:
-    """Raise DatabaseRefused if the supervisor has another file open, whose log SQLite would take for that of this."""
+    """Raise DatabaseRefused if the supervisor has another file open, whose log SQLite would use for this file."""
     note = holder(home) or {}
     if "database" not in note or note.get("pid") == os.getpid() or not os.path.exists(home.database):  # noqa: PTH110
         return
@@ -164,7 +164,7 @@ def _refuse_other(home: Home) -> None:
 
 
 def copy_embedded(home: Home, target: str) -> None:
-    """Copy the home's own file, whoever writes to it. Raises StoreFault."""
+    """Copy the home's own file, even while others write to it. Raises StoreFault."""
     from fleet.store.sqlite_copy import copy
 
     copy(home.database, target)
@@ -178,14 +178,14 @@ def check_embedded(path: str) -> None:
 
 
 def beads_turn(home: Home) -> AbstractContextManager[int]:
-    """While inside, nobody of fleet's writes with bd."""
+    """Keep other fleet processes from writing with bd, until the block ends."""
     from fleet.store.beads_folder import turn
 
     return turn(home.beads)
 
 
 def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fleet | None:
-    """Open the queue that settings, environment or somebody names; none where that is the home's own file after all."""
+    """Open the queue that `said`, the environment or the settings name. Return None if it is the home's own file."""
     from fleet.config.queue import BEADS, POSTGRES, chosen  # settings are read where a queue is named, and else not
 
     choice = chosen(home, os.environ, said=said)
@@ -197,7 +197,7 @@ def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fl
 
 
 def open_beads(home: Home, *, make: bool, migrate: bool) -> Fleet:
-    """Open the queue that bd keeps in this home. Raises StoreAway where there is no bd."""
+    """Open the queue that bd keeps in this home. Raises StoreAway if bd is missing."""
     from fleet.config.keys import HOME
     from fleet.config.queue import BEADS
     from fleet.config.save import save
@@ -205,7 +205,8 @@ def open_beads(home: Home, *, make: bool, migrate: bool) -> Fleet:
 
     if home.is_only_beads:
         home.make()
-        save(home.settings, HOME, {("queue",): BEADS})  # the file that is made now would be taken for the queue
+        # otherwise the database file that is created now would count as the queue
+        save(home.settings, HOME, {("queue",): BEADS})
         make = True
     _refuse_other(home)
     store = BeadsStore(home.database, home.beads, make=make, migrate=migrate, check_new=lambda: refuse_new(home))
@@ -213,15 +214,16 @@ def open_beads(home: Home, *, make: bool, migrate: bool) -> Fleet:
 
 
 def fill_beads(home: Home, fleet: Fleet, name: str, stamp: str, tell: Callable[[str, int], None]) -> str:
-    """Have bd know every task of the home's own file, and none else, its folder made first where there is none.
+    """Make bd hold exactly the tasks of the home's own file. Creates bd's folder if missing.
 
-    Where what bd had before is kept; empty for a bd that had nothing else. Raises IllegalMove, StoreFault, StoreAway.
+    Return the path of a copy of bd's earlier tasks, or "" if none was needed. Raises IllegalMove, StoreFault,
+    StoreAway.
     """
     from fleet.store import beads_filling, beads_folder
 
     bd, kept = _bd(home), f"{home.beads}.before-{stamp}.jsonl"
     with beads_folder.turn(home.beads) as file:
-        bd.held = (file,)  # a bd that outlives us goes on: the next call waits for it
+        bd.held = (file,)  # a bd that outlives us keeps the lock, so that the next call waits for it
         if not os.path.isdir(home.beads):  # noqa: PTH112
             beads_folder.make(bd, fleet.store.config.all().get(beads_filling.PREFIX) or beads_folder.PREFIX)
         beads_filling.fill(bd, fleet.store, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
@@ -229,7 +231,7 @@ def fill_beads(home: Home, fleet: Fleet, name: str, stamp: str, tell: Callable[[
 
 
 def leave_beads(home: Home, fleet: Fleet, name: str) -> None:
-    """See that the home's file has all that bd has, and have bd say whose it was. Raises StoreFault, StoreAway."""
+    """Check that the home's file has all tasks of bd, and record in bd whose they are. Raises StoreFault, StoreAway."""
     from fleet.store.beads_filling import compare, sign
 
     bd = _bd(home)
@@ -244,7 +246,7 @@ def _bd(home: Home) -> Bd:
 
 
 def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fleet:
-    """Open a queue in PostgreSQL. Raises StoreAway, and StoreFault where its driver is not installed."""
+    """Open a queue in PostgreSQL. Raises StoreAway, and StoreFault if its driver is not installed."""
     try:
         from fleet.store.postgres import PostgresStore
     except ImportError as error:
@@ -255,16 +257,16 @@ def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fle
 
 
 def _mark(home: Home) -> str:
-    from fleet.workspaces.mirror import mark_of  # only where it is looked what is trusted
+    from fleet.workspaces.mirror import mark_of  # only needed for checks of trust
 
     return mark_of(home)
 
 
 def real_bd(home: Home, *, in_turn: bool, for_settings: bool = False) -> str:
-    """Where the real bd is, for this process to become. Raises StoreAway.
+    """Return the path of the real bd, which this process will execute. Raises StoreAway.
 
-    With `in_turn` it waits until nobody of fleet's writes with bd, and nobody does until this process has ended.
-    `for_settings` it may change bd's own: then those that fleet goes by are read again.
+    With `in_turn`, wait for fleet's lock for writes with bd, and hold it until this process ends. With `for_settings`,
+    the call may change bd's own settings, so fleet reads those that it uses again.
     """
     from fleet.store.beads_folder import fingerprint, take_turn
     from fleet.store.beads_mirror import SETTINGS
@@ -281,7 +283,7 @@ def real_bd(home: Home, *, in_turn: bool, for_settings: bool = False) -> str:
 
 
 def open_launcher(*, lasting: bool = False) -> Launcher:
-    """The way agents are started here that have no terminal; `lasting` pays for whoever starts many."""
+    """Return the launcher for agents without a terminal. `lasting` is for callers that start many agents."""
     from fleet.launchers.headless import HeadlessLauncher  # only a supervisor starts agents
 
     return HeadlessLauncher(lasting=lasting)
@@ -299,7 +301,7 @@ def open_cluster(context: Context) -> Cluster:
 
 
 def open_terminals(home: Home, socket: str) -> Launcher:
-    """The way agents are started here that have a terminal: sessions of the tmux server with this socket."""
+    """Return the launcher for agents in terminals: sessions of the tmux server with this socket."""
     from fleet.config import load  # only a supervisor starts agents
     from fleet.launchers.tmux import TmuxLauncher
 
@@ -307,35 +309,35 @@ def open_terminals(home: Home, socket: str) -> Launcher:
 
 
 def terminal_screen(socket: str, session: str, lines: int) -> str:
-    """What an agent's terminal shows, with so many lines from before. Raises FleetError when it is gone."""
+    """Return the content of an agent's terminal, with `lines` lines of history. Raises FleetError if it is gone."""
     from fleet.launchers.tmux_command import capture
 
     return capture(socket, session, lines)
 
 
 def terminal_attach(socket: str, session: str) -> list[str]:
-    """The command that enters an agent's terminal."""
+    """Return the command that attaches to an agent's terminal."""
     from fleet.launchers.tmux_command import attach_argv
 
     return attach_argv(socket, session)
 
 
 def terminal_version() -> str:
-    """What the program of terminals says that it is; empty where there is none."""
+    """Return the version that tmux reports, or "" if tmux is missing."""
     from fleet.launchers.tmux_command import version
 
     return version()
 
 
 def terminals(socket: str) -> dict[str, bool]:
-    """The terminals there are, each with whether its program lives."""
+    """Return the names of all terminals, each with whether its program is alive."""
     from fleet.launchers.tmux_command import sessions
 
     return {name: not facts.dead for name, facts in sessions(socket).items()}
 
 
 def close_terminal(socket: str, session: str) -> None:
-    """Take a terminal away."""
+    """Close a terminal."""
     from fleet.launchers.tmux_command import kill_session
 
     kill_session(socket, session)

@@ -1,25 +1,26 @@
-"""Which runs this process descends from: as the system knows it, for an environment may have been emptied on the way.
+"""The runs from which this process descends, according to the system, because an environment may have been cleared.
 
-Coders start programs with few variables: codex gives an MCP server neither token nor home, gemini nothing that is named
-like a secret. But whatever an agent starts has the shim of its run above it: as the first process of its PID namespace,
-or as the one that orphans come to. A shim has its folder in its command line, which everybody may read.
+Coders start programs with few variables: codex gives an MCP server neither token nor home, and gemini removes variables
+with names like those of secrets. But each process of an agent has the shim of its run above it, either as the first
+process of its PID namespace or as the process that adopts orphans. A shim has its folder in its command line, which any
+user may read.
 """
 
-# On the path of every `bd` call: nothing heavy is imported.
+# Runs on each `bd` call, so nothing heavy is imported.
 # ruff: noqa: PTH121
 from __future__ import annotations
 
 import os
 
-#: How far up it is looked: more than anybody nests, and an end where somebody tries.
+#: Maximum number of ancestors that are checked, more than anyone nests.
 HIGHEST = 256
-#: Where a shim's command line has the code that it runs (launchers/detached.py), and what that begins with there.
+#: The index of the code in a shim's command line (launchers/detached.py), and the beginning of that code.
 CODE, SHIM = 4, b"import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim."
 _KNOWN: dict[int, tuple[tuple[str, str], ...]] = {}
 
 
 def descents() -> tuple[tuple[str, str], ...]:
-    """Home and id of the runs above this process, the nearest first; a run's verify command has no id."""
+    """Return the home and id of the runs above this process, nearest first. The id of a verify command's run is ""."""
     me = os.getpid()
     if me not in _KNOWN:
         _KNOWN[me] = tuple(_above(os.getppid()))
@@ -27,7 +28,10 @@ def descents() -> tuple[tuple[str, str], ...]:
 
 
 def is_agents(home: str) -> bool:
-    """Whether an agent of this home calls, or what it started: by what its environment says, or by a shim above it."""
+    """Return True if the caller is an agent of this home or was started by one.
+
+    Both the environment and the shims above this process are checked.
+    """
     env = os.environ
     if env.get("FLEET_RUN_TOKEN") or env.get("FLEET_RUN_ID"):
         return True
@@ -35,7 +39,7 @@ def is_agents(home: str) -> bool:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two paths lead to the same home."""
+    """Return True if two paths lead to the same home."""
     try:
         return one == other or os.path.samefile(one, other)
     except OSError:
@@ -48,14 +52,14 @@ def _above(pid: int) -> list[tuple[str, str]]:
         if pid <= 1:
             break
         found += _run_in(_read(pid, "cmdline"))
-        # The command's name stands in brackets and may hold anything; its state and its parent follow.
+        # The command name is in brackets and may hold any characters. Its state and its parent follow.
         fields = _read(pid, "stat").rpartition(b")")[2].split()
         pid = int(fields[1]) if len(fields) > 1 else 0
     return found + _run_in(_read(1, "cmdline"))
 
 
 def _run_in(command_line: bytes) -> list[tuple[str, str]]:
-    """The run whose folder a shim keeps; nothing for other programs, and for a shim of the user's own commands."""
+    """Return the run whose folder a shim serves. Empty for other programs and for a shim of the user's own commands."""
     words = command_line.split(b"\0")
     if len(words) <= CODE or not words[CODE].startswith(SHIM):
         return []
@@ -68,7 +72,7 @@ def _run_in(command_line: bytes) -> list[tuple[str, str]]:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """A file of a process; nothing where there is none, or it is hidden."""
+    """Return the content of a process's file, or nothing if it is missing or hidden."""
     try:
         handle = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
-"""Files that are whole or absent: written beside their place, flushed, then renamed."""
+"""Safe file operations: files are written completely or not at all, and untrusted paths are opened with care."""
 
-# On the path of every `bd` call: pathlib costs more than all of this.
+# Runs on each `bd` call, where importing pathlib costs more than all of this.
 # ruff: noqa: PTH105, PTH108, PTH118
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 
 def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) -> None:
-    """Put data at path, whole or in parts, with this mode. A link is followed, so a linked settings file stays one."""
+    """Write data to a path, completely or not at all, with this mode.
+
+    A link is followed, so a linked file stays linked.
+    """
     target = os.path.realpath(path)
     refuse_special(target)
     folder, name = os.path.split(target)
-    # The name is cut so that a long one plus the suffix still fits the file system's 255 bytes.
+    # The name is cut so that a long name plus the suffix still fits the file system's 255 bytes.
     draft = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.tmp")
     try:
         _write_new(draft, data, mode)
@@ -37,7 +40,7 @@ def atomic_write(path: str, data: bytes | Iterable[bytes], mode: int = 0o600) ->
 
 
 def make_private(folder: str) -> None:
-    """Make a folder, and those above it that are missing, private to this user, whatever the umask. Raises OSError."""
+    """Create a folder and its missing parents, private to this user despite any umask. Raises OSError."""
     if os.path.isdir(folder):  # noqa: PTH112
         return
     make_private(os.path.dirname(folder) or ".")  # noqa: PTH120
@@ -49,7 +52,7 @@ def make_private(folder: str) -> None:
 
 
 def refuse_special(path: str) -> None:
-    """Raise BadInput if a device, a pipe or a socket is in the place of a file: a rename would remove it."""
+    """Raise BadInput if the path is a device, a pipe or a socket, because a rename would remove it."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116
     except OSError:
@@ -59,9 +62,9 @@ def refuse_special(path: str) -> None:
 
 
 def read_small(path: str, most: int = 1 << 20) -> bytes:
-    """Return what a file of people's holds, without waiting for anything. Raises OSError, BadInput if it is none.
+    """Return the content of a user's file without blocking. Raises OSError, and BadInput if it is not a small file.
 
-    A pipe would keep its reader waiting for ever, and a huge file would take all of its memory.
+    A pipe would block its reader forever, and a huge file would use all its memory.
     """
     try:
         handle = open_plain(path, links=True)
@@ -77,11 +80,11 @@ def read_small(path: str, most: int = 1 << 20) -> bytes:
 
 
 class NotPlain(OSError):
-    """A folder, pipe, device or socket in the place of a file."""
+    """A path is a folder, pipe, device or socket instead of a file."""
 
 
 def open_plain(path: str, *, folder: int | None = None, links: bool = False) -> int:
-    """Open a regular file for reading. Links are followed only with `links`, pipes not waited for. Raises OSError."""
+    """Open a regular file for reading. Links are followed only if `links`, and pipes do not block. Raises OSError."""
     follow = 0 if links else os.O_NOFOLLOW
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | follow, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -91,7 +94,7 @@ def open_plain(path: str, *, folder: int | None = None, links: bool = False) -> 
 
 
 def read_start(path: str, most: int) -> bytes:
-    """Return at most the first bytes of a regular file, or nothing if it cannot be read."""
+    """Return at most the first `most` bytes of a regular file, or nothing if it cannot be read."""
     try:
         with open(open_plain(path), "rb") as file:
             return file.read(most)
@@ -101,9 +104,9 @@ def read_start(path: str, most: int) -> bytes:
 
 @contextlib.contextmanager
 def open_folder(base: str, *names: str, make: bool = False) -> Iterator[int]:
-    """Open a folder below a trusted one by descriptors: agents could swap a part of the path for a link.
+    """Open a folder below a trusted one through descriptors, because agents could replace a part of the path by a link.
 
-    With `make`, missing folders are made, private to this user. The base may be reached by a link. Raises OSError.
+    With `make`, missing folders are created, private to this user. The base may be reached by a link. Raises OSError.
     """
     handle = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -120,9 +123,9 @@ def open_folder(base: str, *names: str, make: bool = False) -> Iterator[int]:
 
 
 def lock_within(handle: int, seconds: float) -> bool:
-    """Lock an open file for ourselves alone. Return False if others hold the lock for so long.
+    """Lock an open file exclusively. Return False if others hold the lock for `seconds`.
 
-    Who only looks whether it is held has the lock for an instant.
+    A process that only checks the lock holds it for an instant.
     """
     until = time.monotonic() + seconds
     while True:
@@ -136,7 +139,7 @@ def lock_within(handle: int, seconds: float) -> bool:
 
 
 def write_once(path: str, data: bytes) -> None:
-    """Put data at path unless something is there: of several at once the first counts."""
+    """Write data to a path unless it exists. If several processes write, the first wins."""
     draft = f"{path}.{os.urandom(6).hex()}"
     atomic_write(draft, data)
     try:
@@ -148,14 +151,14 @@ def write_once(path: str, data: bytes) -> None:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write every byte: one call writes only what a disk has room for. Raises OSError."""
+    """Write all bytes, although one call writes only as much as the disk has room for. Raises OSError."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(handle, rest) :]
 
 
 def append_whole(handle: int, data: bytes) -> None:
-    """Add to the end of an open file, all or nothing: half a line would spoil the next one too. Raises OSError."""
+    """Append to an open file completely or not at all, because half a line would spoil the next one. Raises OSError."""
     size = os.fstat(handle).st_size
     try:
         write_all(handle, data)
@@ -166,7 +169,7 @@ def append_whole(handle: int, data: bytes) -> None:
 
 
 def find_program(name: str, path: str | None = None) -> str | None:
-    """Return where a program is on a PATH, or on that of this process; `shutil.which` without importing shutil."""
+    """Return the path of a program on PATH, like `shutil.which` but without importing shutil."""
     if os.path.dirname(name):  # noqa: PTH120
         return name if _is_program(name) else None
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
@@ -184,7 +187,7 @@ _HINTS = {28: "free some disk space and try again.", 30: "the file system is mou
 def _write_new(path: str, data: bytes | Iterable[bytes], mode: int) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        os.fchmod(handle, mode)  # the umask may have taken bits away
+        os.fchmod(handle, mode)  # the umask may have removed bits
         for part in (data,) if isinstance(data, bytes) else data:
             write_all(handle, part)
         os.fsync(handle)

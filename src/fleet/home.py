@@ -1,6 +1,6 @@
-"""Every path in the home of fleet, and the settings file of a project. No other module knows paths of the home."""
+"""The paths in fleet's home, and the settings file of a project. No other module knows paths of the home."""
 
-# On the path of every `bd` call: pathlib costs more than all of this.
+# Runs on each `bd` call, where importing pathlib costs more than all of this.
 # ruff: noqa: PTH100, PTH101, PTH103, PTH110, PTH111, PTH112, PTH113, PTH116, PTH118, PTH120, PTH123
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# SQLite's write-ahead log needs shared memory and byte locks that these do not give, or give only on one machine.
+# SQLite's write-ahead log needs shared memory and byte locks. These file systems lack them, or limit them to one
+# machine.
 REFUSED_FILE_SYSTEMS = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "drvfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs"}
     | {"nfs", "nfs4", "ocfs2", "prl_fs", "smb3", "smbfs", "vboxsf"}
 )
-# The root of a rootless container: local, for all its name says.
+# The root of a rootless container is local, despite its name.
 LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs"})
 
 #: Values of `queue` that mean the file in the home.
 _IN_THE_HOME = (b'""', b"''", b'"sqlite"', b"'sqlite'")
-#: What the name of a copy begins with that a supervisor kept of its database.
+#: Name prefix of the copies that supervisors rescued of their database.
 RESCUED = "fleet.db.rescued-"
 MOST_POINTER = 8192
 PROJECT_FILES = (".fleet/config.toml", ".aifleet/config.toml")
-#: The one file that ai-fleet had for all projects, before each got its own.
+#: ai-fleet's old settings file for all projects, before each project had its own.
 LEGACY_SETTINGS = "~/.ai_fleet/config.toml"
 
 
@@ -71,7 +72,7 @@ class Home:
         return os.path.join(self.root, name)
 
     def task(self, task_id: str) -> str:
-        """Return the folder of a task. Raises BadInput if the id cannot be the name of a folder."""
+        """Return the folder of a task. Raises BadInput if the id cannot be a folder name."""
         if task_id in ("", ".", "..") or "/" in task_id or "\0" in task_id:
             raise BadInput(f"{task_id!r} cannot be the name of a task's folder")
         return os.path.join(self.tasks, task_id)
@@ -93,11 +94,11 @@ class Home:
         return os.path.join(self.templates, name)
 
     def lock(self, name: str) -> str:
-        """Return a lock file of fleet's own, as for one repository."""
+        """Return a lock file of fleet, such as the one for a repository."""
         return os.path.join(self.locks, name)
 
     def repository(self, key: str) -> str:
-        """Return the git folder with which fleet reads one repository."""
+        """Return the git folder through which fleet reads one repository."""
         return os.path.join(self.root, "repositories", key)
 
     def merge(self, token: str) -> str:
@@ -109,7 +110,7 @@ class Home:
         return os.path.join(self.verify, name)
 
     def rescued_database(self, stamp: str) -> str:
-        """Return the file for a copy of a database whose path leads to another file by now."""
+        """Return the file for a copy of a database whose path now leads to another file."""
         return self._path(RESCUED + stamp)
 
     def restored_bundles(self, stamp: str) -> str:
@@ -124,7 +125,10 @@ class Home:
         return path
 
     def set_aside(self, name: str, stamp: str) -> str:
-        """Return the path under which a restore keeps what was at `name`; SQLite finds the log of a kept database."""
+        """Return the path under which a restore keeps the old content of `name`.
+
+        SQLite still finds a kept database's log.
+        """
         file, dash, end = name.partition("-")
         return self._path(f"{file}.before-{stamp}{dash}{end}")
 
@@ -139,24 +143,24 @@ class Home:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a database here, or a home of tasks whose database is elsewhere."""
+        """Return True if the home has a database, or has tasks and a queue elsewhere."""
         elsewhere = os.path.isdir(self.tasks) or self.is_only_beads
         return os.path.exists(self.database) or (elsewhere and self.names_queue(os.environ))
 
     @property
     def is_only_beads(self) -> bool:
-        """Whether bd has tasks here, and fleet has not been here yet."""
+        """Return True if bd has tasks here and fleet has not used this home yet."""
         return os.path.isdir(self.beads) and not os.path.exists(self.database)
 
     def names_queue(self, env: Mapping[str, str]) -> bool:
-        """Whether tasks may be kept elsewhere than in the file here: a cheap look, after which settings are read."""
+        """Return True if tasks may be kept outside the file here. A cheap check; if True, the settings must be read."""
         if env.get("FLEET_QUEUE") or os.path.exists(self.kept_queue) or self.is_only_beads:
             return True
         return _may_name_queue(self.settings) or (not self.has_good_copy and _may_name_queue(self.good_settings))
 
     @property
     def has_good_copy(self) -> bool:
-        """Whether the settings are those that were last found to be good."""
+        """Return True if the settings equal the last ones that were found valid."""
         try:
             now, good = os.stat(self.settings), os.stat(self.good_settings)
         except OSError:
@@ -164,19 +168,22 @@ class Home:
         return (now.st_size, now.st_mtime_ns) == (good.st_size, good.st_mtime_ns)
 
     def require(self) -> None:
-        """Raise HomeRefused or HomeMissing unless this is a home that can be used."""
+        """Raise HomeRefused or HomeMissing unless this home can be used."""
         self.check()
         if not self.exists:
             raise HomeMissing(f"there is no fleet home at {self.root}")
 
     def check(self) -> None:
-        """Raise HomeRefused when somebody else could change what lies here. One stat: cheap enough for each command."""
+        """Raise HomeRefused if other users could change the home.
+
+        This takes one stat, cheap enough for each command.
+        """
         try:
             self.root.encode()
             found = os.stat(self.root)
         except FileNotFoundError:
             return
-        except UnicodeEncodeError as error:  # SQLite takes no other names
+        except UnicodeEncodeError as error:  # SQLite accepts no other names
             raise HomeRefused(f"the path of the home, {self.root!r}, is not UTF-8 text", hint=ELSEWHERE) from error
         except OSError as error:
             raise HomeRefused(f"the home {self.root} cannot be reached: {error.strerror}", hint=ELSEWHERE) from error
@@ -192,7 +199,7 @@ class Home:
             )
 
     def make(self) -> bool:
-        """Make the folders that are missing, private to this user. Whether anything had to be changed."""
+        """Create missing folders, private to this user. Return True if anything was changed."""
         self.check()
         refuse_file_system(self.root)
         changed = False
@@ -208,9 +215,9 @@ def _may_name_queue(path: str) -> bool:
     try:
         lines = read_small(path).split(b"\n")
     except FileNotFoundError:
-        return os.path.lexists(path)  # a link, to a file on a disk that is not mounted, say
+        return os.path.lexists(path)  # for example a link to a file on a disk that is not mounted
     except (BadInput, OSError):
-        return True  # the settings that held before do tell
+        return True  # then the last valid settings decide
     said = (line.partition(b"=") for line in lines if line.lstrip(b" \t\"'").startswith(b"queue"))
     return any(value.strip() not in _IN_THE_HOME for _, _, value in said)
 
@@ -219,9 +226,9 @@ ELSEWHERE = "set FLEET_HOME to a directory of your own on a local disk."
 
 
 def find(env: Mapping[str, str] | None = None) -> Home:
-    """The home this process means: FLEET_HOME, else FLEET_BASE_DIR, else its run's, else ~/.fleet.
+    """Return the home of this process: FLEET_HOME, else FLEET_BASE_DIR, else its run's home, else ~/.fleet.
 
-    An empty variable is not set.
+    An empty variable counts as not set.
     """
     said = os.environ if env is None else env
     named = said.get("FLEET_HOME") or said.get("FLEET_BASE_DIR")
@@ -230,7 +237,7 @@ def find(env: Mapping[str, str] | None = None) -> Home:
 
 
 def find_project(start: str, home: Home) -> str | None:
-    """The nearest directory upwards that has project settings or is the top of a git repository."""
+    """Return the nearest directory, from `start` upwards, with project settings or a git checkout, or None."""
     folder = os.path.abspath(start)
     while True:
         if is_checkout(folder) or project_files(folder, home):
@@ -242,7 +249,7 @@ def find_project(start: str, home: Home) -> str | None:
 
 
 def find_checkout(start: str) -> str | None:
-    """The nearest directory upwards that is the top of a git repository's checkout."""
+    """Return the nearest directory, from `start` upwards, that is the top of a git checkout, or None."""
     folder = os.path.abspath(start)
     while not is_checkout(folder):
         folder, before = os.path.dirname(folder), folder
@@ -252,13 +259,13 @@ def find_checkout(start: str) -> str | None:
 
 
 def is_checkout(folder: str) -> bool:
-    """Whether a directory is the top of a checkout; an empty `.git`, left by some sandboxes, is none to git either."""
+    """Return True if a directory is the top of a checkout. An empty `.git`, left by some sandboxes, does not count."""
     found = os.path.join(folder, ".git")
     return os.path.isfile(found) or os.path.exists(os.path.join(found, "HEAD"))
 
 
 def common_of(directory: str) -> str | None:
-    """The git directory above a directory, where it is of the usual kind: a look at the disk, and no process."""
+    """Return the git directory of a directory if it has the usual layout, without starting a process, or None."""
     top = find_checkout(os.path.realpath(directory))
     if top is None:
         return None
@@ -267,7 +274,7 @@ def common_of(directory: str) -> str | None:
 
 
 def admin_of_pointer(pointer: str) -> str | None:
-    """Git's folder about a worktree, which the file `.git` in it leads to; none where that is no such file."""
+    """Return git's folder for a worktree, which the worktree's file `.git` names. None if there is no such file."""
     try:
         with open(pointer, encoding="utf-8", errors="surrogateescape") as file:
             admin = file.read(MOST_POINTER)
@@ -279,7 +286,7 @@ def admin_of_pointer(pointer: str) -> str | None:
 
 
 def _led_to(pointer: str) -> str | None:
-    """The git directory that a worktree's pointer leads to."""
+    """Return the git directory that a worktree's pointer leads to, or None."""
     try:
         place = admin_of_pointer(pointer)
         if place is None:
@@ -287,35 +294,35 @@ def _led_to(pointer: str) -> str | None:
         with open(os.path.join(place, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
             return os.path.join(place, file.read(MOST_POINTER).rstrip("\n"))
     except (OSError, ValueError):
-        return None  # a submodule, say: git knows
+        return None  # for example a submodule, which only git resolves
 
 
 def is_project_file(path: str) -> bool:
-    """Return True if a path in a repository is a project file, or a folder of one, in any case of letters."""
+    """Return True if a path in a repository is a project file or its folder, ignoring case."""
     path = path.casefold()
     names = [name for file in PROJECT_FILES for name in (file, file.split("/")[0])]
     return path in names or path.endswith(tuple(f"/{name}" for name in names))
 
 
 def project_files(folder: str, home: Home) -> list[str]:
-    """The settings files a project has; the first is the one that counts. A home is never taken for a project's."""
+    """Return the settings files of a project. The first one counts. A home is never treated as a project."""
     paths = (os.path.join(folder, name) for name in PROJECT_FILES)
     return [path for path in paths if os.path.isfile(path) and os.path.dirname(path) != home.root]
 
 
 def has_runs(home: Home) -> bool:
-    """Return True if agents of this home ran: sermakarevich/fleet has folders of tasks too, but none of runs."""
+    """Return True if agents of this home ran. sermakarevich/fleet has task folders too, but no runs in them."""
     tasks = (_names(os.path.join(home.tasks, task, "runs")) for task in _names(home.tasks))
     return any(name.isdecimal() for runs in tasks for name in runs)
 
 
 def has_task_folders(home: Home) -> bool:
-    """Return True if there are folders of tasks."""
+    """Return True if the home has folders of tasks."""
     return bool(_names(home.tasks))
 
 
 def rescued(home: Home) -> list[str]:
-    """Return the copies that supervisors kept of a database whose file was taken from them, oldest first."""
+    """Return the copies that supervisors rescued of a database whose file was replaced, oldest first."""
     return [os.path.join(home.root, name) for name in _names(home.root) if name.startswith(RESCUED)]
 
 
@@ -327,19 +334,22 @@ def _names(folder: str) -> list[str]:
 
 
 def write_programs(home: Home) -> bool:
-    """Write `bin/bd` and `bin/fleet`, which reach this home from anywhere. Whether anything had to be changed."""
+    """Write `bin/bd` and `bin/fleet`, which use this home from any directory. Return True if anything was changed."""
     bd = _write_program(home, "bd", "from fleet.cli.bd import program; program()")
     fleet = _write_program(home, "fleet", "from fleet.__main__ import main; main()")
     return bd or fleet
 
 
 def quoted(text: str) -> str:
-    """Text as one word of a shell, whatever is in it."""
+    """Return text quoted as one word for a shell."""
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def refuse_file_system(path: str, mounts: str = "/proc/self/mountinfo") -> None:
-    """Raise HomeRefused when path lies where SQLite cannot be trusted. Systems without the list are not asked."""
+    """Raise HomeRefused if SQLite is unsafe on the path's file system.
+
+    Systems without the mount list are not checked.
+    """
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
             kind = file_system(os.path.realpath(path), lines.read())
@@ -350,7 +360,7 @@ def refuse_file_system(path: str, mounts: str = "/proc/self/mountinfo") -> None:
 
 
 def file_system(path: str, mountinfo: str) -> str:
-    """The kind of file system an absolute path lies on, by the kernel's list of mounts; empty when it is not there."""
+    """Return the type of an absolute path's file system according to the kernel's mount list, or ""."""
     best, kind = -1, ""
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")

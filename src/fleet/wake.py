@@ -1,6 +1,9 @@
-"""Waking the supervisor of a home: a named pipe, so that work starts when it arrives and no path is too long."""
+"""Waking a home's supervisor through a named pipe, so that work starts when it arrives.
 
-# On the path of every `bd` call that writes: pathlib costs more than all of this.
+A pipe has no limit on the length of its path.
+"""
+
+# Runs on each `bd` call that writes, where importing pathlib costs more than all of this.
 # ruff: noqa: PTH108
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def wake(home: Home) -> None:
-    """Have the supervisor look at the queue now, if one runs. Never blocks."""
+    """Make the supervisor check the queue now, if one runs. Never blocks."""
     try:
         pipe = os.open(home.wake_pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -21,24 +24,24 @@ def wake(home: Home) -> None:
     try:
         os.write(pipe, b"!")
     except OSError:
-        return  # the pipe is full: it will wake up anyway
+        return  # the pipe is full, so the supervisor wakes up anyway
     finally:
         os.close(pipe)
 
 
 def listen(home: Home) -> int:
-    """A descriptor that becomes readable when somebody wakes us."""
+    """Return a descriptor that becomes readable when another process calls `wake`."""
     path = home.wake_pipe
     if os.path.lexists(path) and not stat.S_ISFIFO(os.lstat(path).st_mode):
         os.unlink(path)
     if not os.path.lexists(path):
         os.mkfifo(path, 0o600)
-    # Read and write: the pipe then never reports an end when the last writer leaves.
+    # Opened for reading and writing, so that the pipe reports no end when the last writer leaves.
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def drain(pipe: int) -> None:
-    """Read all that was written to the pipe, so that it is readable only once somebody wakes us again."""
+    """Read everything from the pipe, so that it becomes readable again only at the next `wake`."""
     try:
         while os.read(pipe, 1 << 16):
             pass
